@@ -18,7 +18,7 @@ from typing import Any
 from aoi_fl.flower.seams import VIRTUAL, VIRTUAL_HTTP
 from benchmarks.base import Row, Skipped
 
-SOME, MANY, PER_ROUND = 200, 1000, 20
+SOME, MANY, PER_ROUND, RESTARTS = 200, 1000, 20, 20
 _TOLD = {
     "ours": "SuperNodes, awake",
     "asleep": "SuperNodes, asleep between rounds",
@@ -29,7 +29,7 @@ _TOLD = {
 
 
 def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
-    """Return the parts: reserve with kills, with few and with many nodes, and poll."""
+    """Return the parts: reserve with kills, with few and with many nodes, poll, and many kills of the SuperLink."""
     few = {"clients": SOME, "per_round": PER_ROUND, "killing": True, "rounds": 4, "seconds": 420.0, "timeout": 30.0}
     many = few | {"clients": MANY, "rounds": 5, "seconds": 700.0}
     poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0, "rounds": 2}
@@ -37,6 +37,7 @@ def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
         "some": lambda: rows(found(**few), first=60.0),
         "reserve": lambda: rows(found(**many), first=60.0, round=3.0),
         "poll": lambda: rows(found(**poll, seconds=600.0), first=60.0),
+        "restarts": lambda: restarted(found(**few | {"killing": False, "restarts": RESTARTS, "seconds": 900.0})),
     }
 
 
@@ -85,3 +86,16 @@ def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
             what, limit = "as far as it was played", None
             note += f"; not played: {' and '.join(left_out) or 'the last rounds'}"
         yield Row(f"{who}: replies lost that were sent, {what}", "–", limit, found["lost"], "replies", note=note)
+
+
+def restarted(found: dict[str, Any]) -> Iterator[Row]:
+    """Return the row of a run in which the SuperLink was killed again and again."""
+    if len(found["kills"]) < found["scenario"]["restarts"] or not found["complete"]:
+        raise Skipped(f"the run did not end in time: the SuperLink was killed {len(found['kills'])} times")
+    seconds = [kill["seconds"] for kill in found["kills"].values()]
+    yield Row(
+        f"{found['scenario']['clients']} SuperNodes, the SuperLink killed {len(seconds)} times in mid-round: "
+        "replies lost that were sent", "–", 0, found["lost"], "replies",
+        note=f"a round with a kill: {statistics.median(seconds):.1f} s, at most {max(seconds):.1f}; "
+        f"{found['trained']} updates, {found['late']} late", details=found,
+    )  # fmt: skip

@@ -140,7 +140,7 @@ class Play:
 
     async def _follow(self, run_id: int) -> None:
         """Record each complete round, and inject the faults in their rounds."""
-        planned = {self.scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(kills.KILLS)}
+        planned = {self.scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(self.scenario.faults)}
         deadline = time.monotonic() + self.scenario.seconds
         try:
             async with asyncio.timeout(None) as limit:
@@ -151,8 +151,9 @@ class Play:
                     self._mark(line)
                     if self.round >= _LINGERS:
                         self._lingered.set()
-                    if self.scenario.killing and (kill := planned.get(line.get("round", 0))) is not None:
-                        self.found.kills[kill.__name__] = await kill(self)
+                    if (kill := planned.get(line.get("round", 0))) is not None:
+                        number = sum(name.startswith(kill.__name__) for name in self.found.kills)
+                        self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
                     if "ended" in line or (self.scenario.joining and self._first and self.round > self._last):
                         self.found.complete = True
                         return

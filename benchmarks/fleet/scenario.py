@@ -18,6 +18,7 @@ class Scenario:
     behaviour : behaviour of every node: "stock", "ours" or "asleep"
     rounds : number of quiet rounds
     killing : whether all faults of :mod:`benchmarks.fleet.kills` follow the quiet rounds
+    restarts : number of kills of the SuperLink that follow the quiet rounds, each in the middle of a round
     seconds : time limit of the rounds; complete rounds count
     timeout : seconds until the deadline of training; queries have more time with more clients
     round_seconds : the run key
@@ -37,6 +38,7 @@ class Scenario:
     behaviour: str = "ours"
     rounds: int = 6
     killing: bool = False
+    restarts: int = 0
     seconds: float = 300.0
     timeout: float = 60.0
     round_seconds: float = 0.0
@@ -49,11 +51,16 @@ class Scenario:
     packing: str = "auto"
 
     @property
+    def faults(self) -> tuple[kills.Kill, ...]:
+        """The faults that follow the quiet rounds, in order."""
+        return kills.KILLS * self.killing + (kills.superlink,) * self.restarts
+
+    @property
     def all_rounds(self) -> int:
         """The configured number of rounds; with joining nodes more than will run."""
         if self.joining:
             return 100_000
-        return self.rounds + (len(kills.KILLS) * kills.ROUNDS if self.killing else 0)
+        return self.rounds + len(self.faults) * kills.ROUNDS
 
 
 @dataclass
@@ -75,7 +82,7 @@ class Played:
     newcomer_cpu : the SuperLink's CPU milliseconds per new client, until all have joined
     client_cpu : the same per training client, in the quiet rounds after the first, with polls and heartbeats
     client_calls : calls of a training client and of the ServerApp for it in the same rounds, without empty polls
-    kills : seconds of each fault's round, and observations
+    kills : seconds of each fault's round, and observations; faults of one name are numbered
     complete : whether all rounds completed in time; unfinished : seconds of the round at the time limit
     """
 
