@@ -88,12 +88,7 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("policy", "wire"),
-    [
-        ("pow-d", "poll"),
-        ("markov-optimal", "broadcast"),
-        ("markov-optimal", "reserve"),
-    ],
+    ("policy", "wire"), [("pow-d", "poll"), ("markov-optimal", "broadcast"), ("markov-optimal", "reserve")]
 )
 def test_every_policy_and_wire_mode_plays_and_repeats_itself(aoi, keys, tmp_path, policy, wire):
     outcomes = []

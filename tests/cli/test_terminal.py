@@ -51,11 +51,7 @@ def test_a_mistyped_command_is_answered_once(aoi):
 
 
 @pytest.mark.parametrize(
-    ("lacking", "command", "extra"),
-    [
-        ("torch", ["run", *SMALL], "train"),
-        ("jinja2", ["report", "r"], "sim"),
-    ],
+    ("lacking", "command", "extra"), [("torch", ["run", *SMALL], "train"), ("jinja2", ["report", "r"], "sim")]
 )
 def test_a_missing_package_is_named_with_its_extra(lacking, command, extra, tmp_path):
     code = f"import sys; sys.modules[{lacking!r}] = None; from aoi_fl.cli.main import main; main()"

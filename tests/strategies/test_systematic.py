@@ -10,12 +10,7 @@ from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.strategies import (
-    MarkovParticipation,
-    RandomSelection,
-    RoundOptions,
-    SystematicParticipation,
-)
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.selection.selector import F3astSelection, ProportionalSelection
 from tests import fakes
