@@ -13,7 +13,6 @@ from aoi_fl.science.rates import exact, own_table
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.strides import Strides
-from tests.refusals import refused
 
 RATES = [0.05, 0.15, 1 / 3, 0.4, 0.9, 1.0]
 CHAINS = [(0.1, 0.1), (0.5, 0.5), (0.5, 0.05), (0.9, 0.9), (0.2, 0.01), (0.97, 0.3)]  # share a, returning b
@@ -155,8 +154,3 @@ def test_ten_thousand_clients():
     for make in (MarkovRule, SystematicRule):
         _, history = played(make.learning(targets), 0.3, 0.1, 150)
         assert measure(history).round_mean == pytest.approx(200, rel=0.15)
-
-
-def test_a_table_that_would_be_too_long():
-    with refused("rate", 1e-07):
-        absent_table(1e-7, 0.5, 0.5)

@@ -3,8 +3,6 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
-from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from aoi_fl.science import draws
 from aoi_fl.science.age import ClientAge, age, first_age, hazards, interval_given_age, next_ages
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rule import Clocks, Terms
-from tests.refusals import refused
 
 F = Fraction
 TABLES = [
@@ -113,78 +110,6 @@ def test_reserving_the_next_round_is_being_willing_in_it(table, a, u):
         assert (rule.next_round(clocks, 20, np.array([u])) == 20) == rule.participates(clocks, 20, np.array([u]))
 
 
-@pytest.mark.parametrize("table", [[], [0.5, 1.5], [math.nan, 1.0], [0.2, 0.0], [[0.5]], [-0.1, 1.0]])
-def test_bad_tables(table):
-    with refused("probabilities"):
-        interval_given_age(table, 0, 0.5)
-    with refused("probabilities"):
-        first_age(table, 0.5)
-
-
-# ---- the reservation identity: all 2^9 patterns of nine rounds, in rational arithmetic
-
-ROUNDS = 9
-
-
-def by_coins(table, pattern, d):
-    """Law of a participation pattern when every round flips a coin; a willing client is unreachable w.p. d."""
-    total, m, mean = F(0), len(table) - 1, mean_wait(table)
-    for a in range(m + 1):  # ages from m on behave alike
-        chance, now = above(table, a) / mean / (table[m] if a == m else 1), a
-        for part in pattern:
-            p = hazard(table, now) * (1 - d)
-            chance *= p if part else 1 - p
-            now = 0 if part else now + 1
-        total += chance
-    return total
-
-
-def by_reservations(table, pattern, d):
-    """The same when the wait is drawn at participation, and again, given the age, after a missed reservation."""
-
-    @cache
-    def from_(now, t):  # a reservation is drawn at the start of round t (0 …), at age now
-        if t == ROUNDS:
-            return F(1)
-        total = F(0)
-        for r in range(t, ROUNDS):  # reserved for round r: X = now + r − t + 1
-            x = now + r - t + 1
-            total += (above(table, x - 1, now) - above(table, x, now)) * kept(x, r)
-            if pattern[r]:
-                return total  # no later reservation agrees with a participation in round r
-        return total + above(table, now + ROUNDS - t, now)
-
-    def kept(x, r):  # what follows from a reservation for round r, with age x−1 at its start
-        return (1 - d) * from_(0, r + 1) if pattern[r] else d * from_(x, r + 1)
-
-    m, mean = len(table) - 1, mean_wait(table)
-    if d:  # a first reservation that is missed is drawn again from the age, so the age must be known
-        weights = [above(table, a) / mean / (table[m] if a == m else 1) for a in range(m + 1)]
-        return sum(weight * from_(a, 0) for a, weight in enumerate(weights))
-    first = [above(table, r) / mean for r in range(ROUNDS)]  # P(X ≥ r)/E[X] for r = 1, 2, …
-    for r in range(ROUNDS):
-        if pattern[r]:
-            return first[r] * from_(0, r + 1)
-    return 1 - sum(first)
-
-
-REACHED = [table for table in TABLES if all(above(table, a) for a in range(len(table)))]
-
-
-@pytest.mark.parametrize("table", REACHED)
-@pytest.mark.parametrize("d", [F(0), F(1, 3)])
-def test_reservations_have_the_law_of_coin_flips(table, d):
-    total = F(0)
-    for pattern in product((False, True), repeat=ROUNDS):
-        chance = by_coins(table, pattern, d)
-        assert chance == by_reservations(table, pattern, d)
-        total += chance
-    assert total == 1
-
-
-# ---- the state machine
-
-
 def test_a_repeated_round_gets_the_same_answer():
     state = ClientAge(last=4)
     after = state.took_part(7)
@@ -252,25 +177,3 @@ def test_coins_and_reservations_give_the_same_law_of_x(kind):
         ):
             counts = np.bincount(waits, minlength=len(expected) + 1)[1 : len(expected) + 1]
             assert np.abs(np.cumsum(counts) / n - expected).max() < bound
-
-
-def test_a_million_clients_are_one_draw():
-    """Mean of 10^6 waits within six standard errors of 20/3, for a start at age 0 and from the stationary ages."""
-    policy = MarkovPolicy.increasing(100, 15, 10)
-    u = draws.uniforms(1, 1, "reserve", 10**6)
-    waits = interval_given_age(policy.probabilities, 0, u)
-    assert abs(waits.mean() - 20 / 3) < 6 * math.sqrt(policy.interval_variance / 10**6)
-    ages = first_age(policy.probabilities, draws.uniforms(1, 0, "first", 10**6))
-    first = interval_given_age(policy.probabilities, ages, u) - ages
-    assert abs((first == 1).mean() - 0.15) < 6 * math.sqrt(0.15 * 0.85 / 10**6)
-
-
-def test_the_age_counts_before_the_coin_flip():
-    """Adding 1 first is the classic bug: 17/3 rounds between participations instead of 20/3."""
-    table, n, rounds = MarkovPolicy.optimal(100, 15, 10).probabilities, 2000, 200
-    ages = first_age(table, draws.uniforms(5, 0, "first", n))
-    taken = 0
-    for t in range(1, rounds + 1):
-        selected = draws.uniforms(5, t, "participate", n) < hazards(table, ages)
-        ages, taken = next_ages(ages, selected), taken + selected.sum()
-    assert n * rounds / taken == pytest.approx(20 / 3, rel=0.01)

@@ -14,7 +14,6 @@ from aoi_fl.science.budget import BudgetedSelector, choose
 from aoi_fl.science.draws import uniforms
 from aoi_fl.science.selection import Population
 from aoi_fl.science.spending import BudgetAccount
-from tests.refusals import refused
 
 
 def plainly(index, payments, budget, strict=False, stop_at_first=False):
@@ -225,18 +224,6 @@ def test_clients_without_examples_are_passed_over(index):
     selection = BudgetedSelector(3.0, index).select(1, population([1, 1, 1], [1, 1, 1], [0, 9, 1], sizes=[1, 0, 3]))
     assert selection.clients.tolist() == [0, 2] and selection.weights.tolist() == [0.25, 0.75]
     assert BudgetedSelector(2.0, index).select(1, population([1, 1], [1, 1], sizes=[0, 0])).weights.size == 0
-
-
-def test_selector_names_what_it_lacks():
-    without = population([5, 5])
-    with refused("sensitivities"):
-        BudgetedSelector(10, "abs").select(1, without)
-    with refused("payments"):
-        BudgetedSelector(10).select(1, Population(without.ages, without.sizes, without.available))
-    with refused("budget"):
-        BudgetedSelector(math.nan)
-    with refused("index", "oldest"):
-        BudgetedSelector(10, "oldest")
 
 
 def play(selector, people, rounds, reachable=None):

@@ -14,7 +14,6 @@ from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
 from aoi_fl.science.systematic import SystematicPolicy
-from tests.refusals import refused
 
 N, BUDGET, ROUNDS = 24, 40.0, 200
 
@@ -108,10 +107,3 @@ def test_the_index_of_an_ageing_cost_lowers_that_cost():
         ratios.append(own / linear)
     assert np.mean(ratios) < 0.98
     assert max(ratios) < 1.02
-
-
-def test_an_ageing_cost_that_means_nothing_is_refused():
-    with refused("ageing", "quadratic"):
-        BudgetedSelector(BUDGET, "maxpack", ageing="quadratic")
-    with refused("ageing", "cubic"):
-        BudgetedSelector(BUDGET, ageing="cubic")

@@ -13,7 +13,6 @@ from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from tests.refusals import refused
 from tests.science.populations import equals
 
 SPELLS = Availability.from_spells([[(0, 100)], [(0, 15), (40, 100)], [(20, 100)], [(0, 100)]], 100.0)
@@ -132,8 +131,3 @@ def test_phones_waste_work_and_time_goes_on():
     assert (np.diff(phones.ends) > 0).all()
     assert (np.diff(phones.ends) <= 40.0 + 1e-9).all()
     assert np.diff(history.offsets).max() <= 20
-
-
-def test_a_deadline_of_nothing_is_refused():
-    with refused("deadline", 0.0):
-        clock(deadline=0.0)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.availability import Availability, always, bernoulli
-from aoi_fl.science.devices import DeviceTrace, alike, steady
+from aoi_fl.science.devices import DeviceTrace, alike
 from aoi_fl.science.phone_availability import PhoneAvailability
-from tests.refusals import refused
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
 BY_HAND = Availability.from_spells([[(0, 10), (40, 60), (90, 100)], [(30, 50)], [], [(0, 100)]], 100)
@@ -85,38 +84,6 @@ def test_the_simple_ends():
     assert coins.shares.mean() == pytest.approx(0.3, abs=0.01)
     assert np.array_equal(coins.begins, bernoulli(200, 0.3, seed=1).begins)
     assert bernoulli(3, 1.0, seed=1).shares.tolist() == [1.0, 1.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("spells", "words"),
-    [
-        ([[(5, 4)]], "client 0: spell 0"),
-        ([[], [(0, 5), (4, 9)]], "client 1: spell 1"),
-        ([[(-1, 5)]], "client 0: spell 0"),
-        ([[(0, 200)]], "client 0: spell 0"),
-        ([[(0, math.nan)]], "client 0: spell 0"),
-    ],
-)
-def test_bad_spells_are_named(spells, words):
-    with refused(words):
-        Availability.from_spells(spells, 100)
-
-
-def test_bad_changes_and_speeds_are_named():
-    with refused("client 1: second"):
-        Availability.from_changes([0, 1, 3], [0, 7, 3], [True, True, False], 9)
-    with refused("client 0: second"):
-        Availability.from_changes([0, 2], [-2, 3], [True, False], 9)
-    with refused("client 0: change", "to available at second 5"):
-        Availability.from_changes([0, 2], [2, 5], [True, True], 9)
-    with refused("num-clients", 4):
-        steady(3).first(4)
-    with refused("client 1: seconds for its example"):
-        DeviceTrace(always(2), np.array([1.0, -1.0]), "example", np.ones(2), np.ones(2))
-    with refused("client 0: upload"):
-        DeviceTrace(always(1), np.ones(1), "example", np.ones(1), np.zeros(1))
-    with refused("clock", "bernoulli:1.5"):
-        bernoulli(3, 1.5, seed=1)
 
 
 def test_work_takes_time_and_is_lost_with_its_device():

@@ -7,7 +7,6 @@ from scipy.optimize import minimize
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.simulate import simulate
-from tests.refusals import refused
 from tests.science.populations import population
 
 
@@ -80,9 +79,3 @@ def test_rates_start_with_the_updates_that_count():
     sent = F3ast(20, 1, wanted=15)
     sent.select(1, population(np.ones(300, int)))
     assert sent.rates.tolist() == [15 / 300] * 300
-
-
-@pytest.mark.parametrize("step", [0.0, 1.0, -0.1, float("nan")])
-def test_a_step_out_of_range(step):
-    with refused("step"):
-        F3ast(2, 1, step)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ from aoi_fl.science.devices import Foresight
 from aoi_fl.science.fedcs import FedCS, schedule
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from tests.refusals import refused
 
 seconds = st.integers(0, 40).map(lambda quarter: quarter / 4)
 
@@ -88,9 +86,3 @@ def test_only_candidates_are_chosen_and_the_slow_never():
     history = simulate(selector, population(n), rounds, 3)
     counted = [len(history.selection(t).clients) for t in range(1, rounds + 1)]
     assert max(counted) == 50 and (selector.seen.taken[selector.seen.seconds > 1.0] <= 1).all()
-
-
-@pytest.mark.parametrize(("candidates", "deadline"), [(-1, 1.0), (5, 0.0), (5, float("nan"))])
-def test_values_out_of_range(candidates, deadline):
-    with refused("candidates" if candidates < 0 else "deadline"):
-        FedCS(2, 1, deadline, candidates)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from aoi_fl.science.markov import MarkovPolicy
-from tests.refusals import refused
 
 POLICIES = [
     MarkovPolicy.optimal(100, 15, 10),
@@ -139,11 +138,6 @@ def test_optimal_table_in_integer_arithmetic(n, data):
     assert policy.interval_variance == pytest.approx(float(variance), rel=1e-9, abs=1e-9)
 
 
-def test_one_of_93():
-    assert MarkovPolicy.optimal(93, 1, 100).probabilities == (0.0,) * 92 + (1.0,) * 9
-    assert MarkovPolicy.optimal(93, 1, 100).interval_variance == 0
-
-
 @pytest.mark.parametrize(("n", "k"), [(100, 1), (100, 15), (100, 50), (100, 97), (100, 99), (10**6, 10**6 - 1), (2, 1)])
 def test_increasing_table_rises_and_keeps_the_mean(n, k):
     for m in [0, 1, 10, 200]:
@@ -206,10 +200,6 @@ def test_mixing_rounds_against_stepping(policy):
         assert policy.mixing_rounds(tolerance) == rounds_by_stepping(policy, tolerance, 4000)
 
 
-def test_mixing_of_the_papers_setup():
-    assert MarkovPolicy.optimal(100, 15, 10).mixing_rounds() == pytest.approx(170, abs=5)
-
-
 @pytest.mark.parametrize(("n", "k", "m"), [(100, 20, 10), (100, 20, 4), (4, 2, 1), (93, 1, 92)])
 def test_tables_that_never_mix(n, k, m):
     assert MarkovPolicy.optimal(n, k, m).mixing_rounds() is None
@@ -232,56 +222,3 @@ def test_weight_variance_of_large_populations():
     expected = 1 / k + (1 - k / n) * k / k**3 - 1 / n
     assert MarkovPolicy.optimal(n, k, 10).weight_variance == pytest.approx(expected, rel=1e-6)
     assert MarkovPolicy.optimal(100, 15, 10).weight_variance == pytest.approx(0.0610285, abs=1e-6)
-
-
-def test_mean_wait_is_twenty_thirds():
-    for kind in ("optimal", "increasing", "uniform"):
-        policy = getattr(MarkovPolicy, kind)(100, 15, 10)
-        assert policy.interval_mean == pytest.approx(20 / 3, rel=1e-12)  # 17/3 if ages grew before the decision
-
-
-def test_dropout_up_to_the_limit():
-    assert MarkovPolicy.optimal(100, 15, 10, dropout=0.85).probabilities == (1.0,) * 11
-    with refused("dropout", 0.86):
-        MarkovPolicy.optimal(100, 15, 10, dropout=0.86)
-    with refused("dropout", 0.5):
-        MarkovPolicy.optimal(1, 1, 0, dropout=0.5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0, 1, 1), "clients"),
-        ((10, 0, 1), "per-round"),
-        ((10, -3, 1), "per-round"),
-        ((100, 120, 1), "per-round"),
-        ((10, 2, -1), "max-age"),
-        ((10, 2.5, 1), "per-round"),
-        ((True, 1, 1), "clients"),
-    ],
-)
-def test_bad_sizes(arguments, message):
-    for kind in ["optimal", "increasing", "uniform"]:
-        with refused(message):
-            getattr(MarkovPolicy, kind)(*arguments)
-
-
-@pytest.mark.parametrize("exponent", [0.0, -1.0, math.nan, math.inf])
-def test_bad_exponent(exponent):
-    with refused("exponent"):
-        MarkovPolicy.increasing(10, 2, 3, exponent)
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
-def test_bad_dropout(dropout):
-    with refused("dropout"):
-        MarkovPolicy.optimal(10, 2, 3, dropout)
-
-
-def test_bad_tables_and_tolerances():
-    with refused("probabilities"):
-        MarkovPolicy((0.5, 1.2), 10, 2, "custom")
-    with refused("tolerance", 0.0):
-        MarkovPolicy.uniform(10, 2, 3).mixing_rounds(0.0)
-    with refused("tail", 1.0):
-        MarkovPolicy.uniform(10, 2, 3).interval_pmf(1.0)

@@ -94,21 +94,6 @@ def test_clients_take_part_at_their_rates(dropout):
     assert (np.abs(counts - 1500 * rates[: len(RATES)]) < 4 * error).all()
 
 
-@pytest.mark.parametrize(
-    ("rates", "max_age", "dropout", "named"),
-    [
-        ([0.5, 0.0], 3, 0.0, "rate of client 1"),
-        ([0.5, 1.5], 3, 0.0, "rate of client 1"),
-        ([0.5, 0.9], 3, 0.2, "rate of client 1"),
-        ([0.5, 0.9], -1, 0.0, "max-age"),
-        ([0.5, 0.9], 3, 1.0, "dropout"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(rates, max_age, dropout, named):
-    with refused(named):
-        MarkovPolicy.rated(np.array(rates), max_age, dropout)
-
-
 def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
     for rate in (0.15, 0.4, 0.9, 1.0):
         for dropout in (0.1, 0.3, 0.95):
@@ -136,11 +121,6 @@ def test_rates_capped_by_a_dropout_of_many_digits_are_reached():
     rates, capped = size_rates(np.array([9, 5, 4, 3, 2, 2, 1, 1, 1, 1]), 3, largest_rate(dropout))
     policy = MarkovPolicy.rated(rates, dropout=dropout)
     assert capped and policy.interval_means() == pytest.approx(1 / rates, rel=1e-12)
-
-
-def test_a_rate_that_dropout_leaves_no_room_for():
-    with refused("dropout", 0.5):
-        tables.optimal(Fraction(5, 3), 4, 0.5)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1, 0.3, 0.7, 0.9])

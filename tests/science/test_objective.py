@@ -1,6 +1,5 @@
 """P2, and the floors under it against exact optima by average-cost dynamic programming over all clients' ages."""
 
-import sys
 from itertools import product
 
 import numpy as np
@@ -92,11 +91,3 @@ def test_packings_are_the_maximal_ones_by_decimal_arithmetic():
     assert found == {(0, 1), (2,)}
     with refused("clients", 17):
         packings(np.ones(17), 3.0)
-
-
-def test_packing_bound_names_what_is_missing(monkeypatch):
-    with refused("payment of client 1"):
-        packing_bound(np.array([5.0, 50.0]), np.ones(2), 40.0)
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with refused("scipy"):
-        packing_bound(np.ones(2), np.ones(2), 1.0)

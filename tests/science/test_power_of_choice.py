@@ -9,7 +9,6 @@ from aoi_fl.science.client_stats import Report, drawn_reports
 from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.selection import sequential
 from aoi_fl.science.simulate import simulate
-from tests.refusals import refused
 from tests.science.populations import population
 
 
@@ -101,13 +100,6 @@ def test_without_losses_clients_are_chosen_at_random():
     )
     assert sorted(np.concatenate([history.selection(t).clients for t in range(1, 5)])) == list(range(n))
     assert np.abs(history.counts / 400 - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / 400)
-
-
-def test_too_few_candidates():
-    with refused("candidates", 3):
-        PowerOfChoice(5, 1, 3)
-    with refused("clients-per-round", 0):
-        PowerOfChoice(0, 1, 3)
 
 
 def test_what_was_learned_goes_on():

@@ -81,39 +81,5 @@ def test_rules():
         make_rates("fair", sizes, 2)
 
 
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ([0.5, None, 0.5], "rate of client b"),
-        ([0.5, math.nan, 0.5], "rate of client b"),
-        ([0.0, 0.5, 0.5], "rate of client a"),
-        ([0.5, 0.5, -0.1], "rate of client c"),
-        ([1.5, 0.5, 0.5], "rate of client a"),
-        ([0.5, 0.5, 0.4], "sum of the clients' rates"),
-        ([0.5, 0.5], "rates"),
-    ],
-)
-def test_bad_rates_name_client_and_value(values, named):
-    with refused(named):
-        given_rates(values, 1, ["a", "b", "c"])
-
-
 def test_decimal_rates_may_be_off_by_their_last_digit():
     assert given_rates([0.3333333, 0.3333333, 0.3333333], 1, ["a", "b", "c"]).sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "k", "most", "named"),
-    [
-        ([3, 0, 5], 1, 1.0, "size of client 1"),
-        ([3, 5], 3, 1.0, "per-round"),
-        ([3, 5], 0, 1.0, "per-round"),
-        ([3, 5], 2, 0.7, "per-round"),
-        ([3, 5], 1, 0.0, "largest rate"),
-    ],
-)
-def test_bad_sizes_are_named(sizes, k, most, named):
-    with refused(named):
-        size_rates(np.array(sizes), k, most)
-    with refused("per-round", 4):
-        equal_rates(3, 4)

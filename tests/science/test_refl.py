@@ -10,7 +10,6 @@ from aoi_fl.science.devices import Foresight
 from aoi_fl.science.refl import Refl, late_weights
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
-from tests.refusals import refused
 
 
 def population(n, available=None):
@@ -87,11 +86,6 @@ def test_who_was_late_does_not_rest():
     assert selector.select(6, population(2)).clients.tolist() == [0]
     selector.learn(6, population(2), Report(nobody, nothing, nothing, np.array([0]), np.array([60.0])))
     assert selector.select(7, population(2)).clients.tolist() == [0]
-
-
-def test_a_rest_out_of_range():
-    with refused("rest", -1):
-        Refl(2, 1, rest=-1)
 
 
 def test_late_updates_weigh_as_in_the_paper():

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from aoi_fl.science import draws
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
-from tests.refusals import refused
 
 SELECTORS = [RandomSelector, ProportionalSelector, OldestAgeSelector]
 
@@ -113,10 +112,3 @@ def test_proportional_weights_follow_theorem_4():
     assert np.all(np.abs(weights.mean(axis=0) - q) < error)
     squares = ((weights - q) ** 2).sum(axis=1)  # independent between rounds, each of mean Σ
     assert abs(squares.mean() - (q * (1 - q)).sum() / k) < 4 * squares.std() / np.sqrt(rounds)
-
-
-@pytest.mark.parametrize("make", SELECTORS)
-@pytest.mark.parametrize("k", [0, -3])
-def test_nobody_wanted_is_a_mistake(make, k):
-    with refused("clients-per-round"):
-        make(k, 1)

@@ -6,7 +6,6 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
-from tests.refusals import refused
 
 N, K, M = 100, 15, 10
 
@@ -102,16 +101,6 @@ def test_expected_dropout_still_gives_k_clients_a_round():
     assert m.interval_mean == pytest.approx(N / K, rel=0.01)
 
 
-def test_mistakes_are_named():
-    policy = MarkovPolicy.optimal(N, K, M)
-    with refused("rounds", 0):
-        simulate(policy, population(), 0, seed=1)
-    with refused("start", "warm"):
-        simulate(policy, population(), 5, seed=1, start="warm")
-    with refused("clients", 7):
-        simulate(policy, population(7), 5, seed=1)
-
-
 def test_sizes_follow_their_law():
     assert make_sizes("equal", 4, 1).tolist() == [600] * 4
     even = make_sizes("uniform:3:7", 20_000, 1)
@@ -136,18 +125,3 @@ def test_scaled_sizes_add_up_and_keep_their_order(spec, total):
     up = sizes - 1 > np.floor(quota)
     assert np.array_equal(sizes - 1, np.floor(quota) + up)
     assert np.min((quota % 1)[up], initial=1) >= np.max((quota % 1)[~up], initial=0)  # the largest remainders round up
-
-
-@pytest.mark.parametrize(
-    "spec",
-    ["", "zipf", "zipf:1", "zipf:nan", "zipf:inf", "zipf:x", "uniform:5", "uniform:0:4", "uniform:9:4", "pareto:2"],
-)
-def test_bad_sizes_are_named_with_all_three_forms(spec):
-    with refused("sizes") as caught:
-        make_sizes(spec, 10, 1)
-    assert repr(spec) in str(caught.value)
-
-
-def test_more_clients_than_examples():
-    with refused("examples", 9):
-        make_sizes("equal", 10, 1, total=9)

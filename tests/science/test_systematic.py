@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from aoi_fl.science.rule import Clocks
 from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
 from aoi_fl.science.strides import Strides
 from aoi_fl.science.systematic import SystematicPolicy
-from tests.refusals import refused
 
 SIZES = [(1, 1), (2, 1), (7, 2), (12, 8), (20, 15), (93, 1), (93, 92), (100, 15), (100, 20), (100, 29), (100, 100)]
 UNEQUAL = np.array([0.5, 0.5, 0.25, 0.3, 0.3, 0.3, 1.0, 1 / 7, 0.85, 2 / 3])
@@ -225,12 +223,6 @@ def test_laws_under_jitter_are_those_of_a_long_run(jitter):
     assert abs(centred.mean() - policy.interval_variances()[0]) < 4 * error
 
 
-def test_a_jitter_below_one_round_keeps_fractional_strides():
-    assert interval_variance(0.15, 0.05) == pytest.approx(2 / 9)  # 1/r = 20/3, c = 1/3
-    assert interval_variance(0.15, 0.06) > 2 / 9 + 1e-6
-    assert interval_variance(0.2, 0.01) == pytest.approx(1 / 60)  # 1/r = 5: c/3
-
-
 def test_with_unequal_rates_each_group_brings_its_mean():
     sizes = np.repeat([1, 2, 3, 7], [10, 7, 5, 3])
     rates, _ = size_rates(sizes, 6)
@@ -252,13 +244,6 @@ def test_rates_that_fit_each_other_give_exactly_k():
         [0.1] * 5 + [0.25] * 2,
     ):
         assert np.ptp(played(SystematicPolicy.rated(np.array(rates)), 200).sum(axis=1)) == 0
-
-
-def test_no_phases_fit_the_rates_1_2_and_1_3_and_1_6():
-    rates = np.array([1 / 2, 1 / 3, 1 / 6])
-    for ticks in product(range(2), range(3), range(6)):
-        strides = Strides(rates, (np.array(ticks) + 0.5) * rates)
-        assert any(strides.begin(t).sum() != 1 for t in range(1, 7))
 
 
 def test_spread_phases_are_shuffled_by_the_seed_and_nothing_else():
@@ -290,29 +275,3 @@ def test_a_newcomer_gets_the_place_of_who_left():
     assert newcomer_phase(np.delete(phases, 7)) == pytest.approx(phases[7])
     assert newcomer_phase(np.delete(phases, 0)) == pytest.approx(phases[0])
     assert newcomer_phase(np.array([0.9])) == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize(
-    ("rate", "phase", "jitter", "named"),
-    [
-        (0.0, 0.1, 0.0, "rate of client 0"),
-        (1.2, 0.1, 0.0, "rate of client 0"),
-        (math.nan, 0.1, 0.0, "rate of client 0"),
-        (0.5, 1.0, 0.0, "phase of client 0"),
-        (0.5, -0.1, 0.0, "phase of client 0"),
-        (0.5, math.nan, 0.0, "phase of client 0"),
-        (0.5, 0.5, -0.1, "jitter"),
-        (0.5, 0.5, 1.1, "jitter"),
-        (0.5, 0.5, math.nan, "jitter"),
-    ],
-)
-def test_what_is_out_of_range_is_refused(rate, phase, jitter, named):
-    with refused(named):
-        SystematicPolicy(np.array([rate]), np.array([phase]), jitter)
-
-
-def test_unknown_rules_and_missing_phases_are_refused():
-    with refused("phases", "even"):
-        SystematicPolicy.equal(4, 2, "even")
-    with refused("phases", 1):
-        SystematicPolicy(np.array([0.5, 0.5]), np.array([0.5]))

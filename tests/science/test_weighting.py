@@ -15,7 +15,6 @@ from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weight_variance import proportional_weight_variance
 from aoi_fl.science.weighting import weigh
-from tests.refusals import refused
 from tests.science.populations import population
 
 SIZES = np.array([4, 1, 7, 3, 5])
@@ -91,12 +90,6 @@ def test_unbiased_weights_of_proportional_draws_are_its_own():
     assert unbiased_ == pytest.approx(own)
 
 
-def test_weights_act_on_updates():
-    rng = np.random.default_rng(1)
-    old, models, weights = rng.random(3), rng.random((2, 3)), np.array([0.9, 0.7])
-    assert old + weights @ (models - old) == pytest.approx((1 - weights.sum()) * old + weights @ models)
-
-
 def test_unbiased_weights_spread_on_the_load_figures():
     sizes = setting.sizes()
     rates, _ = size_rates(sizes, 15)
@@ -113,21 +106,6 @@ def test_weighting_of_a_history():
             chosen = history.selection(t)
             parts = SIZES[chosen.clients] if weighting == "size" else np.ones(len(chosen.clients))
             assert chosen.weights == pytest.approx(parts / max(parts.sum(), 1))
-
-
-def test_mistakes_are_named():
-    two = np.array([1, 3])
-    with refused("weights", "fair"):
-        weigh("fair", two, SIZES)
-    with refused("weights", "unbiased"):
-        weigh("unbiased", two, SIZES)
-    for rate in (0.0, np.nan):
-        with refused("rate of client 3"):
-            weigh("unbiased", two, SIZES, np.array([0.5, 0.5, 0.5, rate, 0.5]))
-    with refused("examples", 0):
-        weigh("size", two, np.array([1, 0, 1, 0, 1]))
-    with refused("examples", 0):
-        weigh("unbiased", two, np.zeros(5), RATES)
 
 
 def test_shares_of_sizes_below_one_sum_to_one():

@@ -11,7 +11,6 @@ from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.spending import BudgetAccount
-from tests.refusals import refused
 
 ROUNDS = 30
 
@@ -95,9 +94,3 @@ def test_an_account_refuses_more_than_is_left():
     assert account.book(np.array([0.3])) == pytest.approx(0) == account.left
     with pytest.raises(ValueError, match="spends 1e-09, more than what is left of the total budget, 0"):
         account.book(np.array([1e-9]))
-
-
-@pytest.mark.parametrize("total", [0.0, -1.0, np.nan])
-def test_a_total_that_is_no_budget_is_refused(total):
-    with refused("total-budget"):
-        BoundedSelector(BudgetedSelector(10.0), total)

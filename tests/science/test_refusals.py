@@ -1,0 +1,203 @@
+"""Every argument of the science that is out of range is refused by its name, and nothing is computed."""
+
+import math
+import sys
+from fractions import Fraction
+from unittest.mock import ANY
+
+import numpy as np
+import pytest
+
+from aoi_fl.science import tables
+from aoi_fl.science.absence import absent_table
+from aoi_fl.science.age import first_age, interval_given_age
+from aoi_fl.science.ageing import ageing_cost, ageing_index
+from aoi_fl.science.availability import Availability, always, bernoulli
+from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+from aoi_fl.science.clock import RoundClock
+from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
+from aoi_fl.science.devices import DeviceTrace, steady
+from aoi_fl.science.estimate import SlopeEstimate
+from aoi_fl.science.f3ast import F3ast
+from aoi_fl.science.fedcs import FedCS
+from aoi_fl.science.history import History
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.objective import packing_bound, packings
+from aoi_fl.science.oort import OortSettings
+from aoi_fl.science.power_of_choice import PowerOfChoice
+from aoi_fl.science.rates import equal_rates, given_rates, make_rates, own_table, size_rates
+from aoi_fl.science.refl import Refl
+from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
+from aoi_fl.science.simulate import simulate
+from aoi_fl.science.sizes import make_sizes
+from aoi_fl.science.skew import selection_skew, skew
+from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.weight_variance import random_weight_variance
+from aoi_fl.science.weighting import weigh
+from aoi_fl.science.whittle import threshold
+from tests.refusals import refused
+from tests.science.populations import equals
+
+ONES, TWO, NAN, INF = np.ones(2), np.array([1, 3]), math.nan, math.inf
+MARKOV = (MarkovPolicy.optimal, MarkovPolicy.increasing, MarkovPolicy.uniform)
+BOUND = {"distance": 1.0, "weight_variance": 0.0, "gap": 0.0, "least_skew": 1.0, "largest_skew": 1.0}
+OF_FIVE = np.array([4, 1, 7, 3, 5])
+
+
+def bound(**changed):
+    return fedavg_bound(FedAvgConstants(1.0, 1.0, 0.0, 0.0, 2, 1), 1, **BOUND | changed)
+
+
+def aged(rate, learning_rate=0.1):
+    constants = ConvergenceConstants(2.0, 0.5, learning_rate, 3)
+    return aged_bound(constants, TWO, np.array([[0, 1]]), smallest_rate=rate, distance=9.0, gradient_square=ONES,
+                      gradient_growth=ONES)  # fmt: skip
+
+
+def index_by(ageing):
+    return ageing_index(np.array([5]), np.ones(1), np.ones(1), 1.0, ageing)
+
+
+def devices(seconds, upload):
+    n = len(seconds)
+    return DeviceTrace(always(n), np.array(seconds), "example", np.ones(n), np.full(n, upload))
+
+
+# A function, the key that it names, and arguments; the value and the allowed values follow where they are named.
+GROUPS = [
+    (absent_table, "rate", [(1e-7, 0.5, 0.5)]),
+    *[
+        (lambda table, call=call: call(table), "probabilities",
+         [([],), ([0.5, 1.5],), ([NAN, 1.0],), ([0.2, 0.0],), ([[0.5]],), ([-0.1, 1.0],)])
+        for call in (lambda table: interval_given_age(table, 0, 0.5), lambda table: first_age(table, 0.5))
+    ],
+    (BudgetedSelector, "budget", [(NAN,)]),
+    (BudgetedSelector, "index", [(10, "oldest")], "oldest"),
+    (lambda *lacks: BudgetedSelector(*lacks).select(1, Population(TWO, TWO, TWO > 0, ONES)), "sensitivities",
+     [(10, "abs")]),
+    (lambda: BudgetedSelector(10).select(1, equals(2)), "payments", [()]),
+    (lambda index, ageing: BudgetedSelector(40.0, index, ageing=ageing), "ageing",
+     [("maxpack", "quadratic"), ("whittle", "cubic")]),
+    (lambda total: BoundedSelector(BudgetedSelector(10.0), total), "total-budget", [(0.0,), (-1.0,), (NAN,)]),
+    (lambda late: RoundClock(steady(2).devices(1.0), ONES, deadline=late), "deadline", [(0.0,)]),
+    (random_weight_variance, "", [(TWO, 3), (TWO, 0), (np.array([0, 2]), 1)]),
+    (random_weight_variance, "sizes", [(np.arange(1, 3000), 100)]),
+    (skew, "loss of the global model minus the mean of the local minima", [(ONES / 2, ONES, 2 * ONES, ONES / 2)], -1.0),
+    (skew, "importances", [(ONES / 2, ONES, 0 * ONES, ONES)], "2 in sum, 1 at least"),
+    (selection_skew, "participants", [(np.zeros((3, 2)), np.ones((3, 2)), ONES, 0 * ONES, ONES / 2)], 0),
+    (FedAvgConstants, "local_steps", [(1.0, 1.0, 0.0, 0.0, 1, 1)], 1),
+    (FedAvgConstants, "convexity", [(1.0, 0.0, 0.0, 0.0, 2, 1)], 0.0),
+    (ConvergenceConstants, "convexity", [(1.0, 0.0, 0.1, 1)], 0.0),
+    (lambda least, most: bound(least_skew=least, largest_skew=most), "least_skew", [(0.0, 1.0), (2.0, 1.0)]),
+    (lambda gap: bound(gap=gap), "gap", [(-1.0,)], -1.0),
+    (aged, "smallest_rate", [(0.0,), (0.2,)]),
+    (aged, "smallest_rate", [(None, 4.0)], 4.0),
+    (lambda *spells: Availability.from_spells(spells, 100), "client 0: spell 0",
+     [([(5, 4)],), ([(-1, 5)],), ([(0, 200)],), ([(0, NAN)],)]),
+    (Availability.from_spells, "client 1: spell 1", [([[], [(0, 5), (4, 9)]], 100)]),
+    (Availability.from_changes, "client 1: second", [([0, 1, 3], [0, 7, 3], [True, True, False], 9)]),
+    (Availability.from_changes, "client 0: second", [([0, 2], [-2, 3], [True, False], 9)]),
+    (Availability.from_changes, "client 0: change", [([0, 2], [2, 5], [True, True], 9)], "to available at second 5"),
+    (steady(3).first, "num-clients", [(4,)], 4),
+    (devices, "client 1: seconds for its example", [([1.0, -1.0], 1.0)]),
+    (devices, "client 0: upload", [([1.0], 0.0)]),
+    (bernoulli, "clock", [(3, 1.5, 1)], "bernoulli:1.5"),
+    (lambda: SlopeEstimate.of(3).sensitivities(ONES), "sizes", [()], 2),
+    (lambda step: F3ast(2, 1, step), "step", [(0.0,), (1.0,), (-0.1,), (NAN,)]),
+    (FedCS, "candidates", [(2, 1, 1.0, -1)]),
+    (FedCS, "deadline", [(2, 1, 0.0, 5), (2, 1, NAN, 5)]),
+    *[
+        (lambda when, who=who: History.from_arrays(3, 3, [1, when], [0, who], [1.0, 1.0]), f"round of client {who}",
+         [(when,)], when)
+        for when, who in ((0, 1), (4, 1), (2, -1), (2, 3))
+    ],
+    *[(make, "clients", [(0, 1, 1), (True, 1, 1)]) for make in MARKOV],
+    *[(make, "per-round", [(10, 0, 1), (10, -3, 1), (100, 120, 1), (10, 2.5, 1)]) for make in MARKOV],
+    *[(make, "max-age", [(10, 2, -1)]) for make in MARKOV],
+    (MarkovPolicy.increasing, "exponent", [(10, 2, 3, e) for e in (0.0, -1.0, NAN, INF)]),
+    (MarkovPolicy.optimal, "dropout", [(10, 2, 3, -0.1), (10, 2, 3, 1.0), (10, 2, 3, NAN)]),
+    (MarkovPolicy.optimal, "dropout", [(100, 15, 10, 0.86)], 0.86),
+    (MarkovPolicy.optimal, "dropout", [(1, 1, 0, 0.5)], 0.5),
+    (MarkovPolicy, "probabilities", [((0.5, 1.2), 10, 2, "custom")]),
+    (MarkovPolicy.uniform(10, 2, 3).mixing_rounds, "tolerance", [(0.0,)], 0.0),
+    (MarkovPolicy.uniform(10, 2, 3).interval_pmf, "tail", [(1.0,)], 1.0),
+    (lambda rate, d: MarkovPolicy.rated(np.array([0.5, rate]), 3, d), "rate of client 1",
+     [(0.0, 0.0), (1.5, 0.0), (0.9, 0.2)]),
+    (MarkovPolicy.rated, "max-age", [(ONES / 2, -1)]),
+    (MarkovPolicy.rated, "dropout", [(ONES / 2, 3, 1.0)]),
+    (own_table, "rate", [(1e-8,)], 1e-8),
+    (own_table, "rate", [(0.5, 2_000_000)], 0.5),
+    (tables.optimal, "dropout", [(Fraction(5, 3), 4, 0.5)], 0.5),
+    (packings, "clients", [(np.ones(17), 3.0)], 17),
+    (packing_bound, "payment of client 1", [(np.array([5.0, 50.0]), ONES, 40.0)]),
+    *[
+        (lambda wrong=wrong: OortSettings(**wrong), next(iter(wrong)), [()])
+        for wrong in ({"exploring": 1.5}, {"cut_off": -0.1}, {"clip": NAN}, {"penalty": -1.0}, {"window": 0})
+    ],
+    (PowerOfChoice, "candidates", [(5, 1, 3)], 3),
+    (PowerOfChoice, "clients-per-round", [(0, 1, 3)], 0),
+    (make_rates, "rates", [("fair", TWO, 1)], "fair"),
+    *[
+        (lambda values: given_rates(values, 1, ["a", "b", "c"]), named, [(values,) for values in rates])
+        for named, rates in (
+            ("rate of client b", [[0.5, None, 0.5], [0.5, NAN, 0.5]]),
+            ("rate of client a", [[0.0, 0.5, 0.5], [1.5, 0.5, 0.5]]),
+            ("rate of client c", [[0.5, 0.5, -0.1]]),
+            ("sum of the clients' rates", [[0.5, 0.5, 0.4]]),
+            ("rates", [[0.5, 0.5]]),
+        )
+    ],
+    (size_rates, "size of client 1", [(np.array([3, 0, 5]), 1, 1.0)]),
+    (size_rates, "per-round", [(TWO, 3, 1.0), (TWO, 0, 1.0), (TWO, 2, 0.7)]),
+    (size_rates, "largest rate", [(TWO, 1, 0.0)]),
+    (equal_rates, "per-round", [(3, 4)], 4),
+    (lambda rest: Refl(2, 1, rest=rest), "rest", [(-1,)], -1),
+    *[(make, "clients-per-round", [(0, 1), (-3, 1)])
+      for make in (RandomSelector, ProportionalSelector, OldestAgeSelector)],
+    (lambda n, rounds, **how: simulate(MarkovPolicy.optimal(10, 2, 3), equals(n), rounds, seed=1, **how), "rounds",
+     [(10, 0)], 0),
+    (lambda start: simulate(MarkovPolicy.optimal(10, 2, 3), equals(10), 5, seed=1, start=start), "start",
+     [("warm",)], "warm"),
+    (lambda n: simulate(MarkovPolicy.optimal(10, 2, 3), equals(n), 5, seed=1), "clients", [(7,)], 7),
+    *[
+        (make_sizes, "sizes", [(spec, 10, 1)], spec)
+        for spec in ("", "zipf", "zipf:1", "zipf:nan", "zipf:inf", "zipf:x", "uniform:5", "uniform:0:4", "uniform:9:4",
+                     "pareto:2")
+    ],
+    (make_sizes, "examples", [("equal", 10, 1, 9)], 9),
+    *[
+        (lambda rate, phase, jitter: SystematicPolicy(np.array([rate]), np.array([phase]), jitter), named, wrong)
+        for named, wrong in (
+            ("rate of client 0", [(0.0, 0.1, 0.0), (1.2, 0.1, 0.0), (NAN, 0.1, 0.0)]),
+            ("phase of client 0", [(0.5, 1.0, 0.0), (0.5, -0.1, 0.0), (0.5, NAN, 0.0)]),
+            ("jitter", [(0.5, 0.5, -0.1), (0.5, 0.5, 1.1), (0.5, 0.5, NAN)]),
+        )
+    ],
+    (SystematicPolicy.equal, "phases", [(4, 2, "even")], "even"),
+    (SystematicPolicy, "phases", [(ONES / 2, np.array([0.5]))], 1),
+    (weigh, "weights", [("fair", TWO, OF_FIVE)], "fair"),
+    (weigh, "weights", [("unbiased", TWO, OF_FIVE)], "unbiased"),
+    (lambda rate: weigh("unbiased", TWO, OF_FIVE, np.array([0.5, 0.5, 0.5, rate, 0.5])), "rate of client 3",
+     [(0.0,), (NAN,)]),
+    (weigh, "examples", [("size", TWO, np.array([1, 0, 1, 0, 1])), ("unbiased", TWO, np.zeros(5), OF_FIVE / 20)], 0),
+    (index_by, "ageing", [(lambda ages: -ages,)], "-1 at age 1"),
+    (index_by, "ageing", [(lambda ages: np.where(ages > 3, NAN, ages),)], "nan at age 4"),
+    (ageing_cost, "ageing", [("cubic",)], "cubic"),
+    (lambda charge: threshold(charge, np.ones(1), np.ones(1), 1.0), "charge", [(-1.0,), (NAN,), (INF,)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "key", "value"),
+    [pytest.param(lambda f=f, a=a: f(*a), key, *more or (ANY,), id=f"{i}-{key}")
+     for i, (f, key, wrong, *more) in enumerate(GROUPS) for a in wrong],
+)  # fmt: skip
+def test_an_argument_out_of_range_is_refused_by_name(call, key, value):
+    with refused(key, value):
+        call()
+
+
+def test_a_bound_without_scipy_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with refused("scipy"):
+        packing_bound(ONES, ONES, 1.0)
