@@ -209,30 +209,12 @@ TABLES = {
     "run": ["key", "value"],
     "clients": ["client", "name", "since", "examples", "payment", "sensitivity", "data_age"],
     "rounds": [
-        "round",
-        "started",
-        "seconds",
-        "asked",
-        "trained",
-        "spent",
-        "clock",
-        "test_loss",
-        "test_accuracy",
-        "empty",
+        "round", "started", "seconds", "asked", "trained", "spent", "clock", "test_loss", "test_accuracy", "empty",
     ],
     "participations": [
-        "round",
-        "client",
-        "name",
-        "outcome",
-        "age",
-        "weight",
-        "refreshed",
-        "payment",
-        "next_round",
-        "reason",
+        "round", "client", "name", "outcome", "age", "weight", "refreshed", "payment", "next_round", "reason",
     ],
-}
+}  # fmt: skip
 cells = st.sampled_from([(table, column) for table, names in TABLES.items() for column in names]).flatmap(
     lambda cell: st.tuples(
         st.just(f"UPDATE OR REPLACE {cell[0]} SET {cell[1]} = ?1 WHERE ?2 OR rowid = 2"),

@@ -227,14 +227,10 @@ def policy(wire: str, aggregation: Strategy | None) -> Any:
 @pytest.mark.parametrize(
     ("wire", "aggregation"),
     [
-        ("central", None),
-        ("central", PROMOTING["FedYogi"]),
-        ("poll", flower.FedAvg),
-        ("poll", FEDERATED["FedAvgM"]),
-        ("broadcast", None),
-        ("reserve", FEDERATED["FedAvgM"]),
+        ("central", None), ("central", PROMOTING["FedYogi"]), ("poll", flower.FedAvg), ("poll", FEDERATED["FedAvgM"]),
+        ("broadcast", None), ("reserve", FEDERATED["FedAvgM"]),
     ],
-)
+)  # fmt: skip
 def test_played_by_flowers_own_loop_it_is_the_same_run(wire, aggregation, tmp_path):
     policies = [policy(wire, aggregation and aggregation()) for _ in range(2)]
     ours = play(policies[0].start, client_app(), tmp_path / "ours")

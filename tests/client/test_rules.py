@@ -91,18 +91,13 @@ def test_power_and_network_are_read_only_for_their_rules(metered, rule):
 @pytest.mark.parametrize(
     ("node", "fields"),
     [
-        ({"hours": "22-6"}, ("hours", "22-6")),
-        ({"hours": "25:00-06:00"}, ("hours", "25:00-06:00")),
-        ({"hours": "06:00-06:00"}, ("hours", "06:00-06:00")),
-        ({"hours": "06:00-07:00,"}, ("hours", "06:00-07:00,")),
-        ({"hours": 6}, ("hours", 6)),
-        ({"only-charging": "yes"}, ("only-charging", "yes")),
-        ({"only-unmetered": 1}, ("only-unmetered", 1)),
-        ({"pause": "tomorrow"}, ("pause", "tomorrow")),
-        ({"pause": 3}, ("pause", 3)),
-        ({"pause": "2027-01-06T18:00+01:00"}, ("pause", "2027-01-06T18:00+01:00")),
+        ({"hours": "22-6"}, ("hours", "22-6")), ({"hours": "25:00-06:00"}, ("hours", "25:00-06:00")),
+        ({"hours": "06:00-06:00"}, ("hours", "06:00-06:00")), ({"hours": "06:00-07:00,"}, ("hours", "06:00-07:00,")),
+        ({"hours": 6}, ("hours", 6)), ({"only-charging": "yes"}, ("only-charging", "yes")),
+        ({"only-unmetered": 1}, ("only-unmetered", 1)), ({"pause": "tomorrow"}, ("pause", "tomorrow")),
+        ({"pause": 3}, ("pause", 3)), ({"pause": "2027-01-06T18:00+01:00"}, ("pause", "2027-01-06T18:00+01:00")),
     ],
-)
+)  # fmt: skip
 def test_a_rule_that_is_none_is_named_with_what_it_may_be(node, fields):
     with refused(*fields):
         Rules.read(node)
@@ -147,14 +142,10 @@ def test_charging_is_read_from_the_kernels_files(supplies, charging, tmp_path):
 @pytest.mark.parametrize(
     ("script", "metered"),
     [
-        ("echo u 1", True),
-        ("echo u 2", False),
-        ("echo u 3", True),
-        ("echo u 4", False),
-        ("echo u 0", None),
+        ("echo u 1", True), ("echo u 2", False), ("echo u 3", True), ("echo u 4", False), ("echo u 0", None),
         ("exit 1", None),
     ],
-)
+)  # fmt: skip
 def test_metered_is_what_network_manager_says(script, metered):
     assert power.metered(("sh", "-c", script)) is metered
     assert power.metered(("/no/such/busctl",)) is None

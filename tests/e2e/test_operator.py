@@ -83,18 +83,11 @@ def operated(cluster: Cluster) -> Operated:
     with urllib.request.urlopen(f"{page}/list", timeout=30) as answer:
         shown = answer.read().decode()
     return Operated(
-        status,
-        lists,
-        scaled,
-        stopped,
-        next_status,
-        cluster.ledger(NEXT),
-        cluster.last_round(RUN),
-        cluster.docker("logs", cluster.container("superexec")),
-        metrics,
+        status, lists, scaled, stopped, next_status, cluster.ledger(NEXT), cluster.last_round(RUN),
+        cluster.docker("logs", cluster.container("superexec")), metrics,
         {name for name in (RUN, NEXT) if name in shown},
         cluster.docker("inspect", "-f", "{{.State.Health.Status}}", cluster.container("page")).strip(),
-    )
+    )  # fmt: skip
 
 
 def test_a_newcomer_gets_a_spare_share_or_is_refused_aloud(operated: Operated) -> None:
@@ -113,12 +106,8 @@ def test_the_list_and_the_page_hold_every_run(operated: Operated) -> None:
 
 def test_each_wrong_command_is_refused(operated: Operated) -> None:
     assert operated.status == {
-        "log of a run that has not begun": 2,
-        "log": 0,
-        "stop": 0,
-        "stop twice": 2,
-        "resume a complete run": 2,
-    }
+        "log of a run that has not begun": 2, "log": 0, "stop": 0, "stop twice": 2, "resume a complete run": 2,
+    }  # fmt: skip
 
 
 def test_a_stopped_run_gives_way_to_the_queue_and_resumes(operated: Operated) -> None:
@@ -142,15 +131,8 @@ def test_a_wrong_env_file_stops_the_start_before_the_superlink(cluster: Cluster,
     shutil.copytree(ROOT / "docker", tmp_path / "docker")
     project = f"{cluster.project}-wrong"
     command = [
-        "docker",
-        "compose",
-        "-p",
-        project,
-        "-f",
-        str(ROOT / "compose.yaml"),
-        "--project-directory",
-        str(tmp_path),
-    ]
+        "docker", "compose", "-p", project, "-f", str(ROOT / "compose.yaml"), "--project-directory", str(tmp_path),
+    ]  # fmt: skip
     try:
         done = subprocess.run(
             [*command, "up", "-d", "--no-build"], env=cluster.environment, capture_output=True, check=False, timeout=120

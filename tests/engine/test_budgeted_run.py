@@ -28,15 +28,9 @@ from tests.fakes import ScriptedGrid
 
 ROUNDS = 8
 RUN = {
-    "dataset": "digits",
-    "model": "lr",
-    "num-clients": 10,
-    "num-server-rounds": ROUNDS,
-    "local-work": "steps:1",
-    "evaluate-every": 100,
-    "budget": 40.0,
-    "seed": 5,
-}
+    "dataset": "digits", "model": "lr", "num-clients": 10, "num-server-rounds": ROUNDS, "local-work": "steps:1",
+    "evaluate-every": 100, "budget": 40.0, "seed": 5,
+}  # fmt: skip
 
 
 def play(folder, engine=run_local, **keys):
@@ -48,13 +42,9 @@ def play(folder, engine=run_local, **keys):
 
 def simulated(table, values, rounds=ROUNDS):
     selector = BudgetedSelector(
-        values["budget"],
-        BUDGETED[values["policy"]],
-        values["seed"],
-        values.get("strict_budget", False),
-        values.get("stop_at_first", False),
-        values.get("ageing", "linear"),
-    )
+        values["budget"], BUDGETED[values["policy"]], values["seed"], values.get("strict_budget", False),
+        values.get("stop_at_first", False), values.get("ageing", "linear"),
+    )  # fmt: skip
     there = np.ones(len(table.names), bool)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
     return simulate(selector, population, rounds, values["seed"])

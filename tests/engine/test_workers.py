@@ -113,16 +113,11 @@ def unruly(request, tmp_path_factory):
     finally:
         sys.path.remove(str(UNRULY))
     return {
-        "misdeeds": misdeeds,
-        "rounds": {r["round"]: r for r in read(home / "ledger.sqlite", "rounds")},
-        "parts": read(home / "ledger.sqlite", "participations"),
-        "model": result.arrays["w"].numpy().tolist(),
-        "order": order,
-        "pids": pids,
-        "spool": spool,
-        "worked": worked(home),
+        "misdeeds": misdeeds, "rounds": {r["round"]: r for r in read(home / "ledger.sqlite", "rounds")},
+        "parts": read(home / "ledger.sqlite", "participations"), "model": result.arrays["w"].numpy().tolist(),
+        "order": order, "pids": pids, "spool": spool, "worked": worked(home),
         "states": {p.stem: json.loads(p.read_text())["age"]["last"] for p in (home / "r" / "clients").glob("*.json")},
-    }
+    }  # fmt: skip
 
 
 def test_a_clients_misdeed_costs_nobody_else_and_is_named(unruly):

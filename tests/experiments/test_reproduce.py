@@ -30,17 +30,9 @@ from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
-    "dataset": "digits",
-    "model": "lr",
-    "policy": "markov-optimal",
-    "num-clients": 8,
-    "clients-per-round": 3,
-    "max-age": 3,
-    "local-work": "steps:1",
-    "num-server-rounds": 25,
-    "device": "cpu",
-    "seed": 3,
-}
+    "dataset": "digits", "model": "lr", "policy": "markov-optimal", "num-clients": 8, "clients-per-round": 3,
+    "max-age": 3, "local-work": "steps:1", "num-server-rounds": 25, "device": "cpu", "seed": 3,
+}  # fmt: skip
 
 
 # Exact laws of the weights

@@ -152,15 +152,9 @@ def test_the_hours_of_an_experiment_are_printed_in_advance():
 
 
 TINY = {
-    "dataset": "digits",
-    "model": "lr",
-    "policy": "random",
-    "num-clients": 4,
-    "clients-per-round": 2,
-    "local-work": "steps:1",
-    "num-server-rounds": 2,
-    "seed": 1,
-}
+    "dataset": "digits", "model": "lr", "policy": "random", "num-clients": 4, "clients-per-round": 2,
+    "local-work": "steps:1", "num-server-rounds": 2, "seed": 1,
+}  # fmt: skip
 
 
 def test_a_second_machine_is_named(tmp_path):

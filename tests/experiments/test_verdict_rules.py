@@ -40,17 +40,12 @@ def test_one_rival_ahead_beyond_chance_refutes_a_superlative():
 @pytest.mark.parametrize(
     ("parts", "verdict"),
     [
-        (["holds", "holds"], "holds"),
-        (["holds", "refuted"], "refuted"),
-        (["not run", "refuted"], "refuted"),
-        (["holds", "undecided"], "holds weakly"),
-        (["holds weakly", "undecided"], "holds weakly"),
-        (["undecided", "undecided"], "undecided"),
-        (["undecided", "not run"], "undecided"),
-        (["not run", "not run"], "not run"),
-        ([], "not run"),
+        (["holds", "holds"], "holds"), (["holds", "refuted"], "refuted"), (["not run", "refuted"], "refuted"),
+        (["holds", "undecided"], "holds weakly"), (["holds weakly", "undecided"], "holds weakly"),
+        (["undecided", "undecided"], "undecided"), (["undecided", "not run"], "undecided"),
+        (["not run", "not run"], "not run"), ([], "not run"),
     ],
-)
+)  # fmt: skip
 def test_a_claim_of_parts(parts, verdict):
     assert joint(parts) == verdict == joint(parts[::-1])
 

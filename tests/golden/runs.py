@@ -35,25 +35,14 @@ MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.arr
 RATES = [0.2, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7]  # k = 5 in all
 BUDGETED = {"budget": 30.0, "staleness": "mislabelled"}
 CENTRAL: dict[str, dict[str, Any]] = {
-    "random": {},
-    "random-unbiased": {"policy": "random", "weights": "unbiased"},
-    "proportional": {},
-    "oldest-age": {},
-    "oldest-age-unbiased": {"policy": "oldest-age", "weights": "unbiased"},
-    "pow-d": {"candidates": 11},
-    "rpow-d": {},
-    "oort": {},
-    "fedcs": {},
-    "refl": {},
-    "f3ast": {},
-    "wics": BUDGETED,
+    "random": {}, "random-unbiased": {"policy": "random", "weights": "unbiased"}, "proportional": {}, "oldest-age": {},
+    "oldest-age-unbiased": {"policy": "oldest-age", "weights": "unbiased"}, "pow-d": {"candidates": 11}, "rpow-d": {},
+    "oort": {}, "fedcs": {}, "refl": {}, "f3ast": {}, "wics": BUDGETED,
     "wics-bid": BUDGETED | {"policy": "wics", "index-source": "bid"},
     "wics-total": BUDGETED | {"policy": "wics", "total-budget": 200.0},
-    "wics-estimated": BUDGETED | {"policy": "wics", "trains": "all", "sensitivities": "estimated"},
-    "abs": BUDGETED,
-    "maxpack": BUDGETED,
-    "random-budget": BUDGETED,
-}
+    "wics-estimated": BUDGETED | {"policy": "wics", "trains": "all", "sensitivities": "estimated"}, "abs": BUDGETED,
+    "maxpack": BUDGETED, "random-budget": BUDGETED,
+}  # fmt: skip
 DECENTRALISED: dict[str, dict[str, Any]] = {
     "markov-optimal": {"max-age": 5},
     "markov-few": {"policy": "markov-optimal", "clients-per-round": 1},  # some rounds have to be forced

@@ -80,12 +80,8 @@ def test_changed_images_are_drawn_by_seed_round_and_client():
 def test_a_run_plays_both(tmp_path):
     def play(name, **keys):
         values = {
-            "num-clients": 4,
-            "clients-per-round": 2,
-            "num-server-rounds": 2,
-            "model": "cnn",
-            "local-work": "epochs:1",
-        }
+            "num-clients": 4, "clients-per-round": 2, "num-server-rounds": 2, "model": "cnn", "local-work": "epochs:1",
+        }  # fmt: skip
         values |= {"runs-dir": str(tmp_path), "run-name": name, "policy": "random"} | keys
         run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=4)
         return hashlib.sha256((tmp_path / name / MODEL).read_bytes()).hexdigest()

@@ -215,15 +215,9 @@ def test_keys_that_do_not_go_together_are_refused(keys, key):
 def test_a_run_gives_each_client_its_own_rows(aoi, tmp_path):
     saved(tmp_path / "a.csv", frame())
     keys = (
-        "-c",
-        "target=passed",
-        "-c",
-        "partition=column:school",
-        "-c",
-        "num-server-rounds=2",
-        "-c",
+        "-c", "target=passed", "-c", "partition=column:school", "-c", "num-server-rounds=2", "-c",
         "clients-per-round=2",
-    )
+    )  # fmt: skip
     status, _, err = aoi("run", "-c", "dataset=csv:a.csv", *keys, "-c", "run-name=r", "-c", "model=lr")
     assert status == 0, err
     assert [row["examples"] for row in read(tmp_path / "runs" / "r" / "ledger.sqlite", "clients")] == [8] * 6

@@ -136,17 +136,12 @@ def test_two_processes_cannot_play_one_run(tmp_path, monkeypatch):
 
 
 FORGED = {
-    "an order without end": {"order": "[" * 200_000},
-    "an order that is a number": {"order": "5"},
-    "an order of lists": {"order": '[["weight"]]'},
-    "an order of nothing": {"order": "null"},
+    "an order without end": {"order": "[" * 200_000}, "an order that is a number": {"order": "5"},
+    "an order of lists": {"order": '[["weight"]]'}, "an order of nothing": {"order": "null"},
     "an order of other names": {"order": '["else"]'},
-    "an order that is an object": {"order": '{"weight": 1, "else": 2}'},
-    "no order": {"order": None},
-    "no checksum": {"checksum": None},
-    "a round of text": {"round": "one"},
-    "no run": {"run": None},
-}
+    "an order that is an object": {"order": '{"weight": 1, "else": 2}'}, "no order": {"order": None},
+    "no checksum": {"checksum": None}, "a round of text": {"round": "one"}, "no run": {"run": None},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", FORGED)

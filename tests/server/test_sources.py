@@ -119,31 +119,21 @@ CHANGES = {
     "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
     "the clients' table": (
         ("--dataset", "npz:own.npz", "--policy", "wics", "-c", "clients-file=clients.csv", "-c", "budget=3"),
-        reversed_rows("clients.csv"),
-        "clients.csv",
+        reversed_rows("clients.csv"), "clients.csv",
     ),
     "the clients' rates": (
         (
-            "--dataset",
-            "npz:own.npz",
-            "--policy",
-            "systematic",
-            "--per-round",
-            "3",
-            "-c",
-            "rates=given",
-            "-c",
+            "--dataset", "npz:own.npz", "--policy", "systematic", "--per-round", "3", "-c", "rates=given", "-c",
             "clients-file=rates.csv",
         ),
         reversed_rows("rates.csv"),
         "rates.csv",
     ),
     "a clock": (
-        (*OWN, "-c", "clock=clock.npz"),
-        lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6),
+        (*OWN, "-c", "clock=clock.npz"), lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6),
         "clock.npz",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("words", "change", "name"), CHANGES.values(), ids=CHANGES)

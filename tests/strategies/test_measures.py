@@ -20,17 +20,12 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("metrics", "loss"),
     [
-        ({"val_loss": 1.0, "train_loss": 2.0, "loss": 3.0}, 2.0),
-        ({"loss_scale": 65536.0, "loss": 3.0}, 3.0),
-        ({"aux_loss": 0.1, "loss": 3}, 3.0),
-        ({"loss": 3, "train_loss": 2}, 2.0),
-        ({"val_loss": 1.0}, None),
-        ({"val_loss": 1.0, "mine": 4}, 4.0),
-        ({"train_loss": [1.0, 2.0], "loss": 3.0}, 3.0),
-        ({"gloss": 1.0, "lossless": 2.0, "my_train_loss": 3.0}, None),
-        ({}, None),
+        ({"val_loss": 1.0, "train_loss": 2.0, "loss": 3.0}, 2.0), ({"loss_scale": 65536.0, "loss": 3.0}, 3.0),
+        ({"aux_loss": 0.1, "loss": 3}, 3.0), ({"loss": 3, "train_loss": 2}, 2.0), ({"val_loss": 1.0}, None),
+        ({"val_loss": 1.0, "mine": 4}, 4.0), ({"train_loss": [1.0, 2.0], "loss": 3.0}, 3.0),
+        ({"gloss": 1.0, "lossless": 2.0, "my_train_loss": 3.0}, None), ({}, None),
     ],
-)
+)  # fmt: skip
 def test_the_loss_of_a_training(metrics, loss):
     assert training_loss(MetricRecord(metrics), "mine") == loss
 

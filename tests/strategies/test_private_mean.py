@@ -253,25 +253,16 @@ def mine(**settings):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: private(clip=0.0),
-        lambda: private(clip=-1.0),
-        lambda: private(clip=math.nan),
-        lambda: private(noise_multiplier=0.0),
-        lambda: private(bands=0),
-        lambda: private(rounds=0),
-        lambda: private(delta=0.0),
-        lambda: private(delta=1.0),
-        lambda: private(max_epsilon=0.0),
-        lambda: private(strategy=flower.FedMedian()),
-        lambda: private(strategy=flower.Krum()),
-        lambda: private(strategy=flower.FedTrimmedAvg()),
-        lambda: everyone(aggregation=private(), weights="size"),
+        lambda: private(clip=0.0), lambda: private(clip=-1.0), lambda: private(clip=math.nan),
+        lambda: private(noise_multiplier=0.0), lambda: private(bands=0), lambda: private(rounds=0),
+        lambda: private(delta=0.0), lambda: private(delta=1.0), lambda: private(max_epsilon=0.0),
+        lambda: private(strategy=flower.FedMedian()), lambda: private(strategy=flower.Krum()),
+        lambda: private(strategy=flower.FedTrimmedAvg()), lambda: everyone(aggregation=private(), weights="size"),
         lambda: everyone(aggregation=private(), weights="unbiased"),
         lambda: everyone(aggregation=private(), options=RoundOptions(late_rounds=2)),
-        lambda: OortSelection(4, aggregation=private()),
-        lambda: mine(aggregation=private()),
+        lambda: OortSelection(4, aggregation=private()), lambda: mine(aggregation=private()),
     ],
-)
+)  # fmt: skip
 def test_what_breaks_the_guarantee_is_refused_when_made(make):
     with pytest.raises(ConfigError):
         make()

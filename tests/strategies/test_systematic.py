@@ -144,15 +144,11 @@ def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
 @pytest.mark.parametrize(
     ("rates", "words"),
     [
-        ([0.5] * N, "sum of"),
-        ([0.3] * (N - 1), "rates"),
-        ([1.2] + [0.2] * (N - 1), "rate of client 0"),
-        ([float("nan")] + [0.3] * (N - 1), "rate of client 0"),
-        ([None] + [0.3] * (N - 1), "rate of client 0"),
-        ({f"client-{i}": 0.4 for i in range(N)}, "sum of"),
-        ("sise", "rates"),
+        ([0.5] * N, "sum of"), ([0.3] * (N - 1), "rates"), ([1.2] + [0.2] * (N - 1), "rate of client 0"),
+        ([float("nan")] + [0.3] * (N - 1), "rate of client 0"), ([None] + [0.3] * (N - 1), "rate of client 0"),
+        ({f"client-{i}": 0.4 for i in range(N)}, "sum of"), ("sise", "rates"),
     ],
-)
+)  # fmt: skip
 def test_rates_that_cannot_be_are_refused_when_they_are_set(rates, words):
     for strategy in (SystematicParticipation, MarkovParticipation.optimal):
         with refused(words):
