@@ -16,12 +16,12 @@ DIGITS = {"learning-rate": 0.5, "learning-rate-decay": 1.0, "batch-size": 10, "l
 _MARKS = 20  # rows that are kept of a run where only the end and the means count
 
 
-def play_run(experiment: str, values: Mapping[str, Any], options: Options) -> list[Row]:
+def play_run(experiment: str, values: Mapping[str, Any], options: Options, *, stopped: bool = False) -> list[Row]:
     """Run a federation as :func:`played` does, and return a row for each evaluated round."""
-    return evaluated(played(experiment, values, options))
+    return evaluated(played(experiment, values, options, stopped=stopped))
 
 
-def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path:
+def played(experiment: str, values: Mapping[str, Any], options: Options, *, stopped: bool = False) -> Path:
     """Run or resume a federation, and return its ledger.
 
     Runs lie in ``work/experiment/settings' digest``, so runs of other settings stay apart. A complete run is only read.
@@ -31,6 +31,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
     experiment : its name
     values : run keys, without the places of data and runs
     options : data folder, work folder and the experiment's version
+    stopped : whether a run counts that stopped since no update was valid, as after its model diverged
 
     Raises ConfigError if the run did not complete.
     """
@@ -41,13 +42,13 @@ def played(experiment: str, values: Mapping[str, Any], options: Options) -> Path
     name = f"{values['policy']}-seed-{values['seed']}"
     kept_to = DIGITS if values.get("dataset", "digits") == "digits" else {}
     given = {**kept_to, **values, "runs-dir": str(runs), "run-name": name, "data-dir": str(options.data_dir.absolute())}
-    return complete_run(given)
+    return complete_run(given, stopped=stopped)
 
 
-def complete_run(values: Mapping[str, Any]) -> Path:
+def complete_run(values: Mapping[str, Any], *, stopped: bool = False) -> Path:
     """Run or resume a named run, and return its ledger; a complete run is only read.
 
-    Raises ConfigError if the run did not complete.
+    Raises ConfigError if the run did not complete, nor stopped where ``stopped`` counts.
     """
     from aoi_fl.client.app import app as client_app
     from aoi_fl.config.former import present  # the digests of runs are those of the former keys
@@ -58,11 +59,12 @@ def complete_run(values: Mapping[str, Any]) -> Path:
     from aoi_fl.server.ledger import read_run
 
     ledger = Path(values["runs-dir"]) / values["run-name"] / LEDGER
-    if not _complete(ledger):
+    ends = ("completed", "stopped") if stopped else ("completed",)
+    if not (ledger.exists() and read_run(ledger).get("status") in ends):
         config = RunConfig.parse({"preset": "papers", **present(values, warn=False), "resume": _begun(ledger)}).flat()
         run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
-    if status != "completed":
+    if status not in ends:
         allowed = f"a run that completed, and this one ended as {status}"
         raise ConfigError("run", ledger.parent, allowed, "See its ledger, or delete the folder to run it again.")
     return ledger
@@ -84,19 +86,13 @@ def evaluated(ledger: Path) -> list[Row]:
         {
             "round": row["round"],
             "accuracy": row["test_accuracy"],
-            "loss": round(row["test_loss"], 7),
+            "loss": None if row["test_loss"] is None else round(row["test_loss"], 7),
             "trained": row["trained"],
             **({} if row["spent"] is None else {"spent": row["spent"]}),
         }
         for row in read(ledger, "rounds")
         if row["test_accuracy"] is not None
     ]
-
-
-def _complete(ledger: Path) -> bool:
-    from aoi_fl.server.ledger import read_run
-
-    return ledger.exists() and read_run(ledger).get("status") == "completed"
 
 
 def _begun(ledger: Path) -> bool:

@@ -68,7 +68,7 @@ class Learning(Experiment):
         kind, _, alpha = unit["partition"].partition(" ")
         policy = VARIANTS.get(unit["policy"], {"policy": unit["policy"]})
         values = {**self.settings(options), **policy, "seed": unit["seed"], "partition": kind}
-        return play_run(self.name, values | ({"alpha": float(alpha)} if alpha else {}), options)
+        return play_run(self.name, values | ({"alpha": float(alpha)} if alpha else {}), options, stopped=True)
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         targets, curves = self._judged_at(settings), self._there(rows)
@@ -90,6 +90,15 @@ class Learning(Experiment):
         sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
         if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
             beside.append(f"Of random selection's {sent} updates {lost} were refused, as their training had diverged.")
+        lost_runs = [
+            f"{policy} with {seeds} seeds ({split})"
+            for split, found in curves.items()
+            for policy, seeds in diverged(rows, split, tuple(found)).items()
+        ]
+        if lost_runs:
+            beside.append(
+                f"The model diverged, and the run ended: {', '.join(lost_runs)}. It counts with its last accuracy."
+            )
         others = self._there([row for row in rows if row["seed"] != self.pilot]) if self.pilot else {}
         later = [
             f"{policy} {moved.show(1)} ({split})"
@@ -165,8 +174,10 @@ class Learning(Experiment):
 
     def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
         """Return the reasons for a claim's verdict, if not the usual ones."""
-        unmeasured = {"cifar100": "CIFAR-100 was not available", "cifar10": "the time on a GPU ended before this accuracy"}
-        reasons: dict[Verdict, str] = {"not run": unmeasured.get(self.dataset, "no GPU was available for so long")}
+        unmeasured = "CIFAR-100 was not available" if self.dataset == "cifar100" else "no GPU was available for so long"
+        if self.dataset == "cifar10":
+            unmeasured = "the time on a GPU ended before this accuracy"
+        reasons: dict[Verdict, str] = {"not run": unmeasured}
         if said.kind == "headline":
             return {
                 **reasons,

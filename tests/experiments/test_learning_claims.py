@@ -7,11 +7,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.harness.federation import complete_run
 from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL
 from aoi_fl.experiments.papers.curves import draw
 from aoi_fl.experiments.papers.paper_claims import PaperClaim
 from aoi_fl.experiments.papers.speed import curves_of, measured
 from aoi_fl.experiments.registry import find
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.ledger import read
 
 
 def _learned(rounds, seeds=4, dataset="mnist", best=0.98):
@@ -62,6 +65,21 @@ def test_a_run_that_diverged_counts_with_its_last_model():
     assert claim.verdict == "undecided" and claim.ours.endswith("diverged: random with 2 of 3 seeds")
     curves = curves_of(kept + short, "iid")["random"]
     assert curves.shape == (3, 40) and (curves[:2, 29:] == 0.1).all() and curves[2, 29] > 0.1
+
+
+def test_a_run_that_stopped_as_its_model_diverged_is_a_result(tmp_path):
+    lines = [f"{x},{1000 * x}.5" for x in range(60)]
+    (tmp_path / "steep.csv").write_text("\n".join(["x,y", *lines]))
+    values = {
+        "dataset": f"csv:{tmp_path / 'steep.csv'}", "target": "y", "model": "lr", "num-clients": 4,
+        "clients-per-round": 2, "learning-rate": 2.0, "runs-dir": str(tmp_path), "run-name": "run", "seed": 1,
+        "policy": "random", "num-server-rounds": 30,
+    }  # fmt: skip
+    with pytest.raises(ConfigError) as refused:
+        complete_run(values)
+    assert refused.value.key == "run"
+    rows = read(complete_run(values, stopped=True), "rounds")
+    assert rows[-1]["trained"] == 0 and rows[-1]["round"] < 30
 
 
 def test_each_partition_is_judged_at_its_own_level():
