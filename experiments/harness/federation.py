@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aoi_fl.experiments.harness.base import Options, Row
 from aoi_fl.science.errors import AoiError, ConfigError
 
@@ -93,6 +95,22 @@ def evaluated(ledger: Path) -> list[Row]:
         for row in read(ledger, "rounds")
         if row["test_accuracy"] is not None
     ]
+
+
+def training_loss(ledger: Path) -> float:
+    """Return the loss of a complete run's model on the training examples of all clients, with true labels."""
+    from safetensors.numpy import load_file
+
+    from aoi_fl.config.run import RunConfig
+    from aoi_fl.learning.partition import read_index
+    from aoi_fl.learning.task import Task
+    from aoi_fl.server.folder import MODEL, PARTITION_FILE
+    from aoi_fl.server.ledger import read_run
+
+    config = RunConfig.parse(read_run(ledger)["config"])
+    task = Task(config.dataset, config.data_dir, config.architecture, "cpu", config.seed)
+    parts = [read_index(ledger.parent / PARTITION_FILE, client) for client in range(config.num_clients)]
+    return task.evaluate(load_file(ledger.parent / MODEL), task.examples(np.concatenate(parts)))[0]
 
 
 def _begun(ledger: Path) -> bool:
