@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from aoi_fl.config.run import RunConfig
 from aoi_fl.science import draws
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.selection import Population
@@ -18,7 +17,6 @@ from aoi_fl.strategies.round.timer import RoundTimer
 from aoi_fl.strategies.selection.absence import Absence
 from tests import fakes
 from tests.fakes import ScriptedGrid, ToyApp, zeros
-from tests.refusals import refused
 
 N, K, ROUNDS = 10, 2, 60
 SHARES = np.array([1.0] * 5 + [0.4] * 4 + [0.1])
@@ -143,22 +141,6 @@ def test_whoever_takes_no_part_was_away_for_whatever_reason(outcome):
     absence = Absence()
     absence.note(outcome_of(1, outcome), np.zeros(3, np.bool_))
     assert absence.presence.share.tolist() == [1.0, 0.5, 1.0]
-
-
-def test_what_does_not_go_together():
-    with refused("compensate", "guessed"):
-        MarkovParticipation.optimal(5, 2, compensate="guessed")
-    with refused("compensate", "availability"):
-        MarkovParticipation.increasing(5, 2, compensate="availability")
-    with refused("compensate", "dropout"):
-        SystematicParticipation(5, 2, compensate="dropout")
-    for wrong in ({"jitter": 0.2}, {"phases": "random"}):
-        with refused("compensate", "availability"):
-            SystematicParticipation(5, 2, compensate="availability", **wrong)
-        with refused("compensate", "availability"):
-            RunConfig.parse({"policy": "systematic", "compensate": "availability", **wrong})
-    with refused("compensate", "availability"):
-        RunConfig.parse({"policy": "random", "compensate": "availability"})
 
 
 @pytest.mark.parametrize("make", [MAKERS["reserve"], MAKERS["systematic"], MAKERS["markov-size"]])

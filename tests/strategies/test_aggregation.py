@@ -130,26 +130,6 @@ def test_a_start_of_ones_own_plays_the_same_rounds(tmp_path):
     assert losses == pytest.approx([result.evaluate_metrics_clientapp[r]["loss"] for r in (1, 2, 3)])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"fraction_train": 0.5}, "fraction_train"),
-        ({"min_train_nodes": 2}, "min_train_nodes"),
-        ({"fraction_evaluate": 1.5}, "fraction_evaluate"),
-        ({"arrayrecord_key": "aoi"}, "arrayrecord_key"),
-        ({"aggregation": OldestAge(1)}, "aggregation"),
-        ({"aggregation": object()}, "aggregation"),
-        ({"weights": "heavy"}, "weights"),
-        ({"weights": "unbiased", "aggregation": flower.FedAvg()}, "weights"),
-        ({"arrayrecord_key": "w", "aggregation": flower.FedAvg()}, "arrayrecord_key"),
-        ({"train_metrics_aggr_fn": print, "aggregation": flower.FedAdam()}, "train_metrics_aggr_fn"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_a_reason(arguments, words):
-    with refused(words):
-        RandomSelection(2, **arguments)
-
-
 def test_every_argument_of_fedavg_is_taken_or_refused_by_name():
     default = flower.FedAvg()
     for name in inspect.signature(flower.FedAvg).parameters:

@@ -3,7 +3,6 @@
 import logging
 from functools import partial
 
-import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp.strategy import Strategy
@@ -12,7 +11,6 @@ from aoi_fl.client.state import StateFile
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.strategies import BudgetedRefresh, RoundOptions
-from aoi_fl.strategies.plan import Resume
 from tests.fakes import Notes, ScriptedGrid, ToyApp, play, unchanged, zeros
 from tests.refusals import refused
 
@@ -302,27 +300,3 @@ def test_who_fails_after_refreshing_is_paid_and_stays_old(tmp_path):
     # The server counts its age on from the last refresh that it has heard of; the client knows better.
     assert notes.memories[3]["refreshed"][ONE] < 3
     assert StateFile(tmp_path / "r" / "clients", "client-1").load(1).data.last == 3
-
-
-def test_settings_that_make_no_sense():
-    with refused("index-source", "oracle"):
-        BudgetedRefresh(BudgetedSelector(B), 4, source="oracle")
-    with refused("trains", "some"):
-        BudgetedRefresh(BudgetedSelector(B), 4, trains="some")
-    with refused("weights", "unbiased", "rates are unknown"):
-        BudgetedRefresh(BudgetedSelector(B), 4, weights="unbiased")
-    with refused("index-source", "bid"):
-        BudgetedRefresh(BudgetedSelector(B, "random"), 4, source="bid")
-
-
-def test_a_resumed_run_remembers_who_was_refreshed_when(tmp_path):
-    whole = run(tmp_path / "whole", rounds=8)
-    first = run(tmp_path / "cut", rounds=4)
-    rest = run(tmp_path / "cut", rounds=8, resume=first.resume())
-    assert refreshed_of(first) + refreshed_of(rest) == refreshed_of(whole)
-    assert rest.state_dict.keys() == whole.state_dict.keys()
-    for key, value in whole.state_dict.items():
-        assert value.tolist() == rest.state_dict[key].tolist()
-    forgetful = first.state_dict | {"refreshed": np.array([4, 4, 4, -30])}
-    other = run(tmp_path / "cut", rounds=8, resume=Resume(5, first.clients, forgetful))
-    assert refreshed_of(other) != refreshed_of(rest)  # so the ages did matter

@@ -18,15 +18,13 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.flower.messages import bytes_of
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.arrays import to_record
-from aoi_fl.protocol.coding import expand
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from aoi_fl.strategies import MarkovParticipation, RandomSelection
 from aoi_fl.strategies.validation import Refused, read_update
 from tests import fakes
-from tests.fakes import HOSTILE, MODEL, ToyApp, model
-from tests.refusals import refused
+from tests.fakes import HOSTILE, MODEL, ToyApp
 
 ROOT = Path(__file__).parents[2]
 CODES = ["float16", "int8"]
@@ -233,13 +231,6 @@ def test_an_absurd_scale_is_refused_without_a_warning(tmp_path):
         read_update(Message(RecordDict(content), reply_to=reply), sent, "num-examples", "int8")
 
 
-def test_an_unknown_compression_never_starts():
-    with refused("compression", "zip"):
-        RoundOptions(compression="zip")
-    with refused("compression", "zip"):
-        RunConfig.parse({"compression": "zip"})
-
-
 # Bytes
 
 
@@ -284,12 +275,3 @@ def test_the_digits_are_learnt_as_well(compression, learn):
     assert plain[-1]["test_accuracy"] > 0.85
     assert coded[-1]["test_accuracy"] == pytest.approx(plain[-1]["test_accuracy"], abs=0.03)
     assert coded[-1]["test_loss"] != plain[-1]["test_loss"]
-
-
-def test_expand_is_what_the_server_does(tmp_path):
-    _, grid = play(tmp_path, "int8", rounds=1)
-    reply = next(u for u in grid.updates if ParticipationReply.read(u.content["aoi"]).name == "client-2")
-    codes, scales = {k: a.numpy() for k, a in reply.content["arrays"].items()}, tuple(reply.content["aoi"]["scales"])
-    found = read_update(reply, model(), "num-examples", "int8").arrays
-    wanted = expand(MODEL, codes, scales)
-    assert all(found[k].tobytes() == wanted[k].tobytes() and found[k].dtype == MODEL[k].dtype for k in MODEL)

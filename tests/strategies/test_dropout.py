@@ -9,7 +9,7 @@ import pytest
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science import draws
-from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout, reissued
+from aoi_fl.science.dropout import achieved, largest_dropout, reissued
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.strategy import make_strategy
@@ -218,18 +218,6 @@ def test_rates_within_reach_are_not_said(tmp_path, caplog):
 def test_who_takes_part_always_achieves_what_is_left():
     assert achieved(np.array([1.0, 0.7, 0.2]), 0.3).tolist() == [0.7, 0.7, 0.2]
     assert achieved(np.array([0.5]), 1.0).tolist() == [0.001]  # whoever is heard after all weighs no more than finitely
-
-
-def test_estimates():
-    assert DropoutEstimate(15.0).value == 0
-    assert DropoutEstimate(15.0).after(0, 0) == DropoutEstimate(15.0)
-    steady = DropoutEstimate(15.0)
-    for _ in range(1000):
-        steady = steady.after(20, 5)
-    assert steady.value == 0.25
-    for _ in range(50):  # d falls to 0: after 50 rounds, 0.98^50 = 0.364 of it are left
-        steady = steady.after(20, 0)
-    assert steady.value == pytest.approx(0.25 * 0.98**50, abs=0.001)
 
 
 @pytest.mark.parametrize(("n", "k"), [(100, 15), (3, 1), (7, 7), (93, 13), (1000, 1)])

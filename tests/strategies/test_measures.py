@@ -97,13 +97,6 @@ def test_the_losses_by_which_clients_are_chosen(policy, tmp_path):
     assert seen == [[0.0, 1.0, 2.0, 3.0]]
 
 
-def test_the_run_key_reaches_the_strategy():
-    from aoi_fl.server.strategy import make_strategy
-
-    config = RunConfig.parse({"loss-metric": "mine", "policy": "rpow-d", "num-clients": 4, "clients-per-round": 2})
-    assert make_strategy(config, "r").options.loss_metric == "mine"
-
-
 def one_bad(**bad):
     """Return an app in which one client's evaluation has other metrics."""
 

@@ -6,38 +6,10 @@ import weakref
 
 import pytest
 
-from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies.round import collection
 from aoi_fl.strategies.validation import read_update
 from tests.fakes import MODEL, everyone, honest_app, play
-
-
-def test_one_update_is_in_memory_at_a_time_and_in_client_order(tmp_path):
-    """The grid trains a client when its reply is pulled; by then the reply before is gone."""
-    updates: list[weakref.ref] = []
-    order: list[int] = []
-    alive: list[int] = []
-
-    class Watched(LocalGrid):
-        def pull_messages(self, message_ids):
-            ids = list(message_ids)
-            if any(self._waiting[i].metadata.message_type == "train" for i in ids):
-                assert len(ids) == 1
-                alive.append(sum(update() is not None for update in updates))
-            return super().pull_messages(ids)
-
-    class Noting(ClientApp):
-        def __call__(self, message, context):
-            reply = super().__call__(message, context)
-            if message.metadata.message_type == "train":
-                order.append(context.node_config["partition-id"])
-                updates.append(weakref.ref(reply.content["arrays"]))
-            return reply
-
-    play(everyone, honest_app(Noting), tmp_path, grid=Watched, rounds=1)
-    assert order == [0, 1, 2, 3]
-    assert alive == [0] * 4
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

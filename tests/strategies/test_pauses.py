@@ -48,15 +48,3 @@ def test_an_answer_halves_the_count_of_silences():
         silence.answer(7)
         assert (silence.mute(), list(silence)) == (set(), [])
     assert not silence.counted() and not len(silence.state_dict())
-
-
-def test_alternating_answers_give_pauses_of_two_rounds():
-    silence, silent, pauses = Backoff(), True, []
-    for _ in range(8):
-        if silent:
-            silence.note(7, 10)
-            pauses.append(sum(7 in silence.resting(r) for r in range(10, 80)))
-        else:
-            silence.answer(7)
-        silent = not silent
-    assert pauses == [1, 2, 2, 2]

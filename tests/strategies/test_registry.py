@@ -1,9 +1,7 @@
 """The one table of policies: every row makes a strategy, is documented, and is known to the commands."""
 
-import math
 import subprocess
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -51,24 +49,6 @@ def test_keys_are_run_keys_and_have_users():
     known = {name.replace("_", "-") for name in RunConfig.model_fields}
     assert known >= KEYS and all(users_of(key) for key in KEYS)
     assert set(BUDGETED) == {"wics", "abs", "maxpack", "random-budget"}
-
-
-@pytest.mark.parametrize(
-    ("option", "wrong"),
-    [("join_timeout", 0.0), ("late_rounds", -1), ("until", math.nan), ("train_timeout", "soon"), ("seed", -1)],
-)
-def test_options_have_ranges_of_run_keys(option, wrong):
-    with refused(option):
-        RoundOptions(**{option: wrong})
-    with refused(option.replace("_", "-")):
-        RunConfig.parse({option: wrong})
-    assert replace(RoundOptions(), run="r") == RoundOptions(run="r")
-
-
-def test_only_four_options_differ_from_run_keys():
-    shared = {f.name: f.default for f in fields(RoundOptions) if f.name in RunConfig.model_fields}
-    different = {name for name, value in shared.items() if value != RunConfig.model_fields[name].default}
-    assert different == {"seed", "train_timeout", "evaluate_clients", "max_empty_rounds"}
 
 
 def test_whoever_reads_the_table_does_not_wait_for_flower():

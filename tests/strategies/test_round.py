@@ -69,13 +69,6 @@ def test_a_bad_evaluation_is_left_out(spoil, tmp_path, caplog):
     assert "evaluation of client-1 dropped" in caplog.text
 
 
-def test_evaluation_by_nobody(tmp_path):
-    app = hostile_app(raises(OSError("dead")), kinds=("evaluate",), whom=range(4))
-    notes, result, _ = play(everyone, app, tmp_path, rounds=1, evaluate_clients=2)
-    assert notes.rounds[0].client_loss is None and not result.evaluate_metrics_clientapp
-    same_model(result.arrays, expected(range(4), 1))
-
-
 def test_a_client_whose_update_was_dropped_stays_old(tmp_path):
     """Age resets with an update that counts, so the server asks again at once."""
 

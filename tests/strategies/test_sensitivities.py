@@ -100,18 +100,6 @@ def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
     assert losses["client-1"] > 1.5 * losses["client-0"]
 
 
-@pytest.mark.parametrize(
-    ("how", "why"),
-    [
-        ({"source": "bid"}, "index-source=bid"),
-        ({"sensitivities": "estimated", "trains": "all"}, "grows linearly with age"),
-    ],
-)
-def test_a_nonlinear_age_cost_needs_wics(how, why):
-    with refused("ageing", "root", why):
-        BudgetedRefresh(BudgetedSelector(40.0, ageing="root"), 3, **how)
-
-
 def test_a_clients_table_without_staleness_rates_is_refused(tmp_path):
     file = tmp_path / "clients.csv"
     file.write_text("name,size,payment,sensitivity\na,100,20,1\nb,100,20,1\n")
@@ -123,30 +111,3 @@ def test_a_clients_table_without_staleness_rates_is_refused(tmp_path):
         read_clients_file(play(tmp_path / "alike", **keys, **{"staleness-rates": "equal"}) / "clients.csv").staleness
         == 1
     ).all()
-
-
-def test_what_makes_no_sense_is_refused():
-    with refused("sensitivities", "estimated"):
-        BudgetedRefresh(BudgetedSelector(40.0), 4, source="bid", sensitivities="estimated", trains="all")
-    with refused("sensitivities", "estimated"):
-        BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="estimated")
-    with refused("sensitivities", "estimated"):
-        RunConfig.parse({"policy": "wics", "sensitivities": "estimated"})
-    for unfit, words in (
-        ({"ageing": "quadratic", "index-source": "bid"}, "ageing"),
-        ({"ageing": "quadratic", "sensitivities": "estimated"}, "ageing"),
-        ({"sensitivities": "estimated", "index-source": "bid"}, "sensitivities"),
-    ):
-        with refused(words):
-            RunConfig.parse({"policy": "wics", "trains": "all", **unfit})
-    with refused("sensitivities", "guessed"):
-        BudgetedRefresh(BudgetedSelector(40.0), 4, sensitivities="guessed")
-    with refused("staleness-rates", "own"):
-        RunConfig.parse(RUN | {"staleness": "none"})
-    with refused("sensitivities", "bound"):
-        RunConfig.parse(RUN | {"sensitivities": "bound", "local-steps": 0})
-    for kind in ("staleness", "bound"):
-        with refused("sensitivities"):
-            RunConfig.parse({"policy": "wics", "sensitivities": kind, "local-steps": 5})
-    with refused("sensitivities", "estimated"):
-        RunConfig.parse(RUN | {"policy": "maxpack", "sensitivities": "estimated"})

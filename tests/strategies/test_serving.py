@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord
+from flwr.app import Array, ArrayRecord
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.server.strategy import make_strategy
@@ -71,24 +71,9 @@ def test_a_resumed_run_serves_the_same(tmp_path, after):
     assert again["w"].numpy().tolist() == whole["w"].numpy().tolist()
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_a_share_out_of_range_is_refused(share):
-    with refused("serve_average"):
-        ServedModel(share)
-    with refused("smoothing", f"average:{share}"):
-        RunConfig.parse({"smoothing": f"average:{share}"})
-
-
 def test_a_model_without_floats_is_refused():
     with refused("serve_average", 0.5):
         ServedModel(0.5).add(ArrayRecord({"trees": Array(np.zeros(3, np.uint8))}))
-
-
-def test_a_loop_that_is_not_ours_is_refused(tmp_path):
-    strategy = RandomSelection(N, options=RoundOptions(run="r", serve_average=0.5))
-    grid = ScriptedGrid(app, {"runs-dir": str(tmp_path)}, N)
-    with refused("serve_average"):
-        strategy.configure_train(1, model(), ConfigRecord(), grid)
 
 
 def test_the_key_for_momentum_is_fedavgm_by_hand(tmp_path):
@@ -104,13 +89,3 @@ def test_the_key_for_momentum_is_fedavgm_by_hand(tmp_path):
         velocity = 0.5 * velocity + 0.1 * (1 - at)  # every client moves a tenth of the way to 1
         at = at + velocity
         assert trained == pytest.approx(at, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("keys", "key"),
-    [({"late-rounds": 2}, "late-rounds"), ({"weights": "unbiased"}, "weights"), ({"policy": "f3ast"}, "weights")],
-)
-def test_momentum_with_other_than_means_is_refused(keys, key):
-    with refused(key, allowed="momentum"):
-        RunConfig.parse({"policy": "random", "smoothing": "momentum:0.5", **keys})
-    RunConfig.parse({"policy": "f3ast", "weights": "size", "smoothing": "momentum:0.5"})

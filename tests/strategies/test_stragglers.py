@@ -6,23 +6,15 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord
-from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.clocked_grid import ClockedGrid
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.availability import Availability, always
-from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.strategies import (
     AgeAwareStrategy,
-    BudgetedRefresh,
     OldestAge,
     PolicyTraits,
-    RandomSelection,
-    RoundOptions,
     SelectorPolicy,
 )
 from aoi_fl.strategies.aggregation.mean import RunningMean
@@ -40,7 +32,6 @@ from tests.fakes import (
     same_model,
     steps_of,
 )
-from tests.refusals import refused
 
 SLOW = 3
 WORK = [9.0, 9.0, 9.0, 48.0]  # seconds, and one more there and back: rounds end at 20, 30, 40, 50, client 3 at 49
@@ -90,11 +81,6 @@ def test_an_update_three_rounds_late_has_less_weight(tmp_path):
     weights = {part.client: part.weight for part in notes.rounds[3].participations}
     assert math.isclose(weights[SLOW] / weights[0], 4 * share(3)) and math.isclose(sum(weights.values()), 1.0)
     same_model(result.arrays, model_after(4, 3))
-
-
-def test_a_busy_client_is_sent_nothing(tmp_path):
-    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=5, grid=clocked, train_timeout=20.0, late_rounds=3)
-    assert [record.messages for record in notes.rounds] == [16, 6, 6, 6, 8]  # the first with the roll call's
 
 
 def test_who_is_later_than_that_is_late_with_all_its_work(tmp_path):
@@ -172,23 +158,6 @@ def test_a_deviating_late_update_has_more_weight(tmp_path):
     for client, distance in zip((2, 3), apart, strict=True):
         counts = 0.65 / 4 + 0.35 * (1 - math.exp(-((distance / max(apart)) ** 2)))
         assert math.isclose(weights[client] / weights[0], counts * examples_of(client) / 10, rel_tol=1e-6)
-
-
-def test_what_late_updates_do_not_go_with_is_refused(tmp_path):
-    options = RoundOptions(late_rounds=2)
-    with refused("late-rounds", 2):
-        RandomSelection(2, aggregation=FedAvg(), options=options)
-    with refused("late-rounds", 2):
-        RandomSelection(2, weights="unbiased", options=options)
-    with refused("late-rounds", 2):
-        RandomSelection(2, options=options).configure_train(1, model(), ConfigRecord(), LocalGrid(honest_app(), {}, 2))
-    with refused("late-rounds", 2, "budgeted-whittle"):
-        BudgetedRefresh(BudgetedSelector(5.0, "whittle", seed=1), 2, options=options)
-    with refused("late-rounds", 2):
-        RunConfig.parse({"policy": "wics", "late-rounds": 2})
-    for keys in ({"policy": "random", "weights": "unbiased"}, {"policy": "f3ast"}):
-        with refused("late-rounds", 2):
-            RunConfig.parse({**keys, "late-rounds": 2})
 
 
 def test_a_change_counts_whatever_the_order_of_its_arrays():

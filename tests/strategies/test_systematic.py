@@ -10,12 +10,11 @@ from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions, SystematicParticipation
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, SystematicParticipation
 from aoi_fl.strategies.round.timer import RoundTimer
-from aoi_fl.strategies.selection.selector import F3astSelection, ProportionalSelection
+from aoi_fl.strategies.selection.selector import ProportionalSelection
 from tests import fakes
 from tests.fakes import HUNG, ScriptedGrid, ToyApp, zeros
-from tests.refusals import refused
 
 N, K, SEED, ROUNDS = 10, 3, 4, 60
 WIRES = ("poll", "broadcast", "reserve")
@@ -61,11 +60,6 @@ def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tm
         assert {len(clients) for clients in found} == {K}
 
 
-def test_in_reserve_mode_only_newcomers_are_asked(tmp_path):
-    notes, _ = play(systematic(), tmp_path)
-    assert notes.rounds[0].asked == N and {r.asked for r in notes.rounds[1:]} == {0}
-
-
 @pytest.mark.parametrize("policy", ["systematic", "markov"])
 def test_rates_by_size_are_kept(policy, tmp_path):
     make = systematic(rates="size")
@@ -88,15 +82,6 @@ def test_unbiased_weights_act_on_updates(tmp_path):
     np.testing.assert_allclose(notes.arrays["w"].numpy(), wanted, rtol=1e-5)
     weights = {p.client: p.weight for r in notes.rounds for p in r.participations}
     assert weights == pytest.approx({i: q[i] / rates[i] for i in weights})
-
-
-def test_unbiased_weights_give_the_mean_in_expectation(tmp_path):
-    notes, _ = play(lambda **s: RandomSelection(K, weights="unbiased", **s), tmp_path, rounds=2)
-    q = SIZES / SIZES.sum()
-    for record in notes.rounds:
-        assert {p.client: p.weight for p in record.participations} == pytest.approx(
-            {p.client: q[p.client] * N / K for p in record.participations}
-        )
 
 
 @pytest.mark.parametrize("weights", ["equal", "size"])
@@ -130,29 +115,6 @@ def test_unbiased_weights_are_shares_of_present_data(policy, tmp_path):
     later = [part for record in notes.rounds[12:] for part in record.participations if not part.forced]
     assert {part.client % 2 for part in later} == {1}
     assert [part.weight for part in later] == pytest.approx([q[part.client] / rates[part.client] for part in later])
-
-
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [({"jitter": 1.5}, "jitter"), ({"phases": "full"}, "phases"), ({"coordination": "pigeon"}, "coordination")],
-)
-def test_terms_out_of_range_are_refused_when_they_are_set(how, words):
-    with refused(words):
-        SystematicParticipation(N, K, **how)
-
-
-@pytest.mark.parametrize(
-    ("rates", "words"),
-    [
-        ([0.5] * N, "sum of"), ([0.3] * (N - 1), "rates"), ([1.2] + [0.2] * (N - 1), "rate of client 0"),
-        ([float("nan")] + [0.3] * (N - 1), "rate of client 0"), ([None] + [0.3] * (N - 1), "rate of client 0"),
-        ({f"client-{i}": 0.4 for i in range(N)}, "sum of"), ("sise", "rates"),
-    ],
-)  # fmt: skip
-def test_rates_that_cannot_be_are_refused_when_they_are_set(rates, words):
-    for strategy in (SystematicParticipation, MarkovParticipation.optimal):
-        with refused(words):
-            strategy(N, K, rates=rates)
 
 
 def changing(grid):
@@ -257,13 +219,6 @@ def test_a_newcomer_between_rounds_gets_a_rate(policy, wire, tmp_path):
 
     _, strategy = play(make, tmp_path, rounds=4, nodes=N + 1, present=lambda grid: range(N + (now[0] > 35)))
     assert len(strategy.plan.rates) == N + 1 and strategy.plan.rates.sum() == pytest.approx(K)
-
-
-def test_unbiased_weights_exclude_over_selection():
-    options = RoundOptions(enough=2)
-    with refused("enough", 2):
-        RandomSelection(4, weights="unbiased", options=options)
-    assert F3astSelection(4, options=options).weights == "unbiased"  # by rates that it learns
 
 
 @pytest.mark.parametrize("policy", [SystematicParticipation, MarkovParticipation.optimal])

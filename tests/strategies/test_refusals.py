@@ -1,0 +1,138 @@
+"""Options, strategies and run keys that cannot be, or do not go together, are refused before a run, by their key."""
+
+import math
+from functools import partial
+from unittest.mock import ANY
+
+import pytest
+from flwr.app import ConfigRecord
+from flwr.serverapp import strategy as flower
+
+from aoi_fl.config.run import RunConfig
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.strategies import (
+    BudgetedRefresh,
+    F3astSelection,
+    MarkovParticipation,
+    OldestAge,
+    RandomSelection,
+    RoundOptions,
+    SystematicParticipation,
+)
+from aoi_fl.strategies.serving import ServedModel
+from tests.fakes import honest_app, model
+from tests.refusals import refused
+
+N, K, NAN = 10, 3, math.nan
+SELECTOR = BudgetedSelector(40.0)
+LATE = RoundOptions(late_rounds=2)
+WICS = {"policy": "wics", "trains": "all"}
+STALE = WICS | {"staleness": "mislabelled:0.05:0.9:own", "budget": 30.0, "local-work": "steps:2"}
+RATES = {
+    "sum of": [[0.5] * N, {f"client-{i}": 0.4 for i in range(N)}],
+    "rate of client 0": [[first, *[0.3] * (N - 1)] for first in (1.2, NAN, None)],
+    "rates": [[0.3] * (N - 1), "sise"],
+}
+# What is made, the key that is named, and arguments by name; the value follows where it is named.
+ARGUMENTS = [
+    (partial(MarkovParticipation.optimal, 5, 2), "compensate", [{"compensate": "guessed"}], "guessed"),
+    (partial(MarkovParticipation.increasing, 5, 2), "compensate", [{"compensate": "availability"}], "availability"),
+    (partial(MarkovParticipation.increasing, 5, 2), "compensate", [{"compensate": "dropout"}], "dropout"),
+    (partial(SystematicParticipation, 5, 2), "compensate", [{"compensate": "dropout"}], "dropout"),
+    (partial(SystematicParticipation, 5, 2, compensate="availability"), "compensate",
+     [{"jitter": 0.2}, {"phases": "random"}], "availability"),
+    *[
+        (partial(RandomSelection, 2), key, [{key: value}])
+        for key, value in {
+            "fraction_train": 0.5, "min_train_nodes": 2, "fraction_evaluate": 1.5, "arrayrecord_key": "aoi",
+            "weights": "heavy", "fraction_fit": 0.5,
+        }.items()
+    ],
+    (partial(RandomSelection, 2), "aggregation", [{"aggregation": OldestAge(1)}, {"aggregation": object()}]),
+    (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "weights", [{"weights": "unbiased"}]),
+    (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "arrayrecord_key", [{"arrayrecord_key": "w"}]),
+    (partial(RandomSelection, 2, aggregation=flower.FedAdam()), "train_metrics_aggr_fn",
+     [{"train_metrics_aggr_fn": print}]),
+    (partial(RandomSelection, 2, options=LATE), "late-rounds",
+     [{"aggregation": flower.FedAvg()}, {"weights": "unbiased"}], 2),
+    (partial(RandomSelection, 4, options=RoundOptions(enough=2)), "enough", [{"weights": "unbiased"}], 2),
+    (partial(BudgetedRefresh, SELECTOR, 4), "index-source", [{"source": "oracle"}], "oracle"),
+    (partial(BudgetedRefresh, SELECTOR, 4), "trains", [{"trains": "some"}], "some"),
+    (partial(BudgetedRefresh, SELECTOR, 4), "weights", [{"weights": "unbiased"}], "unbiased"),
+    (partial(BudgetedRefresh, BudgetedSelector(40.0, "random"), 4), "index-source", [{"source": "bid"}], "bid"),
+    (partial(BudgetedRefresh, SELECTOR, 4), "late-rounds", [{"options": LATE}], 2),
+    (partial(BudgetedRefresh, SELECTOR, 4, sensitivities="estimated"), "sensitivities",
+     [{"source": "bid", "trains": "all"}, {}], "estimated"),
+    (partial(BudgetedRefresh, SELECTOR, 4), "sensitivities", [{"sensitivities": "guessed"}], "guessed"),
+    (partial(BudgetedRefresh, BudgetedSelector(40.0, ageing="root"), 3), "ageing",
+     [{"source": "bid"}, {"sensitivities": "estimated", "trains": "all"}], "root"),
+    (RoundOptions, "compression", [{"compression": "zip"}], "zip"),
+    *[
+        (RoundOptions, key, [{key: value}])
+        for key, value in {
+            "join_timeout": 0.0, "late_rounds": -1, "until": NAN, "train_timeout": "soon", "seed": -1
+        }.items()
+    ],
+    (ServedModel, "serve_average", [{"share": -0.1}, {"share": 1.0}]),
+    (partial(SystematicParticipation, N, K), "jitter", [{"jitter": 1.5}]),
+    (partial(SystematicParticipation, N, K), "phases", [{"phases": "full"}]),
+    (partial(SystematicParticipation, N, K), "coordination", [{"coordination": "pigeon"}]),
+    *[
+        (partial(make, N, K), key, [{"rates": rates} for rates in wrong])
+        for make in (SystematicParticipation, MarkovParticipation.optimal)
+        for key, wrong in RATES.items()
+    ],
+]  # fmt: skip
+# Run keys, and of which one is named, with its value.
+KEYS = [
+    ({"policy": "systematic", "compensate": "availability", "jitter": 0.2}, "compensate", "availability"),
+    ({"policy": "systematic", "compensate": "availability", "phases": "random"}, "compensate", "availability"),
+    ({"policy": "random", "compensate": "availability"}, "compensate", "availability"),
+    ({"policy": "random", "compensate": "dropout"}, "compensate", "dropout"),
+    ({"compression": "zip"}, "compression", "zip"),
+    ({"late-rounds": -1}, "late-rounds", -1), ({"until": NAN}, "until", ANY),
+    ({"train-timeout": "soon"}, "train-timeout", "soon"),
+    ({"smoothing": "average:-0.1"}, "smoothing", "average:-0.1"), ({"smoothing": "average:1.0"}, "smoothing", ANY),
+    ({"policy": "random", "smoothing": "momentum:0.5", "late-rounds": 2}, "late-rounds", 2),
+    ({"policy": "random", "smoothing": "momentum:0.5", "weights": "unbiased"}, "weights", "unbiased"),
+    ({"policy": "f3ast", "smoothing": "momentum:0.5"}, "weights", ANY),
+    ({"policy": "wics", "late-rounds": 2}, "late-rounds", 2), ({"policy": "f3ast", "late-rounds": 2}, "late-rounds", 2),
+    ({"policy": "random", "weights": "unbiased", "late-rounds": 2}, "late-rounds", 2),
+    ({"policy": "wics", "sensitivities": "estimated"}, "sensitivities", "estimated"),
+    (WICS | {"ageing": "quadratic", "index-source": "bid"}, "ageing", "quadratic"),
+    (WICS | {"ageing": "quadratic", "sensitivities": "estimated"}, "ageing", "quadratic"),
+    (WICS | {"sensitivities": "estimated", "index-source": "bid"}, "sensitivities", "estimated"),
+    (STALE | {"sensitivities": "bound", "local-work": "epochs:1"}, "sensitivities", "bound"),
+    ({"policy": "wics", "sensitivities": "staleness", "local-work": "steps:5"}, "sensitivities", "staleness"),
+    ({"policy": "wics", "sensitivities": "bound", "local-work": "steps:5"}, "sensitivities", "bound"),
+    (STALE | {"policy": "maxpack", "sensitivities": "estimated"}, "sensitivities", "estimated"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "key", "value"),
+    [pytest.param(partial(make, **how), key, *value or [ANY], id=f"{i}-{key}")
+     for i, (make, key, wrong, *value) in enumerate(ARGUMENTS) for how in wrong],
+)  # fmt: skip
+def test_an_argument_that_cannot_be_is_refused_by_name(make, key, value):
+    with refused(key, value):
+        make()
+
+
+@pytest.mark.parametrize(("keys", "key", "value"), KEYS, ids=str)
+def test_run_keys_that_cannot_be_are_refused_by_name(keys, key, value):
+    with refused(key, value):
+        RunConfig.parse(keys)
+
+
+def test_what_is_near_a_refusal_is_allowed():
+    assert F3astSelection(4, options=RoundOptions(enough=2)).weights == "unbiased"  # by rates that it learns
+    RunConfig.parse({"policy": "f3ast", "weights": "size", "smoothing": "momentum:0.5"})
+
+
+@pytest.mark.parametrize("option", [{"late_rounds": 2}, {"serve_average": 0.5}])
+def test_options_that_need_our_loop_refuse_another(option):
+    strategy = RandomSelection(2, options=RoundOptions(run="r", **option))
+    with refused(next(iter(option)).replace("late_rounds", "late-rounds")):
+        strategy.configure_train(1, model(), ConfigRecord(), LocalGrid(honest_app(), {}, 2))
