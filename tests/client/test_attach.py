@@ -11,6 +11,7 @@ from aoi_fl.client.state import StateFile
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import BudgetedRefresh, MarkovParticipation, RandomSelection, RoundOptions
 from aoi_fl.strategies.selection.budgeted import BudgetedSelector
+from tests.fakes import Notes, zeros
 from tests.refusals import refused
 
 CLIENTS, ROUNDS = 6, 8
@@ -59,22 +60,17 @@ def factory(make, calls=None):
 
 
 def play(app, folder, make):
-    records = []
-
-    class Notes:
-        def clients_seen(self, clients):
-            pass
-
-        def round_done(self, record, arrays, memory):
-            parts = [(p.client, p.outcome, p.age, p.next_round) for p in record.participations]
-            records.append((record.willing, record.declined, record.dropped, parts, arrays["w"].numpy().tolist()))
-
+    notes = Notes()
     options = RoundOptions(
         run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=2, compression="int8"
     )
     grid = LocalGrid(app, {"runs-dir": str(folder), "seed": 3}, CLIENTS)
-    make(options=options, observer=Notes()).start(grid, ArrayRecord({"w": Array(np.zeros(3, np.float32))}), ROUNDS)
-    return records
+    make(options=options, observer=notes).start(grid, zeros(3), ROUNDS)
+    parts = [[(p.client, p.outcome, p.age, p.next_round) for p in record.participations] for record in notes.rounds]
+    return [
+        (record.willing, record.declined, record.dropped, own, model["w"].tolist())
+        for record, own, model in zip(notes.rounds, parts, notes.models, strict=True)
+    ]
 
 
 POLICIES = {"central": lambda **how: RandomSelection(2, **how)} | {

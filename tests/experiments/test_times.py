@@ -86,8 +86,7 @@ def test_many_pairs_take_the_normal_approximation():
     base = rng.uniform(20, 60, 40)
     assert earlier(base - 5, base).verdict == "holds"
     close = earlier(base[:17] + rng.normal(0, 9, 17), base[:17])
-    exact = np.abs(scipy_stats.rankdata(np.concatenate([base[:17], base[:17]])))
-    assert 0 < close.chance <= 1 and len(exact) == 34
+    assert 0 < close.chance <= 1
 
 
 # Ratios
@@ -106,17 +105,6 @@ def test_fiellers_interval_inverts_the_t_test(seed):
 
     assert found.low == pytest.approx(optimize.brentq(beyond, 0.5, found.value), abs=1e-9)
     assert found.high == pytest.approx(optimize.brentq(beyond, found.value, 2.5), abs=1e-9)
-
-
-def test_the_ratio_is_near_the_paired_bootstraps():
-    rng = np.random.default_rng(1)
-    below = rng.uniform(30, 60, 60)
-    above = 1.1 * below + rng.normal(0, 5, 60)
-    resampled = scipy_stats.bootstrap(
-        (above, below), lambda a, b: a.sum() / b.sum(), paired=True, vectorized=False, n_resamples=2000, rng=rng
-    ).confidence_interval
-    found = ratio(above, below)
-    assert found.low == pytest.approx(resampled.low, abs=0.01) and found.high == pytest.approx(resampled.high, abs=0.01)
 
 
 def test_a_ratio_over_what_may_be_zero_is_unbounded():

@@ -29,6 +29,15 @@ def record(folder: Path, rounds: list[RoundRecord], clients: list[ClientRecord],
     return folder
 
 
+def clients(count: int) -> list[ClientRecord]:
+    return [ClientRecord(c, str(c), 1) for c in range(count)]
+
+
+def trained(chosen: Sequence[int]) -> list[Participation]:
+    """Return the participations of clients that have trained, with equal weights."""
+    return [Participation(c, str(c), "trained", age=3, weight=1 / len(chosen)) for c in chosen]
+
+
 def play(folder: Path, rounds: int = ROUNDS, policy: str = "markov", **about: object) -> list[list[int]]:
     """Record a run of the simulator and return who took part, a list of client numbers a round."""
     people = Population(np.zeros(N, np.int64), np.ones(N, np.int64), np.ones(N, np.bool_))
@@ -40,16 +49,12 @@ def play(folder: Path, rounds: int = ROUNDS, policy: str = "markov", **about: ob
         "config": {"policy": policy, "clients-per-round": K, "num-server-rounds": ROUNDS, "dataset": "digits"},
         "initial_accuracy": 0.1,
     }
+    losses = [float("nan") if t == 2 else 1 / t for t in range(1, rounds + 1)]
     rows = [
-        RoundRecord(
-            t,
-            test_accuracy=t / 100,
-            test_loss=float("nan") if t == 2 else 1 / t,
-            participations=[Participation(c, str(c), "trained", weight=1 / len(who)) for c in who],
-        )
-        for t, who in enumerate(chosen, 1)
+        RoundRecord(t, test_accuracy=t / 100, test_loss=loss, participations=trained(who))
+        for t, (who, loss) in enumerate(zip(chosen, losses, strict=True), 1)
     ]
-    record(folder, rows, [ClientRecord(c, str(c), 1) for c in range(N)], **(notes | about))
+    record(folder, rows, clients(N), **(notes | about))
     return chosen
 
 

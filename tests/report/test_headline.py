@@ -9,22 +9,18 @@ import pytest
 from aoi_fl.report import seeds
 from aoi_fl.report.headline import headline, policies, random_range
 from aoi_fl.report.runs import Run, load_all
-from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
-from tests.report.recorded import budgeted_run
+from aoi_fl.strategies.records import RoundRecord
+from tests.report.recorded import budgeted_run, clients, record, trained
 
 
 def play(folder: Path, policy: str, seed: int, end: float, members: list[list[int]]) -> Run:
     """Record ten clients; ``members`` are the clients of each round."""
-    folder.mkdir(parents=True)
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.note(status="completed", config={"policy": policy, "seed": seed, "num-clients": 10})
-    ledger.add_clients([ClientRecord(c, str(c), 1) for c in range(10)])
-    for t, chosen in enumerate(members, 1):
-        parts = [Participation(c, str(c), "trained", weight=1 / len(chosen)) for c in chosen]
-        ledger.add_round(RoundRecord(t, clock=60.0 * t, test_accuracy=end, participations=parts))
-    ledger.close()
-    return load_all([str(folder)])[0]
+    rounds = [
+        RoundRecord(t, clock=60.0 * t, test_accuracy=end, participations=trained(chosen))
+        for t, chosen in enumerate(members, 1)
+    ]
+    config = {"policy": policy, "seed": seed, "num-clients": 10}
+    return load_all([str(record(folder, rounds, clients(10), config=config))])[0]
 
 
 EVEN = [[2 * t % 10, (2 * t + 1) % 10] for t in range(20)]  # four times each

@@ -25,6 +25,7 @@ from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.resume import check_simulated, recorded_run, take_up
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.refusals import refused
+from tests.report.recorded import record
 
 CONFIG = {"policy": "wics", "dataset": "digits", "num-clients": 3, "num-server-rounds": 4, "seed": 1, "until": 0.0}
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT"
@@ -32,20 +33,16 @@ ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELEC
 
 def play(folder: Path) -> Path:
     """Record four rounds of a run with a budget and a clock, so that every chart has something to draw."""
-    folder.mkdir(parents=True)
-    opened = Ledger(folder / "ledger.sqlite")
     policy = {"kind": "wics", "budget": 4.0, "total_budget": 20.0, "index": "whittle", "clients": 3}
-    opened.note(run=folder.name, config=CONFIG, policy=policy, status="completed", initial_loss=2.0)
-    opened.add_clients([ClientRecord(c, f"c{c}", 1, 10, 1.0, 1.0, 0) for c in range(3)])
+    known, rounds = [ClientRecord(c, f"c{c}", 1, 10, 1.0, 1.0, 0) for c in range(3)], []
     for t in range(1, 5):
         part = Participation(
             t % 3, f"c{t % 3}", "trained", age=2, weight=1.0, refreshed=True, payment=1.0, seconds=1.0,
             device_seconds=1.0,
         )  # fmt: skip
         values = {"spent": 1.0, "clock": 10.0 * t, "test_loss": 1.0, "test_accuracy": 0.5, "trained": 1}
-        opened.add_round(RoundRecord(t, 1e9 + t, 1.0, asked=1, participations=[part], **values))
-    opened.close()
-    return folder
+        rounds.append(RoundRecord(t, 1e9 + t, 1.0, asked=1, participations=[part], **values))
+    return record(folder, rounds, known, run=folder.name, config=CONFIG, policy=policy, initial_loss=2.0)
 
 
 def sql(*statements: str) -> Callable[[sqlite3.Connection], None]:

@@ -88,11 +88,6 @@ def test_a_scrape_says_what_the_ledger_holds(folder: Path) -> None:
     }
 
 
-def test_messages_are_counted_with_their_answers(folder: Path) -> None:
-    (help_,) = re.findall("# HELP aoi_messages_total (.*)", exposition(str(folder)).decode())
-    assert help_ == "Messages to clients and their replies so far, two per exchange."
-
-
 def test_a_ledger_of_an_earlier_version_knows_no_phases(folder: Path) -> None:
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
         for phase in PHASES:

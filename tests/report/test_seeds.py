@@ -10,8 +10,8 @@ from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.report.seeds import average, sentences, settings
-from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+from aoi_fl.strategies.records import RoundRecord
+from tests.report.recorded import clients, record, trained
 
 ROUNDS = 6
 ENDS = {1: 0.90, 2: 0.94, 3: 0.95}
@@ -19,18 +19,13 @@ ENDS = {1: 0.90, 2: 0.94, 3: 0.95}
 
 def play(folder: Path, seed: int | None, policy: str = "random", rounds: int = ROUNDS) -> str:
     """Record a run of four clients, two a round, whose accuracy climbs to an end that the seed decides."""
-    folder.mkdir(parents=True)
-    ledger = Ledger(folder / "ledger.sqlite")
     config = {"policy": policy, "num-clients": 4, "run-name": folder.name} | ({} if seed is None else {"seed": seed})
-    ledger.note(status="completed", config=config)
-    ledger.add_clients([ClientRecord(c, str(c), 1) for c in range(4)])
-    draw = np.random.default_rng(seed)
-    for t in range(1, rounds + 1):
-        chosen = draw.choice(4, 2, replace=False).tolist()
-        parts = [Participation(c, str(c), "trained", weight=0.5) for c in chosen]
-        ledger.add_round(RoundRecord(t, test_accuracy=ENDS.get(seed or 1, 0.5) * t / rounds, participations=parts))
-    ledger.close()
-    return str(folder)
+    draw, end = np.random.default_rng(seed), ENDS.get(seed or 1, 0.5)
+    members = [draw.choice(4, 2, replace=False).tolist() for _ in range(rounds)]
+    played = [
+        RoundRecord(t, test_accuracy=end * t / rounds, participations=trained(who)) for t, who in enumerate(members, 1)
+    ]
+    return str(record(folder, played, clients(4), config=config))
 
 
 def test_seeds_of_one_setting_are_its_mean_and_interval(tmp_path):

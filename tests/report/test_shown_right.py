@@ -18,22 +18,20 @@ from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import Participation, RoundRecord
+from tests.report.recorded import record, trained
 
 ROOT = Path(__file__).parents[2]
 
 
 def play(folder: Path, seed: int = 1, learned: float = 0.5, stride: int = 4, **about: object) -> Path:
     """Record twelve rounds in which clients, as many as the stride is long, take part in turn."""
-    folder.mkdir(parents=True)
-    opened = Ledger(folder / "ledger.sqlite")
     config = {"policy": "random", "num-clients": stride, "num-server-rounds": 12, "seed": seed} | about
-    opened.note(run=folder.name, config=config, policy={"kind": "random", "clients": stride}, status="completed")
-    for t in range(1, 13):
-        part = Participation(t % stride, f"c{t % stride}", "trained", age=3, weight=1.0)
-        values = {"test_accuracy": learned, "test_loss": 1 - learned, "clock": 60.0 * t}
-        opened.add_round(RoundRecord(t, float(t), 1.0, trained=1, participations=[part], **values))
-    opened.close()
-    return folder
+    values = {"test_accuracy": learned, "test_loss": 1 - learned, "trained": 1}
+    rounds = [
+        RoundRecord(t, float(t), 1.0, clock=60.0 * t, participations=trained([t % stride]), **values)
+        for t in range(1, 13)
+    ]
+    return record(folder, rounds, [], run=folder.name, config=config, policy={"kind": "random", "clients": stride})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
 from fastapi.testclient import TestClient
 
 from aoi_fl.report import site
@@ -15,24 +14,22 @@ from aoi_fl.report.summary_card import glance
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import Participation, RoundRecord
+from tests.report.recorded import record
 
 
 def play(folder: Path, rounds: int = 3, **about: object) -> Path:
     """Record a run whose last round lost two clients, and in which one has announced the next round."""
-    folder.mkdir(parents=True)
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.note(**({"status": "completed", "config": {"num-server-rounds": 10}} | about))
+    lost = [
+        Participation(2, "oslo", "late", reason="no reply in 5 s"),
+        Participation(3, "paris", "refused", reason="NaN"),
+    ]
+    played = []
     for t in range(1, rounds + 1):
-        parts = [
-            Participation(0, "berlin", "trained", next_round=t + 1),
-            Participation(1, "rome <b>", "trained", next_round=t + 4),
-            Participation(2, "oslo", "late", reason="no reply in 5 s"),
-            Participation(3, "paris", "refused", reason="NaN"),
-        ]
+        ahead = {"berlin": t + 1, "rome <b>": t + 4}
+        parts = [Participation(c, name, "trained", next_round=ahead[name]) for c, name in enumerate(ahead)]
         when = {"started": time.time() - 60 * (rounds - t + 1), "seconds": 60.0}
-        ledger.add_round(RoundRecord(t, test_accuracy=0.3 * t, participations=parts, **when))
-    ledger.close()
-    return folder
+        played.append(RoundRecord(t, test_accuracy=0.3 * t, participations=parts + lost, **when))
+    return record(folder, played, [], **{"config": {"num-server-rounds": 10}} | about)
 
 
 class Words(HTMLParser):
@@ -115,17 +112,6 @@ def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch)
     assert runs.glances()[0].round == 4
     shutil.rmtree(tmp_path / "a")
     assert runs.glances() == []
-
-
-@pytest.mark.parametrize(
-    ("content", "state"), [(None, "waiting"), (b"", "waiting"), (b"no database" * 99, "unreadable")]
-)
-def test_a_run_with_a_missing_or_damaged_ledger_is_listed(tmp_path, content, state):
-    (tmp_path / "a").mkdir()
-    if content is not None:
-        (tmp_path / "a" / "ledger.sqlite").write_bytes(content)
-    seen = glance(tmp_path / "a")
-    assert (seen.name, seen.state.name, seen.shown, seen.spark) == ("a", state, "–", "")
 
 
 def test_a_ledger_with_a_damaged_configuration_is_unreadable(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from aoi_fl.report.summary_card import glance
 from aoi_fl.server.folder import is_played, only_player
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import RoundRecord
+from tests.report.recorded import record
 
 ROOT = Path(__file__).parents[2]
 HOLDER = """
@@ -52,12 +53,7 @@ def test_three_usual_rounds_without_a_new_one_are_a_stall(rounds, since, name, d
 
 
 def ledger(folder: Path, **about: object) -> Path:
-    folder.mkdir(parents=True)
-    opened = Ledger(folder / "ledger.sqlite")
-    opened.note(**about)
-    opened.add_round(RoundRecord(1, started=1.0, seconds=2.0))
-    opened.close()
-    return folder
+    return record(folder, [RoundRecord(1, started=1.0, seconds=2.0)], [], **about)
 
 
 def test_the_lock_tells_a_run_that_goes_on_from_one_that_is_dead(tmp_path):

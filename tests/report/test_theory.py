@@ -5,9 +5,8 @@ import pytest
 
 from aoi_fl.experiments.harness.stats import interval
 from aoi_fl.experiments.oracles import quadratic, theorems
-from aoi_fl.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
+from aoi_fl.experiments.oracles.exact import programmed_variance, selecting_ages
 from aoi_fl.experiments.papers import theory
-from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.staleness import mean_ages
 
 
@@ -21,23 +20,6 @@ def test_the_programme_finds_the_best_of_all_tables_of_two_ages(n, k):
             least = min(least, square - mean**2)
     assert programmed_variance(n, k, 1) <= least + 1e-9
     assert programmed_variance(n, k, 1) == pytest.approx(least, abs=0.01)
-
-
-def test_no_table_drawn_at_random_beats_the_programme():
-    rng, found, least = np.random.default_rng(3), 0, programmed_variance(10, 3, 3)
-    for _ in range(1000):
-        table = rng.random(4)
-        policy = MarkovPolicy(tuple(table), 10, 3, "drawn")
-        # Move p_3 to where E[X] = 10/3, if there is such a place.
-        reach = 10 / 3 - policy.survival[:-1].sum()
-        if reach <= 0 or (last := policy.survival[-1] / reach) > 1:
-            continue
-        policy = MarkovPolicy((*table[:3], last), 10, 3, "drawn")
-        assert policy.interval_mean == pytest.approx(10 / 3)
-        assert policy.interval_variance >= least - 1e-9
-        found += 1
-    assert found > 50
-    assert printed_variance(10, 3, 3) == pytest.approx(2 / 9) and printed_variance(10, 3, 1) == pytest.approx(28 / 9)
 
 
 def test_value_iteration_finds_the_age_of_least_mean_cost():

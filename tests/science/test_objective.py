@@ -7,7 +7,6 @@ import pytest
 
 from aoi_fl.experiments.oracles.optimum import POLICIES, draw_instance, exact_optimum, long_run_p2
 from aoi_fl.science.objective import lagrangian_floor, p2, packing_bound, packings, weighted_average_age
-from tests.refusals import refused
 
 
 def test_objectives_average_over_clients():
@@ -89,5 +88,3 @@ def test_the_floor_of_a_finite_run_tends_to_the_long_run():
 def test_packings_are_the_maximal_ones_by_decimal_arithmetic():
     found = {tuple(np.flatnonzero(row)) for row in packings(np.array([0.1, 0.2, 0.3]), 0.3)}
     assert found == {(0, 1), (2,)}
-    with refused("clients", 17):
-        packings(np.ones(17), 3.0)

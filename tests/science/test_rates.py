@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from aoi_fl.science.rates import equal_rates, exact, given_rates, make_rates, pooled_variance, size_rates
 from aoi_fl.science.sizes import make_sizes
-from tests.refusals import refused
 
 
 def filled(sizes, k, most):
@@ -77,8 +76,6 @@ def test_rules():
     sizes = np.array([1, 2, 5])
     assert make_rates("equal", sizes, 2)[0].tolist() == [2 / 3] * 3
     assert make_rates("size", sizes, 2)[0].tolist() == [1 / 3, 2 / 3, 1.0]
-    with refused("rates", "fair"):
-        make_rates("fair", sizes, 2)
 
 
 def test_decimal_rates_may_be_off_by_their_last_digit():

@@ -105,6 +105,7 @@ def test_closed_forms_of_linear_and_quadratic_ageing():
     quadratic = 25.0 * 0.3 / 5.0 * (AGES + 1) * (AGES + 2) * (4 * AGES + 3) / 6
     np.testing.assert_allclose(ageing_index(AGES, *one, AGEING["quadratic"]), quadratic, rtol=1e-12)
     # What age 0 costs is paid whatever is done.
+    assert ageing_index(np.empty(0, np.int64), np.empty(0), np.empty(0), 1.0, AGEING["root"]).size == 0
     shifted = ageing_index(AGES, *one, lambda ages: ages**2 + 7)
     np.testing.assert_allclose(shifted, quadratic, rtol=1e-12)
 

@@ -3,10 +3,12 @@
 import multiprocessing
 import os
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from aoi_fl.server.observe import Recorder
 from tests.server.interrupted import arguments_of, configuration, recorded, run_here, signalled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +66,26 @@ def cut(start, tmp_path_factory):
     start(*arguments_of(configuration("poll", folder.parent, "cut")), script=signalled("committed", 5)).join()
     assert recorded(folder) == 5
     return folder
+
+
+@pytest.fixture
+def cut_after(monkeypatch):
+    """Return a context in which a run is interrupted once a round is in the ledger, before any tool hears of it."""
+
+    @contextmanager
+    def context(round_):
+        done = Recorder.round_done
+
+        def interrupted(self, record, arrays, memory):
+            done(self, record, arrays, memory)
+            if record.round == round_:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Recorder, "round_done", interrupted)
+            yield
+
+    return context
 
 
 @pytest.fixture

@@ -86,15 +86,6 @@ def test_a_ledger_of_the_version_before_is_read_and_gone_on_with(path):
     assert [row["test_rmse"] for row in read(path, "rounds")] == [None, 0.125]
 
 
-def test_the_documented_tables_and_columns_are_there(ledger, path):
-    db = sqlite3.connect(path)
-    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert {"run", "clients", "rounds", "participations"} <= tables
-    columns = {row[1] for row in db.execute("PRAGMA table_info(rounds)")}
-    assert {"round", "test_accuracy", "test_loss"} <= columns
-    db.close()
-
-
 def test_rounds_after_one_are_read_without_those_before_it(ledger, path):
     for number in (1, 2, 3):
         ledger.add_round(round_of(number))
@@ -129,12 +120,6 @@ def test_a_client_named_twice_in_a_round_is_one_row(ledger, path):
     ledger.add_round(record)
     (row,) = read(path, "participations")
     assert (row["outcome"], row["forced"]) == ("trained", 1)
-
-
-def test_reading_goes_on_while_a_run_writes(ledger, path):
-    for number in range(1, 6):
-        ledger.add_round(round_of(number))
-        assert len(read(path, "rounds")) == number
 
 
 def test_no_ledger_and_no_place_for_one_are_said(tmp_path):

@@ -95,19 +95,9 @@ def test_a_run_in_two_processes_makes_the_same_model(aoi, table):
     assert len(read_run(table / "runs/own/ledger.sqlite")["model_source"]) == 64
 
 
-def test_a_run_whose_model_has_changed_is_not_resumed(aoi, table, monkeypatch):
-    from aoi_fl.server.observe import Recorder
-
-    done = Recorder.round_done
-
-    def interrupted(self, record, arrays, memory):
-        done(self, record, arrays, memory)
-        if record.round == 1:
-            raise KeyboardInterrupt
-
+def test_a_run_whose_model_has_changed_is_not_resumed(aoi, table, cut_after):
     own = ("run", "--dataset", "npz:own.npz", "--model", "python:mine:make", *SMALL)
-    with monkeypatch.context() as patch:
-        patch.setattr(Recorder, "round_done", interrupted)
+    with cut_after(1):
         assert aoi(*own)[0] != 0
     (table / "mine.py").write_text(MODEL.replace("0.5", "0.4"))
     sys.modules.pop("mine")

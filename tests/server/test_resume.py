@@ -12,10 +12,10 @@ from aoi_fl.protocol import CLIENTS_FILE
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
-from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.folder import LEDGER, RATES_FILE
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import recorded_run
-from aoi_fl.server.terms import write_table
+from aoi_fl.server.terms import write_rates, write_table
 from tests.refusals import refused
 from tests.server.interrupted import BASE, broken_off, configuration, deployed, resume_here, run_here
 
@@ -55,8 +55,6 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
     with pytest.raises(ResumeError, match="was started with") as error:
         run_here(values)
     assert all(given in str(error.value) for given in ("model=lr", "local-work=epochs:1", "seed=3"))
-    with refused("run-name", ""):
-        RunConfig.parse({"resume": True})
 
 
 @pytest.mark.parametrize(
@@ -80,12 +78,15 @@ def test_a_run_of_an_earlier_version_resumes(begun, recorded, tmp_path, monkeypa
 
 
 def test_what_another_start_has_left_of_its_clients_is_gone(tmp_path):
-    """It ended before its first round; its table is of fewer clients than this run has."""
+    """It ended before its first round; its table and rates are of fewer clients than this run has."""
     folder = tmp_path / "again"
     folder.mkdir()
     write_table(folder / CLIENTS_FILE, section5_instance(4, 1))
+    write_rates(folder / RATES_FILE, [0.5] * 4)
+    Ledger(folder / LEDGER).close()
     play = run_here(configuration("random", tmp_path, "again", **{"num-server-rounds": 1}))
-    assert not (play / CLIENTS_FILE).exists() and len(read(play / LEDGER, "clients")) == 20
+    assert not (play / CLIENTS_FILE).exists() and not (play / RATES_FILE).exists()
+    assert len(read(play / LEDGER, "clients")) == 20
 
 
 @pytest.mark.parametrize("content", [b"", b"no ledger at all, but a file"])

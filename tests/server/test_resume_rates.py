@@ -12,7 +12,7 @@ from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import rates_of, write_rates
 from tests.fakes import ScriptedGrid
 from tests.refusals import refused
-from tests.server.interrupted import BASE, assert_same, configuration, resume_here, run_here
+from tests.server.interrupted import BASE, assert_same, resume_here, run_here
 
 N, CUT = BASE["num-clients"], 5
 OFTEN, SELDOM = 0.6, 0.225  # 4 · 0.6 + 16 · 0.225 = 6
@@ -86,13 +86,3 @@ def test_rates_are_read_as_they_were_written(rates, tmp_path):
     config = RunConfig.parse(values | {"resume": True, "run-name": tmp_path.name})
     found = rates_of(config, tmp_path)
     assert found == rates and list(found) == list(rates)
-
-
-def test_the_rates_that_another_start_has_left_are_gone(tmp_path):
-    folder = tmp_path / "again"
-    folder.mkdir()
-    write_rates(folder / RATES_FILE, OTHERS)
-    ledger = Ledger(folder / LEDGER)
-    ledger.close()
-    run_here(configuration("random", tmp_path, "again", **{"num-server-rounds": 1}))
-    assert not (folder / RATES_FILE).exists()

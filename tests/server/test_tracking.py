@@ -8,7 +8,6 @@ import pytest
 from flwr.app import ArrayRecord
 
 from aoi_fl.config.groups import TRACKERS
-from aoi_fl.server.observe import Recorder
 from aoi_fl.server.record import record
 from aoi_fl.server.tracking import check_installed, together, tracker
 from aoi_fl.server.tracking.base import Tracker, numbers
@@ -88,20 +87,12 @@ READERS = {"tensorboard": of_tensorboard, "mlflow": of_mlflow, "wandb": of_wandb
     "name",
     ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow), pytest.param("wandb", marks=pytest.mark.slow)],
 )
-def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, monkeypatch, name):
+def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, cut_after, name):
     """It is cut after round 2 is in the ledger and before the tool has heard of it."""
     pytest.importorskip(name)
     from aoi_fl.server.ledger import read
 
-    done = Recorder.round_done
-
-    def interrupted(self, record, arrays, memory):
-        done(self, record, arrays, memory)
-        if record.round == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Recorder, "round_done", interrupted)
+    with cut_after(2):
         assert aoi("run", *SMALL, "-c", f"track={name}")[0] != 0
     assert aoi("resume", "r")[0] == 0
     config, metrics = READERS[name](tmp_path / "runs" / "r")

@@ -142,8 +142,6 @@ def test_every_argument_of_fedavg_is_taken_or_refused_by_name():
 def test_an_unknown_argument_is_an_error():
     with pytest.raises(TypeError, match="unexpected keyword argument 'fraction'"):
         RandomSelection(2, fraction=0.5)
-    with refused("fraction_fit", 0.5):  # an argument of Flower's former interface
-        RandomSelection(2, fraction_fit=0.5)
 
 
 def test_the_arguments_of_fedavg_keep_their_meaning(tmp_path):

@@ -4,13 +4,13 @@ import time
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import FedAvg, Strategy
 
-from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
-from aoi_fl.strategies.records import PHASES, Log, RoundRecord
+from aoi_fl.strategies.records import PHASES
+from tests.fakes import Notes, ToyApp, unchanged
 
 TAKES = {"hello": 0.02, "train": 0.05, "aggregate": 0.06, "evaluate": 0.03, "test": 0.04}
 CLIENTS = 2
@@ -22,34 +22,12 @@ class Slow(FedAvg):
         return super().aggregate_train(server_round, replies)
 
 
-class Keeps(Log):
-    def __init__(self):
-        self.rounds: list[RoundRecord] = []
+def app() -> ToyApp:
+    def takes(message, act, kind, round_, client):
+        time.sleep(TAKES.get(kind.removeprefix("query."), 0))
+        return act()
 
-    def round_done(self, record, *_):
-        self.rounds.append(record)
-
-
-def app() -> ClientApp:
-    app = ClientApp()
-
-    @app.introduce()
-    def introduce(context, ask):
-        time.sleep(TAKES["hello"])
-        return {"num-examples": 1}
-
-    @app.train()
-    def train(message, context):
-        time.sleep(TAKES["train"])
-        content = {"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 1, "loss": 1.0})}
-        return Message(RecordDict(content), reply_to=message)
-
-    @app.evaluate()
-    def evaluate(message, context):
-        time.sleep(TAKES["evaluate"])
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1, "loss": 1.0})}), reply_to=message)
-
-    return app
+    return ToyApp(unchanged, examples=1, evaluates=1.0, spoil=takes)
 
 
 def central(round_, arrays):
@@ -59,7 +37,7 @@ def central(round_, arrays):
 
 @pytest.mark.parametrize("start", [MarkovParticipation.start, Strategy.start], ids=["ours", "Flower's"])
 def test_each_phase_takes_its_time_and_none_is_counted_twice(start, tmp_path):
-    notes = Keeps()
+    notes = Notes()
     options = RoundOptions(run="r", seed=1, join_timeout=0.1)
     strategy = MarkovParticipation.optimal(CLIENTS, CLIENTS, 2, options=options, aggregation=Slow(), observer=notes)
     grid = LocalGrid(app(), {"runs-dir": str(tmp_path), "seed": 1}, CLIENTS)
@@ -77,7 +55,7 @@ def test_each_phase_takes_its_time_and_none_is_counted_twice(start, tmp_path):
 
 
 def test_runs_without_evaluation_have_no_such_phases(tmp_path):
-    notes = Keeps()
+    notes = Notes()
     options = RoundOptions(run="r", seed=1, join_timeout=0.1, evaluate_clients=0)
     strategy = MarkovParticipation.optimal(CLIENTS, CLIENTS, 2, options=options, observer=notes)
     grid = LocalGrid(app(), {"runs-dir": str(tmp_path), "seed": 1}, CLIENTS)

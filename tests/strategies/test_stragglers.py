@@ -75,6 +75,7 @@ def test_an_update_three_rounds_late_has_less_weight(tmp_path):
     notes, result, _ = play(everyone, honest_app(), tmp_path, rounds=4, grid=clocked, train_timeout=20.0, late_rounds=3)
     assert [round(record.clock) for record in notes.rounds] == [20, 30, 40, 50]
     assert [record.trained for record in notes.rounds] == [3, 3, 3, 4] and dropped(notes) == []
+    assert [record.messages for record in notes.rounds] == [16, 6, 6, 6]  # a busy client is sent nothing
     (late,) = [part for part in notes.rounds[3].participations if part.client == SLOW]
     assert (late.outcome, late.rounds_late, late.seconds, late.device_seconds) == ("trained", 3, 49.0, 49.0)
     assert (late.age, late.loss) == (0, 1.0 + SLOW)
