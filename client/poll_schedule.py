@@ -5,10 +5,10 @@ request names the shortest duration of a round, and the client knows the number 
 counts a node as connected for twice its last heartbeat interval. So a client that goes to sleep names an interval that
 lasts until it wakes up.
 
-A client without a known next message polls often after the last one, then less and less, but never more often than the
-server's request allows. Before the first request it polls as Flower's own client does, or less if the SuperLink answers
-slowly. One slow answer at most doubles the pause, because a SuperLink that is busy with many clients' first messages is
-idle soon after.
+A client without a known next message polls as often as the server's request allows. If the request has no limit, it
+polls often after the last message, then less and less. Before the first request it polls as Flower's own client does.
+It polls less if the SuperLink answers slowly. One slow answer at most doubles the pause, because a SuperLink that is
+busy with many clients' first messages is idle soon after.
 
 The functions neither read a clock nor sleep: they receive and return seconds.
 """
@@ -30,11 +30,13 @@ from aoi_fl.science.errors import ConfigError
 
 SHORTEST_LOOK = 0.5  # seconds, the shortest pause between two polls
 LONGEST_LOOK = 3.0  # seconds, the longest pause of an awake client, as in Flower's own SuperNode
+_NEAR = 1.0  # seconds between two looks for each round until a client's own, at most
 _SOON = 10.0  # seconds, the longest pause of a new client, which the server asks soon
 SILENCE_SHARE = 0.05  # share of the time since the last reply that the next pause lasts
 NAP_SHARE = 0.005  # share of a nap that each pause after it lasts, at least
 EARLY = 0.001  # share of the time until its round by which a client wakes up earlier, because clocks drift
 _REST = 50.0  # ratio of a pause to the duration of the last poll, before the first request
+_SLOW = 5.0  # least ratio of a pause to the duration of the last poll, after the first request
 _LONGEST_REST = 60.0  # seconds, the longest pause before the first request, or after an early end of a nap
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; a shorter nap saves too little
 
@@ -99,7 +101,7 @@ class PollSchedule:
             return min(-silent, max(LONGEST_LOOK, apart), LONGEST_SILENCE)  # another run may have a message
         soon = max(SHORTEST_LOOK, SILENCE_SHARE * silent)
         if nap is None:
-            return max(min(LONGEST_LOOK, soon), apart)
+            return max(SHORTEST_LOOK, apart, min(2 * apart, _SLOW * took)) if apart else min(LONGEST_LOOK, soon)
         # When rounds become longer, many clients wake too early, and their polls would slow rounds further.
         return min(_LONGEST_REST, max(soon, min(LONGEST_LOOK, NAP_SHARE * nap)))
 
@@ -154,7 +156,7 @@ def foretold(
     if not ask.pace or answer.next_round is None or answer.next_round <= ask.round:
         # Its round may begin at any time after the rounds in between; few clients are that near their round.
         coming = 1 if answer.next_round is None else max(1, answer.next_round - ask.round)
-        return NextMessage(None, min(apart, LONGEST_LOOK * coming))
+        return NextMessage(None, min(apart, _NEAR * coming))
     nap = max(0.0, (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK - spent)
     return NextMessage(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 

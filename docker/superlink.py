@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from aoi_fl.flower.doors import close_doors
 from aoi_fl.flower.plain import speak_plainly
 from aoi_fl.flower.superexec import stamp_lines
-from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, refuse_strange_replies
+from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, read_once, refuse_strange_replies
 
 
 def run_command(name: str) -> None:
@@ -34,6 +34,7 @@ def main() -> None:
     connect_once()
     keep_answers()
     speak_plainly()
+    read_once()
     let_calls_wait()
     refuse_strange_replies()
     run_command("flower-superlink")

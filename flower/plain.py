@@ -7,6 +7,7 @@ SQLAlchemy's, which Flower's callers expect.
 
 import hashlib
 import inspect
+import json
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -15,18 +16,22 @@ from functools import wraps
 from typing import Any
 
 from aoi_fl.flower.seams import PLAIN
+from aoi_fl.flower.transactions import Transaction, in_turns
 
 logger = logging.getLogger("flwr")
-_DIGEST = "e8bf90f60811ce1c"  # of the methods of Flower 1.34.0
+_DIGEST = "de6f13da82114a9a"  # of the methods of Flower 1.34.0
 
 
 class _Database:
     """The connection of a session, for statements in its transaction."""
 
     def __init__(self, session: Any) -> None:
+        if isinstance(session, Transaction):
+            self._connection = session.driver
+            return
         if session.new or session.dirty or session.deleted:
             session.flush()
-        self._connection: sqlite3.Connection = session.connection().connection.driver_connection
+        self._connection = session.connection().connection.driver_connection
 
     def __call__(self, statement: str, *values: Any) -> list[Any]:
         """Return the rows of a statement."""
@@ -317,6 +322,34 @@ def reading_first(claim: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return _claim_message_ins_rows
 
 
+def of_the_decided(receive: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Wrap the claim of replies, so that Flower reads only messages with a reply or an error.
+
+    A ServerApp asks for all its messages again and again, most of which have no reply yet. Flower reads each of them
+    twice.
+    """
+    from flwr.supercore.constant import NodeStatus
+    from flwr.superlink.federation import NoOpFederationManager
+
+    @wraps(receive)
+    def get_message_res(self: Any, message_ids: set[str]) -> list[Any]:
+        if type(self.federation_manager) is not NoOpFederationManager:  # others may take a node out of a federation
+            return receive(self, message_ids)
+        with self.session() as session:
+            rows = _Database(session)(
+                "SELECT asked.value FROM json_each(?1) AS asked "
+                "LEFT JOIN message_ins AS m ON m.message_id = asked.value LEFT JOIN run ON run.run_id = m.run_id "
+                "LEFT JOIN node ON node.node_id = m.dst_node_id AND node.status != ?2 "
+                "WHERE m.created_at + m.ttl IS NULL OR m.created_at + m.ttl <= ?3 OR node.online_until IS NULL "
+                "OR node.online_until <= ?3 OR coalesce(run.federation_id, '') = '' OR EXISTS "
+                "(SELECT 1 FROM message_res AS r WHERE r.reply_to_message_id = asked.value AND r.delivered_at = '')",
+                json.dumps(sorted(message_ids)), NodeStatus.UNREGISTERED, _now().timestamp(),
+            )  # fmt: skip
+            return receive(self, {number for (number,) in rows}) if rows else []
+
+    return get_message_res
+
+
 OBJECTS: tuple[Callable[..., Any], ...] = (
     preregister, get_object_tree, put, get, delete, _lock_objectstore_mutation,
 )  # fmt: skip
@@ -325,12 +358,22 @@ STATE: tuple[Callable[..., Any], ...] = (
 )  # fmt: skip
 
 
+def wrapped(kind: Any) -> dict[str, Callable[..., Any]]:
+    """Return, by name, the methods of a class of Flower's that are wrapped."""
+    methods: dict[str, Callable[..., Any]] = {"session": in_turns(kind.session)}
+    if kind is classes()[1]:
+        methods["_claim_message_ins_rows"] = reading_first(kind._claim_message_ins_rows)
+        methods["get_message_res"] = of_the_decided(kind.get_message_res)
+    return methods
+
+
 def digest() -> str:
     """Return the digest of the replaced methods of Flower and of the methods that they call."""
     objects, state = classes()
     read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
     read += [(state, f.__name__) for f in STATE]
-    read += [(state, name) for name in ("_claim_message_ins_rows", "_claim_pending_object", "_cleanup_push_session")]
+    names = "_claim_message_ins_rows", "_claim_pending_object", "_cleanup_push_session", "get_message_res", "session"
+    read += [(state, name) for name in names]
     text = "".join(inspect.getsource(getattr(kind, name)) for kind, name in read)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -350,9 +393,8 @@ def speak_plainly() -> bool:
 
     objects, state = classes()
     for kind, functions in ((objects, OBJECTS), (state, STATE)):
-        for function in functions:
-            setattr(kind, function.__name__, function)
-    state._claim_message_ins_rows = reading_first(state._claim_message_ins_rows)
+        for name, method in ({function.__name__: function for function in functions} | wrapped(kind)).items():
+            setattr(kind, name, method)
     handlers: Any = runtime_handlers
     push = handlers.push_messages
 
@@ -380,9 +422,8 @@ def open_state(path: str, plainly: bool) -> Any:
 
     objects, state = classes()
     if plainly:
-        claim = reading_first(state._claim_message_ins_rows)
-        objects = type("PlainStore", (objects,), {f.__name__: f for f in OBJECTS})
-        state = type("PlainState", (state,), {f.__name__: f for f in STATE} | {"_claim_message_ins_rows": claim})
+        objects = type("PlainStore", (objects,), {f.__name__: f for f in OBJECTS} | wrapped(objects))
+        state = type("PlainState", (state,), {f.__name__: f for f in STATE} | wrapped(state))
     store = objects(path)
     store.initialize()
     link_state = state(path, NoOpFederationManager(), store)

@@ -160,6 +160,7 @@ ANSWERS = Seam(
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.activate_task SqlLinkState.finish_task
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._on_task_tokens_expired SqlLinkState.store_fab
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.store_app
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_task_by_token(token)
     """,
     "each call to a SuperLink costs several writes to its database",
     since="1.34", before="1.35", named=False,
@@ -179,11 +180,23 @@ PLAIN = Seam(
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_node_id_by_public_key(public_key)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.acknowledge_node_heartbeat(node_id,heartbeat_interval)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._claim_message_ins_rows(node_id,limit)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_message_res(message_ids)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_push_session SqlLinkState.session
+    flwr.superlink.federation: NoOpFederationManager
+    flwr.supercore.sql_mixin: _current_sessions
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
     """,
     "each call to a SuperLink costs several times the CPU time of its statements",
     since="1.34", before="1.34.1", named=False,
+)  # fmt: skip
+KEYS = Seam(
+    "a cache of parsed keys and versions", "superlink",
+    """
+    flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor: bytes_to_public_key(public_key_bytes)
+    flwr.supercore.runtime_version_compatibility: Version
+    """,
+    "a SuperLink parses a client's key in every call",
+    since="1.34", before="1.40", named=False,
 )  # fmt: skip
 INTAKE = Seam(
     "a check of replies when nodes send them", "superlink",

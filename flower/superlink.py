@@ -11,25 +11,26 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from math import isfinite
 from typing import Any
 
 import grpc
 
 from aoi_fl.flower.replies import error_reply, most_objects, objects_in
-from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE
+from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE, KEYS
+from aoi_fl.flower.transactions import TURN
 
 _HOST = "127.0.0.1"
 _UNKNOWN = 5000  # largest number of objects of a reply, if this process has not seen the run's messages
 _LARGEST = 1e12  # seconds
 _KEPT = 1.0  # seconds that the cache keeps the database's answers
 _WAITING = 20_000  # calls that may wait for their turn
+_KEYS = 10_000  # parsed public keys that are kept
 # Methods that change a run's status, or a FAB.
 _CHANGES = (
     "create_run", "claim_task", "activate_task", "finish_task", "_on_task_tokens_expired", "store_fab", "store_app",
 )  # fmt: skip
-_TURN = 60.0  # seconds that a call waits for its turn at the database
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def connect_once() -> None:
 
     def create_engine(url: str, **settings: Any) -> Any:
         if "poolclass" not in settings:  # only a database in memory sets it, and has one connection already
-            settings |= {"pool_size": 1, "max_overflow": 0, "pool_timeout": _TURN}
+            settings |= {"pool_size": 1, "max_overflow": 0, "pool_timeout": TURN}
         return make(url, **settings)
 
     module.create_engine = create_engine
@@ -143,8 +144,8 @@ def keep_answers() -> None:
     """Let a SuperLink in this process cache for a second the queries that every call makes.
 
     Each call queries a run's status, and that query writes: it ends the tasks of silent processes. Here tasks end once
-    a second. Status, run and FAB are cached for a second, or until a task or a FAB changes. A run's traffic may lag by
-    a second.
+    a second. Status, run, FAB and the task of a token are cached for a second, or until a task or a FAB changes. A
+    run's traffic may lag by a second.
     """
     if not ANSWERS.there:
         ANSWERS.say_what_is_lost()
@@ -152,8 +153,9 @@ def keep_answers() -> None:
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
 
     state: Any = SqlLinkState
-    expire, status, runs, fab = (
-        state._cleanup_expired_task_tokens, state.get_run_status, state.get_run_info, state.get_fab
+    expire, status, runs, fab, task = (
+        state._cleanup_expired_task_tokens, state.get_run_status, state.get_run_info, state.get_fab,
+        state.get_task_by_token,
     )  # fmt: skip
 
     def kept(self: Any) -> _Kept:
@@ -177,6 +179,9 @@ def keep_answers() -> None:
     def get_fab(self: Any, fab_hash: str) -> Any:
         return kept(self).get(("fab", fab_hash), lambda: fab(self, fab_hash))
 
+    def get_task_by_token(self: Any, token: str) -> Any:
+        return kept(self).get(("task", token), lambda: task(self, token))
+
     def forgetting(change: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(change)
         def changed(self: Any, *of: Any, **more: Any) -> Any:
@@ -190,7 +195,24 @@ def keep_answers() -> None:
     for name in _CHANGES:
         setattr(state, name, forgetting(getattr(state, name)))
     state._cleanup_expired_task_tokens, state.get_run_status = expire_once_a_second, get_run_status
-    state.get_run_info, state.get_fab = get_run_info, get_fab
+    state.get_run_info, state.get_fab, state.get_task_by_token = get_run_info, get_fab, get_task_by_token
+
+
+def read_once(most: int = _KEYS) -> None:
+    """Let a SuperLink in this process parse each public key and each Flower version once, not in every call.
+
+    A parsed key proves nothing: the signature, its time and the key's registration are still checked in each call.
+    """
+    if not KEYS.there:
+        KEYS.say_what_is_lost()
+        return
+    from flwr.server.superlink.fleet.grpc_rere import node_auth_server_interceptor
+    from flwr.supercore import runtime_version_compatibility
+
+    keys: Any = node_auth_server_interceptor
+    versions: Any = runtime_version_compatibility
+    keys.bytes_to_public_key = lru_cache(most)(keys.bytes_to_public_key)
+    versions.Version = lru_cache(most)(versions.Version)
 
 
 def let_calls_wait(most: int = _WAITING) -> None:
@@ -199,7 +221,7 @@ def let_calls_wait(most: int = _WAITING) -> None:
     waiting = [
         ("grpc.server.max_pending_requests", most),
         ("grpc.server.max_pending_requests_hard_limit", most),
-        ("grpc.server_max_unrequested_time_in_server", int(_TURN)),
+        ("grpc.server_max_unrequested_time_in_server", int(TURN)),
     ]
 
     def server(*of: Any, options: Any = None, maximum_concurrent_rpcs: int | None = None, **more: Any) -> grpc.Server:

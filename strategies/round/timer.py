@@ -6,8 +6,8 @@ the next clients would receive a longer duration still.
 
 A look without a message costs Flower's SuperLink 3 ms and ours half a millisecond, four times as much when busy. Two
 hundred clients that look every three seconds leave Flower's SuperLink no time for the heartbeats of a ServerApp, which
-it then drops. Many clients therefore look less often: looks take a fixed share of the SuperLink's time, measured by its
-answers to the ServerApp.
+it then drops. Many clients therefore look less often: the slower a SuperLink answers the ServerApp's smallest call, the
+fewer looks of all clients together it has.
 """
 
 import logging
@@ -27,8 +27,8 @@ _ENOUGH = 3  # rounds before clients receive a duration
 _USUAL = 8  # rounds before a warning that they take longer than set
 _LONGER = 1.1  # times the setting; from here on a warning
 _SHARE = 0.25  # quantile of the remembered rounds that clients receive
-_LOOKS, _MOST_LOOKS = 15.0, 60.0  # looks per second of all clients together: least and most
-_LOOK_SHARE = 0.15  # share of the SuperLink's time for looks
+_LOOKS, _MOST_LOOKS = 15.0, 400.0  # looks per second of all clients together: least and most
+_LOOK_SHARE = 1.2  # looks of all clients in the time of one small call
 _FEW = 0.5  # seconds between two looks that need no interval
 
 

@@ -199,14 +199,15 @@ def test_a_client_polls_at_the_given_rate_until_its_round():
     asked = ParticipationReply("a", False, 3)
     client.answered(0.0, foretold(ParticipationRequest("r", 10, protocol.POLL, looks=7.0), asked, {}))
     assert client.wait(0.0, took=1.0) == client.wait(600.0) == 7
+    assert client.wait(0.0, took=2.0) == 10 and client.wait(0.0, took=60.0) == 14  # the SuperLink is busy
     client.answered(
         0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=12), {})
     )
-    assert client.wait(0.0) == 6  # it does not know when its round begins, but that there is one before it
+    assert client.wait(0.0) == 2  # it does not know when its round begins, but that there is one before it
     client.answered(
         0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=11), {})
     )
-    assert client.wait(0.0) == poll_schedule.LONGEST_LOOK  # its round is the next, and does not wait
+    assert client.wait(0.0) == 1  # its round is the next, and does not wait
     client.answered(
         0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=70.0), replace(asked, next_round=99), {})
     )
@@ -231,7 +232,7 @@ def test_a_client_polls_at_the_given_rate_until_its_round():
 def test_clients_are_told_how_often_to_look_where_they_are_many():
     assert [between_looks(n) for n in (4, 25, 200, 10_000)] == [None, 25 / 15, 200 / 15, 10_000 / 15]
     latencies = (0.0001, 0.0025, 0.005, 0.01, 1.0)  # of a SuperLink that is faster than ours, and of one that is busy
-    assert [between_looks(600, latency) for latency in latencies] == pytest.approx([10, 10, 20, 40, 40])
+    assert [between_looks(1200, latency) for latency in latencies] == pytest.approx([3, 3, 5, 10, 80])
 
 
 def test_a_setting_that_is_none_is_named():

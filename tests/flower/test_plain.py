@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.flower import plain
+from aoi_fl.flower import plain, transactions
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.seams import PLAIN
 
@@ -243,6 +244,46 @@ def test_statements_run_in_their_sessions_transaction(world):
     assert state.get_run_info(run_ids=[world.runs[0]])[0].bytes_sent == 0
 
 
+def test_a_node_that_left_is_seen_without_its_reply(world):
+    left = ("beat", 0, 10.0), ("wait", 60.0), ("replies",)
+    *_, there, _, _, gone = world.play([("session", 0), ("push", 2, 2), ("upload", 2, 0), ("replies",), *left])
+    assert there.count(",") == gone.count(",") - 1
+
+
+def test_a_transaction_is_sqlalchemys_where_a_method_needs_it(world):
+    from sqlalchemy import text
+
+    world.reset()
+    _, state = world.states
+    beats = text("UPDATE node SET heartbeat_interval = 77.0")
+    with pytest.raises(KeyError), state.session() as session:
+        state.store_traffic(world.runs[0], bytes_sent=3, bytes_recv=4)
+        session.execute(beats)
+        raise KeyError
+    before = world._contents(world.paths[1])
+    assert before["node"] == world._first["node"] and before["run"] == world._first["run"]
+    with state.session() as session, state.object_store.session() as inner:
+        assert inner is session
+        session.execute(beats)
+        state.store_traffic(world.runs[0], bytes_sent=3, bytes_recv=4)
+    after = world._contents(world.paths[1])
+    assert after["node"] != before["node"] and after["run"] != before["run"]
+
+
+def test_threads_take_turns_and_none_waits_for_ever(world, monkeypatch):
+    from sqlalchemy.exc import TimeoutError as Waited
+
+    world.reset()
+    _, state = world.states
+    with ThreadPoolExecutor(8) as threads:
+        traffic = [threads.submit(state.store_traffic, world.runs[0], bytes_sent=1, bytes_recv=0) for _ in range(200)]
+    assert [each.result() for each in traffic] == [None] * 200
+    assert state.get_run_info(run_ids=[world.runs[0]])[0].bytes_sent == 200
+    monkeypatch.setattr(transactions, "TURN", 0.01)
+    with state.session(), ThreadPoolExecutor(1) as thread, pytest.raises(Waited):
+        thread.submit(state.get_node_id_by_public_key, b"key 0").result()
+
+
 def test_methods_that_are_not_flowers_stay(monkeypatch, caplog):
     from flwr.supercore.object_store.sql_object_store import SqlObjectStore
 
@@ -259,9 +300,8 @@ def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
 
     objects, state = plain.classes()
     for kind, functions in ((objects, plain.OBJECTS), (state, plain.STATE)):
-        for function in functions:
-            monkeypatch.setattr(kind, function.__name__, getattr(kind, function.__name__))
-    monkeypatch.setattr(state, "_claim_message_ins_rows", state._claim_message_ins_rows)
+        for name in [function.__name__ for function in functions] + [*plain.wrapped(kind)]:
+            monkeypatch.setattr(kind, name, getattr(kind, name))
     seen = []
     monkeypatch.setattr(runtime_handlers, "push_messages", lambda request, state, task: seen.append(state.depth))
     assert plain.speak_plainly()

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import grpc
@@ -11,7 +11,8 @@ from sqlalchemy import event
 
 from aoi_fl.flower import grids, plain, superlink
 from aoi_fl.flower.errors import is_busy
-from aoi_fl.flower.seams import ANSWERS, GRPC_GRID, RETRIES
+from aoi_fl.flower.fleet import signature
+from aoi_fl.flower.seams import ANSWERS, GRPC_GRID, KEYS, RETRIES
 
 needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
 
@@ -24,7 +25,8 @@ class Asked:
         event.listen(self.state._engine, "before_cursor_execute", self._note)
         self.run_id = self.state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
         self.task = self.state.get_run_info(run_ids=[self.run_id])[0].primary_task_id
-        assert self.state.claim_task(self.task) and self.state.activate_task(self.task)
+        self.token = self.state.claim_task(self.task)
+        assert self.token and self.state.activate_task(self.task)
 
     def _note(self, *of):
         self.count += 1
@@ -43,7 +45,8 @@ class Asked:
 def asked(tmp_path, monkeypatch):
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
 
-    for name in (*superlink._CHANGES, "_cleanup_expired_task_tokens", "get_run_status", "get_run_info", "get_fab"):
+    asks = "get_run_status", "get_run_info", "get_fab", "get_task_by_token"
+    for name in (*superlink._CHANGES, "_cleanup_expired_task_tokens", *asks):
         monkeypatch.setattr(SqlLinkState, name, getattr(SqlLinkState, name))  # as it was, after this test
     superlink.keep_answers()
     return Asked(tmp_path / "state.db")
@@ -58,6 +61,7 @@ def test_status_run_and_fab_are_asked_for_once_a_second(asked, monkeypatch):
         "status": lambda: asked.state.get_run_status({asked.run_id}),
         "run": lambda: asked.state.get_run_info(run_ids=[asked.run_id]),
         "fab": lambda: asked.state.get_fab(number),
+        "task": lambda: asked.state.get_task_by_token(asked.token),
     }
     answers = {name: ask() for name, ask in questions.items()}
     for name, ask in questions.items():
@@ -72,9 +76,9 @@ def test_status_run_and_fab_are_asked_for_once_a_second(asked, monkeypatch):
 def test_what_changes_a_run_is_seen_at_once(asked):
     from flwr.common.constant import Status, SubStatus
 
-    assert asked.status == Status.RUNNING
+    assert asked.status == Status.RUNNING and asked.state.get_task_by_token(asked.token).task_id == asked.task
     assert asked.state.finish_task(asked.task, SubStatus.COMPLETED, "")
-    assert asked.status == Status.FINISHED
+    assert asked.status == Status.FINISHED and asked.state.get_task_by_token(asked.token) is None
     assert asked.state.get_run_info(run_ids=[asked.run_id])[0].status.sub_status == SubStatus.COMPLETED
 
 
@@ -101,6 +105,48 @@ def test_silent_tasks_end_within_a_second(asked, monkeypatch):
     assert asked.status == Status.RUNNING  # the second is not over
     monkeypatch.setattr(superlink, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1.1))
     assert asked.status == Status.FINISHED
+
+
+@pytest.mark.skipif(not KEYS.there, reason=KEYS.lost)
+def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch):
+    from flwr.server.superlink.fleet.grpc_rere import node_auth_server_interceptor as checks
+    from flwr.supercore import runtime_version_compatibility as versions
+    from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
+
+    parsed = []
+    monkeypatch.setattr(checks, "bytes_to_public_key", lambda pem, parse=checks.bytes_to_public_key: (
+        parsed.append(pem), parse(pem))[1])  # fmt: skip
+    monkeypatch.setattr(versions, "Version", versions.Version)
+    superlink.read_once()
+    state = plain.open_state(str(tmp_path / "state.db"), True)
+    interceptor = checks.NodeAuthServerInterceptor(SimpleNamespace(state=lambda: state))
+    private, public = generate_key_pairs()
+    pem = public_key_to_bytes(public)
+    node = state.create_node("", "", pem, 30.0)
+
+    def call(key=private, late=0.0, node=node):
+        signed = dict(signature(key, pem))
+        if late:
+            moment = datetime.fromisoformat(signed["flwr-timestamp"]) - timedelta(seconds=late)
+            signed["flwr-timestamp"] = moment.isoformat()
+            signed["flwr-signature-bin"] = sign_message(key, signed["flwr-timestamp"].encode())
+        details = SimpleNamespace(method="/flwr.proto.Fleet/PullMessages", invocation_metadata=[*signed.items()])
+        answer = grpc.unary_unary_rpc_method_handler(lambda request, context: "answer")
+        handler = interceptor.intercept_service(lambda details: answer, details)
+        return handler.unary_unary(SimpleNamespace(node=SimpleNamespace(node_id=node)), Context())
+
+    class Context:
+        def abort(self, code, text):
+            raise PermissionError(text)
+
+    assert [call() for _ in range(3)] == ["answer"] * 3 and parsed == [pem]
+    for wrong in ({"key": generate_key_pairs()[0]}, {"late": 1e6}, {"node": node + 1}):
+        with pytest.raises(PermissionError):
+            call(**wrong)
+    state.delete_node("", node)
+    with pytest.raises(PermissionError):
+        call()
+    assert parsed == [pem]
 
 
 class Slow(grpc.GenericRpcHandler):
