@@ -1,4 +1,5 @@
 import itertools
+import json
 import math
 import re
 import subprocess
@@ -11,8 +12,11 @@ import pytest
 from scipy import stats as scipy_stats
 from typer.testing import CliRunner
 
-from aoi_fl.experiments.harness.base import Options
+from aoi_fl.experiments.harness import federation
+from aoi_fl.experiments.harness.account import behind
+from aoi_fl.experiments.harness.base import Experiment, Options
 from aoi_fl.experiments.harness.federation import marked, play_run
+from aoi_fl.experiments.harness.findings import Conclusion
 from aoi_fl.experiments.harness.stats import agreement, interval, run_means
 from aoi_fl.experiments.harness.store import Store
 from aoi_fl.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
@@ -333,3 +337,51 @@ def test_the_command(tmp_path):
     assert other.exit_code == 0
     refused = runner.invoke(app, ["reproduce", "intervals", "--seeds", "2", "--out", str(tmp_path)])
     assert isinstance(refused.exception, ConfigError) and "rounds=200" in str(refused.exception)
+
+
+class Tiny(Experiment):
+    """A run that is always complete; its only row has the folder that it lies in."""
+
+    name, title, source, minutes = "tiny", "title", "source", 1.0
+
+    def settings(self, options):
+        return {"rounds": 2}
+
+    def units(self, options):
+        return [{"seed": 1}]
+
+    def play(self, unit, options):
+        ledger = federation.played(self.name, {"policy": "random", "num-server-rounds": 2, **unit}, options)
+        return [{"folder": ledger.parents[1].name}]
+
+    def conclude(self, rows, settings):
+        return Conclusion("")
+
+    def plot(self, rows, settings, figure):
+        figure.subplots()
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    experiment = Tiny()
+    monkeypatch.setattr("aoi_fl.experiments.runner.find", lambda name: experiment)
+    place = lambda values, **_: Path(values["runs-dir"], values["run-name"], "ledger.sqlite")  # noqa: E731
+    monkeypatch.setattr(federation, "complete_run", place)
+    return experiment
+
+
+def test_results_and_runs_of_another_version_are_left_alone(tiny, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    reproduce(tiny, Options(), old, 1)
+    about = json.loads((old / "tiny.json").read_text())
+    tiny.version = 2
+    with refused("--out"):
+        reproduce(tiny, Options(), old, 1)
+    shown = behind(tiny, Store.recorded(old, "tiny"), "aoi reproduce tiny")
+    assert "`aoi reproduce tiny` (these are of an earlier version) · " in shown
+    reproduce(tiny, Options(), new, 1)
+    reproduce(tiny, Options(), new, 1)  # of its own version, they are taken up
+    assert "`aoi reproduce tiny` · " in behind(tiny, Store.recorded(new, "tiny"), "")
+    rows = [Store.recorded(folder, "tiny").rows[0]["folder"] for folder in (old, new)]
+    assert rows[0] != rows[1]
+    assert about["settings"] == {"rounds": 2} and rows[0] == "1d472738"  # as before there were versions

@@ -231,8 +231,3 @@ def test_unreadable_files(tmp_path):
         np.save(file, np.zeros(3))
     with refused("npz file"):
         data.load(f"npz:{path}", "unused")
-
-
-def test_unknown_data_set():
-    with refused("dataset", "emnist"):
-        data.load("emnist", "unused")

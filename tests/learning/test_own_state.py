@@ -1,7 +1,5 @@
 """What a model of one's own keeps beside its arrays does not pass from one client to the next."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -100,11 +98,6 @@ def test_a_function_that_makes_no_new_model_is_refused(body, lay, tmp_path):  # 
     source = BODY.format(state="self.calls = 0", change="self.calls += 1", used="0") + body
     with refused("model", allowed="called twice, it made tw"):
         checked(lay(source), tmp_path)
-
-
-def test_locks_are_what_cannot_be_copied():
-    with pytest.raises(TypeError):
-        __import__("copy").deepcopy(threading.Lock())
 
 
 @pytest.mark.parametrize("value", ["float('inf')", "float('nan')"])

@@ -30,11 +30,6 @@ def test_equal_sizes_differ_by_one_at_most():
     assert lengths == {14, 15}
 
 
-def test_unequal_sizes_include_clients_of_fewer_than_ten():
-    lengths = np.array([len(part) for part in partition.make(LABELS, 100, sizes="zipf:2.0", seed=1)])
-    assert lengths.min() < 10 < lengths.max()
-
-
 def shares(parts):
     return np.array([np.bincount(LABELS[part], minlength=10) / len(part) for part in parts])
 

@@ -160,17 +160,3 @@ def test_labels_given_in_place_of_the_data_sets(task):
 def test_a_loss_that_diverged_is_handed_over(task):
     examples = task.examples(np.arange(30))
     assert not np.isfinite(task.train(task.initial_arrays(), examples, **HOW | {"learning_rate": 1e30})[1])
-
-
-@pytest.mark.parametrize(
-    ("indices", "labels", "match"),
-    [
-        (np.array([0, 1500]), None, "partition"),
-        (np.array([], np.int64), None, "partition"),
-        (np.arange(3), np.array([0, 10, 1]), "labels"),
-        (np.arange(3), np.array([0, 1]), "labels"),
-    ],
-)
-def test_bad_input(task, indices, labels, match):
-    with refused(match):
-        task.examples(indices, labels=labels)

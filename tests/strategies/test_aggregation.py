@@ -14,33 +14,26 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.flower import PersistentConfig
 from aoi_fl.strategies.fedavg_arguments import chain_of
-from tests.fakes import Notes
+from tests.fakes import Notes, ToyApp
 from tests.refusals import refused
 
 N = 5
 MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.array(0.5, np.float32)}
 
 
-def app_of(sizes=(10,) * N) -> ClientApp:
-    app = ClientApp()
+def app_of(sizes=(10,) * N) -> ToyApp:
+    """Return an app whose losses depend on the model, and whose trainings have a list of scores."""
 
-    @app.train()
-    def train(message, context):
-        i = context.node_config["partition-id"]
-        round_ = message.content["config"]["server-round"]
-        arrays = {k: Array(np.asarray(v.numpy() * 0.9 + np.float32(np.sin(i + round_)), np.float32))
-                  for k, v in message.content["arrays"].items()}  # fmt: skip
-        metrics = {"num-examples": sizes[i], "loss": float(i), "scores": [1.0 * i, 2.0]}
-        return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": MetricRecord(metrics)}), reply_to=message)
+    def spoil(message, act, kind, round_, client):
+        square = sum(np.square(a.numpy()).sum() for a in message.content.get("arrays", {}).values())
+        reply = act()
+        if kind in ("train", "evaluate"):
+            own = {"scores": [1.0 * client, 2.0]} if kind == "train" else {"loss": float(square) + client}
+            reply.content["metrics"].update({"num-examples": sizes[client], **own})
+        return reply
 
-    @app.evaluate()
-    def evaluate(message, context):
-        i = context.node_config["partition-id"]
-        loss = float(sum(np.square(a.numpy()).sum() for a in message.content["arrays"].values())) + i
-        metrics = MetricRecord({"num-examples": sizes[i], "loss": loss})
-        return Message(RecordDict({"metrics": metrics}), reply_to=message)
-
-    return app
+    learn = lambda array, client, round_: np.asarray(array * 0.9 + np.sin(client + round_), np.float32)  # noqa: E731
+    return ToyApp(learn, loss=float, evaluates=float, spoil=spoil)
 
 
 def model() -> ArrayRecord:
@@ -186,14 +179,7 @@ def test_a_client_without_a_declared_size_weighs_what_it_reports(sizes, tmp_path
 
 
 def test_bytes_of_changing_length_are_the_aggregations_to_judge(tmp_path):
-    app = ClientApp()
-
-    @app.train()
-    def train(message, context):
-        sent = message.content["arrays"]["0"].numpy().tobytes()
-        mine = sent + bytes([65 + context.node_config["partition-id"]])
-        arrays = ArrayRecord([np.frombuffer(mine, np.uint8)])
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
+    app = ToyApp(lambda array, client, round_: np.append(array, np.uint8(65 + client)), examples=1)
 
     class Longest(flower.FedAvg):
         def aggregate_train(self, server_round, replies):
@@ -280,17 +266,17 @@ class HalvingChoice(Halving, RandomSelection):
 @pytest.mark.parametrize("make", [lambda: HalvingChoice(N), lambda: RandomSelection(N, aggregation=HalvingAverage())])
 @pytest.mark.parametrize("given", [None, ConfigRecord(), ConfigRecord({"lr": 8.0})])
 def test_a_strategys_configuration_persists_to_the_next_round(make, given, tmp_path):
-    app, seen = app_of(), {"train": [], "evaluate": []}
+    seen = {"train": [], "evaluate": []}
 
-    class Spy(ClientApp):
-        def __call__(self, message, context):
-            kind = message.metadata.message_type
-            if kind in seen and context.node_config["partition-id"] == 0:
-                seen[kind].append(message.content["config"]["lr"])
-            return app(message, context)
+    def note(message, act, kind, round_, client):
+        if kind in seen and client == 0:
+            seen[kind].append(message.content["config"]["lr"])
+        return act()
+
+    app = ToyApp(evaluates=1.0, spoil=note)
 
     configs = [None if given is None else given.copy() for _ in range(2)]
-    make().start(grid(tmp_path, Spy()), model(), 3, train_config=configs[0], evaluate_config=configs[1])
+    make().start(grid(tmp_path, app), model(), 3, train_config=configs[0], evaluate_config=configs[1])
     assert seen["train"] == ([4.0, 2.0, 1.0] if given else [0.5, 0.25, 0.125])
     assert seen["evaluate"] == ([4.0, 2.0, 1.0] if given else [2.0, 1.0, 0.5])
 
@@ -462,16 +448,13 @@ def test_messages_to_unknown_nodes_are_named(tmp_path, caplog):
 
 
 def test_one_bad_evaluation_does_not_end_all_others(tmp_path):
-    app, asked = app_of(), []
+    def once_bad(message, act, kind, *_):
+        reply = act()
+        if kind == "evaluate" and [sent for sent, *_ in app.sent].count(kind) == 1:
+            reply.content["metrics"]["loss"] = float("nan")
+        return reply
 
-    class OnceBad(ClientApp):
-        def __call__(self, message, context):
-            reply = app(message, context)
-            if message.metadata.message_type == "evaluate":
-                asked.append(context.node_config["partition-id"])
-                if len(asked) == 1:
-                    reply.content["metrics"]["loss"] = float("nan")
-            return reply
+    app = ToyApp(evaluates=1.0, spoil=once_bad)
 
     strategy = RandomSelection(N, options=RoundOptions(evaluate_clients=1))
-    assert list(strategy.start(grid(tmp_path, OnceBad()), model(), 3).evaluate_metrics_clientapp) == [2, 3]
+    assert list(strategy.start(grid(tmp_path, app), model(), 3).evaluate_metrics_clientapp) == [2, 3]

@@ -1,6 +1,7 @@
 """Who does not answer in time is tried again with growing pauses, the same ones whether or not the run is killed."""
 
 import itertools
+import math
 import random
 from functools import partial
 
@@ -12,6 +13,7 @@ from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions, SystematicParticipation
 from aoi_fl.strategies.clock import MACHINE, MachineClock
+from aoi_fl.strategies.round import run
 from aoi_fl.strategies.round.retry import Backoff
 from aoi_fl.strategies.round.roster import Roster
 from tests.fakes import ASK, EVALUATE, HELLO, HUNG, LOST, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
@@ -361,3 +363,91 @@ def test_a_memory_of_an_earlier_version_is_read():
     silence = Backoff()
     silence.load_state_dict(np.array([[2, 3, 8, 0], [4, 1, 2, 1]], dtype=np.int64))
     assert sorted(silence) == [2, 4] and silence.mute() == {2} and silence.resting(5) == {2}
+
+
+ROUNDS = 12
+
+
+def trained(notes, client):
+    return [
+        r.round for r in notes.rounds if any((p.client, p.outcome) == (client, "trained") for p in r.participations)
+    ]
+
+
+def asked(grid, client):
+    return [round_ for kind, round_, who in grid.sent if (kind, who) == (ASK, client)]
+
+
+@pytest.mark.parametrize("wire", ["poll", "reserve"])
+@pytest.mark.parametrize("kind", [ASK, HELLO])
+def test_a_late_first_answer_is_asked_again_under_poll(kind, wire, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "uploads", lambda grid: kind == HELLO)  # then the greeting is the question
+    awaited, (prompt,) = play(POLICIES[wire], tmp_path / "in time", scripted(), ROUNDS)
+    (client, first) = next((who, when[0]) for who in range(N) if (when := trained(awaited, who)) and when[0] > 1)
+    late, (grid,) = play(POLICIES[wire], tmp_path / "late", scripted(**{f"c{client}": (kind, 1, 1, 1)}), ROUNDS)
+    assert trained(late, client) == trained(awaited, client) and first in trained(late, client)
+    if wire == "reserve":
+        assert asked(grid, client) == asked(prompt, client) == ([1] if kind == ASK else [])
+    else:
+        assert asked(grid, client) == list(range(1 + (kind == HELLO), ROUNDS + 1))
+
+
+def test_a_late_update_still_announces_the_next_round(tmp_path):
+    awaited, _ = play(POLICIES["reserve"], tmp_path / "in time", scripted(), ROUNDS, evaluate_clients=N)
+    client, when = next((who, when) for who in range(N) if len(when := trained(awaited, who)) > 2)
+    assert when[1] > when[0] + 1
+    script = scripted(**{f"c{client}": (TRAIN, when[0], when[0], 1)})
+    late, (grid,) = play(POLICIES["reserve"], tmp_path / "late", script, ROUNDS, evaluate_clients=N)
+    assert trained(late, client) == when[1:] and asked(grid, client) == [1]
+
+
+def test_a_round_that_is_past_is_no_word_to_keep(tmp_path):
+    awaited, _ = play(POLICIES["reserve"], tmp_path / "in time", scripted(), ROUNDS)
+    client = next(p.client for p in awaited.rounds[0].participations if p.outcome == "trained")
+    late, (grid,) = play(POLICIES["reserve"], tmp_path / "late", scripted(**{f"c{client}": (ASK, 1, 1, 1)}), ROUNDS)
+    assert asked(grid, client)[:2] == [1, 2] and trained(late, client)
+
+
+def tries(seconds_a_round: float, rounds: int) -> list[int]:
+    """Return the rounds in which one is tried that never answers."""
+    silence, tried = Backoff(), []
+    for round_ in range(1, rounds + 1):
+        silence.now = 1000.0 + round_ * seconds_a_round
+        if 7 not in silence.resting(round_):
+            tried.append(round_)
+            silence.note(7, round_)
+    return tried
+
+
+def test_pauses_double_up_to_64_short_or_simulated_rounds():
+    doubled = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256]
+    assert tries(0.5, 300)[:8] == doubled[:8]  # no pause is longer than a minute before the last ones
+    assert tries(math.nan, 300) == doubled
+
+
+def test_a_pause_lasts_a_minute_or_four_rounds():
+    assert tries(10.0, 30) == [1, 2, 4, 8, 14, 20, 26]  # a minute is six rounds
+    assert tries(600.0, 20) == [1, 2, 4, 8, 12, 16, 20]
+
+
+def test_what_was_remembered_goes_by_rounds_until_the_next_try():
+    before, after = Backoff(), Backoff()
+    for round_ in (1, 2, 4, 8):
+        before.note(7, round_)
+    after.load_state_dict(before.state_dict())
+    after.now = 1e9
+    assert [r for r in range(9, 18) if 7 not in after.resting(r)] == [16, 17]
+    after.note(7, 16)
+    after.now += 60.0
+    assert [r for r in range(17, 24) if 7 not in after.resting(r)] == [20, 21, 22, 23]
+
+
+def test_an_answer_halves_the_count_of_silences():
+    silence = Backoff()
+    for round_ in (1, 2, 4):
+        silence.note(7, round_)  # three times
+    for answers in range(3):
+        assert silence.counted() == {7} and silence.resting(5) == ({7} if answers == 0 else set())
+        silence.answer(7)
+        assert (silence.mute(), list(silence)) == (set(), [])
+    assert not silence.counted() and not len(silence.state_dict())
