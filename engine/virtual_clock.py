@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import Devices, Foresight
+from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.records import State
 
 logger = logging.getLogger("flwr")
@@ -39,7 +40,7 @@ class Flight:
     trains: bool
 
 
-class VirtualClock:
+class VirtualClock(Clock):
     """Simulated seconds since the start of a run; a resumed run continues them.
 
     Attributes

@@ -130,6 +130,15 @@ def running_objective(run: Run, sensitivities: NDArray[np.float64], ageing: Agei
     return np.asarray(np.cumsum(cost) / np.arange(1, len(cost) + 1))
 
 
+def objective_and_floor(run: Run) -> tuple[float, float] | None:
+    """Return P2 over all rounds, and its floor in as many; None where a client's payment or φ is unknown."""
+    known = payments_and_sensitivities(run)
+    if known is None or run.empty:
+        return None
+    value = float(running_objective(run, known[1])[-1])
+    return value, lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))
+
+
 def _over_clients(grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return (R,) mean and (R,) maximum over the clients so far; NaN in rounds without clients."""
     number = np.isfinite(grid).sum(axis=0)

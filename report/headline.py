@@ -9,7 +9,6 @@ from aoi_fl.report.in_time import InTime
 from aoi_fl.report.measure import ACCURACY, RMSE, Measure
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import LEAST_SEEDS, Setting, quantile
-from aoi_fl.science import objective
 from aoi_fl.server.observe import duration
 
 Table = tuple[list[str], list[list[str]]]
@@ -185,11 +184,8 @@ def _above(setting: Setting) -> str:
     """Return the excess of P2 over its floor in percent, as the mean over seeds."""
 
     def share(run: Run) -> float | None:
-        known = budget.payments_and_sensitivities(run)
-        if known is None:
-            return None
-        floor = objective.lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))
-        return float(budget.running_objective(run, known[1])[-1]) / floor - 1 if floor > 0 else None
+        found = budget.objective_and_floor(run)
+        return None if found is None or not found[1] > 0 else found[0] / found[1] - 1
 
     mean = _mean(setting, share)
     return "" if mean is None else f"{max(mean, 0):.1%}".replace("%", " %")

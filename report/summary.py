@@ -8,7 +8,6 @@ import numpy as np
 from aoi_fl.report import budget, measure, simulated, theory
 from aoi_fl.report.provenance import OF_THE_MACHINE, changed, public, without_paths
 from aoi_fl.report.runs import Run
-from aoi_fl.science import objective
 from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.load import LoadMetrics
 from aoi_fl.science.names import Ageing
@@ -136,13 +135,10 @@ def _interval(moment: str) -> Callable[[Run], str]:
 
 
 def _objective(run: Run) -> str:
-    known = budget.payments_and_sensitivities(run)
-    if known is None or run.empty:
+    if (found := budget.objective_and_floor(run)) is None:
         return ""
-    value = float(budget.running_objective(run, known[1])[-1])
-    floor = objective.lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))
     by = ", φ as estimated" if run.estimated else ""
-    return f"{_number(value)} (floor {_number(floor)}{by})"
+    return f"{_number(found[0])} (floor {_number(found[1])}{by})"
 
 
 def _ageing(run: Run) -> str:

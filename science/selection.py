@@ -71,12 +71,8 @@ class Selector(Protocol):
 
 
 @dataclass(frozen=True)
-class RandomSelector:
-    """Exactly k of the available clients, uniformly at random, weighted by data size (all of them, if fewer than k).
-
-    ω_i = d_i / Σ_{j∈S} d_j (Javani & Wang 2025, Policy 1). Client i draws u_i from (seed, round) and the k smallest are
-    chosen, whatever the others' availability. Clients without examples are skipped.
-    """
+class _Selector:
+    """A selector of k clients a round, whose draws have a seed."""
 
     per_round: int
     seed: int
@@ -84,9 +80,21 @@ class RandomSelector:
     def __post_init__(self) -> None:
         check_per_round(self.per_round)
 
+
+class _SharingSelector(_Selector):
+    """One whose available clients share k."""
+
     def rates(self, population: Population) -> NDArray[np.float64]:
         """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
         return shared_rates(self.per_round, population)
+
+
+class RandomSelector(_SharingSelector):
+    """Exactly k of the available clients, uniformly at random, weighted by data size (all of them, if fewer than k).
+
+    ω_i = d_i / Σ_{j∈S} d_j (Javani & Wang 2025, Policy 1). Client i draws u_i from (seed, round) and the k smallest are
+    chosen, whatever the others' availability. Clients without examples are skipped.
+    """
 
     def long_run_rates(self, population: Population) -> NDArray[np.float64]:
         """Return (n,) participations a round of each client in the long run, if all are available."""
@@ -100,19 +108,12 @@ class RandomSelector:
         return by_size(chosen, population.sizes)
 
 
-@dataclass(frozen=True)
-class ProportionalSelector:
+class ProportionalSelector(_Selector):
     """k draws **with replacement**, each falling on an available client with probability q_i = d_i / Σ d.
 
     A client drawn l times trains once, with weight l/k (Javani & Wang 2025, Policy 2, the weights of their Theorem 4).
     There are always k draws. Clients without examples are never drawn.
     """
-
-    per_round: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        check_per_round(self.per_round)
 
     def long_run_rates(self, population: Population) -> NDArray[np.float64]:
         """Return (n,) draws a round of each client in the long run, if all are available."""
@@ -130,23 +131,12 @@ class ProportionalSelector:
         return Selection(chosen.astype(np.int64), times / self.per_round, times.astype(np.int64))
 
 
-@dataclass(frozen=True)
-class OldestAgeSelector:
+class OldestAgeSelector(_SharingSelector):
     """The k available clients with the largest ages, ties broken at random (all of them, if fewer than k).
 
     The central ideal of the optimal Markov policy (Javani & Wang 2025), hence with that policy's weights 1/|S|. Random
     ties keep clients of equal ages from training always together.
     """
-
-    per_round: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        check_per_round(self.per_round)
-
-    def rates(self, population: Population) -> NDArray[np.float64]:
-        """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
-        return shared_rates(self.per_round, population)
 
     def long_run_rates(self, population: Population) -> NDArray[np.float64]:
         """Return (n,) participations a round of each client in the long run, if all are available."""

@@ -7,7 +7,6 @@ not know.
 import math
 import time
 from collections.abc import Collection
-from typing import Protocol
 
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -16,11 +15,24 @@ from aoi_fl.science.devices import Foresight
 from aoi_fl.strategies.records import State
 
 
-class Clock(Protocol):
-    """Tells the time and waits."""
+class Clock:
+    """The machine's time; a clock of simulated time overrides all of it.
+
+    Attributes
+    ----------
+    foresight : future of the devices by client number, for policies with foresight; None: unknown
+    """
+
+    foresight: Foresight | None = None
+
+    @property
+    def simulated(self) -> float | None:
+        """Seconds of the run up to now, those before a break too; None where time is not simulated."""
+        return None
 
     def now(self) -> float:
         """Return seconds from a moment that stays the same."""
+        return time.monotonic()
 
     def wait(self, message_ids: Collection[str], count: int, seconds: float, until: float) -> None:
         """Wait for replies, not past ``until``.
@@ -32,80 +44,37 @@ class Clock(Protocol):
         seconds : after which it wants to look, where the clock does not know when replies come
         until : by :meth:`now`
         """
+        time.sleep(max(0.0, min(seconds, until - time.monotonic())))
 
     def came(self, reply: Message) -> float:
         """Return when a reply came that has just been pulled."""
+        return time.monotonic()
 
     def worked(self, message_id: str) -> float | None:
         """Return the seconds that a client's device has worked on a message; None: unknown."""
+        return None
 
     def stops(self, message_id: str) -> float:
         """Return the time at which a client's device stops work on a message; infinite: unknown."""
+        return math.inf
 
     def arrives(self, message_id: str) -> float:
         """Return the time at which an awaited reply arrives; infinite: unknown."""
+        return math.inf
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
         """Return the messages with a reply, and let these be fetched now; none: unknown."""
-
-    @property
-    def simulated(self) -> float | None:
-        """Seconds of the run up to now, those before a break too; None where time is not simulated."""
-
-    @property
-    def foresight(self) -> Foresight | None:
-        """Future of the devices by client number, for policies with foresight; None: unknown."""
+        return []
 
     def state_dict(self) -> State:
         """Return what a run must know of the time to go on."""
+        return {}
 
     def load_state_dict(self, memory: State) -> None:
         """Take back what :meth:`state_dict` returned."""
 
 
-class MachineClock:
-    """The machine's time."""
-
-    simulated: float | None = None
-    foresight: Foresight | None = None
-
-    def now(self) -> float:
-        """Return monotonic seconds."""
-        return time.monotonic()
-
-    def wait(self, message_ids: Collection[str], count: int, seconds: float, until: float) -> None:
-        """Sleep."""
-        time.sleep(max(0.0, min(seconds, until - time.monotonic())))
-
-    def came(self, reply: Message) -> float:
-        """Return the time that it is."""
-        return time.monotonic()
-
-    def worked(self, message_id: str) -> float | None:
-        """Return None: a client does not say."""
-        return None
-
-    def stops(self, message_id: str) -> float:
-        """Return infinity: a client does not say."""
-        return math.inf
-
-    def arrives(self, message_id: str) -> float:
-        """Return infinity: unknown."""
-        return math.inf
-
-    def foresee(self, message_ids: Collection[str]) -> list[str]:
-        """Return none: unknown."""
-        return []
-
-    def state_dict(self) -> State:
-        """Return nothing: a resumed run has another time."""
-        return {}
-
-    def load_state_dict(self, memory: State) -> None:
-        """Do nothing."""
-
-
-MACHINE = MachineClock()
+MACHINE = Clock()
 
 
 def clock_of(grid: Grid) -> Clock:

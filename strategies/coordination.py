@@ -5,7 +5,7 @@ broadcast  every client gets the model, and a client that sits out declines: n e
 reserve    a client announces its next round with its update: k exchanges a round, whatever n is
 """
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.policy import Carrier, Mask, RoundOutcome, RoundView
 
 
-class Coordination(Protocol):
+class Coordination(ABC):
     """A way for decisions to travel.
 
     Attributes
@@ -25,28 +25,27 @@ class Coordination(Protocol):
     """
 
     name: str
-    undecided: bool
-    carriers: frozenset[Carrier]
+    undecided = False
+    carriers: frozenset[Carrier] = frozenset()
 
     def announced(self, view: RoundView) -> Mask:
-        """Return (n,) the clients that have announced this round."""
+        """Return (n,) the clients that have announced this round; by default none."""
+        return np.zeros(len(view.free), np.bool_)
 
     def to_ask(self, view: RoundView) -> Mask:
-        """Return (n,) the free clients with an open decision."""
+        """Return (n,) the free clients with an open decision; by default none."""
+        return np.zeros(len(view.free), np.bool_)
 
+    @abstractmethod
     def silent(self, outcome: RoundOutcome) -> int:
         """Return how many clients did not tell whether they are willing."""
 
 
-class Poll:
+class Poll(Coordination):
     """Ask every client in every round. A client that evaluates round t can answer for round t+1 with it."""
 
-    name, undecided = protocol.POLL, False
-    carriers: frozenset[Carrier] = frozenset({"hello", "evaluate"})
-
-    def announced(self, view: RoundView) -> Mask:
-        """Return no client."""
-        return np.zeros(len(view.free), np.bool_)
+    name = protocol.POLL
+    carriers = frozenset({"hello", "evaluate"})
 
     def to_ask(self, view: RoundView) -> Mask:
         """Return all free clients."""
@@ -57,19 +56,14 @@ class Poll:
         return sum(one.step == "ask" and one.result != "declined" for one in outcome.clients)
 
 
-class Broadcast:
+class Broadcast(Coordination):
     """Ask with the model itself."""
 
     name, undecided = protocol.BROADCAST, True
-    carriers: frozenset[Carrier] = frozenset()
 
     def announced(self, view: RoundView) -> Mask:
         """Return all clients that can be asked: an unwilling client declines in place of training."""
         return view.population.available
-
-    def to_ask(self, view: RoundView) -> Mask:
-        """Return no client."""
-        return np.zeros(len(view.free), np.bool_)
 
     def silent(self, outcome: RoundOutcome) -> int:
         """Return how many sent no reply; a client that fails was willing, since declining runs nothing."""
@@ -83,7 +77,7 @@ class Reserve(Poll):
     """
 
     name = protocol.RESERVE
-    carriers: frozenset[Carrier] = frozenset({"hello"})
+    carriers = frozenset({"hello"})
 
     def announced(self, view: RoundView) -> Mask:
         """Return the free clients that have reserved this round."""

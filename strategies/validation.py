@@ -118,40 +118,27 @@ def read_update(
     """
     answer = read_answer(reply)
     try:
-        return _read_update(reply, answer, model, examples_key, compression, arrays_key, opaque, loss_key)
+        examples, metrics = _examples(reply, examples_key)
+        loss = training_loss(metrics, loss_key)
+        if loss is not None and not abs(loss) <= MOST:
+            raise Refused(f"training loss {loss}")
+        # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.
+        records = {key: record for key, record in reply.content.items() if isinstance(record, ArrayRecord)}
+        if arrays_key not in records and len(records) != 1:
+            raise Refused(f"{len(records)} array records in place of one, and none of them is called {arrays_key!r}")
+        record = records[arrays_key] if arrays_key in records else next(iter(records.values()))
+        if opaque:
+            return Update({}, examples, loss, answer)
+        if answer is None or answer.compression is None:
+            return Update(_decode(record, model), examples, loss, answer)
+        if answer.compression != compression:
+            raise Refused(f"its update is compressed as {answer.compression!r}, asked for is {compression or 'none'!r}")
+        codes = _decode(record, model, compression)
+        return Update(_expand(codes, answer.scales, model, compression), examples, loss, answer)
     except Refused:
         raise
     except Exception as error:  # whatever a peer has sent
         raise Refused(f"its update cannot be read ({type(error).__name__}: {error})") from error
-
-
-def _read_update(
-    reply: Message,
-    answer: ParticipationReply | None,
-    model: ArrayRecord,
-    examples_key: str,
-    compression: str | None,
-    arrays_key: str,
-    opaque: bool,
-    loss_key: str,
-) -> Update:
-    examples, metrics = _examples(reply, examples_key)
-    loss = training_loss(metrics, loss_key)
-    if loss is not None and not abs(loss) <= MOST:
-        raise Refused(f"training loss {loss}")
-    # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.
-    records = {key: record for key, record in reply.content.items() if isinstance(record, ArrayRecord)}
-    if arrays_key not in records and len(records) != 1:
-        raise Refused(f"{len(records)} array records in place of one, and none of them is called {arrays_key!r}")
-    record = records[arrays_key] if arrays_key in records else next(iter(records.values()))
-    if opaque:
-        return Update({}, examples, loss, answer)
-    if answer is None or answer.compression is None:
-        return Update(_decode(record, model), examples, loss, answer)
-    if answer.compression != compression:
-        raise Refused(f"its update is compressed as {answer.compression!r}, asked for is {compression or 'none'!r}")
-    codes = _decode(record, model, compression)
-    return Update(_expand(codes, answer.scales, model, compression), examples, loss, answer)
 
 
 def check_metrics(reply: Message, examples_key: str) -> list[str]:

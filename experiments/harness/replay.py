@@ -99,6 +99,17 @@ class Federation(ABC):
         return {name: total.astype(np.float32) for name, total in sums.items()}, np.array(losses)
 
 
+def late_rounds(rounds: int, count: int) -> range:
+    """Return about ``count`` evenly spaced rounds of the last quarter, the last one among them.
+
+    >>> [*late_rounds(40, 5)], [*late_rounds(2, 5)]
+    ([32, 34, 36, 38, 40], [2])
+    """
+    length = max(1, rounds // 4)
+    step = max(1, length // count)
+    return range(rounds - (length - 1) // step * step, rounds + 1, step)
+
+
 class Dealt(Federation):
     """A data set dealt out to clients, and a model to train on it.
 

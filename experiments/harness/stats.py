@@ -203,8 +203,5 @@ def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
 
 def share(count: int, total: int) -> str:
     """Write the share of independent draws that have a property, with its 95 % interval (Wilson 1927)."""
-    z = float(stats.norm.ppf(0.975))
-    found, spread = count / total, z**2 / total
-    centre = (found + spread / 2) / (1 + spread)
-    half = math.sqrt(spread * found * (1 - found) + spread**2 / 4) / (1 + spread)
-    return f"{100 * found:.1f} [{100 * (centre - half):.1f}, {100 * (centre + half):.1f}] %"
+    ends = stats.binomtest(count, total).proportion_ci(method="wilson")
+    return f"{100 * count / total:.1f} [{100 * ends.low:.1f}, {100 * ends.high:.1f}] %"

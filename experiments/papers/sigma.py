@@ -1,6 +1,7 @@
 """Whether a smaller Σ makes federated averaging converge faster: ten thousand seeds of a problem known exactly."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Sigma(Experiment):
         Claim(
             "A smaller Σ makes federated averaging converge faster", f"{JOURNAL}, Remark 1",
             "minimising Σ results in faster convergence", "not played here yet", "not run",
+            reasons={"refuted": "policies with a larger Σ have a smaller error"},
         ),
     )  # fmt: skip
 
@@ -69,7 +71,6 @@ class Sigma(Experiment):
                     judged.append(difference(_errors(rows, policy, rate), base))
         seeds = len({row["seed"] for row in rows}) * settings["seeds a batch"]
         said = [f"{p} (Σ = {s}) {more} at the {r} rate" for p, s, r, more in lines if more]
-        claim = self.claims[0]
         return Conclusion(
             f"40 quadratics on the line of equal sizes, k=6, K=2 steps; {seeds:,} seeds, in batches of "
             f"{settings['seeds a batch']} compared in pairs by their means. Equal sizes give proportional and the "
@@ -77,11 +78,11 @@ class Sigma(Experiment):
             "by K, as in its proof. Ages start from the stationary law, and the increasing policy's p_a is ours, since "
             "none is printed.",
             (
-                Claim(
-                    claim.claim, claim.source, claim.theirs,
-                    f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
+                replace(
+                    self.claims[0],
+                    ours=f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
                     f"{tally(list(zip(said, judged, strict=True)), 1)}",
-                    side(judged, 1), reasons={"refuted": "policies with a larger Σ have a smaller error"},
+                    verdict=side(judged, 1),
                 ),
             ),
             (

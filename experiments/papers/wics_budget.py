@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
 from aoi_fl.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.experiments.harness.federation import play_run
-from aoi_fl.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.experiments.harness.stats import Interval, interval
 from aoi_fl.experiments.harness.verdicts import elsewhere, side
 from aoi_fl.experiments.papers.wics_learning import POLICIES, SEEDS, STALENESS, run_keys
@@ -25,8 +25,15 @@ _PANELS = {
 }
 
 
-def _claimed(model: str) -> str:
-    return f"A larger budget gives WICS a smaller loss ({model}, all train)"
+def _claim(model: str, ours: str, verdict: Verdict) -> Claim:
+    return Claim(
+        f"A larger budget gives WICS a smaller loss ({model}, all train)", f"{WICS}, Fig. 9 ({_PANELS[model][0]})",
+        _THEIRS, ours, verdict, {"model": {model}}, STALENESS,
+        {
+            "not run": "two to ten hours of one core",
+            "direction reproduced": "each larger budget lowers the loss beyond chance",
+        },
+    )  # fmt: skip
 
 
 class WicsBudget(Experiment):
@@ -36,10 +43,7 @@ class WicsBudget(Experiment):
     title = "WICS's loss against the budget"
     source = f"{WICS}, Fig. 9"
     minutes = 45
-    claims = tuple(
-        Claim(_claimed(model), f"{WICS}, Fig. 9 ({panels})", _THEIRS, why, "not run")
-        for model, (panels, why) in _PANELS.items()
-    )
+    claims = tuple(_claim(model, why, "not run") for model, (_, why) in _PANELS.items())
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
@@ -106,22 +110,13 @@ class WicsBudget(Experiment):
             "pay all clients without fresh data. Fresh data have index 0 under both ABS and MaxPack, so they mostly "
             "choose the same clients."
         )
-        for model, (panels, why) in _PANELS.items():
+        for model, (_, why) in _PANELS.items():
             found = changes.get(model, {})
             lower = sum(change.high < 0 for change in found.values())
             ours = f"{lower} of {len(found)} steps of the budget lower the loss beyond chance; " + "; ".join(
                 f"{n}: {c.show(4)}" for n, c in found.items()
             )
-            claims.append(
-                Claim(
-                    _claimed(model), f"{WICS}, Fig. 9 ({panels})", _THEIRS, ours if found else why,
-                    elsewhere(side(list(found.values()), -1)), {"model": {model}}, STALENESS,
-                    {
-                        "not run": "two to ten hours of one core",
-                        "direction reproduced": "each larger budget lowers the loss beyond chance",
-                    },
-                ),
-            )  # fmt: skip
+            claims.append(_claim(model, ours if found else why, elsewhere(side(list(found.values()), -1))))
         claims.append(_similar(rows))
         said = "; ".join(
             f"{_ahead(rows, model, dataset, _SHOWN, 'maxpack').show(4)} ({model}, {dataset})"

@@ -53,6 +53,12 @@ def run_keys(unit: Unit, rounds: int, budget: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _claim(model: str, dataset: str, ours: str, verdict: Verdict) -> Claim:
+    claimed, source = f"{_CLAIMED} ({model}, {dataset})", f"{WICS}, {FIGURES[model, dataset]}"
+    behind = {"model": {model}, "dataset": {dataset}}
+    return Claim(claimed, source, _THEIRS, ours, verdict, behind, STALENESS, _REASONS)
+
+
 class WicsLearning(Experiment):
     """Figs. 3 to 8."""
 
@@ -61,10 +67,7 @@ class WicsLearning(Experiment):
     source = f"{WICS}, Figs. 3–8"
     minutes = 105
     claims = (
-        *(
-            Claim(f"{_CLAIMED} ({m}, {d})", f"{WICS}, {f}", _THEIRS, f"not played here yet: `--model {m}`", "not run")
-            for (m, d), f in FIGURES.items()
-        ),
+        *(_claim(model, dataset, f"not played here yet: `--model {model}`", "not run") for model, dataset in FIGURES),
         _TRAINING,
     )
 
@@ -99,7 +102,7 @@ class WicsLearning(Experiment):
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         claims: list[Claim] = []
         lines: list[list[str]] = []
-        for (model, dataset), figure in FIGURES.items():
+        for model, dataset in FIGURES:
             ours: list[str] = []
             ahead: list[tuple[str, Interval]] = []
             for trains in _TRAINS:
@@ -130,13 +133,7 @@ class WicsLearning(Experiment):
             if ahead:
                 ours.insert(0, f"better {tally(ahead, 1)}")
             measured = "; ".join(ours)
-            behind = {"model": {model}, "dataset": {dataset}}
-            claims.append(
-                Claim(
-                    f"{_CLAIMED} ({model}, {dataset})", f"{WICS}, {figure}", _THEIRS, measured,
-                    elsewhere(side([d for _, d in ahead], 1)), behind, STALENESS, _REASONS,
-                ),
-            )  # fmt: skip
+            claims.append(_claim(model, dataset, measured, elsewhere(side([d for _, d in ahead], 1))))
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each "
             "round of age, not stated in the paper. Its Section 2 lets all clients train, the selected on fresh "

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.engine.traces import drawn_start, in_files, make_trace
@@ -18,6 +19,9 @@ from aoi_fl.experiments.studies.arena_page import beside_refl, draw, headline_of
 from aoi_fl.experiments.studies.entrants import ENTRANTS, called, own_keys
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
+
+if TYPE_CHECKING:
+    from aoi_fl.report.in_time import InTime
 
 _ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
 _POINTS = 24  # of a curve
@@ -88,9 +92,6 @@ class Arena(Experiment):
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Run one entrant, and return its curve, with its costs in each row."""
-        from aoi_fl.report.in_time import in_time
-        from aoi_fl.server.ledger import read
-
         settings = self.settings(options)
         keys = self.keys(unit["policy"], unit["seed"], options)
         try:
@@ -103,13 +104,9 @@ class Arena(Experiment):
                 f"Raise train-timeout ({settings['train-timeout']:g} s of simulated time) or until "
                 f"({settings['until']:g} s).",
             ) from error
-        found = in_time(read(ledger, "rounds"), read(ledger, "participations"), settings["num-clients"])
-        if found is None:
-            raise RuntimeError(f"{ledger} has no simulated time")
+        found, shares = read_in_time(ledger, keys)
         end, levels = settings["until"], _LEVELS[settings["dataset"]]  # the last round is over later
         clients = settings["num-clients"]
-        trace = make_trace(keys["clock"], clients, unit["seed"]).starting(keys.get("clock-start", 0.0))
-        shares = trace.availability.shares_by(end)
         cost = {
             **{key: found.reaches(level, end) for key, level in zip(_REACHED, levels, strict=True)},
             "final": found.accuracy_at(end), "seconds_a_round": found.seconds_a_round,
@@ -174,6 +171,18 @@ class Arena(Experiment):
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
         draw(rows, _LEVELS[settings["dataset"]], figure)
+
+
+def read_in_time(ledger: Path, keys: Mapping[str, Any]) -> tuple["InTime", NDArray[np.float64]]:
+    """Return the cost of a run in simulated time, and (n,) the share of it in which each device is available."""
+    from aoi_fl.report.in_time import in_time
+    from aoi_fl.server.ledger import read
+
+    found = in_time(read(ledger, "rounds"), read(ledger, "participations"), keys["num-clients"])
+    if found is None:
+        raise RuntimeError(f"{ledger} has no simulated time")
+    trace = make_trace(keys["clock"], keys["num-clients"], keys["seed"]).starting(keys.get("clock-start", 0.0))
+    return found, trace.availability.shares_by(keys["until"])
 
 
 def _sent(settings: Mapping[str, Any]) -> int:

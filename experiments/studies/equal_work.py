@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.engine.traces import make_trace
 from aoi_fl.experiments.harness.base import Options, Row, Unit
 from aoi_fl.experiments.harness.federation import played
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
-from aoi_fl.experiments.studies.arena import ARENAS
+from aoi_fl.experiments.studies.arena import ARENAS, read_in_time
 from aoi_fl.experiments.studies.entrants import BOTH
 
 _ARENA = ARENAS[0]
@@ -95,15 +94,9 @@ class EqualWork(ArenaStudy):
 
 def costs(ledger: Path, keys: Mapping[str, Any]) -> Row:
     """Return when a run in simulated time reaches the levels, with its work and its balance of load."""
-    from aoi_fl.report.in_time import in_time
-    from aoi_fl.server.ledger import read
-
     clients, end = keys["num-clients"], keys["until"]
-    found = in_time(read(ledger, "rounds"), read(ledger, "participations"), clients)
-    if found is None:
-        raise RuntimeError(f"{ledger} has no simulated time")
-    trace = make_trace(keys["clock"], clients, keys["seed"]).starting(keys.get("clock-start", 0.0))
-    available = int((trace.availability.shares_by(end) > 0).sum())
+    found, shares = read_in_time(ledger, keys)
+    available = int((shares > 0).sum())
     row: Row = {}
     for level in LEVELS:
         row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))

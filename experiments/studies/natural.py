@@ -18,6 +18,7 @@ from aoi_fl.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
+from aoi_fl.experiments.harness.replay import late_rounds
 from aoi_fl.experiments.harness.study import Measure, Study, expect
 from aoi_fl.science import draws
 from aoi_fl.science.availability import Availability
@@ -38,10 +39,6 @@ _CONTEXT = 4  # characters that the next one is predicted from
 _ALWAYS, _PHONES = "always available", "phone trace"
 
 
-def _as_is(cell: str) -> str:
-    return cell
-
-
 def _in_steps(step: float) -> Callable[[str], int]:
     return lambda cell: round(float(cell) / step)
 
@@ -49,16 +46,16 @@ def _in_steps(step: float) -> Callable[[str], int]:
 SOURCES: Mapping[str, Source] = {
     "schools": Source(
         "chem97.csv.gz", "school", "score",
-        {"gender": _as_is, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)}, "schools",
+        {"gender": str, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)}, "schools",
     ),
     "students": Source(
         "insteval.csv.gz", "student", "rating",
-        dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), _as_is), "students",
+        dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), str), "students",
     ),
     "aircraft": Source(
         "flights.csv.gz", "tailnum", "late",
         {
-            **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday"), _as_is),
+            **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday"), str),
             "hour": _in_steps(1.0), "distance": _in_steps(250.0),
         }, "aircraft",
     ),
@@ -139,11 +136,11 @@ class Natural(Study):
         federation = NaturalFederation(
             table, train, seed, chosen["local-epochs"], chosen["batch-size"], chosen["learning-rate"]
         )
-        every = max(1, rounds // 4 // _EVALUATIONS)
+        marks = late_rounds(rounds, _EVALUATIONS)
         found: list[tuple[float, float]] = []
 
         def after(round_: int, arrays: Any) -> None:
-            if round_ > rounds - max(1, rounds // 4) and (rounds - round_) % every == 0:
+            if round_ in marks:
                 found.append(federation.evaluate(arrays, *test))
 
         there = np.ones((rounds + 1, n), np.bool_)

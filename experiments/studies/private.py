@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.experiments.harness.base import Experiment, Options, Row, Unit, grouped
 from aoi_fl.experiments.harness.federation import evaluated, played
 from aoi_fl.experiments.harness.findings import Conclusion, Table
 from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
@@ -199,8 +199,5 @@ class PrivacyError(Experiment):
 
 
 def _lines(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
-    found: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        noise = "white" if row["bands"] == 1 else "banded"
-        found.setdefault((row["policy"], noise, row["amplified"]), []).append(row)
-    return found
+    named = [{**row, "noise": "white" if row["bands"] == 1 else "banded"} for row in rows]
+    return grouped(named, "policy", "noise", "amplified")

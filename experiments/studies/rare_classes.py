@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.experiments.harness import setting
 from aoi_fl.experiments.harness.base import Options, Row, Unit
-from aoi_fl.experiments.harness.replay import Dealt, dealt_as
+from aoi_fl.experiments.harness.replay import Dealt, dealt_as, late_rounds
 from aoi_fl.experiments.harness.study import Measure, Study, expect
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
@@ -98,12 +98,12 @@ class RareClasses(Study):
         by_class = availability_by_class(seed)
         shares = availability_of([part.y.numpy() for part in there.parts], by_class)
         rounds = chosen["num-server-rounds"]
-        every = max(1, rounds // 4 // _EVALUATIONS)
         rare, others = _tests(there, np.argsort(by_class)[:_RARE])
+        marks = late_rounds(rounds, _EVALUATIONS)
         found: list[tuple[float, float]] = []
 
         def after(round_: int, arrays: Any) -> None:
-            if round_ > rounds - rounds // 4 and (rounds - round_) % every == 0:
+            if round_ in marks:
                 found.append((there.task.evaluate(arrays, rare)[1], there.task.evaluate(arrays, others)[1]))
 
         def available(round_: int) -> NDArray[np.bool_]:

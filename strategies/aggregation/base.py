@@ -61,13 +61,16 @@ class Aggregation(Intake, Protocol):
         """Return what the accepted evaluations say together, from replies in client order."""
 
     def state_dict(self) -> State:
-        """Return what the next round needs to know of those before it."""
+        """Return what the next round needs to know of those before it; by default nothing."""
+        return {}
 
     def load_state_dict(self, memory: State) -> None:
         """Take back what :meth:`state_dict` returned."""
+        return
 
     def summary(self) -> None:
-        """Log what there is to say before the first round."""
+        """Log what there is to say before the first round; by default nothing."""
+        return
 
 
 def called(clients: Iterable[int]) -> list[str]:

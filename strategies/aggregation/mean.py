@@ -12,10 +12,17 @@ from aoi_fl import protocol
 from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.refl import late_weights
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, log_failure, nodes_of
+from aoi_fl.strategies.aggregation.base import (
+    MODEL_STAYS,
+    NO_METRICS,
+    Aggregation,
+    Draft,
+    called,
+    log_failure,
+    nodes_of,
+)
 from aoi_fl.strategies.aggregation.metrics import aggregate, stripped, whole
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import State
 from aoi_fl.strategies.validation import Update
 
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
@@ -181,7 +188,7 @@ def without_rounding(values: NDArray[Any], model: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.where(large, model, cast(np.where(large, 0, values), str(model.dtype))))
 
 
-class Mean:
+class Mean(Aggregation):
     """AoI-FL's own aggregation: a running mean of models, in the arrays' own types.
 
     Parameters
@@ -273,13 +280,3 @@ class Mean:
         config = ConfigRecord({**config, "server-round": round_})
         content = RecordDict({self._options.arrayrecord_key: arrays, self._options.configrecord_key: config})
         return dict.fromkeys(nodes, Draft(content, kind))
-
-    def state_dict(self) -> State:
-        """Return nothing: a mean knows of no other round."""
-        return {}
-
-    def load_state_dict(self, memory: State) -> None:
-        """Take nothing back."""
-
-    def summary(self) -> None:
-        """Say nothing: it is the default."""

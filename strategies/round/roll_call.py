@@ -234,32 +234,21 @@ class Joining:
     options : deadlines
     needs : clients that round 1 needs
     first : the first round of the run, or of its resumption
+
+    Attributes
+    ----------
+    roll : the roll call, with the answers to the last one
     """
 
     def __init__(self, roster: Roster, options: RoundOptions, needs: int, first: int) -> None:
         self._roster, self._options, self._needs, self.first = roster, options, needs, first
-        self._roll = RollCall(roster)
+        self.roll = RollCall(roster)
         self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
 
     @property
     def latency(self) -> float | None:
         """Median seconds of the last calls that asked for no reply; None without a SuperLink."""
         return statistics.median(self._latencies) if self._latencies else None
-
-    @property
-    def answers(self) -> dict[int, ParticipationReply]:
-        """Decisions of the clients that introduced themselves in this round."""
-        return self._roll.answers
-
-    @property
-    def nodes(self) -> Nodes:
-        """Nodes of the last roll call."""
-        return self._roll.nodes
-
-    @property
-    def late(self) -> dict[int, ParticipationReply]:
-        """Decisions in late answers to earlier messages."""
-        return self._roll.late
 
     def await_clients(self, grid: Grid) -> None:
         """Wait for the clients that the run needs; a resumed run continues with fewer.
@@ -291,11 +280,11 @@ class Joining:
         self._connected(grid, 1)  # without clients, rounds must not rush by empty
         fresh = self._call(grid, ask)
         begun = time.monotonic()
-        if ask.round == self.first == 1 and (why := self._roll.all_refused):
-            raise NodesError(f"{len(self._roll.turned_away)} node(s) are connected, and none can join: {why}")
+        if ask.round == self.first == 1 and (why := self.roll.all_refused):
+            raise NodesError(f"{len(self.roll.turned_away)} node(s) are connected, and none can join: {why}")
         if ask.round == self.first:
             for _ in range(_REPEATED_ROLLS):
-                if not self._roll.gone or self._roster.available.sum() >= self._needs:
+                if not self.roll.gone or self._roster.available.sum() >= self._needs:
                     break
                 self.await_clients(grid)
                 fresh += self._call(grid, ask)
@@ -307,7 +296,7 @@ class Joining:
         # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
         start_up = self._options.join_timeout if ask.round == self.first else 0.0
         enough = self._needs if ask.round == self.first else 0
-        return self._roll.call(
+        return self.roll.call(
             grid, ask, self._options.ask_timeout + start_up, lambda known: _STRANGER if known >= enough else None
         )
 
@@ -316,7 +305,7 @@ class Joining:
 
         Refused nodes do not count.
         """
-        deadline, turned_away = time.monotonic() + self._options.join_timeout, self._roll.turned_away
+        deadline, turned_away = time.monotonic() + self._options.join_timeout, self.roll.turned_away
         waits = Waits()
         while (found := len(self._nodes(grid) - turned_away)) < wanted and time.monotonic() < deadline:
             waits.pause(deadline)

@@ -33,7 +33,7 @@ class Roster:
     last : (n,) int64, the last round in which the server used its work; 0: never
     busy : clients that still work on an earlier round's model
     next_round : (n,) int64, its reserved round; 0: none
-    payments : (n,) float64, its declared payment; NaN: none
+    sizes, payments : (n,) float64, its declared number of examples and payment; NaN: none
     patience : retry policy for clients that do not answer
     packing : nodes that read packed models; none unless the run ``packs``
     """
@@ -46,7 +46,7 @@ class Roster:
         self.busy: Collection[int] = ()
         self.seen, self.last = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
-        self._sizes = np.zeros(0)
+        self.sizes = np.zeros(0)
         self._sizeless: set[int] = set()  # named in a warning, without a declared size
         self.payments = np.zeros(0)
         self.patience = RetryPolicy()
@@ -60,11 +60,6 @@ class Roster:
 
     def __len__(self) -> int:
         return len(self.available)
-
-    @property
-    def sizes(self) -> NDArray[np.float64]:
-        """Return (n,) the declared numbers of examples; NaN: none declared."""
-        return self._sizes
 
     def sizes_of_all(self, user: str, *, or_equal: bool = False) -> NDArray[np.int64]:
         """Return (n,) data sizes; a client without a declared size counts with the mean, and a warning names it once.
@@ -80,7 +75,7 @@ class Roster:
             No client has declared a size, and sizes are required.
         """
         remedy = "set num-examples in the node configurations, or return it from the function under @app.introduce()"
-        undeclared = np.isnan(self._sizes)
+        undeclared = np.isnan(self.sizes)
         none_declared, new = bool(undeclared.all()), set(np.flatnonzero(undeclared).tolist()) - self._sizeless
         if none_declared and len(self) and not or_equal:
             raise ConfigError(
@@ -90,9 +85,7 @@ class Roster:
             self._sizeless |= new
             names = some_of([self.called(client) for client in sorted(new)])
             taken = (
-                "all have the same size"
-                if none_declared
-                else f"the others' mean is used, {np.nanmean(self._sizes):.0f}"
+                "all have the same size" if none_declared else f"the others' mean is used, {np.nanmean(self.sizes):.0f}"
             )
             logger.warning("No num-examples declared by %s: for %s %s. To mend it, %s.", names, user, taken, remedy)
         return self._with_mean_sizes()
@@ -178,9 +171,9 @@ class Roster:
         )
 
     def _with_mean_sizes(self) -> NDArray[np.int64]:
-        undeclared = np.isnan(self._sizes)
-        usual = 1.0 if undeclared.all() else max(1.0, float(np.nanmean(self._sizes).round()))
-        return np.where(undeclared, usual, self._sizes).astype(np.int64)
+        undeclared = np.isnan(self.sizes)
+        usual = 1.0 if undeclared.all() else max(1.0, float(np.nanmean(self.sizes).round()))
+        return np.where(undeclared, usual, self.sizes).astype(np.int64)
 
     def register(self, node: int, intro: Introduction, name: str) -> Introduction:
         """Return an introduction under the name that the node's key is registered with, or under its own."""
@@ -246,7 +239,7 @@ class Roster:
             self.seen = np.append(self.seen, np.zeros(grow, np.int64))
             self.last = np.append(self.last, np.zeros(grow, np.int64))
             self.next_round = np.append(self.next_round, np.zeros(grow, np.int64))
-            self._sizes = np.append(self._sizes, np.full(grow, np.nan))
+            self.sizes = np.append(self.sizes, np.full(grow, np.nan))
             self.payments = np.append(self.payments, np.full(grow, np.nan))
             self._sensitivities = np.append(self._sensitivities, np.full(grow, np.nan))
         for record in records:
@@ -254,7 +247,7 @@ class Roster:
             self.records[number] = record
             self._number_of_name[record.name] = number
             self.last[number] = record.since - 1  # a newcomer has missed no round
-            self._sizes[number] = np.nan if record.examples is None else record.examples
+            self.sizes[number] = np.nan if record.examples is None else record.examples
             self.payments[number] = np.nan if record.payment is None else record.payment
             self._sensitivities[number] = np.nan if record.sensitivity is None else record.sensitivity
 

@@ -261,10 +261,10 @@ class Run:
             request = self.policy.request_for(self.request(round_), None, "hello") or request
         with recorder.timed("hello"):
             fresh, waited = joining.call_roll(grid, request)
-        recorder.connected(joining.nodes if uploads(grid) else None)
-        for client, answer in joining.answers.items():
+        recorder.connected(joining.roll.nodes if uploads(grid) else None)
+        for client, answer in joining.roll.answers.items():
             self.inbox.put(request, client, answer)
-        for client, answer in joining.late.items():
+        for client, answer in joining.roll.late.items():
             if answer.next_round is not None and answer.next_round >= round_:  # it may sleep until then
                 self.roster.note_decision(client, answer, round_, self.round_duration)
                 self.roster.patience.answered(QUESTION, client)

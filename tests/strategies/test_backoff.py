@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions, SystematicParticipation
-from aoi_fl.strategies.clock import MACHINE, MachineClock
+from aoi_fl.strategies.clock import MACHINE, Clock
 from aoi_fl.strategies.round import run
 from aoi_fl.strategies.round.retry import Backoff
 from aoi_fl.strategies.round.roster import Roster
@@ -32,7 +32,7 @@ POLICIES = {
 }
 
 
-class Ticking(MachineClock):
+class Ticking(Clock):
     """A clock that passes in waiting alone, however busy the machine is."""
 
     def __init__(self):
