@@ -36,7 +36,7 @@ SILENCE_SHARE = 0.05  # share of the time since the last reply that the next pau
 NAP_SHARE = 0.005  # share of a nap that each pause after it lasts, at least
 EARLY = 0.001  # share of the time until its round by which a client wakes up earlier, because clocks drift
 _REST = 50.0  # ratio of a pause to the duration of the last poll, before the first request
-_SLOW = 5.0  # least ratio of a pause to the duration of the last poll, after the first request
+_SLOW = 20.0  # least ratio of a pause to the duration of the last poll, after the first request
 _LONGEST_REST = 60.0  # seconds, the longest pause before the first request, or after an early end of a nap
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; a shorter nap saves too little
 
@@ -79,14 +79,14 @@ class PollSchedule:
     def __init__(self, now: float) -> None:
         self._since = now
         self._next: NextMessage | None = None
-        self._rest = 0.0  # the last pause before the first request
+        self._rest = 0.0  # the last pause
 
     def answered(self, now: float, following: NextMessage | None = None) -> None:
         """Note that a message was answered, and the expected time of the next one, if known."""
         self._next = following or NextMessage(
             None, 0.0 if self._next is None or self._next.asleep else self._next.apart
         )
-        self._since = now + (self._next.nap or 0.0)
+        self._since, self._rest = now + (self._next.nap or 0.0), 0.0
 
     def wait(self, now: float, took: float = 0.0) -> float:
         """Return the seconds until the next poll: the rest of a nap, else a pause that grows.
@@ -101,7 +101,9 @@ class PollSchedule:
             return min(-silent, max(LONGEST_LOOK, apart), LONGEST_SILENCE)  # another run may have a message
         soon = max(SHORTEST_LOOK, SILENCE_SHARE * silent)
         if nap is None:
-            return max(SHORTEST_LOOK, apart, min(2 * apart, _SLOW * took)) if apart else min(LONGEST_LOOK, soon)
+            slow = min(_LONGEST_REST, _SLOW * took, 2 * self._rest)
+            self._rest = max(SHORTEST_LOOK, apart, slow) if apart else min(LONGEST_LOOK, soon)
+            return self._rest
         # When rounds become longer, many clients wake too early, and their polls would slow rounds further.
         return min(_LONGEST_REST, max(soon, min(LONGEST_LOOK, NAP_SHARE * nap)))
 

@@ -27,8 +27,8 @@ _ENOUGH = 3  # rounds before clients receive a duration
 _USUAL = 8  # rounds before a warning that they take longer than set
 _LONGER = 1.1  # times the setting; from here on a warning
 _SHARE = 0.25  # quantile of the remembered rounds that clients receive
-_LOOKS, _MOST_LOOKS = 15.0, 400.0  # looks per second of all clients together: least and most
-_LOOK_SHARE = 1.2  # looks of all clients in the time of one small call
+_LOOKS, _MOST_LOOKS = 15.0, 200.0  # looks per second of all clients together: least and most
+_LOOK_SHARE = 0.8  # looks of all clients in the time of one small call
 _FEW = 0.5  # seconds between two looks that need no interval
 
 
