@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.flower.messages import send
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.strategies import RandomSelection, RoundOptions
@@ -174,6 +176,26 @@ class ToyApp(ClientApp):
     def _metrics(self, client, loss):
         examples, loss = (value(client) if callable(value) else value for value in (self.examples, loss))
         return {"num-examples": int(examples)} | ({} if loss is None else {"loss": float(loss)})
+
+
+class Counting(ClientApp):
+    """An app that counts its trainings, and fails while it is ``broken``."""
+
+    def __init__(self):
+        super().__init__()
+        self.trained, self.broken = 0, False
+        self.train()(self._counted)
+
+    def _counted(self, message, context):
+        if self.broken:
+            raise RuntimeError("out of memory")
+        self.trained += 1
+        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
+
+
+def request(kind: str, terms: ParticipationRequest, **records) -> Message:
+    """Return a message with terms as a server sends it to a client."""
+    return send(Message(RecordDict({"aoi": ConfigRecord(terms.write()), **records}), 99, kind), "m")
 
 
 def plus_one(array, client, round_):

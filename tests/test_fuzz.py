@@ -73,9 +73,6 @@ json_values = st.recursive(
 columns = st.one_of(
     st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=12), st.binary(max_size=12)
 )
-RUN = {"config": {"policy": "wics", "num-clients": 3}, "policy": {"budget": 4.0}, "status": "running"}
-
-
 # Replies ----------------------------------------------------------------------------------------------------------
 
 

@@ -13,9 +13,9 @@ import pytest
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server import folder as folders
 from aoi_fl.server.folder import make_run_folder, run_folder
-from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.refusals import refused
+from tests.report.recorded import record
 
 ROOT = Path(__file__).parents[2]
 AOI = ("-m", "aoi_fl.cli.start")
@@ -23,22 +23,16 @@ SMALL = ("-q", "--clients", "3", "--per-round", "2", "--rounds", "1", "-cmodel=l
 
 
 def played(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    opened = Ledger(folder / "ledger.sqlite")
-    opened.note(run=folder.name, status="completed", config={"policy": "random", "num-clients": 2})
-    opened.add_clients([ClientRecord(0, "Zoë ✓ 日本", 1, 10), ClientRecord(1, "pi–3", 1)])
-    opened.add_round(RoundRecord(1, 1.0, 1.0, participations=[Participation(0, "Zoë", "failed", reason="Σ → ∞")]))
-    opened.close()
+    clients = [ClientRecord(0, "Zoë ✓ 日本", 1, 10), ClientRecord(1, "pi–3", 1)]
+    rounds = [RoundRecord(1, 1.0, 1.0, participations=[Participation(0, "Zoë", "failed", reason="Σ → ∞")])]
+    record(folder, rounds, clients, run=folder.name, config={"policy": "random", "num-clients": 2})
 
 
 def run(command, folder, program=AOI, **environment) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, *program, *command],
-        cwd=folder,
-        capture_output=True,
-        timeout=300,
+        [sys.executable, *program, *command], cwd=folder, capture_output=True, timeout=300,
         env=os.environ | {"COLUMNS": "200"} | environment,
-    )
+    )  # fmt: skip
 
 
 ENCODINGS = {
@@ -47,12 +41,9 @@ ENCODINGS = {
     "POSIX": {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 }
 COMMANDS = (
-    "clients one",
-    "clients one --json",
-    "simulate --policy random --clients 9 --per-round 2",
-    "report one",
+    "clients one", "clients one --json", "simulate --policy random --clients 9 --per-round 2", "report one",
     "report näh",
-)
+)  # fmt: skip
 # All commands in one process, as each loads the same libraries; the last line has their statuses.
 EACH = """
 import sys

@@ -87,21 +87,6 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
     assert all(word in lines[1] for word in ("round 2/3", "age", "loss", "accuracy", " s |", "left"))
 
 
-@pytest.mark.parametrize(
-    ("policy", "wire"), [("pow-d", "poll"), ("markov-optimal", "broadcast"), ("markov-optimal", "reserve")]
-)
-def test_every_policy_and_wire_mode_plays_and_repeats_itself(aoi, keys, tmp_path, policy, wire):
-    outcomes = []
-    for name in ("one", "two"):
-        status, out, err = aoi(*command(keys | {"policy": policy, "coordination": wire, "run-name": name}))
-        assert status == 0, err
-        ledger = tmp_path / "runs" / name / "ledger.sqlite"
-        outcomes.append((selections(ledger), (tmp_path / "runs" / name / "model.safetensors").read_bytes()))
-        assert read(ledger, "rounds")[-1]["test_accuracy"] > 0.8
-        assert name in out and "page:" in out
-    assert outcomes[0] == outcomes[1] and all(outcomes[0][0])
-
-
 MISTAKES = {
     "policy, mistyped": ({"policy": "randon"}, ["Did you mean 'random'?"]),
     "key, mistyped": ({"num-client": "4"}, ["num-client must be a run key", "Did you mean 'num-clients'?"]),

@@ -16,8 +16,9 @@ from aoi_fl.report.tables import numbers
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import Participation, RoundRecord
+from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
+from tests.report.recorded import record, trained
 
 ACCURACIES = {"sw-1": 0.5, "sw-2": 0.75, "other": 0.25}
 
@@ -26,17 +27,14 @@ ACCURACIES = {"sw-1": 0.5, "sw-2": 0.75, "other": 0.25}
 def runs(tmp_path) -> Path:
     """Record three runs of twelve rounds, in which four clients take part in turn."""
     for i, (name, accuracy) in enumerate(ACCURACIES.items()):
-        folder = tmp_path / "runs" / name
-        folder.mkdir(parents=True)
-        ledger = Ledger(folder / "ledger.sqlite")
         config = {"policy": "random" if i < 2 else "oldest-age", "dataset": "npz:/home/me/a_b.npz", "seed": i + 1}
         config |= {"num-clients": 4, "clients-per-round": 1, "num-server-rounds": 20}
-        ledger.note(run=name, config=config, policy={"kind": "random"}, status="completed" if i else "interrupted")
-        for t in range(1, 13):
-            part = Participation(t % 4, f"c{t % 4}", "trained", age=3, weight=1.0)
-            record = RoundRecord(t, 1e9 + t, 1.0, messages=2, participations=[part], test_accuracy=accuracy)
-            ledger.add_round(record)
-        ledger.close()
+        about = {"run": name, "policy": {"kind": "random"}, "status": "completed" if i else "interrupted"}
+        rounds = [
+            RoundRecord(t, 1e9 + t, 1.0, messages=2, participations=trained([t % 4]), test_accuracy=accuracy)
+            for t in range(1, 13)
+        ]
+        record(tmp_path / "runs" / name, rounds, [], config=config, **about)
     return tmp_path / "runs"
 
 
@@ -97,13 +95,10 @@ def test_a_latex_table_has_a_row_a_setting(aoi, runs):
 @pytest.mark.parametrize(
     ("options", "key"),
     [
-        ({}, "format"),
-        ({"csv": True, "latex": True}, "format"),
-        ({"csv": True, "table": "models"}, "--table"),
-        ({"latex": True, "table": "rounds"}, "--table"),
-        ({"parquet": True}, "--output"),
+        ({}, "format"), ({"csv": True, "latex": True}, "format"), ({"csv": True, "table": "models"}, "--table"),
+        ({"latex": True, "table": "rounds"}, "--table"), ({"parquet": True}, "--output"),
     ],
-)
+)  # fmt: skip
 def test_an_export_names_what_is_wrong(options, key):
     with refused(key):
         export(["x"], **options)

@@ -36,15 +36,6 @@ def test_each_command_is_told_in_a_line_that_fits(aoi):
     assert not any("..." in line for line in listed)
 
 
-@pytest.mark.parametrize("command", ["resume", "report", "serve"])
-def test_help_says_what_run_is(aoi, command):
-    assert "the folder of a run, or its name under runs/" in " ".join(aoi(command, "-h")[1].split())
-
-
-def test_help_says_what_an_experiment_is(aoi):
-    assert "EXPERIMENT is a name from `aoi reproduce list`" in " ".join(aoi("reproduce", "-h")[1].split())
-
-
 def test_a_mistyped_command_is_answered_once(aoi):
     status, _, err = aoi("rum")
     assert status == 2 and err.lower().count("did you mean") == 1 and "'run'" in err
@@ -150,13 +141,10 @@ def test_quiet_leaves_results(aoi):
 @pytest.mark.parametrize(
     ("terminal", "environment", "wanted"),
     [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"NO_COLOR": ""}, True),
+        (True, {}, True), (False, {}, False), (True, {"NO_COLOR": "1"}, False), (True, {"NO_COLOR": ""}, True),
         (True, {"TERM": "dumb"}, False),
     ],
-)
+)  # fmt: skip
 def test_colours_are_for_terminals_without_no_color(terminal, environment, wanted, monkeypatch):
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)

@@ -13,11 +13,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from aoi_fl.client import ClientApp
 from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.state import written_together
-from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
+from tests.fakes import MODEL, record_of, request
 
 ROOT = Path(__file__).parents[2]
-MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
 
 
 def context_of(folder, partition=2):
@@ -30,10 +29,7 @@ def context_of(folder, partition=2):
 def message_under(key, config, **more):
     """Return a message as a strategy with keys of its own sends it."""
     records = {key: ArrayRecord({"w": Array(np.zeros(2, np.float32))}), config: ConfigRecord({"server-round": 1})}
-    content = RecordDict(
-        records | {"aoi": ConfigRecord(ParticipationRequest("r", 1, compression="int8").write())} | more
-    )
-    return send(Message(content, 99, "train"), "m")
+    return request("train", ParticipationRequest("r", 1, compression="int8"), **records, **more)
 
 
 def answering(*keys, source=None):
@@ -112,16 +108,8 @@ def train(message, context):
 
 
 def update(folder, round_):
-    content = RecordDict(
-        {
-            "aoi": ConfigRecord(ParticipationRequest("r", round_, compression="int8").write()),
-            "arrays": ArrayRecord({k: Array(v) for k, v in MODEL.items()}),
-            "config": ConfigRecord({"server-round": round_}),
-        }
-    )
-    message = Message(content, 99, "train")
-    send(message, "m")
-    reply = app(message, context_of(folder))
+    terms, config = ParticipationRequest("r", round_, compression="int8"), ConfigRecord({"server-round": round_})
+    reply = app(request("train", terms, arrays=record_of(MODEL), config=config), context_of(folder))
     return {k: a.numpy() for k, a in reply.content["arrays"].items()}, tuple(reply.content["aoi"]["scales"])
 
 
@@ -155,11 +143,8 @@ def test_a_lost_residual_counts_as_zero(how, tmp_path, caplog):
             np.savez(path, w=np.ones(4, np.float32), b=np.ones(2, np.float32))
         case _:
             spoilt = {
-                "emptied": b"",
-                "cut": good[:-9],
-                "zeros": bytes(len(good)),
-                "no arrays": b"PK\x05\x06" + bytes(18),
-            }
+                "emptied": b"", "cut": good[:-9], "zeros": bytes(len(good)), "no arrays": b"PK\x05\x06" + bytes(18),
+            }  # fmt: skip
             flipped = bytes([*good[:middle], good[middle] ^ 4, *good[middle + 1 :]])
             path.write_bytes(spoilt.get(how, flipped))
     lost = update(tmp_path, 2)

@@ -11,7 +11,6 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from aoi_fl import protocol
-from aoi_fl.client import ClientApp
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
 from aoi_fl.flower.messages import send
@@ -20,6 +19,8 @@ from aoi_fl.science import draws
 from aoi_fl.science.age import first_age
 from aoi_fl.science.draws import number_of
 from aoi_fl.science.markov import MarkovPolicy
+from tests.fakes import Counting
+from tests.fakes import request as message_of
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -33,13 +34,6 @@ def context_of(folder: Path, partition: int | None = 2, seed: int | None = 11, *
     return Context(run_id=1, node_id=99, node_config=where | node, state=RecordDict(), run_config=config)
 
 
-def message_of(kind: str, ask: ParticipationRequest, **records) -> Message:
-    content = RecordDict({"aoi": ConfigRecord(ask.write()), **records})
-    message = Message(content, 99, kind)
-    send(message, "m")
-    return message
-
-
 def trains() -> Message:
     return dict(arrays=ArrayRecord({}), config=ConfigRecord({}))
 
@@ -47,16 +41,7 @@ def trains() -> Message:
 @pytest.fixture
 def app():
     """An app that counts its trainings and can be told to fail."""
-    app = ClientApp()
-    app.trained = 0
-    app.broken = False
-
-    @app.train()
-    def train(message, context):
-        if app.broken:
-            raise RuntimeError("out of memory")
-        app.trained += 1
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
+    app = Counting()
 
     @app.query("weather")
     def weather(message, context):

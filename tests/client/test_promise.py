@@ -6,18 +6,18 @@ import random
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
-from aoi_fl.client import ClientApp, deciding
+from aoi_fl.client import deciding
 from aoi_fl.client.device import history, rules
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile, written_together
-from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science import draws
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.bounds import bounds
 from aoi_fl.science.systematic import SystematicPolicy
+from tests.fakes import Counting, request
 from tests.refusals import refused
 
 B, ROUNDS = 5, 40
@@ -29,13 +29,8 @@ class Hostile:
 
     def __init__(self, folder, **node):
         self.updates = []
-        self.app = ClientApp()
+        self.app, self.folder = Counting(), folder
         self.node = {"partition-id": 3, "state-dir": str(folder)} | node
-        self.folder = folder
-
-        @self.app.train()
-        def train(message, context):
-            return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
 
     @property
     def file(self):
@@ -49,10 +44,7 @@ class Hostile:
     def send(self, kind, round_, **terms):
         terms = {"min_separation": B, "rounds": ROUNDS} | terms
         model = {"arrays": ArrayRecord({}), "config": ConfigRecord({})} if kind == "train" else {}
-        content = RecordDict({"aoi": ConfigRecord(ParticipationRequest("r", round_, **terms).write()), **model})
-        message = Message(content, 99, kind)
-        send(message, "m")
-        return self.app(message, self.context)
+        return self.app(request(kind, ParticipationRequest("r", round_, **terms), **model), self.context)
 
     def train(self, round_, **terms):
         reply = self.send("train", round_, **terms)

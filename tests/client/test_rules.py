@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, RecordDict
 
 from aoi_fl import protocol
-from aoi_fl.client import ClientApp
 from aoi_fl.client.device import history, node, power, rules
 from aoi_fl.client.device.checks import configuration
 from aoi_fl.client.device.checks import rules as checked
@@ -19,13 +18,12 @@ from aoi_fl.client.device.rules import Rules
 from aoi_fl.client.device.status import status
 from aoi_fl.client.device.unit import node_toml
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.report.runs import ABSENT, load
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from tests.fakes import Notes, ToyApp, unchanged, zeros
+from tests.fakes import Counting, Notes, ToyApp, request, unchanged, zeros
 from tests.refusals import refused
 
 NIGHT = {"hours": "22:00-06:00"}
@@ -157,19 +155,12 @@ def test_metered_is_what_network_manager_says(script, metered):
 @pytest.fixture
 def client(tmp_path):
     """Return a function that asks a client with a folder of its own, and how often it has trained."""
-    app = ClientApp()
-    app.trained = 0
-
-    @app.train()
-    def train(message, context):
-        app.trained += 1
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
+    app = Counting()
 
     def ask(kind, terms, **node):
         node = {"name": "pi-3", "state-dir": str(tmp_path / "state"), "seed": 4} | node
-        content = RecordDict({"aoi": ConfigRecord(terms.write()), "config": ConfigRecord({})})
         context = Context(1, 2, node, RecordDict(), {})
-        return ParticipationReply.read(app(send(Message(content, 2, kind), "m"), context).content["aoi"])
+        return ParticipationReply.read(app(request(kind, terms, config=ConfigRecord({})), context).content["aoi"])
 
     ask.app, ask.folder = app, tmp_path / "state" / "r"
     return ask
@@ -309,14 +300,11 @@ def test_a_history_that_cannot_be_written_costs_no_round(client, at, caplog):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('huors = "22:00-06:00"', "huors must be"),
-        ('payment = "dear"', "payment is 'dear'"),
-        ("sensitivity = true", "sensitivity is true"),
-        ("round-seconds = 0", "round-seconds is 0"),
-        ('sleep = "yes"', "sleep is 'yes'"),
-        ("weight = 1.0", "weight must be"),
+        ('huors = "22:00-06:00"', "huors must be"), ('payment = "dear"', "payment is 'dear'"),
+        ("sensitivity = true", "sensitivity is true"), ("round-seconds = 0", "round-seconds is 0"),
+        ('sleep = "yes"', "sleep is 'yes'"), ("weight = 1.0", "weight must be"),
     ],
-)
+)  # fmt: skip
 def test_a_key_or_value_that_is_none_is_named_to_the_owner(enrolled, line, said):
     path = enrolled / "node.toml"
     path.write_text(path.read_text() + line)

@@ -173,12 +173,9 @@ time.sleep(60)
 def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path: Path) -> None:
     def replica() -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(tmp_path)],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
+            [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )
+        )  # fmt: skip
 
     replicas = [replica() for _ in range(3)]
     try:

@@ -15,11 +15,8 @@ from tests.e2e.cluster import NEWEST, ROOT, Cluster, start
 
 RUN, NEXT = "operated", "next"
 SETTINGS: dict[str, Any] = {
-    "AOI_NUM_CLIENTS": "2",
-    "AOI_POLICY": "random",
-    "AOI_CLIENTS_PER_ROUND": "2",
-    "AOI_PARTITION": "iid+spare:1",
-}
+    "AOI_NUM_CLIENTS": "2", "AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "2", "AOI_PARTITION": "iid+spare:1",
+}  # fmt: skip
 
 
 @dataclass

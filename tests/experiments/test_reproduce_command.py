@@ -75,12 +75,9 @@ def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path, whole
 def test_two_processes_give_the_results_of_one(tmp_path, whole):
     where = ["--out", tmp_path, "--work", tmp_path / "work", "--workers", "2"]
     done = subprocess.run(
-        [sys.executable, "-m", "aoi_fl.cli.main", *COMMAND, *where],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
+        [sys.executable, "-m", "aoi_fl.cli.main", *COMMAND, *where], cwd=ROOT, check=True, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert (tmp_path / "compression.csv").read_bytes() == (whole / "compression.csv").read_bytes()
     assert "compression: 3/3 (" in done.stderr
 
@@ -149,12 +146,6 @@ def test_the_hours_of_an_experiment_are_printed_in_advance():
 
 
 # The account
-
-
-TINY = {
-    "dataset": "digits", "model": "lr", "policy": "random", "num-clients": 4, "clients-per-round": 2,
-    "local-work": "steps:1", "num-server-rounds": 2, "seed": 1,
-}  # fmt: skip
 
 
 def test_a_second_machine_is_named(tmp_path):

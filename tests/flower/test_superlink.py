@@ -38,14 +38,11 @@ def test_a_second_call_waits_for_the_database(tmp_path, monkeypatch):
 
 NAN = float("nan")
 STRANGE = {
-    "a ttl that is no number": {"ttl": NAN},
-    "an infinite ttl": {"ttl": float("inf")},
-    "a birth that is no number": {"created_at": NAN},
-    "a work time that is no number": {"runtime": NAN},
-    "a tree of 3,000 objects": {"objects": 3000},
-    "a tree of 20,000 objects": {"objects": 20_000},
+    "a ttl that is no number": {"ttl": NAN}, "an infinite ttl": {"ttl": float("inf")},
+    "a birth that is no number": {"created_at": NAN}, "a work time that is no number": {"runtime": NAN},
+    "a tree of 3,000 objects": {"objects": 3000}, "a tree of 20,000 objects": {"objects": 20_000},
     "two replies": {"count": 2},
-}
+}  # fmt: skip
 
 
 def pushed(ttl=10.0, created_at=1.8e9, runtime=0.1, objects=1, count=1, node=77, source=77):

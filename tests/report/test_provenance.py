@@ -31,11 +31,8 @@ def test_the_command_gives_the_same_configuration():
 
 def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
     given = {
-        "preset": PRESET,
-        "dataset": "npz:/home/me/my data.npz",
-        "clients-file": "/home/me/c.csv",
-        "policy": "wics",
-    }
+        "preset": PRESET, "dataset": "npz:/home/me/my data.npz", "clients-file": "/home/me/c.csv", "policy": "wics",
+    }  # fmt: skip
     own = RunConfig.parse(given).flat()
     assert command(run(own)) == "aoi run -c clients-file=c.csv -c 'dataset=npz:my data.npz' -c policy=wics"
     assert command(run(own | {"clients-per-round": 2})) == command(run(own))  # of a cluster

@@ -50,14 +50,11 @@ def test_what_keeps_the_guarantee_is_allowed(keys):
 @pytest.mark.parametrize(
     "keys, apart",
     [
-        ({"policy": "markov-optimal"}, 6),
-        ({"policy": "markov-optimal", "max-age": 3}, 4),
-        ({"policy": "systematic"}, 6),
-        ({"policy": "systematic", "phases": "spread:0.2"}, 5),
-        ({"policy": "oldest-age"}, 6),
-        ({"policy": "random"}, 1),
+        ({"policy": "markov-optimal"}, 6), ({"policy": "markov-optimal", "max-age": 3}, 4),
+        ({"policy": "systematic"}, 6), ({"policy": "systematic", "phases": "spread:0.2"}, 5),
+        ({"policy": "oldest-age"}, 6), ({"policy": "random"}, 1),
     ],
-)
+)  # fmt: skip
 def test_the_separation_is_that_of_the_policy(keys, apart):
     config = RunConfig.parse(keys)
     assert separation(config) == apart

@@ -72,14 +72,11 @@ def test_a_traceback_is_told_by_kind_and_first_line(what):
     ("reason", "said"),
     [
         ("<class 'ValueError'>:<'first\nsecond'>", "ValueError: first; second"),
-        ("<class 'my.app.Trouble'>:<'x'>", "Trouble: x"),
-        ("<class 'KeyError'>:<''k''>", "KeyError: 'k'"),
-        ("plain words\nand more", "plain words; and more"),
-        (None, "no reason given"),
-        ("", "no reason given"),
+        ("<class 'my.app.Trouble'>:<'x'>", "Trouble: x"), ("<class 'KeyError'>:<''k''>", "KeyError: 'k'"),
+        ("plain words\nand more", "plain words; and more"), (None, "no reason given"), ("", "no reason given"),
         ("\n \n", "no reason given"),
     ],
-)
+)  # fmt: skip
 def test_a_reason_of_flowers_own_is_told_the_same(reason, said):
     assert what_failed(reason) == said
 

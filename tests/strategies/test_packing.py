@@ -60,10 +60,6 @@ def sent(folder, compression, aggregation, **more):
     return play(folder, compression, make=make, grid=Spy, **more)
 
 
-def bits(model):
-    return [(name, array.dtype, array.tobytes()) for name, array in model.items()]
-
-
 @pytest.mark.parametrize(("compression", "aggregation"), CASES, ids=["-".join(case) for case in CASES])
 def test_packed_and_unpacked_runs_are_equal(compression, aggregation, tmp_path, monkeypatch):
     plain, there = sent(tmp_path / "plain", compression, aggregation)

@@ -104,13 +104,10 @@ def test_two_runs_of_one_seed_have_other_noise(tmp_path):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: flower.FedAvg(),
-        lambda: flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5),
-        lambda: flower.FedAdam(eta=0.1),
-        lambda: flower.FedYogi(eta=0.1),
-        lambda: flower.FedAdagrad(eta=0.1),
+        lambda: flower.FedAvg(), lambda: flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5),
+        lambda: flower.FedAdam(eta=0.1), lambda: flower.FedYogi(eta=0.1), lambda: flower.FedAdagrad(eta=0.1),
     ],
-)
+)  # fmt: skip
 def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
     def arrays():
         return record_of({k: v for k, v in MODEL.items() if k != "steps"})

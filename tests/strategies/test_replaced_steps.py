@@ -78,11 +78,8 @@ def patched(kind):
 
 
 HOW = {
-    "a method": subclass,
-    "Flower's": lambda kind: subclass(kind, ByFedAvg),
-    "assigned": assigned,
-    "patched": patched,
-}
+    "a method": subclass, "Flower's": lambda kind: subclass(kind, ByFedAvg), "assigned": assigned, "patched": patched,
+}  # fmt: skip
 
 
 def whom(notes, outcome="trained"):
