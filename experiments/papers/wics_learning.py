@@ -190,7 +190,8 @@ def _on_training_data(rows: Sequence[Row]) -> Claim:
     found = []
     for dataset in DATASETS:
         for trains in _TRAINS:
-            ends = _ends([row for row in _runs(rows, "lr", dataset, trains) if row.get("training loss")], "training loss")
+            known = [row for row in _runs(rows, "lr", dataset, trains) if row.get("training loss")]
+            ends = _ends(known, "training loss")
             for rival in POLICIES[1:] if len(ends) == len(POLICIES) else ():
                 apart = interval((ends["wics"] - ends[rival]).tolist())
                 found.append((f"{apart.show(5)} above {rival}'s ({dataset}, {_who(trains)})", apart))
