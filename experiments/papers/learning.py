@@ -43,6 +43,7 @@ class Learning(Experiment):
     fixed: str = "beforehand"  # when the levels were fixed
     pilot: int | None = None  # a seed before the levels were fixed that counts all the same
     note: str = ""  # on the committed results
+    unmeasured: str = "no GPU was available for so long"  # the reason where a claim has no measurement
 
     def __post_init__(self) -> None:
         self.counts = (self.seeds, min(self.seeds, 2))
@@ -174,10 +175,7 @@ class Learning(Experiment):
 
     def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
         """Return the reasons for a claim's verdict, if not the usual ones."""
-        unmeasured = "CIFAR-100 was not available" if self.dataset == "cifar100" else "no GPU was available for so long"
-        if self.dataset == "cifar10":
-            unmeasured = "the time on a GPU ended before this accuracy"
-        reasons: dict[Verdict, str] = {"not run": unmeasured}
+        reasons: dict[Verdict, str] = {"not run": self.unmeasured}
         if said.kind == "headline":
             return {
                 **reasons,
