@@ -25,7 +25,7 @@ class PaperClaim:
     theirs: str  # its figure in its own words, then a correction
     target: float  # the accuracy up to which it counts the rounds
     base: str = "random"  # the other policy
-    judged: float | None = None  # our level, if the printed one comes too soon to separate policies
+    judged: float | None = None  # our level, if the printed one comes too soon to separate policies, or too late
     # rounds to the target; steadiness of the accuracy over rounds; accuracy of the last ten rounds; or headline,
     # the share of the rounds by which the target is earlier
     kind: Literal["rounds", "steadiness", "accuracy", "headline"] = "rounds"
@@ -89,7 +89,7 @@ MNIST_DIRICHLET = (
 CIFAR10 = (
     PaperClaim(
         None, _OPTIMAL, f"{GLOBECOM}, Fig. 2",
-        "80 % in 240 against 265 rounds, 9.4 % faster (CNN); introduction: over 9 %", 0.80,
+        "80 % in 240 against 265 rounds, 9.4 % faster (CNN); introduction: over 9 %", 0.80, judged=0.77,
     ),
     PaperClaim(None, _OPTIMAL, f"{JOURNAL}, Fig. 6a", "75 % in 95 against 108 rounds, 12 % faster (CNN)", 0.75),
     PaperClaim(None, _INCREASING, f"{JOURNAL}, Fig. 6a", "75 % in 105 against 108 rounds (CNN)", 0.75),
@@ -106,7 +106,7 @@ CIFAR10 = (
     PaperClaim(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 6b", "75 % in 239 against 247 rounds (CNN)", 0.75, _INCREASING),
     PaperClaim(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 6b", "faster than probabilistic (curves, CNN)", 0.75, "proportional"),
     PaperClaim(
-        0.3, _INCREASING, f"{JOURNAL}, Fig. 6b", "faster than probabilistic (curves, CNN)", 0.75, "proportional",
+        0.3, _INCREASING, f"{JOURNAL}, Fig. 6b", "faster than probabilistic (curves, CNN)", 0.75, "proportional", 0.73,
     ),
     PaperClaim(None, _OPTIMAL, f"{JOURNAL}, Fig. 6a", "“more stable convergence” (curves)", 0.75, kind="steadiness"),
     PaperClaim(0.3, _OPTIMAL, f"{JOURNAL}, Fig. 6b", "“more stable convergence” (curves)", 0.75, kind="steadiness"),

@@ -27,11 +27,22 @@ Curves = Mapping[str, NDArray[np.float64]]  # (seeds, rounds) accuracies by poli
 
 
 def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLICIES, *VARIANTS)) -> Curves:
-    """Return the curves of some policies under one partition, in pairs; a run that ended early keeps its model."""
+    """Return the curves of some policies under one partition, in pairs, up to the last round that all have.
+
+    A run whose model diverged has its last accuracy from then on.
+    """
     these = [row for row in rows if row["partition"] == split and row["policy"] in policies]
-    last, runs = max((row["round"] for row in these), default=0), grouped(these, "policy", "seed").values()
-    kept = [run[-1] | {"round": n} for run in runs for n in range(run[-1]["round"] + 1, last + 1)]
-    return paired_curves(these + kept, "policy", policies, "accuracy")
+    runs = grouped(these, "policy", "seed").values()
+    ends = [run[-1]["round"] for run in runs if not _lost(run)] or [run[-1]["round"] for run in runs]
+    last = min(ends, default=0)
+    kept = [run[-1] | {"round": n} for run in runs if _lost(run) for n in range(run[-1]["round"] + 1, last + 1)]
+    shown = [row for row in these if row["round"] <= last]
+    return paired_curves(shown + kept, "policy", policies, "accuracy")
+
+
+def _lost(run: Sequence[Row]) -> bool:
+    """Return whether a run ended since its model had diverged, so that no update was valid."""
+    return run[-1].get("trained") == 0
 
 
 def diverged(rows: Sequence[Row], split: str, policies: Sequence[str]) -> dict[str, str]:
@@ -39,7 +50,7 @@ def diverged(rows: Sequence[Row], split: str, policies: Sequence[str]) -> dict[s
     found = {}
     for policy in policies:
         runs = by_seed(rows, partition=split, policy=policy).values()
-        if lost := sum(run[-1]["trained"] == 0 for run in runs):
+        if lost := sum(map(_lost, runs)):
             found[policy] = f"{lost} of {len(runs)}"
     return found
 

@@ -67,6 +67,13 @@ def test_a_run_that_diverged_counts_with_its_last_model():
     assert curves.shape == (3, 40) and (curves[:2, 29:] == 0.1).all() and curves[2, 29] > 0.1
 
 
+def test_curves_end_with_the_shortest_run_that_did_not_diverge():
+    rows = _learned({"random": 20, "markov-optimal": 22}, seeds=2)
+    cut = [row for row in rows if row["round"] <= (25 if row["policy"] == "random" else 40)]
+    assert {curve.shape for curve in curves_of(cut, "iid").values()} == {(2, 25)}
+    assert curves_of(cut, "iid", ("markov-optimal",))["markov-optimal"].shape == (2, 40)
+
+
 def test_a_run_that_stopped_as_its_model_diverged_is_a_result(tmp_path):
     lines = [f"{x},{1000 * x}.5" for x in range(60)]
     (tmp_path / "steep.csv").write_text("\n".join(["x,y", *lines]))
