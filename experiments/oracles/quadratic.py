@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.experiments.harness.base import Row
@@ -22,6 +23,7 @@ from aoi_fl.science.weight_variance import proportional_weight_variance, random_
 Floats = NDArray[np.float64]
 CLIENTS, PER_ROUND, MAX_AGE = 40, 6, 10
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
+CANDIDATES = (PER_ROUND, 12, 24, CLIENTS)  # of power-of-choice; the first is random selection
 RATES = {"theorem": 1, "proof": 2}  # what divides 1/(μ(t+γ)): nothing, or the steps K, as in the proof
 _SMOOTH, _CONVEX, _STEPS, _NOISE = 2.0, 1.0, 2, 0.5
 _CURVES, _CENTRES, _START = np.linspace(1, 2, CLIENTS), np.linspace(-2, 2, CLIENTS), 4.0
@@ -87,6 +89,56 @@ def weight_variance(policy: str) -> float:
     if policy == "proportional":
         return proportional_weight_variance(_SIZES, PER_ROUND)
     return _table(policy).weight_variance
+
+
+def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
+    """Run federated averaging where the k candidates of the largest losses train, weights 1/k, of d random candidates.
+
+    The draws of candidates make E[ω] a function of the losses' ranks, so ρ of Javani & Wang 2025, eq. (24), is exact at
+    each model; F_k* = 0. d = k is random selection, where ρ = 1. Noise and learning rate are those of
+    :func:`federated_averaging`. A row has the least ρ along the run, the first round with at most a tenth of the error
+    at the start (the number of rounds and one more if there is none), and the error at the end.
+
+    Source: Cho, Wang & Joshi 2022, power-of-choice (π_pow-d).
+    """
+    constants = FedAvgConstants(_SMOOTH, _CONVEX, _NOISE**2, 13.0**2, _STEPS, PER_ROUND)
+    shares = np.full(CLIENTS, 1 / CLIENTS)
+    start = float(excess(np.array(_START), _CURVES, _CENTRES, shares))
+    rows: list[Row] = []
+    for seed in seeds:
+        signs = np.random.default_rng([seed, 7]).choice([-1, 1], (rounds, _STEPS, CLIENTS))
+        for candidates in CANDIDATES:
+            expected = expected_weights(candidates)
+            draws = np.random.default_rng([seed, 10])
+            theta, skews, errors = _START, [], []
+            for t in range(rounds):
+                losses = _CURVES * (theta - _CENTRES) ** 2 / 2
+                skews.append(float(expected @ np.sort(losses)[::-1] / losses.mean()))
+                drawn = draws.permutation(CLIENTS)[:candidates]
+                chosen = drawn[np.argsort(-losses[drawn], kind="stable")[:PER_ROUND]]
+                local = np.full(CLIENTS, theta)
+                for step in range(_STEPS):
+                    local -= (_CURVES * (local - _CENTRES) + _NOISE * signs[t, step]) / (t + constants.delay)
+                theta = float(local[chosen].mean())
+                errors.append(float(excess(np.array(theta), _CURVES, _CENTRES, shares)))
+            there = np.flatnonzero(np.array(errors) <= start / 10)
+            rows.append(
+                {
+                    "seed": seed, "candidates": candidates, "skew": min(skews), "excess": errors[-1], "start": start,
+                    "tenth": int(there[0]) + 1 if there.size else rounds + 1,
+                }
+            )  # fmt: skip
+    return rows
+
+
+def expected_weights(candidates: int) -> Floats:
+    """Return (n,) E[ω] under power-of-choice by rank, the largest loss first.
+
+    A client counts 1/k if it is a candidate and of the r clients with larger losses fewer than k are candidates, too.
+    """
+    larger = np.arange(CLIENTS)
+    chosen = stats.hypergeom.cdf(PER_ROUND - 1, CLIENTS - 1, larger, candidates - 1) * candidates / CLIENTS
+    return np.asarray(chosen / PER_ROUND)
 
 
 def ageing(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:

@@ -110,6 +110,27 @@ def test_bounds_below_the_error_are_seen():
     assert theory.judge_averaging(rows)["fedavg"][1] == "holds, vacuous"
 
 
+def test_weights_by_rank_are_those_of_drawn_candidates():
+    draws = np.argsort(np.random.default_rng(1).random((40_000, quadratic.CLIENTS)), axis=1)[:, :12]
+    taken = np.sort(draws, axis=1)[:, : quadratic.PER_ROUND]  # ranks: 0 is the largest loss
+    found = np.bincount(taken.ravel(), minlength=quadratic.CLIENTS) / taken.size
+    assert quadratic.expected_weights(12) == pytest.approx(found, abs=0.002)
+    assert quadratic.expected_weights(quadratic.PER_ROUND) == pytest.approx(1 / quadratic.CLIENTS)
+
+
+def test_a_larger_skew_that_is_later_refutes_the_remark():
+    rows = quadratic.choosing_by_loss(range(1, 4), 60)
+    assert [row["skew"] for row in rows if row["candidates"] == quadratic.PER_ROUND] == pytest.approx([1.0] * 3)
+    sooner = [{**row, "tenth": 60 - row["candidates"]} for row in rows]
+    later = [{**row, "tenth": row["candidates"]} for row in rows]
+    level = [{**row, "skew": 1.0} for row in sooner]
+    assert [theory.judge_skew(found)["skew"][1] for found in (sooner, later, level)] == [
+        "holds",
+        "refuted",
+        "undecided",
+    ]
+
+
 def test_theorem_3_is_judged_by_its_denominator():
     row = {"seed": 1, "ratio printed": 100.0, "p2": 1.0, "denominator affordable": 1.0}
     good = [{**row, "seed": s, "denominator printed": 1.0, "floor printed": 0.5} for s in (1, 2)]
