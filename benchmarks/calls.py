@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flwr.app import ConfigRecord
 
-from aoi_fl.flower import plain
+from aoi_fl.flower import link_state
 from aoi_fl.flower.seams import PLAIN
 from benchmarks.base import Row, Skipped, alternate, ratio_row
 
@@ -34,7 +34,7 @@ class _Asked:
     """A state with a run and nodes."""
 
     def __init__(self, path: Path, ours: bool) -> None:
-        self.state = plain.open_state(str(path), ours)
+        self.state = link_state.open_state(str(path), ours)
         self.run_id = self.state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
         self.nodes = [self.state.create_node("", "", b"%d" % i, 30.0) for i in range(_NODES)]
         self._number = 0
@@ -43,7 +43,7 @@ class _Asked:
         """Return new objects, registered in a new session."""
         self._number += 1
         made = [ConfigRecord({"n": self._number, "i": i}) for i in range(CALLS)]
-        self.session = plain.announce(self.state, self.run_id, [each.object_id for each in made])
+        self.session = link_state.announce(self.state, self.run_id, [each.object_id for each in made])
         return [(each.object_id, each.deflate()) for each in made]
 
 

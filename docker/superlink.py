@@ -11,7 +11,7 @@ import sys
 from importlib.metadata import entry_points
 
 from aoi_fl.flower.doors import close_doors
-from aoi_fl.flower.plain import speak_plainly
+from aoi_fl.flower.link_state import speak_plainly
 from aoi_fl.flower.superexec import stamp_lines
 from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, read_once, refuse_strange_replies
 

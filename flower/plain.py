@@ -1,25 +1,18 @@
 """Plain SQLite statements that replace SQLAlchemy's in a SuperLink's most frequent methods.
 
 Each function replaces the method of the same name in Flower 1.34.0: the same statements in the same transaction, so
-results and tables are the same. If the digest of Flower's methods differs, Flower's own stay. SQLite's errors become
-SQLAlchemy's, which Flower's callers expect.
+results and tables are the same. SQLite's errors become SQLAlchemy's, which Flower's callers expect.
 """
 
-import hashlib
-import inspect
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any
 
-from aoi_fl.flower.seams import PLAIN
-from aoi_fl.flower.transactions import Transaction, in_turns
-
-logger = logging.getLogger("flwr")
-_DIGEST = "de6f13da82114a9a"  # of the methods of Flower 1.34.0
+from aoi_fl.flower.transactions import Transaction
 
 
 class _Database:
@@ -356,86 +349,3 @@ OBJECTS: tuple[Callable[..., Any], ...] = (
 STATE: tuple[Callable[..., Any], ...] = (
     preregister_object_tree, store_object, store_traffic, get_node_id_by_public_key, acknowledge_node_heartbeat,
 )  # fmt: skip
-
-
-def wrapped(kind: Any) -> dict[str, Callable[..., Any]]:
-    """Return, by name, the methods of a class of Flower's that are wrapped."""
-    methods: dict[str, Callable[..., Any]] = {"session": in_turns(kind.session)}
-    if kind is classes()[1]:
-        methods["_claim_message_ins_rows"] = reading_first(kind._claim_message_ins_rows)
-        methods["get_message_res"] = of_the_decided(kind.get_message_res)
-    return methods
-
-
-def digest() -> str:
-    """Return the digest of the replaced methods of Flower and of the methods that they call."""
-    objects, state = classes()
-    read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
-    read += [(state, f.__name__) for f in STATE]
-    names = "_claim_message_ins_rows", "_claim_pending_object", "_cleanup_push_session", "get_message_res", "session"
-    read += [(state, name) for name in names]
-    text = "".join(inspect.getsource(getattr(kind, name)) for kind, name in read)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def speak_plainly() -> bool:
-    """Let a SuperLink in this process use these functions; return whether it does.
-
-    It also stores all messages of a request in one transaction.
-    """
-    if not PLAIN.there:
-        PLAIN.say_what_is_lost()
-        return False
-    if digest() != _DIGEST:
-        logger.warning("This Flower differs from 1.34.0, so the SuperLink uses Flower's own SQL statements.")
-        return False
-    from flwr.superlink.servicer.runtime import runtime_handlers
-
-    objects, state = classes()
-    for kind, functions in ((objects, OBJECTS), (state, STATE)):
-        for name, method in ({function.__name__: function for function in functions} | wrapped(kind)).items():
-            setattr(kind, name, method)
-    handlers: Any = runtime_handlers
-    push = handlers.push_messages
-
-    def push_messages(request: Any, state: Any, task: Any) -> Any:
-        if not hasattr(state, "session"):  # a state in memory
-            return push(request, state, task)
-        with state.session():
-            return push(request, state, task)
-
-    handlers.push_messages = push_messages
-    return True
-
-
-def classes() -> tuple[Any, Any]:
-    """Return Flower's classes of the object store and of the link state."""
-    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
-    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
-
-    return SqlObjectStore, SqlLinkState
-
-
-def open_state(path: str, plainly: bool) -> Any:
-    """Open a SuperLink's state on a database, with these functions or with Flower's methods."""
-    from flwr.superlink.federation import NoOpFederationManager
-
-    objects, state = classes()
-    if plainly:
-        objects = type("PlainStore", (objects,), {f.__name__: f for f in OBJECTS} | wrapped(objects))
-        state = type("PlainState", (state,), {f.__name__: f for f in STATE} | wrapped(state))
-    store = objects(path)
-    store.initialize()
-    link_state = state(path, NoOpFederationManager(), store)
-    link_state.initialize()
-    return link_state
-
-
-def announce(state: Any, run_id: int, object_ids: Iterable[str]) -> str:
-    """Announce objects without children and return the session for their upload."""
-    from flwr.proto.message_pb2 import ObjectTree
-
-    session: str = state.start_session(run_id)
-    for number in object_ids:
-        state.preregister_object_tree(ObjectTree(object_id=number), session)
-    return session

@@ -13,7 +13,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.flower import plain, transactions
+from aoi_fl.flower import link_state, plain, transactions
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.seams import PLAIN
 
@@ -40,10 +40,10 @@ class World:
             monkeypatch.setattr(module, "now", clock(self))
         monkeypatch.setattr(sql_corestate, "uuid4", lambda: f"session {self.step}")
         self.paths = [folder / "flower.db", folder / "plain.db"]
-        flowers = plain.open_state(str(self.paths[0]), False)
+        flowers = link_state.open_state(str(self.paths[0]), False)
         self._furnish(flowers)
         shutil.copy(self.paths[0], self.paths[1])
-        self.states = [flowers, plain.open_state(str(self.paths[1]), True)]
+        self.states = [flowers, link_state.open_state(str(self.paths[1]), True)]
         self.tables = self._tables()
         self._first = self._contents(self.paths[0])
 
@@ -291,20 +291,20 @@ def test_methods_that_are_not_flowers_stay(monkeypatch, caplog):
         """Do something else."""
 
     monkeypatch.setattr(SqlObjectStore, "put", put)
-    assert not plain.speak_plainly() and SqlObjectStore.put is put
+    assert not link_state.speak_plainly() and SqlObjectStore.put is put
     assert len(caplog.records) == 1
 
 
 def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
     from flwr.superlink.servicer.runtime import runtime_handlers
 
-    objects, state = plain.classes()
+    objects, state = link_state.classes()
     for kind, functions in ((objects, plain.OBJECTS), (state, plain.STATE)):
-        for name in [function.__name__ for function in functions] + [*plain.wrapped(kind)]:
+        for name in [function.__name__ for function in functions] + [*link_state.wrapped(kind)]:
             monkeypatch.setattr(kind, name, getattr(kind, name))
     seen = []
     monkeypatch.setattr(runtime_handlers, "push_messages", lambda request, state, task: seen.append(state.depth))
-    assert plain.speak_plainly()
+    assert link_state.speak_plainly()
 
     class Counting:
         depth = 0

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from sqlalchemy import event
 
-from aoi_fl.flower import grids, plain, superlink
+from aoi_fl.flower import grids, link_state, superlink
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.seams import ANSWERS, GRPC_GRID, KEYS, RETRIES
@@ -21,7 +21,7 @@ class Asked:
     """A state with a run that is running, and a count of the statements that reach its database."""
 
     def __init__(self, path):
-        self.state, self.count = plain.open_state(str(path), False), 0
+        self.state, self.count = link_state.open_state(str(path), False), 0
         event.listen(self.state._engine, "before_cursor_execute", self._note)
         self.run_id = self.state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
         self.task = self.state.get_run_info(run_ids=[self.run_id])[0].primary_task_id
@@ -118,7 +118,7 @@ def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch)
         parsed.append(pem), parse(pem))[1])  # fmt: skip
     monkeypatch.setattr(versions, "Version", versions.Version)
     superlink.read_once()
-    state = plain.open_state(str(tmp_path / "state.db"), True)
+    state = link_state.open_state(str(tmp_path / "state.db"), True)
     interceptor = checks.NodeAuthServerInterceptor(SimpleNamespace(state=lambda: state))
     private, public = generate_key_pairs()
     pem = public_key_to_bytes(public)
