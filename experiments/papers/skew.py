@@ -124,8 +124,8 @@ class Skew(Experiment):
             "since these steps may not reach F_k*; no claim about Γ is judged. The same F_k* is in every ρ, above and "
             f"below the fraction. Γ is taken at a model trained centrally for {settings['central_epochs']} epochs, "
             "ρ̄ at the run's last model. A round's ρ scatters, so its least falls with the number of rounds. Ages start "
-            "from the stationary law, and the increasing policy's p_a is ours, since none is printed. Which statistic is "
-            "judged was changed after the data had been seen."
+            "from the stationary law, and the increasing policy's p_a is ours, since none is printed. Which statistic "
+            "is judged was changed after the data had been seen."
         )
         if missing := [split for split in _SPLITS if split not in gaps]:
             paragraph += f" Not run: {', '.join(missing)}."
