@@ -21,8 +21,8 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.mark.parametrize("experiment", [e for e in experiments().values() if e.claims], ids=lambda e: e.name)
-def test_every_claim_that_is_not_run_says_why(experiment):
-    assert all(claim.ours and claim.verdict == "not run" for claim in experiment.claims)
+def test_every_claim_without_a_run_says_why(experiment):
+    assert all(claim.ours and claim.verdict in ("not run", "not testable") for claim in experiment.claims)
 
 
 @pytest.fixture(scope="module")
