@@ -237,8 +237,8 @@ def _line(experiment: Experiment, store: Store | None, claim: Claim, played: Map
         + (f". [All results]({page})" if page else ""),
     )
     text = "\n".join(" ".join(point.split()) for point in points)
-    kind = re.split(r"\W", claim.verdict)[0]
-    return _fold(f'<b class="{kind}">{_inline(claim.judgement)}</b> {_inline(claim.claim)}', text)
+    kinds = " ".join(re.findall(r"\w+", claim.verdict))
+    return _fold(f'<b class="{kinds}">{_inline(claim.judgement)}</b> {_inline(claim.claim)}', text)
 
 
 def _write_together(
