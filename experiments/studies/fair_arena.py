@@ -117,12 +117,12 @@ def write_available(source: Path, path: Path, start: float, seconds: float) -> N
         offsets, changes = file["offsets"], {name: file[name] for name in ("seconds", "available")}
         training = file["training_seconds"][chosen]
     rows = [np.arange(offsets[i], offsets[i + 1]) for i in chosen]
-    taken = np.concatenate(rows)
-    # The last device repeats its last state at the trace's end, so the trace keeps its length.
-    kept = {name: np.append(array[taken], array[rows[-1][-1]]) for name, array in changes.items()}
-    kept["seconds"][-1] = changes["seconds"].max()
+    taken, last = np.concatenate(rows), changes["seconds"].max()
+    kept = {name: array[taken] for name, array in changes.items()}
     ends = np.cumsum([len(own) for own in rows])
-    ends[-1] += 1
+    if kept["seconds"].max() < last:  # the last device leaves at the trace's end, which keeps the trace's length
+        kept = {"seconds": np.append(kept["seconds"], last), "available": np.append(kept["available"], 0)}
+        ends[-1] += 1
     text = io.BytesIO()
     np.savez(text, offsets=np.concatenate([[0], ends]), training_seconds=training, **kept)
     write_whole(path, text.getvalue())

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.engine.traces import read_trace
+from aoi_fl.engine.traces import drawn_start, read_trace
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.findings import Conclusion
 from aoi_fl.experiments.harness.replay import dealt
@@ -177,8 +177,10 @@ def test_a_common_rate_gives_as_many_as_are_wanted():
 
 
 @pytest.mark.skipif(not TRACE.is_file(), reason="../shared/data/availability_300.npz is not there")
-def test_the_devices_of_the_hour_keep_their_times(tmp_path):
-    start, path = 40 * 3600.0, tmp_path / "devices.npz"
+@pytest.mark.parametrize("start", [40 * 3600.0, "of seed 45, whose last device stays to the end"])
+def test_the_devices_of_the_hour_keep_their_times(tmp_path, start):
+    start = drawn_start(str(TRACE), 45) if isinstance(start, str) else start
+    path = tmp_path / "devices.npz"
     shares = write_available(TRACE, path, start, 3600.0)
     whole, part = read_trace(TRACE).starting(start), read_trace(path).starting(start)
     available = whole.availability.shares_by(3600.0)
