@@ -14,6 +14,7 @@ from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies.clock import MACHINE
 from aoi_fl.strategies.plan import Resume
 
 MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
@@ -83,16 +84,22 @@ class ScriptedGrid(LocalGrid):
 
     ``present(grid)`` returns the numbers of the connected clients; the grid knows the ``round`` of its newest message
     and the ``notes`` of its observer. ``script(kind, round, client)`` returns after how many batches of messages the
-    reply arrives: 0 is in time. Before the first message of round ``cut`` the server ends.
+    reply arrives: 0 is in time. ``takes`` returns in the same way the seconds until a reply is there, by ``clock``.
+    Before the first message of round ``cut`` the server ends. ``heard`` sees, and may change, each reply that is
+    pulled.
     """
 
-    def __init__(self, app, config, nodes, *how, present=None, script=None, cut=None, notes=None):
+    clock = MACHINE
+
+    def __init__(self, app, config, nodes, *how, present=None, script=None, takes=None, cut=None, notes=None):
         super().__init__(app, config, nodes, *how)
         self.nodes, self.present, self.script, self.cut, self.notes = list(self._contexts), present, script, cut, notes
-        self.round, self.batch = 0, 0
+        self.round, self.batch, self.takes = 0, 0, takes
         self.sent: list[tuple[str, int, int]] = []  # kind, round, client
         self.records: list[dict] = []  # what each message says in the protocol
-        self._due, self._done = {}, {}
+        self.replies: list[Message] = []
+        self.about: dict[str, tuple[str, int, int]] = {}
+        self._due, self._done, self._from = {}, {}, {}
 
     def get_node_ids(self):
         return super().get_node_ids() if self.present is None else [self.nodes[i] for i in self.present(self)]
@@ -107,12 +114,23 @@ class ScriptedGrid(LocalGrid):
         self.records += [dict(message.content.get("aoi", {})) for message in messages]
         ids = list(super().push_messages(messages))
         self.batch += bool(ids)
-        for i, (kind, round_, client) in zip(ids, about, strict=True):
-            delay = self.script(kind, round_, client) if self.script else 0
+        for i, each in zip(ids, about, strict=True):
+            self.about[i] = each
+            delay = self.script(*each) if self.script else 0
             self._due[i] = math.inf if delay == HUNG else self.batch + delay, delay == HUNG
+            self._from[i] = self.clock.now() + self.takes(*each) if self.takes else -math.inf
         return ids
 
     def pull_messages(self, message_ids):
+        replies = [self.heard(r, *self.about[r.metadata.reply_to_message_id]) for r in self._pull(message_ids)]
+        self.replies += replies
+        return replies
+
+    def heard(self, reply, kind, round_, client):
+        return reply
+
+    def _pull(self, message_ids):
+        message_ids = [i for i in message_ids if self.clock.now() >= self._from.get(i, -math.inf)]
         if self.script is None:
             return super().pull_messages(message_ids)
         replies = []
@@ -127,6 +145,10 @@ class ScriptedGrid(LocalGrid):
     def whom(self, kind, *rounds):
         """Return the clients that were sent a kind of message in some rounds, sorted."""
         return sorted(client for k, round_, client in self.sent if k == kind and round_ in rounds)
+
+    @property
+    def updates(self) -> list[Message]:
+        return [reply for reply in self.replies if reply.metadata.message_type == TRAIN]
 
     def rounds(self, kind, client):
         """Return the rounds in which a client was sent a kind of message."""

@@ -48,20 +48,14 @@ def play(request, tmp_path):
     """Return a function that plays two rounds with every client's training behind a mod."""
 
     def play(*mods, train=learn, config=None):
-        app, notes, replies = ClientApp(mods=list(mods)), Notes(), []
+        app, notes = ClientApp(mods=list(mods)), Notes()
         app.train()(train)
-
-        class Listening(ScriptedGrid):
-            def pull_messages(self, message_ids):
-                found = list(super().pull_messages(message_ids))
-                replies.extend(r.content for r in found if r.has_content() and "arrays" in r.content)
-                return found
-
         options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
         strategy = request.param(options=options, observer=notes, configure=lambda round_: config or {})
-        strategy.start(Listening(app, {"runs-dir": str(tmp_path), "seed": 3}, 3), zeros(), 2)
+        grid = ScriptedGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, 3)
+        strategy.start(grid, zeros(), 2)
         assert all((record.dropped, record.empty) == (0, False) for record in notes.rounds)
-        return notes, replies
+        return notes, [r.content for r in grid.replies if r.has_content() and "arrays" in r.content]
 
     return play
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from aoi_fl import protocol
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.experiments.harness import drawing
 from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.harness.replay import dealt
@@ -22,6 +21,7 @@ from aoi_fl.protocol.arrays import from_record
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import read_run
+from tests.fakes import TRAIN, ScriptedGrid
 
 QUICK = Options(quick=True, seeds=2)
 
@@ -127,35 +127,32 @@ def test_the_skews_page_and_picture(tmp_path):
 # Learning
 
 
-class Recording(LocalGrid):
-    """A local grid that keeps what was sent to train in round 1, and what came back, by the client's number."""
+class Recording(ScriptedGrid):
+    """A grid that keeps what was sent to train in round 1, and what came back, by the client's number."""
 
     def push_messages(self, messages):
         messages = list(messages)
         for message in messages:
             if message.metadata.message_type == "train" and message.content[protocol.AOI]["round"] == 1:
-                self.sent.append(from_record(message.content[protocol.ARRAYS]))
+                self.models.append(from_record(message.content[protocol.ARRAYS]))
         return super().push_messages(messages)
 
-    def pull_messages(self, message_ids):
-        replies = list(super().pull_messages(message_ids))
-        for reply in replies:
-            if reply.metadata.message_type == "train" and reply.has_content():
-                number = self._contexts[reply.metadata.src_node_id].node_config["partition-id"]
-                self.updates.setdefault(number, from_record(reply.content[protocol.ARRAYS]))
-        return replies
+    def heard(self, reply, kind, round_, client):
+        if kind == TRAIN and reply.has_content():
+            self.trained.setdefault(client, from_record(reply.content[protocol.ARRAYS]))
+        return reply
 
 
 def first_round(policy, seed, folder, monkeypatch):
     """Return the model sent in round 1, the updates by client, and the partition of a unit of ``mnist-iid``."""
     monkeypatch.setattr("aoi_fl.engine.local_run.LocalGrid", Recording)
-    monkeypatch.setattr(Recording, "sent", [], raising=False)
-    monkeypatch.setattr(Recording, "updates", {}, raising=False)
+    monkeypatch.setattr(Recording, "models", [], raising=False)
+    monkeypatch.setattr(Recording, "trained", {}, raising=False)
     options = Options(quick=True, rounds=1, model="lr", work=folder, data_dir=folder)
     find("mnist-iid").play({"seed": seed, "partition": "iid", "policy": policy}, options)
     (index,) = folder.glob("mnist-iid/*/*/partition.npy")
-    assert all(same(Recording.sent[0], other) for other in Recording.sent)
-    return Recording.sent[0], Recording.updates, index.read_bytes()
+    assert all(same(Recording.models[0], other) for other in Recording.models)
+    return Recording.models[0], Recording.trained, index.read_bytes()
 
 
 def same(one, other):

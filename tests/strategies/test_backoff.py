@@ -48,24 +48,16 @@ class Ticking(Clock):
 class Slow(ScriptedGrid):
     """A grid with a clock of its own; ``said`` has the clients that accepted a round and were heard in time."""
 
-    def __init__(self, folder, script):
+    def __init__(self, folder, script, takes=None):
         app = ToyApp(sines, examples=lambda client: 10 + client, evaluates=lambda client: client)
-        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, N, script=script)
-        self.clock, self.said, self.about = Ticking(), [], {}
+        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, N, script=script, takes=takes)
+        self.clock, self.said = Ticking(), []
 
-    def push_messages(self, messages):
-        ids, before = super().push_messages(messages), len(self.about)
-        self.about |= dict(zip(ids, self.sent[before:], strict=True))
-        return ids
-
-    def pull_messages(self, message_ids):
-        replies = super().pull_messages(message_ids)
-        for reply in replies:
-            kind, round_, client = self.about[reply.metadata.reply_to_message_id]
-            if kind == ASK and not self.script(kind, round_, client):
-                answer = reply.content.get("aoi", {})
-                self.said.append((client, answer.get("next-round", round_ if answer["takes-part"] else 0)))
-        return replies
+    def heard(self, reply, kind, round_, client):
+        if kind == ASK and not self.script(kind, round_, client):
+            answer = reply.content.get("aoi", {})
+            self.said.append((client, answer.get("next-round", round_ if answer["takes-part"] else 0)))
+        return reply
 
 
 class Timed(Notes):
@@ -220,19 +212,13 @@ def test_a_late_client_gets_more_time_next_round(tmp_path):
     heard = play(everyone, tmp_path / "a", scripted(c2=(TRAIN, 1, 1, 1)), 2)
     assert [record.trained for record in heard[0].rounds] == [N - 1, N]
 
-    class Seconds(Slow):
-        def pull_messages(self, message_ids):
-            ids = [i for i in message_ids if self.about[i] != (TRAIN, 2, 2) or self.clock.now() > self.ready]
-            return super().pull_messages(ids)
-
-        def push_messages(self, messages):
-            self.ready = self.clock.now() + 0.3
-            return super().push_messages(messages)
+    def takes(*about):
+        return 0.3 * (about == (TRAIN, 2, 2))
 
     for delay, trained in ((1, N), (LOST, N - 1)):
         notes = Notes()
         options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, train_timeout=1.0, evaluate_clients=N)
-        grid = Seconds(tmp_path / str(delay), scripted(c2=(TRAIN, 1, 1, delay)))
+        grid = Slow(tmp_path / str(delay), scripted(c2=(TRAIN, 1, 1, delay)), takes)
         strategy = RandomSelection(N, options=options, observer=notes)
         strategy.start(grid, zeros(5), 2)
         assert [record.trained for record in notes.rounds] == [N - 1, trained]
@@ -240,7 +226,7 @@ def test_a_late_client_gets_more_time_next_round(tmp_path):
     before, _ = play(everyone, tmp_path / "b", scripted(c2=(TRAIN, 1, 1, 1)), 1)
     resume, notes = before.resume(), Notes()
     strategy = RandomSelection(N, options=options, observer=notes, resume=resume)
-    strategy.start(Seconds(tmp_path / "b", scripted()), before.arrays, 2)
+    strategy.start(Slow(tmp_path / "b", scripted(), takes), before.arrays, 2)
     assert [record.trained for record in notes.rounds] == [N]
 
 
@@ -280,14 +266,11 @@ def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path, monkeypatch):
 def test_a_client_that_sleeps_is_still_sent_its_training(wire, no, tmp_path):
     def pushed(folder, **lie):
         class Liar(Slow):
-            def pull_messages(self, ids):
-                replies = super().pull_messages(ids)
-                for reply in replies:
-                    kind, round_, client = self.about[reply.metadata.reply_to_message_id]
-                    if kind == ASK and client == 1:
-                        said = {"takes-part": not no, "next-round": round_ + no}
-                        reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **said, **lie})
-                return replies
+            def heard(self, reply, kind, round_, client):
+                if kind == ASK and client == 1:
+                    said = {"takes-part": not no, "next-round": round_ + no}
+                    reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **said, **lie})
+                return reply
 
         make = partial(MarkovParticipation, POLICY, coordination=wire, round_seconds=0.01)
         _, (grid,) = play(make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0)
@@ -335,20 +318,8 @@ def test_who_answers_now_and_then_costs_few_deadlines(pattern, wire, tmp_path):
 def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
     """To be given as much time again as the others take would lose it every other time."""
 
-    class Seconds(Slow):
-        def push_messages(self, messages):
-            ids = super().push_messages(messages)
-            self.due = getattr(self, "due", {})
-            for i in ids:
-                kind, _, client = self.about[i]
-                self.due[i] = self.clock.now() + ((0.5 if client == 2 else 0.1) if kind == TRAIN else 0.0)
-            return ids
-
-        def pull_messages(self, message_ids):
-            return super().pull_messages([i for i in message_ids if self.clock.now() >= self.due[i]])
-
-    script = scripted(c2=(TRAIN, 1, 1, LOST))
-    notes, _ = play(everyone, tmp_path, script, 20, kind=Seconds, train_timeout=1.0)
+    slow = partial(Slow, takes=lambda kind, round_, client: (0.5 if client == 2 else 0.1) if kind == TRAIN else 0.0)
+    notes, _ = play(everyone, tmp_path, scripted(c2=(TRAIN, 1, 1, LOST)), 20, kind=slow, train_timeout=1.0)
     assert [record.trained for record in notes.rounds][-12:] == [N] * 12
 
 
@@ -374,10 +345,6 @@ def trained(notes, client):
     ]
 
 
-def asked(grid, client):
-    return [round_ for kind, round_, who in grid.sent if (kind, who) == (ASK, client)]
-
-
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 @pytest.mark.parametrize("kind", [ASK, HELLO])
 def test_a_late_first_answer_is_asked_again_under_poll(kind, wire, tmp_path, monkeypatch):
@@ -387,9 +354,9 @@ def test_a_late_first_answer_is_asked_again_under_poll(kind, wire, tmp_path, mon
     late, (grid,) = play(POLICIES[wire], tmp_path / "late", scripted(**{f"c{client}": (kind, 1, 1, 1)}), ROUNDS)
     assert trained(late, client) == trained(awaited, client) and first in trained(late, client)
     if wire == "reserve":
-        assert asked(grid, client) == asked(prompt, client) == ([1] if kind == ASK else [])
+        assert grid.rounds(ASK, client) == prompt.rounds(ASK, client) == ([1] if kind == ASK else [])
     else:
-        assert asked(grid, client) == list(range(1 + (kind == HELLO), ROUNDS + 1))
+        assert grid.rounds(ASK, client) == list(range(1 + (kind == HELLO), ROUNDS + 1))
 
 
 def test_a_late_update_still_announces_the_next_round(tmp_path):
@@ -398,14 +365,14 @@ def test_a_late_update_still_announces_the_next_round(tmp_path):
     assert when[1] > when[0] + 1
     script = scripted(**{f"c{client}": (TRAIN, when[0], when[0], 1)})
     late, (grid,) = play(POLICIES["reserve"], tmp_path / "late", script, ROUNDS, evaluate_clients=N)
-    assert trained(late, client) == when[1:] and asked(grid, client) == [1]
+    assert trained(late, client) == when[1:] and grid.rounds(ASK, client) == [1]
 
 
 def test_a_round_that_is_past_is_no_word_to_keep(tmp_path):
     awaited, _ = play(POLICIES["reserve"], tmp_path / "in time", scripted(), ROUNDS)
     client = next(p.client for p in awaited.rounds[0].participations if p.outcome == "trained")
     late, (grid,) = play(POLICIES["reserve"], tmp_path / "late", scripted(**{f"c{client}": (ASK, 1, 1, 1)}), ROUNDS)
-    assert asked(grid, client)[:2] == [1, 2] and trained(late, client)
+    assert grid.rounds(ASK, client)[:2] == [1, 2] and trained(late, client)
 
 
 def tries(seconds_a_round: float, rounds: int) -> list[int]:

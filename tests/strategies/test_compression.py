@@ -24,7 +24,7 @@ from aoi_fl.server.ledger import read
 from aoi_fl.strategies import MarkovParticipation, RandomSelection
 from aoi_fl.strategies.validation import Refused, read_update
 from tests import fakes
-from tests.fakes import HOSTILE, MODEL, ToyApp
+from tests.fakes import HOSTILE, MODEL, ScriptedGrid, ToyApp
 
 ROOT = Path(__file__).parents[2]
 CODES = ["float16", "int8"]
@@ -58,13 +58,11 @@ class App(ToyApp):
         return {name: array + change.get(name, 2) for name, array in arrays.items()}
 
 
-class Listening(LocalGrid):
-    """A grid that puts every message into Flower's protobuf form and back, and keeps the updates."""
+class Listening(ScriptedGrid):
+    """A grid that puts every reply into Flower's protobuf form and back."""
 
-    def pull_messages(self, message_ids):
-        replies = [message_from_proto(message_to_proto(r)) for r in super().pull_messages(message_ids)]
-        self.updates = getattr(self, "updates", []) + [r for r in replies if r.metadata.message_type == "train"]
-        return replies
+    def heard(self, reply, *about):
+        return message_from_proto(message_to_proto(reply))
 
 
 def play(folder, compression, rounds=3, app=None, nodes=4, make=RandomSelection, grid=Listening, **more):

@@ -30,10 +30,9 @@ class Spy(Listening):
         self.down = getattr(self, "down", []) + [count for m in messages if (count := arrays_of(m)) is not None]
         return super().push_messages(messages)
 
-    def pull_messages(self, message_ids):
-        replies = super().pull_messages(message_ids)
-        self.up = getattr(self, "up", []) + [count for r in replies if (count := arrays_of(r)) is not None]
-        return replies
+    def heard(self, reply, *about):
+        self.up = getattr(self, "up", []) + [count for r in [reply] if (count := arrays_of(r)) is not None]
+        return super().heard(reply, *about)
 
 
 def arrays_of(message) -> int | None:

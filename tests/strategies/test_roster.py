@@ -1,6 +1,6 @@
 """The roll call: clients keep their numbers, whatever Flower calls their nodes; nobody takes another's place."""
 
-import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,38 +8,30 @@ import pytest
 from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roll_call import RollCall
 from aoi_fl.strategies.round.roster import Roster
+from tests.fakes import HELLO, HUNG, ScriptedGrid
 
 
-class Town(LocalGrid):
+class Town(ScriptedGrid):
     """A grid whose nodes come, go and return under another id."""
 
-    def __init__(self, app, folder, nodes):
-        super().__init__(app, {"runs-dir": str(folder)}, nodes)
-        self.ids = list(self._contexts)
+    def __init__(self, app, folder, nodes, **how):
+        present = lambda grid: [n for n in range(nodes) if n not in grid.away]  # noqa: E731
+        super().__init__(app, {"runs-dir": str(folder)}, nodes, present=present, **how)
         self.away: set[int] = set()
-        self.greeted: list[int] = []
-
-    def get_node_ids(self):
-        return [i for n, i in enumerate(self.ids) if n not in self.away]
 
     def restart(self, n):
         """Give node n a new id, as Flower does when it starts without authentication."""
-        context = self._contexts.pop(self.ids[n])
-        self.ids[n] = context.node_id = max(self._contexts) + 7
+        context = self._contexts.pop(self.nodes[n])
+        self.nodes[n] = context.node_id = max(self._contexts) + 7
         self._contexts[context.node_id] = context
 
-    def push_messages(self, messages):
-        self.greeted += [m.metadata.dst_node_id for m in messages]
-        return super().push_messages(messages)
-
     def node_config(self, n):
-        return self._contexts[self.ids[n]].node_config
+        return self._contexts[self.nodes[n]].node_config
 
 
 def app_saying(said) -> ClientApp:
@@ -64,7 +56,7 @@ def app_saying(said) -> ClientApp:
 
 
 def call(roll, grid, round_=1):
-    grid.greeted.clear()
+    grid.sent.clear()
     return roll.call(grid, ParticipationRequest("r", round_), 0.2)
 
 
@@ -79,13 +71,13 @@ def test_clients_get_their_announced_numbers(tmp_path):
     grid, roster, roll = town(app_saying(said), tmp_path, 4)
     fresh = call(roll, grid)
     assert [(r.client, r.name, r.since) for r in fresh] == [(i, f"client-{i}", 1) for i in range(4)]
-    assert [roster.node(i) for i in range(4)] == grid.ids
+    assert [roster.node(i) for i in range(4)] == grid.nodes
     population = roster.population(3)
     assert population.sizes.tolist() == [30] * 4  # who says nothing counts as one of mean size
     assert population.ages.tolist() == [2] * 4 and population.available.all()
     np.testing.assert_array_equal(population.payments, [2.5, np.nan, np.nan, np.nan])
     np.testing.assert_array_equal(population.sensitivities, [1.0, np.nan, np.nan, np.nan])
-    assert call(roll, grid, 2) == [] and grid.greeted == []
+    assert call(roll, grid, 2) == [] and grid.sent == []
 
 
 def test_a_returning_client_is_the_same_client(tmp_path):
@@ -96,8 +88,8 @@ def test_a_returning_client_is_the_same_client(tmp_path):
     assert roster.available.tolist() == [True, False, True]
     grid.away = set()
     grid.restart(1)
-    assert call(roll, grid, 3) == [] and grid.greeted == [grid.ids[1]]
-    assert roster.node(1) == grid.ids[1] and roster.available.all() and len(roster) == 3
+    assert call(roll, grid, 3) == [] and grid.sent == [(HELLO, 3, 1)]
+    assert roster.node(1) == grid.nodes[1] and roster.available.all() and len(roster) == 3
 
 
 def test_a_restart_between_two_rounds_is_one_client_not_two(tmp_path):
@@ -105,7 +97,7 @@ def test_a_restart_between_two_rounds_is_one_client_not_two(tmp_path):
     call(roll, grid)
     grid.restart(0)
     call(roll, grid, 2)
-    assert (len(roster), roster.node(0), roster.available.tolist()) == (2, grid.ids[0], [True, True])
+    assert (len(roster), roster.node(0), roster.available.tolist()) == (2, grid.nodes[0], [True, True])
 
 
 def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
@@ -122,7 +114,7 @@ def test_nobody_takes_the_place_of_a_connected_client(tmp_path, caplog):
     grid, roster, roll = town(app_saying({2: {"name": "client-0", "number": 0}}), tmp_path, 3)
     call(roll, grid)
     owner = roster.node(0)
-    assert len(roster) == 2 and owner in (grid.ids[0], grid.ids[2])
+    assert len(roster) == 2 and owner in (grid.nodes[0], grid.nodes[2])
     text = "claims the name 'client-0' of another connected node"
     assert caplog.text.count(text) >= 1
     caplog.clear()
@@ -137,14 +129,14 @@ def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
 
         def get_nodes(self):
             names = ("pi-3", "", "line\nbreak")
-            return [SimpleNamespace(node_id=i, name=name) for i, name in zip(self.ids, names, strict=True)]
+            return [SimpleNamespace(node_id=i, name=name) for i, name in zip(self.nodes, names, strict=True)]
 
     grid, roster, roll = town(app_saying({0: {"name": "client-1"}}), tmp_path, 3, kind=Registry)
     call(roll, grid)
     assert [(roster.name(i), roster.own_name(i)) for i in range(3)] == [
         ("pi-3", "client-1"), ("client-1", "client-1"), ("client-2", "client-2"),
     ]  # fmt: skip
-    assert [roster.node(i) for i in range(3)] == grid.ids  # the claim took nobody's place
+    assert [roster.node(i) for i in range(3)] == grid.nodes  # the claim took nobody's place
 
 
 @pytest.mark.parametrize("number", [0, 4, 10**9])
@@ -175,26 +167,18 @@ def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_p
     grid, _, roll = town(app_saying({1: said}), tmp_path, 3)
     assert [r.client for r in call(roll, grid)] == [0, 2]
     (complaint,) = [r.getMessage() for r in caplog.records if "cannot join" in r.getMessage()]
-    assert f"node {grid.ids[1]}" in complaint and words in complaint and complaint.isprintable()
+    assert f"node {grid.nodes[1]}" in complaint and words in complaint and complaint.isprintable()
     assert roll.nodes.connected == 3 and roll.nodes.refused == (complaint,)
     call(roll, grid, 2)
     assert len([r for r in caplog.records if "cannot join" in r.getMessage()]) == 1
 
 
 def test_a_node_that_does_not_answer_is_greeted_again(tmp_path, caplog):
-    class Shy(Town):
-        shy = True
-
-        def pull_messages(self, message_ids):
-            return super().pull_messages(
-                [i for i in message_ids if not (self.shy and self._waiting[i].metadata.dst_node_id == self.ids[0])]
-            )
-
-    grid, roster, roll = town(app_saying({}), tmp_path, 2, kind=Shy)
+    shy = partial(Town, script=lambda kind, round_, client: HUNG if (round_, client) == (1, 0) else 0)
+    grid, roster, roll = town(app_saying({}), tmp_path, 2, kind=shy)
     assert [r.client for r in call(roll, grid)] == [1]
-    assert f"node {grid.ids[0]} has not answered the roll call" in caplog.text
+    assert f"node {grid.nodes[0]} has not answered the roll call" in caplog.text
     assert roster.available.tolist() == [False, True] and roll.nodes.refused == ()
-    grid.shy = False
     assert [r.client for r in call(roll, grid, 2)] == [0]
     assert roster.available.all()
 
@@ -205,7 +189,7 @@ def test_known_clients_keep_their_numbers_when_a_run_goes_on(tmp_path):
     assert not roster.available.any()
     (fresh,) = call(roll, grid, 8)
     assert (fresh.client, fresh.name) == (2, "client-2")
-    assert [roster.node(i) for i in range(3)] == [grid.ids[1], grid.ids[0], grid.ids[2]]
+    assert [roster.node(i) for i in range(3)] == [grid.nodes[1], grid.nodes[0], grid.nodes[2]]
     assert roster.population(8).sizes.tolist() == [9, 8, 8]
 
 
@@ -239,17 +223,8 @@ def test_a_node_late_at_two_roll_calls_is_one_client(tmp_path, caplog):
 
 def test_a_resumed_client_is_absent_until_its_hello(tmp_path):
     """It is waited for as in a new run, where clients that are there are enough without the others."""
-
-    class Waking(Town):
-        def pull_messages(self, message_ids):
-            return super().pull_messages(message_ids if time.monotonic() > self.awake else [])
-
-        def push_messages(self, messages):
-            self.awake = time.monotonic() + 0.3
-            return super().push_messages(messages)
-
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(3)]
-    grid, roster, roll = town(app_saying({}), tmp_path, 3, known, Waking)
+    grid, roster, roll = town(app_saying({}), tmp_path, 3, known, partial(Town, takes=lambda *about: 0.3))
     assert roll.call(grid, ParticipationRequest("r", 8), 5.0, lambda there: 0.0 if there >= 3 else None) == []
     assert roster.available.all()
 
