@@ -112,8 +112,9 @@ class Store:
         writer.writeheader()
         writer.writerows(packed(self.rows, tuple(self._units[0]["unit"])))
         _keep(self.table, text.getvalue())
-        about = {"settings": self.settings, "machine": self._first, "units": self._units}
-        _keep(self._about, json.dumps(about, indent=1) + "\n")
+        about = json.dumps({"settings": self.settings, "machine": self._first}, indent=1).removesuffix("\n}")
+        units = ",\n".join(map(json.dumps, self._units))
+        _keep(self._about, f'{about},\n "units": [\n{units}\n]}}\n')
 
     def _take_up(self) -> None:
         about = _read(self._about)
