@@ -16,6 +16,7 @@ from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
@@ -27,7 +28,8 @@ CANDIDATES = (PER_ROUND, 12, 24, CLIENTS)  # of power-of-choice; the first is ra
 RATES = {"theorem": 1, "proof": 2}  # what divides 1/(μ(t+γ)): nothing, or the steps K, as in the proof
 _SMOOTH, _CONVEX, _STEPS, _NOISE = 2.0, 1.0, 2, 0.5
 _CURVES, _CENTRES, _START = np.linspace(1, 2, CLIENTS), np.linspace(-2, 2, CLIENTS), 4.0
-_SIZES = np.ones(CLIENTS, dtype=np.int64)
+_SIZES, _SHARES = np.ones(CLIENTS, dtype=np.int64), np.full(CLIENTS, 1 / CLIENTS)
+_FEDAVG = FedAvgConstants(_SMOOTH, _CONVEX, _NOISE**2, 13.0**2, _STEPS, PER_ROUND)
 _TAU, _RATE, _BUDGET, _GROWTH = 10, 0.005, 40.0, 0.3  # Section 5.1 of Xu et al.; gradients' variance a round of age
 
 
@@ -43,14 +45,10 @@ def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]
     Gradients carry a noise of ±½, the same for all policies of a seed. Iterates stay within [−4, 4], so G² = 13² bounds
     their squares. ρ_ = ρ̄ = 1, since E[ω] = q under all four policies. An empty round leaves the model.
     """
-    constants = FedAvgConstants(_SMOOTH, _CONVEX, _NOISE**2, 13.0**2, _STEPS, PER_ROUND)
-    shares = np.full(CLIENTS, 1 / CLIENTS)
     best = float(_CURVES @ _CENTRES / _CURVES.sum())
-    gap = float(shares @ (_CURVES * (best - _CENTRES) ** 2)) / 2
-    start = float(excess(np.array(_START), _CURVES, _CENTRES, shares))
-    noise = [np.random.default_rng([seed, 7]) for seed in seeds]
-    length = max(marks) * _STEPS
-    signs = np.array([[g.choice([-1, 1], CLIENTS) for _ in range(length)] for g in noise], dtype=np.int8)
+    gap = float(_SHARES @ (_CURVES * (best - _CENTRES) ** 2)) / 2
+    start = float(excess(np.array(_START), _CURVES, _CENTRES, _SHARES))
+    signs = np.array([_signs(seed, max(marks)) for seed in seeds])
     rows: list[Row] = []
     for policy in POLICIES:
         weights = np.stack([_weights(_history(policy, max(marks), seed)) for seed in seeds])
@@ -58,15 +56,12 @@ def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]
         for rate, divisor in RATES.items():
             theta = np.full(len(seeds), _START)
             for t in range(max(marks)):
-                local = np.repeat(theta[:, None], CLIENTS, axis=1)
-                for step in range(t * _STEPS, (t + 1) * _STEPS):
-                    pull = _CURVES * (local - _CENTRES) + _NOISE * signs[:, step]
-                    local -= pull / (divisor * (t + constants.delay))
+                local = _trained(np.repeat(theta[:, None], CLIENTS, axis=1), t, signs[:, t], divisor)
                 taken = weights[:, t]
                 theta = np.where(taken.any(axis=1), (taken * local).sum(axis=1), theta)
                 if t + 1 in marks:
                     bound = fedavg_bound(
-                        constants,
+                        _FEDAVG,
                         t + 1,
                         distance=(_START - best) ** 2,
                         weight_variance=sigma,
@@ -74,7 +69,7 @@ def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]
                         least_skew=1.0,
                         largest_skew=1.0,
                     ).total
-                    found = excess(theta, _CURVES, _CENTRES, shares)
+                    found = excess(theta, _CURVES, _CENTRES, _SHARES)
                     rows += [
                         _row(seed, policy, t + 1, float(e), bound, start) | {"rate": rate, "sigma": sigma}
                         for seed, e in zip(seeds, found, strict=True)
@@ -92,7 +87,7 @@ def weight_variance(policy: str) -> float:
 
 
 def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
-    """Run federated averaging where the k candidates of the largest losses train, weights 1/k, of d random candidates.
+    """Run federated averaging under power-of-choice: of d random candidates, the k of the largest losses train.
 
     The draws of candidates make E[ω] a function of the losses' ranks, so ρ of Javani & Wang 2025, eq. (24), is exact at
     each model; F_k* = 0. d = k is random selection, where ρ = 1. Noise and learning rate are those of
@@ -101,26 +96,22 @@ def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
 
     Source: Cho, Wang & Joshi 2022, power-of-choice (π_pow-d).
     """
-    constants = FedAvgConstants(_SMOOTH, _CONVEX, _NOISE**2, 13.0**2, _STEPS, PER_ROUND)
-    shares = np.full(CLIENTS, 1 / CLIENTS)
-    start = float(excess(np.array(_START), _CURVES, _CENTRES, shares))
+    start = float(excess(np.array(_START), _CURVES, _CENTRES, _SHARES))
+    losses = np.empty(CLIENTS)  # of all clients at the round's model
     rows: list[Row] = []
     for seed in seeds:
-        signs = np.random.default_rng([seed, 7]).choice([-1, 1], (rounds, _STEPS, CLIENTS))
+        signs = _signs(seed, rounds)
         for candidates in CANDIDATES:
             expected = expected_weights(candidates)
-            draws = np.random.default_rng([seed, 10])
             theta, skews, errors = _START, [], []
+            rule = PowerOfChoice(PER_ROUND, seed, candidates=candidates, ask=lambda round_, who: losses[who])
             for t in range(rounds):
-                losses = _CURVES * (theta - _CENTRES) ** 2 / 2
+                losses[:] = _CURVES * (theta - _CENTRES) ** 2 / 2
                 skews.append(float(expected @ np.sort(losses)[::-1] / losses.mean()))
-                drawn = draws.permutation(CLIENTS)[:candidates]
-                chosen = drawn[np.argsort(-losses[drawn], kind="stable")[:PER_ROUND]]
-                local = np.full(CLIENTS, theta)
-                for step in range(_STEPS):
-                    local -= (_CURVES * (local - _CENTRES) + _NOISE * signs[t, step]) / (t + constants.delay)
-                theta = float(local[chosen].mean())
-                errors.append(float(excess(np.array(theta), _CURVES, _CENTRES, shares)))
+                selection = rule.select(t + 1, everyone(_SIZES))
+                local = _trained(np.full(CLIENTS, theta), t, signs[t])
+                theta = float(selection.weights @ local[selection.clients])
+                errors.append(float(excess(np.array(theta), _CURVES, _CENTRES, _SHARES)))
             there = np.flatnonzero(np.array(errors) <= start / 10)
             rows.append(
                 {
@@ -129,6 +120,20 @@ def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
                 }
             )  # fmt: skip
     return rows
+
+
+def _signs(seed: int, rounds: int) -> NDArray[np.int8]:
+    """Return (rounds, K, n) the signs of the gradients' noise, the same for all policies of a seed."""
+    drawn = np.random.default_rng([seed, 7]).choice([-1, 1], (rounds, _STEPS, CLIENTS))
+    return drawn.astype(np.int8)
+
+
+def _trained(local: Floats, t: int, signs: NDArray[np.int8], divisor: int = 1) -> Floats:
+    """Return (…, n) the clients' models after the K steps of round t, with the round's signs (…, K, n)."""
+    for step in range(_STEPS):
+        pull = _CURVES * (local - _CENTRES) + _NOISE * signs[..., step, :]
+        local = local - pull / (divisor * (t + _FEDAVG.delay))
+    return local
 
 
 def expected_weights(candidates: int) -> Floats:

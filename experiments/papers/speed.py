@@ -33,8 +33,8 @@ def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLIC
     """
     these = [row for row in rows if row["partition"] == split and row["policy"] in policies]
     runs = grouped(these, "policy", "seed").values()
-    ends = [run[-1]["round"] for run in runs if not _lost(run)] or [run[-1]["round"] for run in runs]
-    last = min(ends, default=0)
+    longest = max((row["round"] for row in these), default=0)
+    last = min((run[-1]["round"] for run in runs if not _lost(run)), default=longest)
     kept = [run[-1] | {"round": n} for run in runs if _lost(run) for n in range(run[-1]["round"] + 1, last + 1)]
     shown = [row for row in these if row["round"] <= last]
     return paired_curves(shown + kept, "policy", policies, "accuracy")

@@ -31,7 +31,8 @@ class Spy(Listening):
         return super().push_messages(messages)
 
     def heard(self, reply, *about):
-        self.up = getattr(self, "up", []) + [count for r in [reply] if (count := arrays_of(r)) is not None]
+        if (count := arrays_of(reply)) is not None:
+            self.up = [*getattr(self, "up", []), count]
         return super().heard(reply, *about)
 
 
