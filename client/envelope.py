@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from flwr.app import Context, Message
 
 from aoi_fl import protocol
-from aoi_fl.protocol import ParticipationRequest, packing
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ConfigError
 
 # By the identity of the context of a user's function, for the length of the call.
@@ -20,9 +20,9 @@ _asks: dict[int, ParticipationRequest] = {}
 
 @contextmanager
 def opened(message: Message, context: Context, ask: ParticipationRequest) -> Iterator[Message]:
-    """Yield the message unpacked and without our record; :func:`ask_of` returns the record."""
+    """Yield the message without our record; :func:`ask_of` returns the record."""
     handed = copy.copy(message)
-    handed.content = packing.unpack(message.content).copy()
+    handed.content = message.content.copy()
     handed.content.pop(protocol.AOI, None)
     _asks[id(context)] = ask
     try:

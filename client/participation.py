@@ -6,6 +6,7 @@ These functions see the messages that Flower's own strategies send, without our 
 pass unchanged.
 """
 
+import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -88,8 +89,12 @@ class ClientApp(flwr.clientapp.ClientApp):
 
     def __call__(self, message: Message, context: Context) -> Message:
         """Answer a query, or train or evaluate; the reply to a packed message is packed."""
-        reply = self._respond(message, context)
-        if packing.is_packed(message) and reply.has_content():
+        if not packing.is_packed(message):
+            return self._respond(message, context)
+        whole = copy.copy(message)
+        whole.content = packing.unpack(message.content)
+        reply = self._respond(whole, context)
+        if reply.has_content():
             reply.content = packing.pack(reply.content)
         return reply
 

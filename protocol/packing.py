@@ -1,28 +1,35 @@
-"""Pack all arrays of a model into one array of a message.
+"""Pack the records of a message into few objects.
 
-A SuperLink announces, stores and sends each array of a message in separate calls, six for each client. So sender and
-receiver concatenate the bytes of all arrays. Our record has the layout: record, name, type, shape, format and length of
-each array. Only lengths separate arrays, so no two can overlap. Flower's SHA-256 of each object covers bytes and
-layout. A client announces in its introduction that it reads this form.
+For a SuperLink each record, each array and each five megabytes of an array is an object, and an object costs three
+calls for each client. So sender and receiver put the bytes of all records together. Our record has the layout and the
+bytes of the records without arrays. If the arrays are small, it has their bytes too. Else they follow in pieces of one
+object each, which messages of one model share.
+
+The layout names each record, and the type, shape, format and length of each array. Only lengths separate the bytes, so
+no two arrays can overlap. Flower's SHA-256 of each object covers bytes and layout. A client announces in its
+introduction that it reads this form.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl import protocol
 
 AUTO, NONE = KINDS = ("auto", "none")
-FORM = 1
+FORM = 2
 """The version of this form, which a client announces."""
 
-_LAYOUT = "packed"  # the layout's key in our record
-_FORMAT = "aoi-fl.packed"  # Flower's "stype" of the array of all bytes
+_LAYOUT, _DATA = "packed", "data"  # keys in our record; a piece has the second one only
+_PIECE = 1 << 24  # bytes of arrays in one object
 _LONGEST = 1 << 20  # characters of a layout, about ten thousand arrays; larger models are not packed
-_Row: TypeAlias = tuple[str, str, list[int], str, int]  # name, type, shape, format, length in bytes
+_ARRAYS, _CONFIG, _METRICS = "arrays", "config", "metrics"  # kinds of records
+_OTHERS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {_CONFIG: ConfigRecord, _METRICS: MetricRecord}
+# Key, kind, and the length of Flower's bytes; of arrays instead name, type, shape, format and length of each.
+_Record: TypeAlias = tuple[str, str, Any]
 
 
 class PackingError(ValueError):
@@ -30,30 +37,31 @@ class PackingError(ValueError):
 
 
 def is_packed(message: Message) -> bool:
-    """Return whether a message's arrays are packed."""
+    """Return whether a message is packed."""
     return message.has_content() and _layout(message.content) is not None
 
 
 def pack(content: RecordDict) -> RecordDict:
-    """Return a content with the bytes of all its arrays in one array.
+    """Return a content with the bytes of all its records in one record, and large arrays in further ones.
 
-    Records of other kinds are shared, not copied. A content without arrays is returned unchanged.
+    A single record without arrays is returned unchanged, and so is a model of more than about ten thousand arrays.
     """
-    return _Packer().pack(content)
+    return _Packer(_PIECE).pack(content)
 
 
 @contextmanager
 def packed(messages: Iterable[Message], nodes: Collection[int]) -> Iterator[None]:
     """Pack the messages to these nodes within the block; equal arrays share their bytes."""
-    packer, before = _Packer(), []
-    for message in messages:
-        if message.metadata.dst_node_id in nodes and message.has_content():
-            before.append((message, message.content))
-            message.content = packer.pack(message.content)
+    there = [(m, m.content) for m in messages if m.metadata.dst_node_id in nodes and m.has_content()]
+    contents = {id(content): content for _, content in there}
+    packer = _Packer(_PIECE // max(1, len(contents)))
+    made = {identity: packer.pack(content) for identity, content in contents.items()}
+    for message, content in there:
+        message.content = made[id(content)]
     try:
         yield
     finally:
-        for message, content in before:
+        for message, content in there:
             message.content = content
 
 
@@ -62,70 +70,124 @@ def unpack(content: RecordDict) -> RecordDict:
 
     Raises
     ------
-    PackingError : the layout is malformed, names an array twice, or does not fit the bytes.
+    PackingError : the layout is malformed, names a record or an array twice, or does not fit the bytes.
     """
     layout = _layout(content)
     if layout is None:
         return content
-    rows = _parsed(layout)
-    records = {key: record for key, record in content.items() if isinstance(record, ArrayRecord)}
-    if list(rows) != list(records):
-        raise PackingError(f"its layout is of the records {list(rows)}, and the message has {list(records)}")
-    arrays = [array for record in records.values() for array in record.values()]
-    if len(arrays) != 1 or arrays[0].stype != _FORMAT:
-        raise PackingError(f"{len(arrays)} arrays instead of a packed one")
-    data, expected = arrays[0].data, sum(size for some in rows.values() for *_, size in some)
-    if len(data) != expected:
-        raise PackingError(f"its layout is of {expected} bytes, and the message has {len(data)}")
-    whole, start = RecordDict(), 0
-    for key, record in content.items():
-        if key in rows:
-            named = {}
-            for name, dtype, shape, stype, size in rows[key]:
-                named[name] = Array(dtype, tuple(shape), stype, data[start : start + size])
-                start += size
-            whole[key] = ArrayRecord(named)
-        elif key == protocol.AOI:
-            if rest := {name: value for name, value in record.items() if name != _LAYOUT}:
-                whole[key] = ConfigRecord(cast(Any, rest))
-        else:
-            whole[key] = record
-    return whole
+    rows, data = _parsed(layout), _Bytes(content)
+    arrays = {key: about for key, kind, about in rows if kind == _ARRAYS}
+    others = {key: (_OTHERS[kind], about) for key, kind, about in rows if kind != _ARRAYS}
+    expected = sum(size for _, size in others.values()) + sum(row[-1] for some in arrays.values() for row in some)
+    if data.size != expected:
+        raise PackingError(f"its layout is of {expected} bytes, and the message has {data.size}")
+    records: dict[str, Any] = {key: _inflated(kind, data.take(size)) for key, (kind, size) in others.items()}
+    for key, some in arrays.items():
+        records[key] = ArrayRecord(
+            {name: Array(dtype, tuple(shape), stype, data.take(size)) for name, dtype, shape, stype, size in some}
+        )
+    return RecordDict({key: records[key] for key, *_ in rows})
 
 
 class _Packer:
-    """Packs contents and keeps the packed arrays, which many contents share."""
+    """Packs contents and keeps the pieces, which many contents share.
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], tuple[str, ArrayRecord]] = {}  # by the identities of the records
+    Parameters
+    ----------
+    inside : the arrays of a content are in its own record if they have at most so many bytes
+    """
+
+    def __init__(self, inside: int) -> None:
+        self._inside = inside
+        self._pieces: dict[tuple[int, ...], list[ConfigRecord]] = {}  # by the identities of the array records
 
     def pack(self, content: RecordDict) -> RecordDict:
-        records = {key: record for key, record in content.items() if isinstance(record, ArrayRecord)}
-        own = content.get(protocol.AOI, ConfigRecord())
-        if not records or not isinstance(own, ConfigRecord):
+        models = [record for record in content.values() if isinstance(record, ArrayRecord)]
+        if not models and len(content) < 2:
             return content
-        identity = tuple(id(record) for record in records.values())
-        if identity not in self._known:
-            self._known[identity] = _together(records)
-        layout, whole = self._known[identity]
+        rows: list[_Record] = []
+        data: list[bytes] = []
+        for key, record in content.items():
+            if isinstance(record, ArrayRecord):
+                some = [(name, a.dtype, list(a.shape), a.stype, len(a.data)) for name, a in record.items()]
+                rows.append((key, _ARRAYS, some))
+            else:
+                data.append(record.deflate())
+                kind = _METRICS if isinstance(record, MetricRecord) else _CONFIG
+                rows.append((key, kind, len(data[-1])))
+        layout = json.dumps(rows, separators=(",", ":"))
         if len(layout) > _LONGEST:
             return content
-        made, empty = RecordDict(), ArrayRecord()
-        for key, record in content.items():
-            made[key] = record if key not in records else whole if key == next(iter(records)) else empty
-        made[protocol.AOI] = ConfigRecord(cast(Any, {**own, _LAYOUT: layout}))
+        made = RecordDict()
+        if sum(len(array.data) for model in models for array in model.values()) <= self._inside:
+            data += _bytes_of(models)
+        else:
+            for number, piece in enumerate(self._pieces_of(models), 1):
+                made[str(number)] = piece
+        made[protocol.AOI] = ConfigRecord({_LAYOUT: layout, _DATA: b"".join(data)})
         return made
 
+    def _pieces_of(self, models: list[ArrayRecord]) -> list[ConfigRecord]:
+        identity = tuple(map(id, models))
+        if identity not in self._pieces:
+            self._pieces[identity] = [ConfigRecord({_DATA: piece}) for piece in _cut(_bytes_of(models))]
+        return self._pieces[identity]
 
-def _together(records: Mapping[str, ArrayRecord]) -> tuple[str, ArrayRecord]:
-    """Return the layout of records, and a record with all their bytes in one array."""
-    rows = {
-        key: [(name, a.dtype, list(a.shape), a.stype, len(a.data)) for name, a in record.items()]
-        for key, record in records.items()
-    }
-    data = b"".join(array.data for record in records.values() for array in record.values())
-    whole = ArrayRecord({_LAYOUT: Array("uint8", (len(data),), _FORMAT, data)})
-    return json.dumps(rows, separators=(",", ":")), whole
+
+class _Bytes:
+    """The bytes of a packed content, to be taken in their order.
+
+    Attributes
+    ----------
+    size : their number
+    """
+
+    def __init__(self, content: RecordDict) -> None:
+        keys = [protocol.AOI, *(str(number) for number in range(1, len(content)))]
+        if set(keys) != set(content):
+            raise PackingError(f"its records are {sorted(content)}, not {keys}")
+        parts = [part for key in keys if isinstance(part := content[key].get(_DATA), bytes)]
+        if len(parts) < len(keys):
+            raise PackingError("a record has no bytes")
+        self.size = sum(map(len, parts))
+        self._parts, self._part = iter(parts), memoryview(b"")
+
+    def take(self, size: int) -> bytes:
+        """Return the next ``size`` bytes."""
+        found = []
+        while size:
+            if not self._part:
+                self._part = memoryview(next(self._parts))
+            found.append(self._part[:size])
+            self._part, size = self._part[size:], size - len(found[-1])
+        return b"".join(found)
+
+
+def _cut(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces, and copy them once."""
+    piece: list[memoryview] = []
+    missing = _PIECE
+    for part in parts:
+        rest = memoryview(part)
+        while rest:
+            piece.append(rest[:missing])
+            rest, missing = rest[missing:], missing - len(piece[-1])
+            if not missing:
+                yield b"".join(piece)
+                piece, missing = [], _PIECE
+    if piece:
+        yield b"".join(piece)
+
+
+def _bytes_of(models: list[ArrayRecord]) -> list[bytes]:
+    return [array.data for model in models for array in model.values()]
+
+
+def _inflated(kind: type[ConfigRecord] | type[MetricRecord], data: bytes) -> ConfigRecord | MetricRecord:
+    try:
+        return kind.inflate(data)
+    except Exception as error:  # a decoder may raise any type on invalid bytes
+        raise PackingError(f"a {kind.__name__} cannot be read ({type(error).__name__}: {error})") from None
 
 
 def _layout(content: RecordDict) -> object:
@@ -133,28 +195,37 @@ def _layout(content: RecordDict) -> object:
     return own.get(_LAYOUT) if isinstance(own, ConfigRecord) else None
 
 
-def _parsed(layout: object) -> dict[str, list[_Row]]:
-    """Return a layout's checked rows by record."""
+def _parsed(layout: object) -> list[_Record]:
+    """Return the checked rows of a layout."""
     if not isinstance(layout, str) or len(layout) > _LONGEST:
         raise PackingError(f"its layout is not a text of at most {_LONGEST} characters")
     try:
-        pairs = json.loads(layout, object_pairs_hook=list)
+        rows = json.loads(layout)
     except (ValueError, RecursionError) as error:
         raise PackingError(f"its layout is not JSON ({error})") from None
-    rows: dict[str, list[_Row]] = {}
-    for pair in pairs if isinstance(pairs, list) else [None]:
-        if not (isinstance(pair, tuple) and isinstance(pair[1], list) and all(map(_is_row, pair[1]))):
-            raise PackingError("its layout is not one of arrays")
-        names = [name for name, *_ in pair[1]]
-        if pair[0] in rows or len(set(names)) < len(names):
+    if not (isinstance(rows, list) and all(map(_is_record, rows))):
+        raise PackingError("its layout is not one of records")
+    for named in (rows, *(arrays for _, kind, arrays in rows if kind == _ARRAYS)):
+        if len({name for name, *_ in named}) < len(named):
             raise PackingError("its layout has a name twice")
-        rows[pair[0]] = pair[1]
     return rows
 
 
-def _is_row(row: object) -> bool:
-    if not isinstance(row, list) or len(row) != 5:
-        return False
-    name, dtype, shape, stype, size = row
-    texts = all(isinstance(text, str) for text in (name, dtype, stype))
-    return texts and isinstance(shape, list) and all(type(n) is int and n >= 0 for n in (*shape, size))
+def _is_record(row: object) -> bool:
+    match row:
+        case [str(), "arrays", list(about)]:
+            return all(map(_is_array, about))
+        case [str(), str(kind), about]:
+            return kind in _OTHERS and _is_count(about)
+    return False
+
+
+def _is_array(row: object) -> bool:
+    match row:
+        case [str(), str(), list(shape), str(), size]:
+            return all(map(_is_count, (*shape, size)))
+    return False
+
+
+def _is_count(number: object) -> bool:
+    return type(number) is int and number >= 0

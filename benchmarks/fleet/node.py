@@ -19,6 +19,7 @@ from aoi_fl.client.poll_schedule import HEARTBEAT, foretold
 from aoi_fl.flower.messages import context
 from aoi_fl.flower.virtual import Letter, Node
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
+from aoi_fl.protocol.packing import unpack
 from benchmarks.echo import client_app
 from benchmarks.fleet.behaviour import Behaviour
 
@@ -172,22 +173,21 @@ class VirtualNode:
             begun = time.perf_counter()
             about = context(run_id, message.metadata.dst_node_id, self._run_configs[run_id], self._config)
             reply = client_app(message, about)
-            first = protocol.ARRAYS in reply.content and message.metadata.group_id == "1"
-            if first and self._lingers is not None:
+            updates = protocol.ARRAYS in unpack(reply.content)
+            if updates and message.metadata.group_id == "1" and self._lingers is not None:
                 await self._lingers.wait()
-            upload = not (self._stalls and protocol.ARRAYS in reply.content)
+            upload = not (self._stalls and updates)
             await self._node.send(reply, time.perf_counter() - begun, upload)
         except (grpc.aio.AioRpcError, LookupError):
             self._traffic.failed += 1  # the message has expired, or the run has ended
         else:
-            self._note(message, reply, upload)
+            self._note(message, reply, updates and upload)
 
     def _note(self, message: Message, reply: Message, uploaded: bool) -> None:
-        if uploaded and protocol.ARRAYS in reply.content:
-            round_ = int(message.content[protocol.AOI]["round"])
-            self._traffic.sent.setdefault(round_, set()).add(self.name)
-        kind, ask = message.metadata.message_type, ParticipationRequest.read(message.content[protocol.AOI])
-        values = reply.content[protocol.AOI]
+        kind, ask = message.metadata.message_type, ParticipationRequest.read(unpack(message.content)[protocol.AOI])
+        if uploaded:
+            self._traffic.sent.setdefault(ask.round, set()).add(self.name)
+        values = unpack(reply.content)[protocol.AOI]
         said = ParticipationReply.read(values) if protocol.has_decided(values) else None
         told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN)
         if said is not None:

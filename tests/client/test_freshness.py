@@ -275,7 +275,7 @@ def test_a_client_reports_and_trains_on_its_own_folder(tmp_path, file):
     send = folder_client(tmp_path, **node)
     hello = dict(send("query.hello").content["aoi"])
     own = {"payment": 2.0, "sensitivity": 0.5, "data-age": 5}
-    assert hello == {"name": "pi", "num-examples": 3, "packing": 1, **own}
+    assert hello == {"name": "pi", "num-examples": 3, "packing": 2, **own}
     reply = send("train", refresh=True)
     assert reply.content["metrics"]["num-examples"] == 3
     assert isinstance(reply.content["arrays"], ArrayRecord)

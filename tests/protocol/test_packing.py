@@ -46,13 +46,26 @@ CONTENTS = {
 }
 
 
+@pytest.fixture(params=[1 << 24, 7], ids=["whole", "in pieces"])
+def piece(request, monkeypatch):
+    monkeypatch.setattr(packing, "_PIECE", request.param)
+    return request.param
+
+
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
-def test_a_content_comes_back_bit_for_bit(content):
+def test_a_content_comes_back_bit_for_bit(content, piece):
     before = form(content)
     there = pack(content)
-    arrays = [a for record in there.values() if isinstance(record, ArrayRecord) for a in record.values()]
-    assert len(arrays) == any(isinstance(record, ArrayRecord) for record in content.values())
-    assert form(unpack(there)) == before == form(content)
+    size = sum(len(array.data) for record in content.array_records.values() for array in record.values())
+    assert len(there) == 1 + (size > piece) * -(-size // piece)
+    assert not there.array_records and form(unpack(there)) == before == form(content)
+    received = RecordDict(dict(reversed(there.items())))
+    assert form(unpack(received)) == before
+
+
+def test_a_single_record_without_arrays_stays_as_it_is():
+    content = RecordDict({protocol.AOI: ConfigRecord({"round": 3})})
+    assert pack(content) is content is unpack(content)
 
 
 @given(st.dictionaries(st.text(), st.tuples(st.sampled_from("?bHiqefdF"), st.lists(st.integers(0, 3), max_size=3))))
@@ -67,42 +80,64 @@ def test_any_model_comes_back_bit_for_bit(forms):
     assert form(unpack(pack(content))) == form(content)
 
 
-def test_messages_of_one_model_share_its_bytes():
-    model = to_record(ODD)
+def test_messages_of_one_model_share_its_bytes(piece):
+    model, size = to_record(ODD), sum(len(array.data) for array in to_record(ODD).values())
     messages = [Message(content_of(arrays=model), node, "train") for node in (1, 2, 3)]
+    messages.append(Message(messages[0].content, 4, "train"))
     before = [message.content for message in messages]
-    with packed(messages, {1, 3}):
-        one, plain, other = (message.content["arrays"] for message in messages)
-        assert one is other and len(one) == 1 and plain is model
-        assert [packing.is_packed(message) for message in messages] == [True, False, True]
+    with packed(messages, {1, 3, 4}):
+        one, plain, other, same = (message.content for message in messages)
+        assert one is same and plain["arrays"] is model
+        assert len(one) == 1 + (size > piece) * -(-size // piece)
+        assert all(one[key] is other[key] for key in one if key != protocol.AOI)
+        assert (len(one[protocol.AOI]["data"]) > size) == (size <= piece)
+        assert [packing.is_packed(message) for message in messages] == [True, False, True, True]
+        assert form(unpack(one)) == form(plain) == form(unpack(other))
     assert all(message.content is content for message, content in zip(messages, before, strict=True))
 
 
-ROW = ["w", "float32", [2], "numpy.ndarray", 4]
+def test_copies_of_a_model_have_the_bytes_of_one_piece_at_most(monkeypatch):
+    model = to_record({"w": np.ones(2)})
+    monkeypatch.setattr(packing, "_PIECE", 3 * len(model["w"].data))
+    messages = [Message(content_of(arrays=model), node, "train") for node in range(4)]
+    with packed(messages, {0, 1, 2}):
+        assert [len(message.content) for message in messages] == [1, 1, 1, 3]
+    with packed(messages, {0, 1, 2, 3}):
+        assert [len(message.content) for message in messages] == [2] * 4
+
+
+W = ["w", "float32", [2], "numpy.ndarray", 8]
 LAYOUTS = {
-    "a name twice": [[ROW, ROW]],
-    "beyond the bytes": [[ROW, ["b", "float32", [2], "numpy.ndarray", 5]]],
-    "less than the bytes": [[ROW]],
-    "a length below 0": [[["w", "float32", [2], "numpy.ndarray", 9], ["b", "float32", [2], "numpy.ndarray", -1]]],
-    "a length that is true": [[["w", "float32", [2], "numpy.ndarray", True], ["b", "f4", [2], "numpy.ndarray", 7]]],
-    "a fraction": [[["w", "float32", [2], "numpy.ndarray", 8.0]]],
-    "an axis below 0": [[["w", "float32", [-2], "numpy.ndarray", 8]]],
-    "a type that is none": [[["w", 4, [2], "numpy.ndarray", 8]]],
-    "a row too short": [[ROW[:4]]],
-    "no rows": [3],
-    "one record too many": [[ROW], [ROW]],
+    "an array's name twice": [["arrays", "arrays", [[*W[:4], 4], [*W[:4], 4]]]],
+    "a record's name twice": [["arrays", "arrays", [[*W[:4], 4]]], ["arrays", "arrays", [[*W[:4], 4]]]],
+    "beyond the bytes": [["arrays", "arrays", [[*W[:4], 9]]]],
+    "less than the bytes": [["arrays", "arrays", [[*W[:4], 7]]]],
+    "a length below 0": [["arrays", "arrays", [[*W[:4], 9], ["b", *W[1:4], -1]]]],
+    "a length that is true": [["arrays", "arrays", [[*W[:4], True], ["b", *W[1:4], 7]]]],
+    "a fraction": [["arrays", "arrays", [[*W[:4], 8.0]]]],
+    "an axis below 0": [["arrays", "arrays", [["w", "float32", [-2], "numpy.ndarray", 8]]]],
+    "a type that is none": [["arrays", "arrays", [["w", 4, [2], "numpy.ndarray", 8]]]],
+    "a row too short": [["arrays", "arrays", [W[:4]]]],
+    "no rows": [["arrays", "arrays", 3]],
+    "no record": [3],
+    "a record too short": [["arrays", "arrays"]],
+    "a name that is a number": [[3, "arrays", [W]]],
+    "another kind": [["arrays", "context", 8]],
+    "a list as a kind": [["arrays", ["config"], 8]],
+    "no bytes of a record": [["config", "config", 8]],
+    "a record of -1 bytes": [["config", "config", -1], ["arrays", "arrays", [[*W[:4], 9]]]],
+    "arrays by length": [["arrays", "arrays", 8]],
+    "no list": {"arrays": [W]},
 }
-TEXTS = {name: json.dumps(dict(zip(("arrays", "more"), rows, strict=False))) for name, rows in LAYOUTS.items()} | {
-    "another record": json.dumps({"other": [["w", "float32", [2], "numpy.ndarray", 8]]}),
-    "a record twice": '{"arrays": [["w","float32",[2],"x",8]], "arrays": [["w","float32",[2],"x",8]]}',
-    "a list": "[]",
+TEXTS = {name: json.dumps(rows) for name, rows in LAYOUTS.items()} | {
+    "an empty list": "[]",
     "nothing": "",
     "no JSON": "{",
     "a nest": "[" * 100_000,
     "a number": 7,
-    "bytes": b"{}",
-    "too long": '{"arrays": [' + " " * (1 << 20) + "]}",
-    "an unusual number": '{"arrays": [["w","float32",[2],"x",' + "9" * 5000 + "]]}",
+    "bytes": b"[]",
+    "too long": "[" + " " * (1 << 20) + "]",
+    "an unusual number": '[["arrays","arrays",[["w","float32",[2],"x",' + "9" * 5000 + "]]]]",
 }
 
 
@@ -110,13 +145,40 @@ TEXTS = {name: json.dumps(dict(zip(("arrays", "more"), rows, strict=False))) for
 def test_a_layout_that_does_not_fit_is_refused(layout):
     content = pack(RecordDict({"arrays": ArrayRecord({"w": Array("float32", (2,), "numpy.ndarray", bytes(8))})}))
     assert len(unpack(content)["arrays"]["w"].data) == 8
-    content[protocol.AOI] = ConfigRecord({"packed": layout})
+    content[protocol.AOI]["packed"] = layout
     with pytest.raises(PackingError):
         unpack(content)
 
 
-def test_a_layout_beside_plain_arrays_is_refused():
+def without_bytes(content):
+    del content[protocol.AOI]["data"]
+
+
+OTHERS = {
+    "plain arrays beside it": lambda content: content.update(arrays=to_record({"w": np.ones(2)})),
+    "a record that the layout does not need": lambda content: content.update({"4": ConfigRecord({"data": b""})}),
+    "a piece less": lambda content: content.pop("2"),
+    "a number as a piece": lambda content: content["2"].update(data=7),
+    "metrics as a piece": lambda content: content.update({"2": MetricRecord({"data": 7})}),
+    "no bytes": without_bytes,
+}
+
+
+@pytest.mark.parametrize("spoil", OTHERS.values(), ids=OTHERS)
+def test_records_that_do_not_fit_are_refused(spoil, monkeypatch):
+    monkeypatch.setattr(packing, "_PIECE", 72)
     content = pack(content_of(arrays=to_record({"w": np.ones(2)})))
-    content["arrays"] = to_record({"w": np.ones(2)})
+    assert list(content) == ["1", "2", protocol.AOI] and len(unpack(content)) == 3
+    spoil(content)
+    if "4" in content:
+        content["3"] = ConfigRecord({})
+    with pytest.raises(PackingError):
+        unpack(content)
+
+
+def test_a_record_that_is_none_of_flower_s_is_refused():
+    content = pack(content_of(arrays=to_record({"w": np.ones(2)})))
+    data = content[protocol.AOI]["data"]
+    content[protocol.AOI]["data"] = data.replace(b"ConfigRecord", b"ConfigReport", 1)
     with pytest.raises(PackingError):
         unpack(content)

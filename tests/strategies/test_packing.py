@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord
+from flwr.app import ConfigRecord
 from flwr.serverapp.strategy import FedAdam, Krum
 
 from aoi_fl import protocol
@@ -23,22 +23,23 @@ CASES = [(code, name) for code in coding.KINDS for name in AGGREGATIONS]
 
 
 class Spy(Listening):
-    """A grid that counts the arrays of each message that carries a model, down and up."""
+    """A grid that notes of each message with a model whether it is packed, down and up."""
 
     def push_messages(self, messages):
         messages = list(messages)
-        self.down = getattr(self, "down", []) + [count for m in messages if (count := arrays_of(m)) is not None]
+        self.down = getattr(self, "down", []) + [form for m in messages if (form := form_of(m)) is not None]
         return super().push_messages(messages)
 
     def heard(self, reply, *about):
-        if (count := arrays_of(reply)) is not None:
-            self.up = [*getattr(self, "up", []), count]
+        if (form := form_of(reply)) is not None:
+            self.up = [*getattr(self, "up", []), form]
         return super().heard(reply, *about)
 
 
-def arrays_of(message) -> int | None:
-    found = [len(record) for record in message.content.values() if isinstance(record, ArrayRecord)]
-    return found[0] if message.has_content() and found else None
+def form_of(message) -> str | None:
+    if packing.is_packed(message):
+        return "packed"
+    return "plain" if message.has_content() and message.content.array_records else None
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_packed_and_unpacked_runs_are_equal(compression, aggregation, tmp_path, 
     plain, there = sent(tmp_path / "plain", compression, aggregation)
     pack_in_this_process(monkeypatch)
     notes, grid = sent(tmp_path / "packed", compression, aggregation)
-    assert set(there.down) == {3} and set(grid.down) == {1} == set(grid.up)
+    assert set(there.down) == {"plain"} and set(grid.down) == {"packed"} == set(grid.up)
     assert [r.trained for r in notes.rounds] == [r.trained for r in plain.rounds] == [4] * 3
     for one, other in zip(plain.models, notes.models, strict=True):
         assert [(k, v.dtype, v.tobytes()) for k, v in one.items()] == [
@@ -94,9 +95,9 @@ def test_packing_none_and_older_clients_get_each_array(tmp_path, far):
             return reply
 
     notes, grid = play(tmp_path / "former", "none", app=Former(), grid=Spy)
-    assert sorted(grid.down[:4]) == [1, 1, 1, 3] and all(r.trained == 4 for r in notes.rounds)
+    assert sorted(grid.down[:4]) == ["packed"] * 3 + ["plain"] and all(r.trained == 4 for r in notes.rounds)
     _, grid = play(tmp_path / "none", "none", grid=Spy, make=plainly)
-    assert set(grid.down) == {3} == set(grid.up)
+    assert set(grid.down) == {"plain"} == set(grid.up)
 
 
 def plainly(clients, options, **more):
@@ -104,11 +105,13 @@ def plainly(clients, options, **more):
 
 
 def layout(change):
-    """Return what changes the rows of the layout in a packed reply: name, type, shape, format and length each."""
+    """Return what changes the rows of a packed reply's arrays: name, type, shape, format and length each."""
 
     def spoil(reply):
-        rows = json.loads(reply.content[protocol.AOI]["packed"])["arrays"]
-        reply.content[protocol.AOI]["packed"] = json.dumps({"arrays": change(rows)})
+        rows = json.loads(reply.content[protocol.AOI]["packed"])
+        (model,) = (row for row in rows if row[1] == "arrays")
+        model[2] = change(model[2])
+        reply.content[protocol.AOI]["packed"] = json.dumps(rows)
 
     return spoil
 
@@ -118,8 +121,7 @@ def no_layout(reply):
 
 
 def other_bytes(reply):
-    array = reply.content["arrays"]["packed"]
-    array.data = array.data[:-1]
+    reply.content[protocol.AOI]["data"] = reply.content[protocol.AOI]["data"][:-1]
 
 
 def as_sent(reply):
