@@ -1,9 +1,9 @@
 """Pack the records of a message into few objects.
 
 For a SuperLink each record, each array and each five megabytes of an array is an object, and an object costs three
-calls for each client. So sender and receiver put the bytes of all records together. Our record has the layout and the
-bytes of the records without arrays. If the arrays are small, it has their bytes too. Else they follow in pieces of one
-object each, which messages of one model share.
+calls for each client. So sender and receiver put the bytes of all records together. Our record has the layout, the
+bytes of the records without arrays, and the bytes of the arrays if they are few. Otherwise these are one array, which
+messages of one model share, because Flower is slow with many bytes in another kind of record.
 
 The layout names each record, and the type, shape, format and length of each array. Only lengths separate the bytes, so
 no two arrays can overlap. Flower's SHA-256 of each object covers bytes and layout. A client announces in its
@@ -13,7 +13,7 @@ introduction that it reads this form.
 import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
@@ -23,8 +23,10 @@ AUTO, NONE = KINDS = ("auto", "none")
 FORM = 2
 """The version of this form, which a client announces."""
 
-_LAYOUT, _DATA = "packed", "data"  # keys in our record; a piece has the second one only
-_PIECE = 1 << 24  # bytes of arrays in one object
+_LAYOUT, _DATA = "packed", "data"  # keys in our record
+_BESIDE = "arrays"  # the key of the record with the array of many bytes
+_FORMAT = "aoi-fl.packed"  # Flower's "stype" of that array
+_INSIDE = 1 << 20  # bytes of arrays in our records, in all messages that are sent together
 _LONGEST = 1 << 20  # characters of a layout, about ten thousand arrays; larger models are not packed
 _ARRAYS, _CONFIG, _METRICS = "arrays", "config", "metrics"  # kinds of records
 _OTHERS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {_CONFIG: ConfigRecord, _METRICS: MetricRecord}
@@ -42,11 +44,11 @@ def is_packed(message: Message) -> bool:
 
 
 def pack(content: RecordDict) -> RecordDict:
-    """Return a content with the bytes of all its records in one record, and large arrays in further ones.
+    """Return a content with the bytes of all its records in one record, and of large arrays in one array.
 
     A single record without arrays is returned unchanged, and so is a model of more than about ten thousand arrays.
     """
-    return _Packer(_PIECE).pack(content)
+    return _Packer(_INSIDE).pack(content)
 
 
 @contextmanager
@@ -54,7 +56,7 @@ def packed(messages: Iterable[Message], nodes: Collection[int]) -> Iterator[None
     """Pack the messages to these nodes within the block; equal arrays share their bytes."""
     there = [(m, m.content) for m in messages if m.metadata.dst_node_id in nodes and m.has_content()]
     contents = {id(content): content for _, content in there}
-    packer = _Packer(_PIECE // max(1, len(contents)))
+    packer = _Packer(_INSIDE // max(1, len(contents)))
     made = {identity: packer.pack(content) for identity, content in contents.items()}
     for message, content in there:
         message.content = made[id(content)]
@@ -75,9 +77,10 @@ def unpack(content: RecordDict) -> RecordDict:
     layout = _layout(content)
     if layout is None:
         return content
-    rows, data = _parsed(layout), _Bytes(content)
+    rows = _parsed(layout)
     arrays = {key: about for key, kind, about in rows if kind == _ARRAYS}
     others = {key: (_OTHERS[kind], about) for key, kind, about in rows if kind != _ARRAYS}
+    data = _Bytes(content)
     expected = sum(size for _, size in others.values()) + sum(row[-1] for some in arrays.values() for row in some)
     if data.size != expected:
         raise PackingError(f"its layout is of {expected} bytes, and the message has {data.size}")
@@ -90,16 +93,16 @@ def unpack(content: RecordDict) -> RecordDict:
 
 
 class _Packer:
-    """Packs contents and keeps the pieces, which many contents share.
+    """Packs contents and keeps the arrays of many bytes, which many contents share.
 
     Parameters
     ----------
-    inside : the arrays of a content are in its own record if they have at most so many bytes
+    inside : the arrays of a content are in our record if they have at most so many bytes
     """
 
     def __init__(self, inside: int) -> None:
         self._inside = inside
-        self._pieces: dict[tuple[int, ...], list[ConfigRecord]] = {}  # by the identities of the array records
+        self._known: dict[tuple[int, ...], ArrayRecord] = {}  # by the identities of the records
 
     def pack(self, content: RecordDict) -> RecordDict:
         models = [record for record in content.values() if isinstance(record, ArrayRecord)]
@@ -119,19 +122,20 @@ class _Packer:
         if len(layout) > _LONGEST:
             return content
         made = RecordDict()
-        if sum(len(array.data) for model in models for array in model.values()) <= self._inside:
-            data += _bytes_of(models)
+        arrays = [array.data for model in models for array in model.values()]
+        if sum(map(len, arrays)) <= self._inside:
+            data += arrays
         else:
-            for number, piece in enumerate(self._pieces_of(models), 1):
-                made[str(number)] = piece
+            made[_BESIDE] = self._together(models, arrays)
         made[protocol.AOI] = ConfigRecord({_LAYOUT: layout, _DATA: b"".join(data)})
         return made
 
-    def _pieces_of(self, models: list[ArrayRecord]) -> list[ConfigRecord]:
+    def _together(self, models: list[ArrayRecord], arrays: list[bytes]) -> ArrayRecord:
         identity = tuple(map(id, models))
-        if identity not in self._pieces:
-            self._pieces[identity] = [ConfigRecord({_DATA: piece}) for piece in _cut(_bytes_of(models))]
-        return self._pieces[identity]
+        if identity not in self._known:
+            whole = b"".join(arrays)
+            self._known[identity] = ArrayRecord({_LAYOUT: Array("uint8", (len(whole),), _FORMAT, whole)})
+        return self._known[identity]
 
 
 class _Bytes:
@@ -143,44 +147,28 @@ class _Bytes:
     """
 
     def __init__(self, content: RecordDict) -> None:
-        keys = [protocol.AOI, *(str(number) for number in range(1, len(content)))]
-        if set(keys) != set(content):
-            raise PackingError(f"its records are {sorted(content)}, not {keys}")
-        parts = [part for key in keys if isinstance(part := content[key].get(_DATA), bytes)]
-        if len(parts) < len(keys):
+        match content.get(protocol.AOI), content.get(_BESIDE):
+            case ConfigRecord() as own, None if len(content) == 1:
+                parts = [own.get(_DATA)]
+            case ConfigRecord() as own, ArrayRecord() as beside if len(content) == 2 and list(beside) == [_LAYOUT]:
+                parts = [own.get(_DATA), beside[_LAYOUT].data]
+            case _:
+                raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
+        if not all(isinstance(part, bytes) for part in parts):
             raise PackingError("a record has no bytes")
-        self.size = sum(map(len, parts))
-        self._parts, self._part = iter(parts), memoryview(b"")
+        views = [memoryview(cast(bytes, part)) for part in parts]
+        self.size = sum(map(len, views))
+        self._parts, self._part = iter(views), memoryview(b"")
 
     def take(self, size: int) -> bytes:
         """Return the next ``size`` bytes."""
         found = []
         while size:
             if not self._part:
-                self._part = memoryview(next(self._parts))
+                self._part = next(self._parts)
             found.append(self._part[:size])
             self._part, size = self._part[size:], size - len(found[-1])
         return b"".join(found)
-
-
-def _cut(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in pieces, and copy them once."""
-    piece: list[memoryview] = []
-    missing = _PIECE
-    for part in parts:
-        rest = memoryview(part)
-        while rest:
-            piece.append(rest[:missing])
-            rest, missing = rest[missing:], missing - len(piece[-1])
-            if not missing:
-                yield b"".join(piece)
-                piece, missing = [], _PIECE
-    if piece:
-        yield b"".join(piece)
-
-
-def _bytes_of(models: list[ArrayRecord]) -> list[bytes]:
-    return [array.data for model in models for array in model.values()]
 
 
 def _inflated(kind: type[ConfigRecord] | type[MetricRecord], data: bytes) -> ConfigRecord | MetricRecord:

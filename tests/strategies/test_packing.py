@@ -64,14 +64,17 @@ def sent(folder, compression, aggregation, **more):
 @pytest.mark.parametrize(("compression", "aggregation"), CASES, ids=["-".join(case) for case in CASES])
 def test_packed_and_unpacked_runs_are_equal(compression, aggregation, tmp_path, monkeypatch):
     plain, there = sent(tmp_path / "plain", compression, aggregation)
+    assert set(there.down) == {"plain"} and [r.trained for r in plain.rounds] == [4] * 3
     pack_in_this_process(monkeypatch)
-    notes, grid = sent(tmp_path / "packed", compression, aggregation)
-    assert set(there.down) == {"plain"} and set(grid.down) == {"packed"} == set(grid.up)
-    assert [r.trained for r in notes.rounds] == [r.trained for r in plain.rounds] == [4] * 3
-    for one, other in zip(plain.models, notes.models, strict=True):
-        assert [(k, v.dtype, v.tobytes()) for k, v in one.items()] == [
-            (k, v.dtype, v.tobytes()) for k, v in other.items()
-        ]
+    for inside in (packing._INSIDE, 0):
+        monkeypatch.setattr(packing, "_INSIDE", inside)
+        notes, grid = sent(tmp_path / f"packed-{inside}", compression, aggregation)
+        assert set(grid.down) == {"packed"} == set(grid.up)
+        assert [r.trained for r in notes.rounds] == [4] * 3
+        for one, other in zip(plain.models, notes.models, strict=True):
+            assert [(k, v.dtype, v.tobytes()) for k, v in one.items()] == [
+                (k, v.dtype, v.tobytes()) for k, v in other.items()
+            ]
 
 
 # One of each way to ask, bid, train and refresh: packing knows messages, and no policies.
