@@ -1,8 +1,8 @@
 """Flower's SuperLink with its options, ``python -m aoi_fl.docker.superlink``.
 
-It uses one database connection and plain SQL, caches frequent queries, queues more calls, and refuses harmful replies.
-From Flower 1.40 on it has one port. There ``--inner-host HOST`` names this machine's address at which the SuperLink
-answers commands and ServerApps. At other addresses it answers clients only.
+It uses one database connection and plain SQL, caches frequent queries, queues more calls, has fewer threads, and refuses
+harmful replies. From Flower 1.40 on it has one port. There ``--inner-host HOST`` names this machine's address at which
+the SuperLink answers commands and ServerApps. At other addresses it answers clients only.
 """
 
 import argparse
@@ -13,7 +13,14 @@ from importlib.metadata import entry_points
 from aoi_fl.flower.doors import close_doors
 from aoi_fl.flower.link_state import speak_plainly
 from aoi_fl.flower.superexec import stamp_lines
-from aoi_fl.flower.superlink import connect_once, keep_answers, let_calls_wait, read_once, refuse_strange_replies
+from aoi_fl.flower.superlink import (
+    connect_once,
+    keep_answers,
+    let_calls_wait,
+    read_once,
+    refuse_strange_replies,
+    use_few_threads,
+)
 
 
 def run_command(name: str) -> None:
@@ -36,6 +43,7 @@ def main() -> None:
     speak_plainly()
     read_once()
     let_calls_wait()
+    use_few_threads()
     refuse_strange_replies()
     run_command("flower-superlink")
 

@@ -189,6 +189,15 @@ PLAIN = Seam(
     "each call to a SuperLink costs several times the CPU time of its statements",
     since="1.34", before="1.34.1", named=False,
 )  # fmt: skip
+THREADS = Seam(
+    "fewer threads for a SuperLink's calls", "superlink",
+    """
+    flwr.superlink.cli.flower_superlink: generic_create_grpc_server(max_concurrent_workers)
+    flwr.superlink.servicer.runtime.runtime_grpc: generic_create_grpc_server(max_concurrent_workers)
+    """,
+    "with many clients the threads of a SuperLink wait for one another",
+    since="1.34", before="1.35", named=False,
+)  # fmt: skip
 KEYS = Seam(
     "a cache of parsed keys and versions", "superlink",
     """

@@ -11,14 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
+from importlib import import_module
 from math import isfinite
 from typing import Any
 
 import grpc
 
 from aoi_fl.flower.replies import error_reply, most_objects, objects_in
-from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE, KEYS
+from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE, KEYS, THREADS
 from aoi_fl.flower.transactions import TURN
 
 _HOST = "127.0.0.1"
@@ -26,6 +27,7 @@ _UNKNOWN = 5000  # largest number of objects of a reply, if this process has not
 _LARGEST = 1e12  # seconds
 _KEPT = 1.0  # seconds that the cache keeps the database's answers
 _WAITING = 20_000  # calls that may wait for their turn
+_THREADS = 4  # that answer the calls of an API
 _KEYS = 10_000  # parsed public keys that are kept
 # Methods that change a run's status, or a FAB.
 _CHANGES = (
@@ -229,6 +231,20 @@ def let_calls_wait(most: int = _WAITING) -> None:
         return serve(*of, options=[*(options or ()), *waiting], maximum_concurrent_rpcs=most_at_once, **more)
 
     grpc.server = server
+
+
+def use_few_threads(most: int = _THREADS) -> None:
+    """Let a SuperLink in this process answer nodes and ServerApps with ``most`` threads each, instead of a thousand.
+
+    Their calls wait for nothing but the database, which serves one at a time. More threads only contend for Python's
+    lock. The Control API keeps Flower's threads, because each reader of a log occupies one.
+    """
+    if not THREADS.there:
+        THREADS.say_what_is_lost()
+        return
+    for name in ("flwr.superlink.cli.flower_superlink", "flwr.superlink.servicer.runtime.runtime_grpc"):
+        api: Any = import_module(name)
+        api.generic_create_grpc_server = partial(api.generic_create_grpc_server, max_concurrent_workers=most)
 
 
 def refuse_strange_replies() -> None:
