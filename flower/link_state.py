@@ -9,19 +9,19 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from aoi_fl.flower.plain import OBJECTS, STATE, of_the_decided, reading_first
+from aoi_fl.flower.plain import OBJECTS, STATE
+from aoi_fl.flower.plain_messages import MESSAGES, of_the_decided
 from aoi_fl.flower.seams import PLAIN
 from aoi_fl.flower.transactions import in_turns
 
 logger = logging.getLogger("flwr")
-_DIGEST = "de6f13da82114a9a"  # of the methods of Flower 1.34.0
+_DIGEST = "7d5b0e8f19094114"  # of the methods of Flower 1.34.0
 
 
 def wrapped(kind: Any) -> dict[str, Callable[..., Any]]:
     """Return, by name, the methods of a class of Flower's that are wrapped."""
     methods: dict[str, Callable[..., Any]] = {"session": in_turns(kind.session)}
     if kind is classes()[1]:
-        methods["_claim_message_ins_rows"] = reading_first(kind._claim_message_ins_rows)
         methods["get_message_res"] = of_the_decided(kind.get_message_res)
     return methods
 
@@ -30,8 +30,8 @@ def digest() -> str:
     """Return the digest of the replaced methods of Flower and of the methods that they call."""
     objects, state = classes()
     read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
-    read += [(state, f.__name__) for f in STATE]
-    names = "_claim_message_ins_rows", "_claim_pending_object", "_cleanup_push_session", "get_message_res", "session"
+    read += [(state, f.__name__) for f in (*STATE, *MESSAGES)]
+    names = "_claim_pending_object", "_cleanup_push_session", "get_message_ins", "get_message_res", "session"
     read += [(state, name) for name in names]
     text = "".join(inspect.getsource(getattr(kind, name)) for kind, name in read)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -51,7 +51,7 @@ def speak_plainly() -> bool:
     from flwr.superlink.servicer.runtime import runtime_handlers
 
     objects, state = classes()
-    for kind, functions in ((objects, OBJECTS), (state, STATE)):
+    for kind, functions in ((objects, OBJECTS), (state, (*STATE, *MESSAGES))):
         for name, method in ({function.__name__: function for function in functions} | wrapped(kind)).items():
             setattr(kind, name, method)
     handlers: Any = runtime_handlers
@@ -82,7 +82,7 @@ def open_state(path: str, plainly: bool) -> Any:
     objects, state = classes()
     if plainly:
         objects = type("PlainStore", (objects,), {f.__name__: f for f in OBJECTS} | wrapped(objects))
-        state = type("PlainState", (state,), {f.__name__: f for f in STATE} | wrapped(state))
+        state = type("PlainState", (state,), {f.__name__: f for f in (*STATE, *MESSAGES)} | wrapped(state))
     store = objects(path)
     store.initialize()
     link_state = state(path, NoOpFederationManager(), store)

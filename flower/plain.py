@@ -4,18 +4,16 @@ Each function replaces the method of the same name in Flower 1.34.0: the same st
 results and tables are the same. SQLite's errors become SQLAlchemy's, which Flower's callers expect.
 """
 
-import json
 import logging
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from typing import Any
 
 from aoi_fl.flower.transactions import Transaction
 
 
-class _Database:
+class Database:
     """The connection of a session, for statements in its transaction."""
 
     def __init__(self, session: Any) -> None:
@@ -38,12 +36,21 @@ class _Database:
             raise exc.OperationalError(statement, values, error) from error
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
+    """Return the number that a database has for an id of 64 bits."""
     return number - 2**64 if number >= 2**63 else number
 
 
-def _unsigned(number: int) -> int:
+def unsigned(number: int) -> int:
+    """Return the id of 64 bits for a database's number."""
     return number + 2**64 if number < 0 else number
+
+
+def now() -> datetime:
+    """Return the SuperLink's time."""
+    from flwr.supercore import date
+
+    return date.now()
 
 
 # Objects ----------------------------------------------------------------------------------------------------------
@@ -59,7 +66,7 @@ def preregister(self: Any, run_id: int, object_tree: Any) -> list[str]:
             raise ValueError(f"Invalid object ID format: {part.object_id}")
     missing = []
     with self._mutation_session() as session:
-        run = _Database(session)
+        run = Database(session)
         for part in parts:
             number, children = part.object_id, [child.object_id for child in part.children]
             if len(children) != len(set(children)):
@@ -81,7 +88,7 @@ def preregister(self: Any, run_id: int, object_tree: Any) -> list[str]:
                     raise ValueError(f"Object {number} was preregistered with different children.")
             run(
                 "INSERT INTO run_objects (run_id, object_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
-                _signed(run_id),
+                signed(run_id),
                 number,
             )
     return missing
@@ -93,7 +100,7 @@ def get_object_tree(self: Any, object_id: str) -> Any:
     from flwr.supercore.object_store import NoObjectInStoreError
 
     with self.session() as session:
-        run = _Database(session)
+        run = Database(session)
 
         def tree(number: str) -> Any:
             if not run("SELECT object_id FROM objects WHERE object_id = ?", number):
@@ -121,7 +128,7 @@ def put(self: Any, object_id: str, object_content: bytes) -> None:
             raise ValueError(f"Object ID {object_id} does not match content hash")
         validate_object_content(content=object_content)
     with self.session() as session:
-        run = _Database(session)
+        run = Database(session)
         stored = run(
             "UPDATE objects SET content = ?, is_available = 1 WHERE object_id = ? AND is_available = 0 "
             "RETURNING object_id",
@@ -135,14 +142,14 @@ def put(self: Any, object_id: str, object_content: bytes) -> None:
 def get(self: Any, object_id: str) -> bytes | None:
     """Return an object's content; ``b""`` before its upload, None for an unknown object."""
     with self.session() as session:
-        rows = _Database(session)("SELECT content FROM objects WHERE object_id = ?", object_id)
+        rows = Database(session)("SELECT content FROM objects WHERE object_id = ?", object_id)
     return rows[0][0] if rows else None
 
 
 def delete(self: Any, object_id: str) -> None:
     """Delete an unreferenced object, and its descendants that are then unreferenced."""
     with self._mutation_session() as session:
-        run = _Database(session)
+        run = Database(session)
 
         def remove(number: str) -> None:
             if not run("SELECT 1 FROM objects WHERE object_id = ? AND ref_count = 0", number):
@@ -159,7 +166,7 @@ def delete(self: Any, object_id: str) -> None:
 
 def _lock_objectstore_mutation(self: Any) -> None:
     with self.session() as session:
-        _Database(session)(
+        Database(session)(
             "INSERT INTO objectstore_locks (lock_id, lock_value) VALUES (?, 0) "
             "ON CONFLICT (lock_id) DO UPDATE SET lock_value = objectstore_locks.lock_value",
             self._MUTATION_LOCK_ID,
@@ -172,11 +179,11 @@ def _lock_objectstore_mutation(self: Any) -> None:
 def preregister_object_tree(self: Any, object_tree: Any, session_id: str) -> list[str]:
     """Register a tree in an upload session and return its missing objects."""
     with self.session() as session:
-        run = _Database(session)
+        run = Database(session)
         rows = run("SELECT run_id FROM object_push_sessions WHERE session_id = ?", session_id)
         if not rows:
             raise ValueError(f"Unknown object push session: {session_id}")
-        missing: list[str] = self.object_store.preregister(_unsigned(rows[0][0]), object_tree)
+        missing: list[str] = self.object_store.preregister(unsigned(rows[0][0]), object_tree)
         root = object_tree.object_id
         for (former,) in run(
             "SELECT session_id FROM object_push_session_roots WHERE root_object_id = ? AND session_id != ?",
@@ -207,7 +214,7 @@ def store_object(self: Any, run_id: int, session_id: str, object_id: str, object
 
     try:
         with self.session() as session:
-            run = _Database(session)
+            run = Database(session)
             if not session_id:
                 rows = run("SELECT session_id FROM object_push_session_pending WHERE object_id = ?", object_id)
                 if not rows:
@@ -217,17 +224,17 @@ def store_object(self: Any, run_id: int, session_id: str, object_id: str, object
                 "DELETE FROM object_push_session_pending WHERE session_id = ? AND object_id = ? AND EXISTS "
                 "(SELECT 1 FROM object_push_sessions AS s WHERE s.session_id = ? AND s.run_id = ?) "
                 "RETURNING session_id",
-                session_id, object_id, session_id, _signed(run_id),
+                session_id, object_id, session_id, signed(run_id),
             )  # fmt: skip
             if not claimed:
                 return False
             ((expires,),) = run("SELECT expires_at FROM object_push_sessions WHERE session_id = ?", session_id)
             end = datetime.fromisoformat(expires)
-            if (end.replace(tzinfo=UTC) if end.tzinfo is None else end) <= _now():
+            if (end.replace(tzinfo=UTC) if end.tzinfo is None else end) <= now():
                 self._cleanup_push_session(session_id, cleanup_messages=True)
                 return False
             self.object_store.put(object_id, object_content)
-            later = _now() + timedelta(seconds=OBJECT_PUSH_SESSION_TTL_SECONDS)
+            later = now() + timedelta(seconds=OBJECT_PUSH_SESSION_TTL_SECONDS)
             rows = run(
                 "UPDATE object_push_sessions SET pending_count = pending_count - 1, expires_at = ? "
                 "WHERE session_id = ? RETURNING pending_count",
@@ -244,13 +251,7 @@ def store_object(self: Any, run_id: int, session_id: str, object_id: str, object
         return False
 
 
-def _now() -> datetime:
-    from flwr.supercore import date
-
-    return date.now()
-
-
-# Nodes and messages -----------------------------------------------------------------------------------------------
+# Nodes -----------------------------------------------------------------------------------------------
 
 
 def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -> None:
@@ -260,11 +261,11 @@ def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -
     if bytes_sent == 0 and bytes_recv == 0:
         raise ValueError(f"Both bytes_sent and bytes_recv cannot be zero for run {run_id}")
     with self.session() as session:
-        if not _Database(session)(
+        if not Database(session)(
             "UPDATE run SET bytes_sent = bytes_sent + ?, bytes_recv = bytes_recv + ? WHERE run_id = ? RETURNING run_id",
             bytes_sent,
             bytes_recv,
-            _signed(run_id),
+            signed(run_id),
         ):
             raise ValueError(f"Run {run_id} not found")
 
@@ -274,10 +275,10 @@ def get_node_id_by_public_key(self: Any, public_key: bytes) -> int | None:
     from flwr.supercore.constant import NodeStatus
 
     with self.session() as session:
-        rows = _Database(session)(
+        rows = Database(session)(
             "SELECT node_id FROM node WHERE public_key = ? AND status != ?", public_key, NodeStatus.UNREGISTERED
         )
-    return _unsigned(rows[0][0]) if rows else None
+    return unsigned(rows[0][0]) if rows else None
 
 
 def acknowledge_node_heartbeat(self: Any, node_id: int, heartbeat_interval: float) -> bool:
@@ -285,62 +286,17 @@ def acknowledge_node_heartbeat(self: Any, node_id: int, heartbeat_interval: floa
     from flwr.common.constant import HEARTBEAT_PATIENCE
     from flwr.supercore.constant import NodeStatus
 
-    now = _now()
+    current = now()
     with self.session() as session:
         return bool(
-            _Database(session)(
+            Database(session)(
                 "UPDATE node SET online_until = ?, heartbeat_interval = ?, last_activated_at = "
                 "CASE WHEN status != ?3 THEN ?4 ELSE last_activated_at END, status = ?3 "
                 "WHERE node_id = ?5 AND status != ?6 RETURNING node_id",
-                now.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval, heartbeat_interval, NodeStatus.ONLINE,
-                now.isoformat(), _signed(node_id), NodeStatus.UNREGISTERED,
+                current.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval, heartbeat_interval, NodeStatus.ONLINE,
+                current.isoformat(), signed(node_id), NodeStatus.UNREGISTERED,
             )
         )  # fmt: skip
-
-
-def reading_first(claim: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Wrap the claim of a node's messages, so that it writes only if there is a message."""
-
-    @wraps(claim)
-    def _claim_message_ins_rows(self: Any, node_id: int, limit: int | None) -> list[Any]:
-        with self.session() as session:
-            rows = _Database(session)(
-                "SELECT 1 FROM message_ins WHERE dst_node_id = ? AND delivered_at = '' "
-                "AND created_at + ttl > ? LIMIT 1",
-                _signed(node_id),
-                _now().timestamp(),
-            )
-            return claim(self, node_id, limit) if rows else []
-
-    return _claim_message_ins_rows
-
-
-def of_the_decided(receive: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Wrap the claim of replies, so that Flower reads only messages with a reply or an error.
-
-    A ServerApp asks for all its messages again and again, most of which have no reply yet. Flower reads each of them
-    twice.
-    """
-    from flwr.supercore.constant import NodeStatus
-    from flwr.superlink.federation import NoOpFederationManager
-
-    @wraps(receive)
-    def get_message_res(self: Any, message_ids: set[str]) -> list[Any]:
-        if type(self.federation_manager) is not NoOpFederationManager:  # others may take a node out of a federation
-            return receive(self, message_ids)
-        with self.session() as session:
-            rows = _Database(session)(
-                "SELECT asked.value FROM json_each(?1) AS asked "
-                "LEFT JOIN message_ins AS m ON m.message_id = asked.value LEFT JOIN run ON run.run_id = m.run_id "
-                "LEFT JOIN node ON node.node_id = m.dst_node_id AND node.status != ?2 "
-                "WHERE m.created_at + m.ttl IS NULL OR m.created_at + m.ttl <= ?3 OR node.online_until IS NULL "
-                "OR node.online_until <= ?3 OR coalesce(run.federation_id, '') = '' OR EXISTS "
-                "(SELECT 1 FROM message_res AS r WHERE r.reply_to_message_id = asked.value AND r.delivered_at = '')",
-                json.dumps(sorted(message_ids)), NodeStatus.UNREGISTERED, _now().timestamp(),
-            )  # fmt: skip
-            return receive(self, {number for (number,) in rows}) if rows else []
-
-    return get_message_res
 
 
 OBJECTS: tuple[Callable[..., Any], ...] = (

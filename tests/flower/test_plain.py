@@ -1,5 +1,6 @@
 """Plain statements beside Flower's own methods: on equal databases, equal answers and equal tables."""
 
+import copy
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +14,16 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.flower import link_state, plain, transactions
+from aoi_fl.flower import link_state, plain, plain_messages, transactions
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.seams import PLAIN
 
 pytestmark = pytest.mark.skipif(not PLAIN.there, reason=PLAIN.lost)
 NODES, MESSAGES, NONE = 4, 5, "0" * 64
+STRANGE = (
+    {"run_id": 7}, {"dst_node_id": 7}, {"src_node_id": 7}, {"ttl": 1e6}, {"ttl": 0.0}, {"created_at": 1.0},
+    {"reply_to_message_id": "another"}, {"message_id": "another"}, {"message_type": ""},
+)  # fmt: skip
 
 
 def clock(world):
@@ -38,7 +43,8 @@ class World:
         self.start = self.now = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
         for module in (date, sql_corestate, sql_linkstate, validator, message):
             monkeypatch.setattr(module, "now", clock(self))
-        monkeypatch.setattr(sql_corestate, "uuid4", lambda: f"session {self.step}")
+        for module in (sql_corestate, plain_messages):
+            monkeypatch.setattr(module, "uuid4", lambda: f"session {self.step}")
         self.paths = [folder / "flower.db", folder / "plain.db"]
         flowers = link_state.open_state(str(self.paths[0]), False)
         self._furnish(flowers)
@@ -177,6 +183,24 @@ class World:
     def do_traffic(self, state, run, sent, received):
         return state.store_traffic([*self.runs, 7][run % 3], bytes_sent=sent, bytes_recv=received)
 
+    def do_forget(self, state, message):
+        return state.delete_messages({self.messages[message % MESSAGES][0].metadata.message_id})
+
+    def do_valid(self, state, message):
+        return state.get_valid_message_ins(self.messages[message % len(self.messages)][0].metadata.message_id)
+
+    def do_strange(self, state, message, change):
+        """Push a message of another time, run or node."""
+        found, tree = self.messages[message % len(self.messages)]
+        metadata = copy.copy(found.metadata)
+        for key, value in STRANGE[change % len(STRANGE)].items():
+            metadata.__dict__[f"_{key}"] = value
+        return state.store_message_and_object_tree(Message(RecordDict(), metadata=metadata), tree, self.sessions[-1])
+
+    def do_finish(self, state, run):
+        (of_it,) = state.get_run_info(run_ids=[self.runs[run % 2]])
+        return state.finish_task(of_it.primary_task_id, "completed", "")
+
     def do_wait(self, state, seconds):
         self.now += timedelta(seconds=seconds / 2)  # once for each of the two
 
@@ -197,7 +221,8 @@ STEPS = {
     "register": (few, few), "forge": (few, number), "put": (number, st.booleans()), "get": (number,),
     "tree": (number,), "delete": (number,), "look": (few, st.sampled_from([None, 1, 2])), "replies": (), "key": (few,),
     "beat": (few, st.sampled_from([10.0, 300.0])), "traffic": (few, st.integers(-1, 5), st.integers(-1, 5)),
-    "wait": (st.sampled_from([1.0, 60.0, 400.0]),), "clean": (few,),
+    "wait": (st.sampled_from([1.0, 60.0, 400.0]),), "clean": (few,), "forget": (few,), "valid": (few,),
+    "strange": (few, few), "finish": (few,),
 }  # fmt: skip
 steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
 
@@ -209,17 +234,34 @@ ROUND = [
     ("traffic", 0, -1, 0), ("session", 0), ("push", 5, 3), ("store", 0, 0, 0, True), ("upload", 3, 0), ("replies",),
     *(("delete", i) for i in range(40)), ("forge", 0, 1), ("forge", 0, 2), ("forge", 0, 5), ("put", 1, True),
     ("put", 1, False), ("session", 0), ("push", 3, 4), ("wait", 400.0), ("upload", 4, 0), ("get", 1), ("look", 2, 1),
-    ("clean", 0), ("session", 1), ("push", 4, 5), ("register", 4, 1), ("upload", 5, 0),
+    ("clean", 0), ("session", 1), ("push", 4, 5), ("register", 4, 1), ("upload", 5, 0), ("valid", 4), ("valid", 0),
+    ("forget", 4),
+]  # fmt: skip
+LATER = [
+    ("session", 0), ("push", 4, 2), ("push", 2, 2), ("session", 0), ("push", 0, 3), ("session", 0), ("push", 0, 4),
+    *(("strange", 3, change) for change in range(len(STRANGE))), ("valid", 0), ("look", 0, 1), ("look", 0, 1),
+    ("look", 0, 1), ("session", 0), *(("strange", 9, change) for change in range(len(STRANGE))), ("push", 9, 5),
+    ("session", 0), ("push", 9, 6), ("push", 8, 6), ("session", 0), ("push", 8, 7), ("replies",), ("forget", 4),
+    ("valid", 4), ("replies",), ("wait", 60.0), ("valid", 0), ("finish", 0), ("push", 1, 7), ("push", 7, 7),
 ]  # fmt: skip
 
 
 def test_a_round_leaves_the_same_answers_and_tables(world):
     answers = world.play(ROUND)
-    assert {step[0] for step in ROUND} == STEPS.keys()
+    assert {step[0] for step in ROUND + LATER} == STEPS.keys()
     told = {name: [a for step, a in zip(ROUND, answers, strict=True) if step[0] == name] for name in STEPS}
     assert sum(isinstance(a, str) and a.startswith("(True") for a in told["push"]) >= 4
     assert sum("True" in a for a in told["upload"]) >= 2 and any(len(a) > 2 for a in told["look"])
     assert any("children" in a for a in told["tree"]) and any("NUMPY" in a for a in told["get"])
+
+
+def test_strange_messages_leave_the_same_answers_and_tables(world):
+    answers = world.play(LATER)
+    stored = {
+        name: [str(a)[:5] == "(True" for s, a in zip(LATER, answers, strict=True) if s[0] == name] for name in STEPS
+    }
+    assert stored["push"] == [True] * 4 + [False] * 2 + [True] * 2 + [False] * 2
+    assert sum(stored["strange"]) == 2
 
 
 @pytest.mark.slow
@@ -299,7 +341,7 @@ def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
     from flwr.superlink.servicer.runtime import runtime_handlers
 
     objects, state = link_state.classes()
-    for kind, functions in ((objects, plain.OBJECTS), (state, plain.STATE)):
+    for kind, functions in ((objects, plain.OBJECTS), (state, (*plain.STATE, *plain_messages.MESSAGES))):
         for name in [function.__name__ for function in functions] + [*link_state.wrapped(kind)]:
             monkeypatch.setattr(kind, name, getattr(kind, name))
     seen = []
