@@ -34,6 +34,7 @@ _NEAR = 1.0  # seconds between two looks for each round until a client's own, at
 _SOON = 10.0  # seconds, the longest pause of a new client, which the server asks soon
 SILENCE_SHARE = 0.05  # share of the time since the last reply that the next pause lasts
 NAP_SHARE = 0.005  # share of a nap that each pause after it lasts, at least
+_MARGIN = 0.25  # share of the time until its round by which a client wakes up earlier, at most LONGEST_LOOK
 EARLY = 0.001  # share of the time until its round by which a client wakes up earlier, because clocks drift
 _REST = 50.0  # ratio of a pause to the duration of the last poll, before the first request
 _SLOW = 20.0  # least ratio of a pause to the duration of the last poll, after the first request
@@ -159,7 +160,8 @@ def foretold(
         # Its round may begin at any time after the rounds in between; few clients are that near their round.
         coming = 1 if answer.next_round is None else max(1, answer.next_round - ask.round)
         return NextMessage(None, min(apart, _NEAR * coming))
-    nap = max(0.0, (1 - EARLY) * (answer.next_round - ask.round) * ask.pace - LONGEST_LOOK - spent)
+    ahead = (answer.next_round - ask.round) * ask.pace
+    nap = max(0.0, (1 - EARLY) * ahead - min(LONGEST_LOOK, _MARGIN * ahead) - spent)
     return NextMessage(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
 
 

@@ -1,8 +1,8 @@
 """Flower's SuperLink with its options, ``python -m aoi_fl.docker.superlink``.
 
-It uses one database connection and plain SQL, caches frequent queries, queues more calls, has fewer threads, and refuses
-harmful replies. From Flower 1.40 on it has one port. There ``--inner-host HOST`` names this machine's address at which
-the SuperLink answers commands and ServerApps. At other addresses it answers clients only.
+It uses one database connection and plain SQL, caches frequent queries, queues more calls, has fewer threads, logs no
+looks, and refuses harmful replies. From Flower 1.40 on it has one port. There ``--inner-host HOST`` names this
+machine's address at which the SuperLink answers commands and ServerApps. At other addresses it answers clients only.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from aoi_fl.flower.superlink import (
     connect_once,
     keep_answers,
     let_calls_wait,
+    log_no_looks,
     read_once,
     refuse_strange_replies,
     use_few_threads,
@@ -44,6 +45,7 @@ def main() -> None:
     read_once()
     let_calls_wait()
     use_few_threads()
+    log_no_looks()
     refuse_strange_replies()
     run_command("flower-superlink")
 

@@ -189,6 +189,15 @@ PLAIN = Seam(
     "each call to a SuperLink costs several times the CPU time of its statements",
     since="1.34", before="1.34.1", named=False,
 )  # fmt: skip
+LINES = Seam(
+    "a log without a line for each look", "superlink",
+    """
+    flwr.common.logger: FLOWER_LOGGER
+    flwr.server.superlink.fleet.grpc_rere.fleet_servicer: log(level,msg) MessageToDict FleetServicer.PullMessages
+    """,
+    "a SuperLink logs a line for each look of each client",
+    since="1.34", before="1.40", named=False,
+)  # fmt: skip
 THREADS = Seam(
     "fewer threads for a SuperLink's calls", "superlink",
     """

@@ -5,6 +5,7 @@ with 1.37, the SuperNodes' with 1.40. All HTTP APIs share one port.
 """
 
 import copy
+import logging
 import socket
 import threading
 import time
@@ -19,7 +20,7 @@ from typing import Any
 import grpc
 
 from aoi_fl.flower.replies import error_reply, most_objects, objects_in
-from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE, KEYS, THREADS
+from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE, KEYS, LINES, THREADS
 from aoi_fl.flower.transactions import TURN
 
 _HOST = "127.0.0.1"
@@ -245,6 +246,31 @@ def use_few_threads(most: int = _THREADS) -> None:
     for name in ("flwr.superlink.cli.flower_superlink", "flwr.superlink.servicer.runtime.runtime_grpc"):
         api: Any = import_module(name)
         api.generic_create_grpc_server = partial(api.generic_create_grpc_server, max_concurrent_workers=most)
+
+
+def log_no_looks() -> None:
+    """Let a SuperLink in this process log no line for each look of a client, except at the level DEBUG.
+
+    Flower logs one at the level INFO, and makes all lines of the level DEBUG before it drops them.
+    """
+    if not LINES.there:
+        LINES.say_what_is_lost()
+        return
+    from flwr.common.logger import FLOWER_LOGGER
+    from flwr.server.superlink.fleet.grpc_rere import fleet_servicer
+
+    shown = min(handler.level for handler in FLOWER_LOGGER.handlers)
+    if shown <= logging.DEBUG:
+        return
+    FLOWER_LOGGER.setLevel(shown)
+    servicer: Any = fleet_servicer
+    log: Callable[..., None] = servicer.log
+
+    def without_looks(level: int, text: str, *about: Any) -> None:
+        if not text.startswith("[Fleet.PullMessages]"):
+            log(level, text, *about)
+
+    servicer.log, servicer.MessageToDict = without_looks, lambda request: request
 
 
 def refuse_strange_replies() -> None:

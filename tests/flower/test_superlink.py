@@ -1,16 +1,20 @@
 """Our SuperLink: one connection to its database, which calls take in turn, and replies that it refuses."""
 
+import logging
 import threading
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from flwr.proto.fleet_pb2 import PushMessagesRequest, PushMessagesResponse
+from flwr.proto.fleet_pb2 import PullMessagesRequest, PushMessagesRequest, PushMessagesResponse
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.proto.message_pb2 import Metadata, ObjectTree
 from flwr.proto.node_pb2 import Node
+from flwr.proto.run_pb2 import GetRunRequest
 
-from aoi_fl.flower.seams import DATABASE, INTAKE
-from aoi_fl.flower.superlink import connect_once, refuse_strange_replies
+from aoi_fl.flower.seams import DATABASE, INTAKE, LINES, THREADS
+from aoi_fl.flower.superlink import connect_once, log_no_looks, refuse_strange_replies, use_few_threads
 
 
 @pytest.mark.skipif(not DATABASE.there, reason=DATABASE.lost)
@@ -115,3 +119,62 @@ def test_a_reply_as_large_as_its_message_goes_through(intake):
     push, taken = intake
     request = pushed(objects=40)
     assert list(push(request, State()).objects_to_push) == ["m"] and taken == [request]
+
+
+@pytest.mark.skipif(not THREADS.there, reason=THREADS.lost)
+def test_clients_and_serverapps_are_answered_by_few_threads_and_commands_by_many(monkeypatch):
+    names = "cli.flower_superlink", "servicer.runtime.runtime_grpc"
+    apis = [import_module(f"flwr.superlink.{name}") for name in names]
+    control = import_module("flwr.superlink.servicer.control.control_grpc")
+    for module in (*apis, control):
+        monkeypatch.setattr(module, "generic_create_grpc_server", module.generic_create_grpc_server)
+    use_few_threads()
+
+    def threads(module):
+        server = module.generic_create_grpc_server((None, lambda servicer, server: None), "127.0.0.1:0")
+        return server._state.thread_pool._max_workers
+
+    assert [threads(module) for module in (*apis, control)] == [4, 4, 1000]
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """Return the lines that Flower's logger shows at a level, and Flower's servicer, of which ours is made."""
+    from flwr.common.logger import FLOWER_LOGGER
+    from flwr.server.superlink.fleet.grpc_rere import fleet_servicer
+
+    shown = []
+
+    class Showing(logging.Handler):
+        def emit(self, record):
+            shown.append(record.getMessage())
+
+    def at(level):
+        monkeypatch.setattr(FLOWER_LOGGER, "handlers", [Showing(level)])
+        monkeypatch.setattr(FLOWER_LOGGER, "level", logging.DEBUG)
+        for name in ("log", "MessageToDict"):
+            monkeypatch.setattr(fleet_servicer, name, getattr(fleet_servicer, name))
+        FLOWER_LOGGER.manager._clear_cache()
+        log_no_looks()
+        state = SimpleNamespace(get_message_ins=lambda **of: [], acknowledge_node_heartbeat=lambda *of: True)
+        made = SimpleNamespace(state=lambda: state, store=lambda: None)
+        return fleet_servicer.FleetServicer(made, made, True), shown
+
+    yield at
+    monkeypatch.undo()
+    FLOWER_LOGGER.manager._clear_cache()
+
+
+@pytest.mark.skipif(not LINES.there, reason=LINES.lost)
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [(logging.INFO, ["GetRun"]), (logging.DEBUG, ["PullMessages", "PullMessages", "SendNodeHeartbeat", "GetRun"])],
+)
+def test_looks_are_in_the_log_at_the_level_debug_only(level, expected, lines):
+    servicer, shown = lines(level)
+    node = Node(node_id=77)
+    assert not servicer.PullMessages(PullMessagesRequest(node=node), None).messages_list
+    assert servicer.SendNodeHeartbeat(SendNodeHeartbeatRequest(node=node, heartbeat_interval=30), None).success
+    with pytest.raises(AttributeError):
+        servicer.GetRun(GetRunRequest(node=node, run_id=5), None)
+    assert [line.partition("Fleet.")[2].partition("]")[0] for line in shown] == expected
