@@ -270,6 +270,17 @@ def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -
             raise ValueError(f"Run {run_id} not found")
 
 
+def add_clientapp_runtime(self: Any, run_id: int, runtime: float) -> None:
+    """Count the seconds that a ClientApp took."""
+    with self.session() as session:
+        if not Database(session)(
+            "UPDATE run SET clientapp_runtime = clientapp_runtime + ? WHERE run_id = ? RETURNING run_id",
+            runtime,
+            signed(run_id),
+        ):
+            raise ValueError(f"Run {run_id} not found")
+
+
 def get_node_id_by_public_key(self: Any, public_key: bytes) -> int | None:
     """Return the id of a key's node, or None."""
     from flwr.supercore.constant import NodeStatus
@@ -303,5 +314,6 @@ OBJECTS: tuple[Callable[..., Any], ...] = (
     preregister, get_object_tree, put, get, delete, _lock_objectstore_mutation,
 )  # fmt: skip
 STATE: tuple[Callable[..., Any], ...] = (
-    preregister_object_tree, store_object, store_traffic, get_node_id_by_public_key, acknowledge_node_heartbeat,
+    preregister_object_tree, store_object, store_traffic, add_clientapp_runtime, get_node_id_by_public_key,
+    acknowledge_node_heartbeat,
 )  # fmt: skip

@@ -179,8 +179,19 @@ PLAIN = Seam(
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.store_traffic(run_id,bytes_sent,bytes_recv)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_node_id_by_public_key(public_key)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.acknowledge_node_heartbeat(node_id,heartbeat_interval)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.add_clientapp_runtime(run_id,runtime)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.start_session(run_id)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._lock_run(run_id,require_unfinished)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.store_message_ins(message)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.store_message_res(message)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_valid_message_ins(message_id)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._check_stored_messages(message_ids)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._load_message_ins_rows(message_ids)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._claim_message_ins_rows(node_id,limit)
+    flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.delete_messages(message_ins_ids)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_message_res(message_ids)
+    flwr.server.superlink.linkstate.utils: message_to_dict(message)
+    flwr.server.utils.validator: validate_message(message,is_reply_message)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_push_session SqlLinkState.session
     flwr.superlink.federation: NoOpFederationManager
     flwr.supercore.sql_mixin: _current_sessions

@@ -183,6 +183,9 @@ class World:
     def do_traffic(self, state, run, sent, received):
         return state.store_traffic([*self.runs, 7][run % 3], bytes_sent=sent, bytes_recv=received)
 
+    def do_runtime(self, state, run, seconds):
+        return state.add_clientapp_runtime([*self.runs, 7][run % 3], seconds)
+
     def do_forget(self, state, message):
         return state.delete_messages({self.messages[message % MESSAGES][0].metadata.message_id})
 
@@ -222,6 +225,7 @@ STEPS = {
     "tree": (number,), "delete": (number,), "look": (few, st.sampled_from([None, 1, 2])), "replies": (), "key": (few,),
     "beat": (few, st.sampled_from([10.0, 300.0])), "traffic": (few, st.integers(-1, 5), st.integers(-1, 5)),
     "wait": (st.sampled_from([1.0, 60.0, 400.0]),), "clean": (few,), "forget": (few,), "valid": (few,),
+    "runtime": (few, st.sampled_from([0.0, 0.1, 1e300])),
     "strange": (few, few), "finish": (few,),
 }  # fmt: skip
 steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
@@ -235,7 +239,7 @@ ROUND = [
     *(("delete", i) for i in range(40)), ("forge", 0, 1), ("forge", 0, 2), ("forge", 0, 5), ("put", 1, True),
     ("put", 1, False), ("session", 0), ("push", 3, 4), ("wait", 400.0), ("upload", 4, 0), ("get", 1), ("look", 2, 1),
     ("clean", 0), ("session", 1), ("push", 4, 5), ("register", 4, 1), ("upload", 5, 0), ("valid", 4), ("valid", 0),
-    ("forget", 4),
+    ("forget", 4), ("runtime", 0, 0.1), ("runtime", 0, 0.2), ("runtime", 2, 0.1),
 ]  # fmt: skip
 LATER = [
     ("session", 0), ("push", 4, 2), ("push", 2, 2), ("session", 0), ("push", 0, 3), ("session", 0), ("push", 0, 4),
