@@ -189,6 +189,13 @@ def test_a_client_sleeps_where_it_knows_how_long_and_may(pace, next_round, node,
     assert not told.asleep or told.nap == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize(("pace", "early"), [(0.5, 0.5), (1.0, 1.0), (3.0, 3.0), (60.0, 3.0)])
+def test_a_client_wakes_up_a_quarter_of_the_time_early_but_three_seconds_at_most(pace, early):
+    ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, pace=pace)
+    told = foretold(ask, ParticipationReply("a", True, 3, 14), {}, trained=True)
+    assert told.nap == pytest.approx(4 * pace - early, rel=0.01) and not told.asleep
+
+
 def test_a_client_polls_at_the_given_rate_until_its_round():
     client = PollSchedule(0.0)
     assert client.wait(0.1, took=0.05) == poll_schedule.LONGEST_LOOK  # nobody has told it how many others there are
