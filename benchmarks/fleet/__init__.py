@@ -35,8 +35,8 @@ def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
     poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0, "rounds": 2}
     return {
         "some": lambda: rows(found(**few), first=60.0),
-        "reserve": lambda: rows(found(**many), first=60.0, round=3.0),
-        "poll": lambda: rows(found(**poll, seconds=600.0), first=60.0),
+        "reserve": lambda: rows(found(**many), first=45.0, round=3.0),
+        "poll": lambda: rows(found(**poll, seconds=600.0), first=60.0, round=25.0),
         "restarts": lambda: restarted(found(**few | {"killing": False, "restarts": RESTARTS, "seconds": 900.0})),
     }
 
