@@ -7,9 +7,9 @@ from benchmarks.base import Row
 from benchmarks.fleet import found, rows
 
 CLIENTS, PER_ROUND = 10_000, 100
-ROUND = 30.0  # seconds: longer than a SuperLink needs for a hundred updates and the joining clients
-JOINING = 1100  # clients that join in a round
-SECONDS = 1500.0
+ROUND = 120.0  # seconds: longer than a SuperLink needs for a hundred updates and the joining clients
+JOINING = 2400  # clients that join in a round
+SECONDS = 2400.0
 
 
 def run(data: Path) -> Iterator[Row]:
