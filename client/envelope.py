@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
@@ -18,11 +18,17 @@ from aoi_fl.science.errors import ConfigError
 _asks: dict[int, ParticipationRequest] = {}
 
 
+def with_content(message: Message, content: RecordDict) -> Message:
+    """Return a copy of a message with another content."""
+    made = copy.copy(message)
+    made.content = content
+    return made
+
+
 @contextmanager
 def opened(message: Message, context: Context, ask: ParticipationRequest) -> Iterator[Message]:
     """Yield the message without our record; :func:`ask_of` returns the record."""
-    handed = copy.copy(message)
-    handed.content = message.content.copy()
+    handed = with_content(message, message.content.copy())
     handed.content.pop(protocol.AOI, None)
     _asks[id(context)] = ask
     try:

@@ -6,7 +6,6 @@ These functions see the messages that Flower's own strategies send, without our 
 pass unchanged.
 """
 
-import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -19,7 +18,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Sent, compress_update
-from aoi_fl.client.envelope import opened
+from aoi_fl.client.envelope import opened, with_content
 from aoi_fl.client.member import MakeSource, Member
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.protocol.arrays import config_key
@@ -91,9 +90,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         """Answer a query, or train or evaluate; the reply to a packed message is packed."""
         if not packing.is_packed(message):
             return self._respond(message, context)
-        whole = copy.copy(message)
-        whole.content = packing.unpack(message.content)
-        reply = self._respond(whole, context)
+        reply = self._respond(with_content(message, packing.unpack(message.content)), context)
         if reply.has_content():
             reply.content = packing.pack(reply.content)
         return reply

@@ -15,6 +15,7 @@ from aoi_fl.flower.seams import PLAIN
 from aoi_fl.flower.transactions import in_turns
 
 logger = logging.getLogger("flwr")
+_STATE = (*STATE, *MESSAGES)
 _DIGEST = "acffdf04833d679a"  # of the methods of Flower 1.34.0
 
 
@@ -30,7 +31,7 @@ def digest() -> str:
     """Return the digest of the replaced methods of Flower and of the methods that they call."""
     objects, state = classes()
     read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
-    read += [(state, f.__name__) for f in (*STATE, *MESSAGES)]
+    read += [(state, f.__name__) for f in _STATE]
     names = "_claim_pending_object", "_cleanup_push_session", "get_message_ins", "get_message_res", "session"
     read += [(state, name) for name in names]
     text = "".join(inspect.getsource(getattr(kind, name)) for kind, name in read)
@@ -51,7 +52,7 @@ def speak_plainly() -> bool:
     from flwr.superlink.servicer.runtime import runtime_handlers
 
     objects, state = classes()
-    for kind, functions in ((objects, OBJECTS), (state, (*STATE, *MESSAGES))):
+    for kind, functions in ((objects, OBJECTS), (state, _STATE)):
         for name, method in ({function.__name__: function for function in functions} | wrapped(kind)).items():
             setattr(kind, name, method)
     handlers: Any = runtime_handlers
@@ -82,7 +83,7 @@ def open_state(path: str, plainly: bool) -> Any:
     objects, state = classes()
     if plainly:
         objects = type("PlainStore", (objects,), {f.__name__: f for f in OBJECTS} | wrapped(objects))
-        state = type("PlainState", (state,), {f.__name__: f for f in (*STATE, *MESSAGES)} | wrapped(state))
+        state = type("PlainState", (state,), {f.__name__: f for f in _STATE} | wrapped(state))
     store = objects(path)
     store.initialize()
     link_state = state(path, NoOpFederationManager(), store)

@@ -24,12 +24,14 @@ FORM = 2
 """The version of this form, which a client announces."""
 
 _LAYOUT, _DATA = "packed", "data"  # keys in our record
-_BESIDE = "arrays"  # the key of the record with the array of many bytes
-_FORMAT = "aoi-fl.packed"  # Flower's "stype" of that array
+_FORMAT = "aoi-fl.packed"  # Flower's "stype" of the array of many bytes, which is in a record beside ours
 _INSIDE = 1 << 20  # bytes of arrays in our records, in all messages that are sent together
 _LONGEST = 1 << 20  # characters of a layout, about ten thousand arrays; larger models are not packed
-_ARRAYS, _CONFIG, _METRICS = "arrays", "config", "metrics"  # kinds of records
-_OTHERS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {_CONFIG: ConfigRecord, _METRICS: MetricRecord}
+# The kinds of records, by Flower's customary keys: these two, and protocol.ARRAYS.
+_OTHERS: dict[str, type[ConfigRecord] | type[MetricRecord]] = {
+    protocol.CONFIG: ConfigRecord,
+    protocol.METRICS: MetricRecord,
+}
 # Key, kind, and the length of Flower's bytes; of arrays instead name, type, shape, format and length of each.
 _Record: TypeAlias = tuple[str, str, Any]
 
@@ -78,8 +80,8 @@ def unpack(content: RecordDict) -> RecordDict:
     if layout is None:
         return content
     rows = _parsed(layout)
-    arrays = {key: about for key, kind, about in rows if kind == _ARRAYS}
-    others = {key: (_OTHERS[kind], about) for key, kind, about in rows if kind != _ARRAYS}
+    arrays = {key: about for key, kind, about in rows if kind == protocol.ARRAYS}
+    others = {key: (_OTHERS[kind], about) for key, kind, about in rows if kind != protocol.ARRAYS}
     data = _Bytes(content)
     expected = sum(size for _, size in others.values()) + sum(row[-1] for some in arrays.values() for row in some)
     if data.size != expected:
@@ -113,10 +115,10 @@ class _Packer:
         for key, record in content.items():
             if isinstance(record, ArrayRecord):
                 some = [(name, a.dtype, list(a.shape), a.stype, len(a.data)) for name, a in record.items()]
-                rows.append((key, _ARRAYS, some))
+                rows.append((key, protocol.ARRAYS, some))
             else:
                 data.append(record.deflate())
-                kind = _METRICS if isinstance(record, MetricRecord) else _CONFIG
+                kind = protocol.METRICS if isinstance(record, MetricRecord) else protocol.CONFIG
                 rows.append((key, kind, len(data[-1])))
         layout = json.dumps(rows, separators=(",", ":"))
         if len(layout) > _LONGEST:
@@ -126,7 +128,7 @@ class _Packer:
         if sum(map(len, arrays)) <= self._inside:
             data += arrays
         else:
-            made[_BESIDE] = self._together(models, arrays)
+            made[protocol.ARRAYS] = self._together(models, arrays)
         made[protocol.AOI] = ConfigRecord({_LAYOUT: layout, _DATA: b"".join(data)})
         return made
 
@@ -147,10 +149,12 @@ class _Bytes:
     """
 
     def __init__(self, content: RecordDict) -> None:
-        match content.get(protocol.AOI), content.get(_BESIDE):
+        match content.get(protocol.AOI), content.get(protocol.ARRAYS):
             case ConfigRecord() as own, None if len(content) == 1:
                 parts = [own.get(_DATA)]
             case ConfigRecord() as own, ArrayRecord() as beside if len(content) == 2 and list(beside) == [_LAYOUT]:
+                if beside[_LAYOUT].stype != _FORMAT:
+                    raise PackingError(f"its array has the format {beside[_LAYOUT].stype!r}, not {_FORMAT!r}")
                 parts = [own.get(_DATA), beside[_LAYOUT].data]
             case _:
                 raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
@@ -193,7 +197,7 @@ def _parsed(layout: object) -> list[_Record]:
         raise PackingError(f"its layout is not JSON ({error})") from None
     if not (isinstance(rows, list) and all(map(_is_record, rows))):
         raise PackingError("its layout is not one of records")
-    for named in (rows, *(arrays for _, kind, arrays in rows if kind == _ARRAYS)):
+    for named in (rows, *(arrays for _, kind, arrays in rows if kind == protocol.ARRAYS)):
         if len({name for name, *_ in named}) < len(named):
             raise PackingError("its layout has a name twice")
     return rows
@@ -201,7 +205,7 @@ def _parsed(layout: object) -> list[_Record]:
 
 def _is_record(row: object) -> bool:
     match row:
-        case [str(), "arrays", list(about)]:
+        case [str(), protocol.ARRAYS, list(about)]:
             return all(map(_is_array, about))
         case [str(), str(kind), about]:
             return kind in _OTHERS and _is_count(about)

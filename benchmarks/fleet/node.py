@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client.poll_schedule import HEARTBEAT, foretold
@@ -173,7 +173,8 @@ class VirtualNode:
             begun = time.perf_counter()
             about = context(run_id, message.metadata.dst_node_id, self._run_configs[run_id], self._config)
             reply = client_app(message, about)
-            updates = protocol.ARRAYS in unpack(reply.content)
+            answer = unpack(reply.content)
+            updates = protocol.ARRAYS in answer
             if updates and message.metadata.group_id == "1" and self._lingers is not None:
                 await self._lingers.wait()
             upload = not (self._stalls and updates)
@@ -181,13 +182,13 @@ class VirtualNode:
         except (grpc.aio.AioRpcError, LookupError):
             self._traffic.failed += 1  # the message has expired, or the run has ended
         else:
-            self._note(message, reply, updates and upload)
+            self._note(message, answer, updates and upload)
 
-    def _note(self, message: Message, reply: Message, uploaded: bool) -> None:
+    def _note(self, message: Message, answer: RecordDict, uploaded: bool) -> None:
         kind, ask = message.metadata.message_type, ParticipationRequest.read(unpack(message.content)[protocol.AOI])
         if uploaded:
             self._traffic.sent.setdefault(ask.round, set()).add(self.name)
-        values = unpack(reply.content)[protocol.AOI]
+        values = answer[protocol.AOI]
         said = ParticipationReply.read(values) if protocol.has_decided(values) else None
         told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN)
         if said is not None:

@@ -345,7 +345,7 @@ def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
     from flwr.superlink.servicer.runtime import runtime_handlers
 
     objects, state = link_state.classes()
-    for kind, functions in ((objects, plain.OBJECTS), (state, (*plain.STATE, *plain_messages.MESSAGES))):
+    for kind, functions in ((objects, plain.OBJECTS), (state, link_state._STATE)):
         for name in [function.__name__ for function in functions] + [*link_state.wrapped(kind)]:
             monkeypatch.setattr(kind, name, getattr(kind, name))
     seen = []

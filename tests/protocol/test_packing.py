@@ -158,6 +158,7 @@ OTHERS = {
     "no array": lambda content: content.pop("arrays"),
     "an array more": lambda content: content["arrays"].update(to_record({"w": np.ones(2)})),
     "another array": lambda content: content.update(arrays=to_record({"w": np.ones(2)})),
+    "an array of another format": lambda content: setattr(content["arrays"]["packed"], "stype", "numpy.ndarray"),
     "metrics in place of the array": lambda content: content.update(arrays=MetricRecord({"data": 7})),
     "no bytes": without_bytes,
     "a number in place of bytes": lambda content: content[protocol.AOI].update(data=7),
