@@ -29,7 +29,8 @@ pytestmark = [
 ]
 
 
-def test_sleepers_wake_for_their_rounds_only(tmp_path):
+def test_sleepers_wake_for_their_rounds_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_LOG_LEVEL", "DEBUG")  # the SuperLink logs each look at this level only
     seconds = 12.0
     with superlink() as link, ExitStack() as running:
         control = registered(link, tmp_path, CLIENTS)
