@@ -29,10 +29,22 @@ class Member:
     """One client in one round of one run: its state and its replies to a request.
 
     Only changed state is written. A repeated request gets the same reply.
+
+    Parameters
+    ----------
+    context, ask : the client's, and the request
+    make_source : makes the source of its data
+    sent : the time of the request, in seconds since the epoch; None: now
     """
 
-    def __init__(self, context: Context, ask: ParticipationRequest, make_source: MakeSource | None = None) -> None:
-        self._asked = time.monotonic()
+    def __init__(
+        self,
+        context: Context,
+        ask: ParticipationRequest,
+        make_source: MakeSource | None = None,
+        sent: float | None = None,
+    ) -> None:
+        self._asked = time.monotonic() - (0.0 if sent is None else poll_schedule.waited(sent))
         self.ask = ask
         self._context = context
         self._make_source = make_source

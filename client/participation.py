@@ -100,7 +100,7 @@ class ClientApp(flwr.clientapp.ClientApp):
             return self._play(message, context)
         ask = _ask(message)
         poll_schedule.lay_down(poll_schedule.foretold(ask, None, context.node_config), context.node_id)
-        member = Member(context, ask, self._make_source)
+        member = self._member(message, context, ask)
         match message.metadata.message_type:
             case protocol.HELLO:
                 about = self._introduction(context, member)
@@ -143,7 +143,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         with ExitStack() as stack:
             for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
                 with suppress(Exception, SystemExit):
-                    member = Member(context, _ask(message), self._make_source)
+                    member = self._member(message, context, _ask(message))
                     answer = member.answer()
                     if answer.takes_part:
                         handed = stack.enter_context(opened(message, context, member.ask))
@@ -176,13 +176,16 @@ class ClientApp(flwr.clientapp.ClientApp):
         with suppress(Exception, SystemExit):  # the client's own reply reports the error
             ask = _ask(message)
             if ask.wire == protocol.BROADCAST:
-                answer = Member(context, ask, self._make_source).answer()
+                answer = self._member(message, context, ask).answer()
                 return None if answer.takes_part else _reply(message, answer)
         return None
 
     def _play(self, message: Message, context: Context) -> Message:
         """Return the reply of the user's function."""
         return checked(super().__call__(message, context), message)
+
+    def _member(self, message: Message, context: Context, ask: ParticipationRequest) -> Member:
+        return Member(context, ask, self._make_source, message.metadata.created_at)
 
     def _introduction(self, context: Context, member: Member) -> Introduction:
         try:

@@ -1,9 +1,10 @@
 """Schedule of a client's polls for messages, its sleep and its heartbeats.
 
 A client that has reserved a round (:mod:`aoi_fl.strategies.coordination`) need not poll until shortly before it. The
-request names the shortest duration of a round, and the client knows the number of rounds in between. The SuperLink
-counts a node as connected for twice its last heartbeat interval. So a client that goes to sleep names an interval that
-lasts until it wakes up.
+request names the shortest duration of a round and the time since this round's start, and the client knows the number of
+rounds in between. The time that the request waited for the client's poll counts too: a client that polls seldom would
+otherwise delay its next round. The SuperLink counts a node as connected for twice its last heartbeat interval. So a
+client that goes to sleep names an interval that lasts until it wakes up.
 
 A client without a known next message polls as often as the server's request allows. If the request has no limit, it
 polls often after the last message, then less and less. Before the first request it polls as Flower's own client does.
@@ -141,7 +142,7 @@ def foretold(
     ask, answer : the request, and the client's reply if it decided
     node : its configuration; with ``sleep = true`` it may sleep
     trained : whether the reply has an update; otherwise the model follows a yes at once
-    spent : seconds since the request, mostly of training
+    spent : seconds since the request was sent, mostly of training
 
     Raises
     ------
@@ -160,9 +161,18 @@ def foretold(
         # Its round may begin at any time after the rounds in between; few clients are that near their round.
         coming = 1 if answer.next_round is None else max(1, answer.next_round - ask.round)
         return NextMessage(None, min(apart, _NEAR * coming))
-    ahead = (answer.next_round - ask.round) * ask.pace
+    ahead = (answer.next_round - ask.round) * ask.pace - (ask.elapsed or 0.0)
     nap = max(0.0, (1 - EARLY) * ahead - min(LONGEST_LOOK, _MARGIN * ahead) - spent)
     return NextMessage(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
+
+
+def waited(sent: float) -> float:
+    """Return the seconds that a message has waited for this client's poll.
+
+    ``sent`` is the sender's time, in seconds since the epoch. Its clock may differ from this client's, so the result is
+    at most the longest pause between two polls.
+    """
+    return min(max(0.0, time.time() - sent), _LONGEST_REST)
 
 
 def lay_down(following: NextMessage, node: int) -> None:

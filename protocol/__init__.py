@@ -135,6 +135,7 @@ class ParticipationRequest(Record):
     rate, phase, jitter, shift : the terms of a systematic client (:mod:`aoi_fl.science.systematic`), which then ignores
         ``table``; without a phase it draws its own, jitter and shift default to 0
     pace : the shortest duration of a round, in seconds
+    elapsed : seconds since the start of this round; negative before it
     looks : seconds between two polls of a client without a known next message; None: the client's choice
     token : distinguishes the run from an earlier run of the same name
     min_separation, rounds : terms of a private run: the least number of rounds between two participations, and the last
@@ -158,6 +159,7 @@ class ParticipationRequest(Record):
     jitter: float | None = None
     shift: float | None = None
     pace: float | None = None
+    elapsed: float | None = None
     looks: float | None = None
     token: str | None = None
     min_separation: int | None = None

@@ -300,7 +300,7 @@ class AgeAwareStrategy(Strategy):
         self._overridden.wrap(self)
         self._open(server_round, arrays, grid)
         with run.round.recorder.timed("ask"):
-            run.timer.begin(lambda: run.greet_newcomers(grid))
+            run.wait_for_start(grid)
             plan = self._training.select(arrays, grid)
         self._loop.begin(grid)
         return self._training.messages(plan, arrays, config, grid)

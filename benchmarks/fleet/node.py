@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message, RecordDict
 
 from aoi_fl import protocol
-from aoi_fl.client.poll_schedule import HEARTBEAT, foretold
+from aoi_fl.client.poll_schedule import HEARTBEAT, foretold, waited
 from aoi_fl.flower.messages import context
 from aoi_fl.flower.virtual import Letter, Node
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
@@ -190,7 +190,8 @@ class VirtualNode:
             self._traffic.sent.setdefault(ask.round, set()).add(self.name)
         values = answer[protocol.AOI]
         said = ParticipationReply.read(values) if protocol.has_decided(values) else None
-        told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN)
+        spent = waited(message.metadata.created_at)
+        told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN, spent=spent)
         if said is not None:
             self.asked.set()
         self._behaviour.answered(told)

@@ -131,7 +131,7 @@ class Run:
         self.privacy: Privacy | None = None
         self.complete: str | None = None
         self.last, self.failed = 0, False
-        self.round = Round(0)
+        self.round, self._started = Round(0), 0  # the last round that has started
         self.unable: set[int] = set()  # clients that have failed to evaluate
         self._cautioned: set[str] = set()  # evaluations with a warning about their accuracy
         self._per_cent: set[str] = set()  # evaluations with accuracies above 1
@@ -192,15 +192,16 @@ class Run:
         latency = None if self.joining is None else self.joining.latency
         looks = between_looks(max(self.needs, len(self.roster)), latency)
         request = ParticipationRequest(
-            self.options.run, round_, looks=looks, token=self.options.token, pace=self.round_duration
-        )
+            self.options.run, round_, looks=looks, token=self.options.token,
+            pace=self.round_duration, elapsed=self._elapsed(round_),
+        )  # fmt: skip
         if self.separation == 1 or self.privacy is None:
             return request
         return replace(request, min_separation=self.separation, rounds=self.privacy.spec.rounds)
 
     def plain(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide nothing."""
-        return replace(self.request(round_), pace=None)
+        return replace(self.request(round_), pace=None, elapsed=None)
 
     @property
     def separation(self) -> int:
@@ -244,10 +245,16 @@ class Run:
         self.round = Round(round_, self.clock.simulated)
         self._greet(grid)
 
-    def greet_newcomers(self, grid: Grid) -> None:
-        """Greet clients that have connected since the round began."""
-        if self.clock.simulated is None:
-            self._greet(grid)
+    def wait_for_start(self, grid: Grid) -> None:
+        """Wait until the round may start, and greet new clients meanwhile."""
+        self.timer.begin(lambda: self._greet(grid) if self.clock.simulated is None else None)
+        self._started = self.round.number
+
+    def _elapsed(self, round_: int) -> float | None:
+        """Return the seconds since a round's start, negative before it; None while no client knows the duration."""
+        if self.round_duration is None:
+            return None
+        return self.timer.elapsed if round_ == self._started else -self.timer.remaining
 
     def _greet(self, grid: Grid) -> None:
         """Call the roll, and take the decisions that arrive with it."""

@@ -75,6 +75,16 @@ class RoundTimer:
         self._last = now
 
     @property
+    def elapsed(self) -> float | None:
+        """Seconds since the last round's start; None before the first."""
+        return None if self._last is None else self._clock() - self._last
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the next round may start."""
+        return 0.0 if self._last is None else max(0.0, self._last + self._least - self._clock())
+
+    @property
     def seconds(self) -> float | None:
         """Shortest duration of a round, measured or set; None while neither is known."""
         if len(self._lengths) < _ENOUGH:

@@ -137,8 +137,8 @@ class RulePolicy(Policy):
             return self._asked[1]
         shared = self.rule.to_message(None)
         terms = self.rule.to_message(client) if shared is None else shared
-        pace = base.pace if self.coordination.name == protocol.RESERVE else None
-        question = replace(base, wire=self.coordination.name, pace=pace, **vars(terms))
+        pace, elapsed = (base.pace, base.elapsed) if self.coordination.name == protocol.RESERVE else (None, None)
+        question = replace(base, wire=self.coordination.name, pace=pace, elapsed=elapsed, **vars(terms))
         self._asked = None if shared is None else (base, question)
         return question
 

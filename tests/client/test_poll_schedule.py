@@ -1,5 +1,7 @@
 """A client that knows its next round sleeps until then: a day of it by a clock that is not real."""
 
+import math
+import time
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -189,6 +191,32 @@ def test_a_client_sleeps_where_it_knows_how_long_and_may(pace, next_round, node,
     assert not told.asleep or told.nap == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize("elapsed", [0.0, 45.0, -50.0])
+def test_a_nap_counts_from_the_start_of_the_round(elapsed):
+    ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, pace=60.0, elapsed=elapsed)
+    told = foretold(ask, ParticipationReply("a", False, 3, 12), {"sleep": True}, spent=8.0)
+    assert told.nap == pytest.approx(0.999 * (120 - elapsed) - 3 - 8)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"), [(-20.0, 20.0), (3600.0, 0.0), (-3600.0, 60.0), (-math.inf, 60.0), (math.nan, 0.0)]
+)
+def test_a_message_has_waited_no_longer_than_the_longest_pause(sent, expected):
+    assert poll_schedule.waited(time.time() + sent) == pytest.approx(expected, abs=1.0)
+
+
+@pytest.mark.parametrize("waited", [0.0, 25.0])
+def test_a_client_that_polls_late_does_not_oversleep(waited, tmp_path, monkeypatch):
+    monkeypatch.setenv(poll_schedule.NAP_FILE, str(tmp_path / "nap"))
+    ask = ParticipationRequest("r", 1, protocol.RESERVE, TABLE, pace=600.0)
+    message = send(Message(RecordDict({protocol.AOI: ConfigRecord(ask.write())}), 7, protocol.PARTICIPATE), "m")
+    message.metadata.created_at = time.time() - waited
+    node = {"partition-id": 1, "seed": 4, "sleep": True, "state-dir": str(tmp_path)}
+    said = ParticipationReply.read(app(message, Context(1, 7, node, RecordDict(), {})).content[protocol.AOI])
+    told, _ = laid_down(tmp_path / "nap")
+    assert told.nap == pytest.approx(0.999 * 600 * (said.next_round - 1) - 3 - waited, abs=1.0) and said.next_round > 1
+
+
 @pytest.mark.parametrize(("pace", "early"), [(0.5, 0.5), (1.0, 1.0), (3.0, 3.0), (60.0, 3.0)])
 def test_a_client_wakes_up_a_quarter_of_the_time_early_but_three_seconds_at_most(pace, early):
     ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, pace=pace)
@@ -269,15 +297,18 @@ def test_what_is_told_of_rounds_is_what_they_take_at_least():
 
     pace = RoundTimer(0.0, lambda: now[0], sleep)
     assert pace.seconds is None
+    assert pace.elapsed is None and pace.remaining == 0
     for length in (600, 5, 6, 5, 300, 7):
         pace.begin()
         now[0] += length
+        assert pace.elapsed == length and pace.remaining == 0
     assert pace.seconds == pytest.approx(5.0, abs=0.5) and not slept
     kept = RoundTimer(8.0, lambda: now[0], sleep)
     assert kept.seconds == 8
     for length in (1, 2, 20, 3):
         kept.begin()
         now[0] += length
+        assert kept.remaining == max(0, 8 - length)
     assert slept == [7, 6] and kept.seconds == pytest.approx(8)
     with refused("round-seconds", -1):
         RoundTimer(-1)

@@ -103,6 +103,32 @@ def test_a_newcomer_between_rounds_is_greeted_early(wire, tmp_path, monkeypatch)
     assert {p.client for record in notes.rounds for p in record.participations} >= {6, 7}
 
 
+@pytest.mark.parametrize(
+    ("wire", "far", "expected"),
+    [("poll", True, {None}), ("reserve", True, {-20.0, 0.0}), ("reserve", False, {None, 0.0, 7.0})],
+)
+def test_a_request_names_the_time_since_its_rounds_start(wire, far, expected, tmp_path, monkeypatch):
+    now = [0.0]
+
+    def make(**settings):
+        strategy = markov(wire=wire, **settings)
+        strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+        return strategy
+
+    def behave(message, act, kind, round_, client):
+        now[0] += 7.0 * (kind == ASK and client == 0)
+        return act()
+
+    app = ToyApp(lambda array, client, round_: array + np.float32(client), spoil=behave)
+    _, grid = play(make, tmp_path, far, monkeypatch, app=app, present=lambda grid: range(N if now[0] < 95 else ALL))
+    told = {about: record.get("elapsed") for about, record in zip(grid.sent, grid.records, strict=True)}
+    assert set(told.values()) == expected
+    if far and wire == "reserve":
+        assert {told[HELLO, 5, 6], told[HELLO, 5, 7]} == {-20.0}  # the fourth round began at 90
+    trains = {(round_, elapsed) for (kind, round_, _), elapsed in told.items() if kind == "train"}
+    assert wire == "poll" or all(elapsed == 7.0 * (round_ in grid.rounds(ASK, 0)) for round_, elapsed in trains)
+
+
 @pytest.mark.parametrize("wrong", [{"takes-part": "perhaps"}, {"age": -1}])
 def test_an_answer_that_cannot_be_read_is_no_introduction(wrong, tmp_path, monkeypatch, caplog):
     def change(partition, said):
