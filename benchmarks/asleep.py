@@ -8,7 +8,7 @@ from benchmarks.fleet import found, rows
 
 CLIENTS, PER_ROUND = 10_000, 100
 ROUND = 120.0  # seconds: longer than a SuperLink needs for a hundred updates and the joining clients
-JOINING = 2400  # clients that join in a round
+JOINING = 4400  # clients that join in a round
 SECONDS = 2400.0
 
 

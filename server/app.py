@@ -26,7 +26,7 @@ from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, RATES_FILE, keep, m
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import speak_json, speak_with_times, tell
 from aoi_fl.server.observe import Recorder
-from aoi_fl.server.resume import recorded_config, recorded_run, take_up
+from aoi_fl.server.resume import recorded_config, recorded_run, take_up, warn_of_ignored
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, client_table, rates_of, write_rates, write_table
@@ -56,9 +56,11 @@ def play(grid: Grid, config: RunConfig) -> Path:
 
 def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     if config.resume:
+        about = recorded_run(folder)
+        warn_of_ignored(about, config)
         if _is_complete(folder):
             return folder
-        config = recorded_config(recorded_run(folder), config)
+        config = recorded_config(about, config)
     if config.log_format == "json":
         speak_json(folder.name)
     if config.clock and clock_of(grid).simulated is None:

@@ -1,5 +1,6 @@
 """Resume an interrupted run: its configuration and its next round."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
+
+logger = logging.getLogger("flwr")
+_HERE = ("resume", "run_name", "runs_dir", "data_dir", "model_dir")  # settings of the command that resumes a run
 
 
 def recorded_run(folder: Path) -> dict[str, Any]:
@@ -120,7 +124,7 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     ------
     ResumeError : the clients' part of the configuration differs.
     """
-    here = {kebab(name): getattr(given, name) for name in ("resume", "run_name", "runs_dir", "data_dir", "model_dir")}
+    here = {kebab(name): getattr(given, name) for name in _HERE}
     recorded = dict(about["config"])
     config = RunConfig.parse({**recorded, **here})
     before, now = settled(config.flat()), settled(given.flat())
@@ -132,6 +136,20 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
             "Give the same values again, or run: aoi resume RUN"
         )
     return config
+
+
+def warn_of_ignored(about: Mapping[str, Any], given: RunConfig) -> None:
+    """Warn of the settings of a command that differ from those of the run that it resumes, because these count."""
+    before, now = settled(about["config"]), settled(given.flat())
+    here = {kebab(name) for name in _HERE}
+    other = [key for key in now if key in before and key not in here and str(before[key]) != str(now[key])]
+    if other:
+        kept = ", ".join(f"{key}={before[key]}" for key in other)
+        more = f" For more rounds: aoi resume {given.run_name} --rounds R." if "num-server-rounds" in other else ""
+        logger.warning(
+            "The run %s keeps the settings of its start: %s. This command's other values do not count.%s",
+            given.run_name, kept, more,
+        )  # fmt: skip
 
 
 def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any]] | None]:

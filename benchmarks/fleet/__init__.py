@@ -52,7 +52,10 @@ def found(**settings: Any) -> dict[str, Any]:
 
 
 def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
-    """Return the rows of a run; ``limits`` of ``first``, ``round``, ``between`` and ``memory``."""
+    """Return the rows of a run; ``limits`` of ``first``, ``round``, ``between`` and ``memory``.
+
+    Where nodes join during the run, ``first`` is the limit of the time until all are greeted.
+    """
     scenario = found["scenario"]
     who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}"
     if found["first"] is None:
@@ -60,7 +63,12 @@ def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
                   note="not complete by then", details=found)  # fmt: skip
         return
     connected = f"connecting took {found['registered'] + found['connected']:.0f} s more"
-    yield Row(f"{who}: the first round", "–", limits.get("first"), found["first"], "s", connected, found)
+    if scenario["joining"]:
+        note = f"{scenario['joining']} at once, then the others as they join; {found['newcomer_cpu']:.0f} ms of the "
+        note += f"SuperLink's processor each; {connected}"
+        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), found["greeted"], "s", note, found)
+    else:
+        yield Row(f"{who}: the first round", "–", limits.get("first"), found["first"], "s", connected, found)
     if found["rounds"]:
         cpu = " and ".join(f"{found[key]:.2f}" for key in ("superlink_cpu", "serverapp_cpu"))
         requests, size = sum(found["requests"].values()), found["bytes"] / 1e6

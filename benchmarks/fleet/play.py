@@ -208,6 +208,7 @@ class Play:
         met = [mark for mark in self._marks if "met" in mark.line]
         if newcomers := sum(int(mark.line["met"]) for mark in met):
             found.newcomer_cpu = 1000 * (met[-1].superlink - begun.superlink) / newcomers
+            found.greeted = met[-1].time - begun.time if newcomers >= self.scenario.clients else None
         if not quiet:
             return
         found.first = quiet[0].time - begun.time

@@ -70,6 +70,7 @@ class Played:
     Attributes
     ----------
     registered, connected : seconds until all keys are registered, and all nodes connected
+    greeted : seconds from the ServerApp's start until all nodes are greeted
     first, rounds : seconds of the first quiet round, from the ServerApp's start, and of each later one
     calls : calls of all nodes, by kind, until the end of the first quiet round, with the connections
     requests : calls per second, by kind, in the quiet rounds after the first
@@ -89,6 +90,7 @@ class Played:
     scenario: Scenario
     registered: float = 0.0
     connected: float = 0.0
+    greeted: float | None = None
     first: float | None = None
     rounds: list[float] = field(default_factory=list)
     calls: dict[str, int] = field(default_factory=dict)

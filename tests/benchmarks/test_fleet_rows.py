@@ -14,6 +14,14 @@ def _played(behaviour="ours", first=150.0, rounds=(100.0,), **found):
     return Played(scenario, first=first, rounds=list(rounds), **found).as_dict()
 
 
+def test_nodes_that_join_are_judged_by_their_greeting():
+    scenario = Scenario(1000, 20, behaviour="asleep", joining=100)
+    found = Played(scenario, greeted=40.0, first=150.0, rounds=[100.0], newcomer_cpu=20.0).as_dict()
+    first, *others = rows(found, first=60.0)
+    assert (first.measured, first.limit, first.verdict) == (40.0, 60.0, "met")
+    assert not any("first round" in row.what for row in others)
+
+
 def test_kills_that_were_not_played_keep_no_limit():
     kills = {"tenth": {"round": 6, "seconds": 30.0}, "superlink": {"round": 9, "seconds": 54.0}}
     *_, lost = rows(_played(kills=kills, requests={"PullMessages": 1.0}, complete=False))

@@ -56,6 +56,21 @@ def test_a_complete_run_stays_as_it_is(start, whole):
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_settings_that_a_resume_does_not_heed_are_named(whole, caplog):
+    folder = whole("poll")
+    resume_here(folder)
+    assert not caplog.messages
+    more = {"num-server-rounds": 90, "policy": "random", "coordination": "auto"}
+    run_here(
+        read_run(folder / LEDGER)["config"]
+        | more
+        | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)}
+    )
+    (said,) = caplog.messages
+    assert "policy=markov-optimal" in said and "num-server-rounds=" in said and f"aoi resume {folder.name}" in said
+    assert len(read(folder / LEDGER, "rounds")) < 90
+
+
 def test_a_run_that_ends_before_its_resume_stays_complete(whole, tmp_path):
     folder = shutil.copytree(whole("poll"), tmp_path / "whole")
     noted, held = [status_of(folder, "running")], threading.Event()
