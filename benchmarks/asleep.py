@@ -8,7 +8,7 @@ from benchmarks.fleet import found, rows
 
 CLIENTS, PER_ROUND = 10_000, 100
 ROUND = 120.0  # seconds: longer than a SuperLink needs for a hundred updates and the joining clients
-JOINING = 4400  # clients that join in a round
+START, JOINING = 600, 4320  # clients at the first round, and clients that join in a round: 36 a second
 SECONDS = 2400.0
 
 
@@ -20,6 +20,6 @@ def run(data: Path) -> Iterator[Row]:
     """
     played = found(
         clients=CLIENTS, per_round=PER_ROUND, behaviour="asleep", round_seconds=ROUND, rounds=5,
-        seconds=SECONDS, timeout=60.0, joining=JOINING,
+        seconds=SECONDS, timeout=60.0, start=START, joining=JOINING,
     )  # fmt: skip
     yield from rows(played, first=300.0, round=6.0, between=50.0, memory=1024.0)

@@ -40,6 +40,7 @@ EARLY = 0.001  # share of the time until its round by which a client wakes up ea
 _REST = 50.0  # ratio of a pause to the duration of the last poll, before the first request
 _SLOW = 20.0  # least ratio of a pause to the duration of the last poll, after the first request
 _LONGEST_REST = 60.0  # seconds, the longest pause before the first request, or after an early end of a nap
+_LONGEST_WAIT = 300.0  # seconds that a message may have waited; a larger difference is a wrong clock
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; a shorter nap saves too little
 
 HEARTBEAT, LONGEST_HEARTBEAT = 30.0, 1800.0  # seconds: Flower's interval, and the longest that a SuperLink accepts
@@ -170,9 +171,9 @@ def waited(sent: float) -> float:
     """Return the seconds that a message has waited for this client's poll.
 
     ``sent`` is the sender's time, in seconds since the epoch. Its clock may differ from this client's, so the result is
-    at most the longest pause between two polls.
+    limited: a client with a wrong clock then wakes up some minutes early.
     """
-    return min(max(0.0, time.time() - sent), _LONGEST_REST)
+    return min(max(0.0, time.time() - sent), _LONGEST_WAIT)
 
 
 def lay_down(following: NextMessage, node: int) -> None:

@@ -251,7 +251,41 @@ def store_object(self: Any, run_id: int, session_id: str, object_id: str, object
         return False
 
 
+def get_object(self: Any, run_id: int, object_id: str) -> bytes | None:
+    """Return an object's content as :func:`get` does, and give up the expired sessions that wait for it."""
+    with self.session() as session:
+        content: bytes | None = self.object_store.get(object_id)
+        if content != b"":
+            return content
+        expired = Database(session)(
+            "SELECT s.session_id FROM object_push_session_pending AS p "
+            "JOIN object_push_sessions AS s ON s.session_id = p.session_id "
+            "WHERE p.object_id = ? AND s.run_id = ? AND s.expires_at <= ?",
+            object_id, signed(run_id), now().astimezone(UTC).isoformat(sep=" "),
+        )  # fmt: skip
+        if not expired:
+            return content
+        for (session_id,) in expired:
+            self._cleanup_push_session(session_id, cleanup_messages=True)
+        content = self.object_store.get(object_id)
+        return content
+
+
 # Nodes -----------------------------------------------------------------------------------------------
+
+
+def get_nodes(self: Any, run_id: int) -> set[int]:
+    """Return the connected nodes of a run's federation."""
+    from flwr.supercore.constant import NodeStatus
+
+    with self.session() as session:
+        rows = Database(session)("SELECT federation_id FROM run WHERE run_id = ?", signed(run_id))
+        if not rows or rows[0][0] is None:
+            return set()
+        self._check_and_tag_offline_nodes()
+        nodes = Database(session)("SELECT node_id FROM node WHERE status = ?", NodeStatus.ONLINE)
+    connected: set[int] = self.federation_manager.filter_nodes({unsigned(node) for (node,) in nodes}, rows[0][0])
+    return connected
 
 
 def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -> None:
@@ -314,6 +348,6 @@ OBJECTS: tuple[Callable[..., Any], ...] = (
     preregister, get_object_tree, put, get, delete, _lock_objectstore_mutation,
 )  # fmt: skip
 STATE: tuple[Callable[..., Any], ...] = (
-    preregister_object_tree, store_object, store_traffic, add_clientapp_runtime, get_node_id_by_public_key,
-    acknowledge_node_heartbeat,
+    preregister_object_tree, store_object, get_object, get_nodes, store_traffic, add_clientapp_runtime,
+    get_node_id_by_public_key, acknowledge_node_heartbeat,
 )  # fmt: skip

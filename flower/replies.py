@@ -8,6 +8,7 @@ Replies are not trusted. A reply becomes an error reply if it cannot be read, ha
 SuperLink fail. Other clients' replies are not affected.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,8 @@ _TRIES = 3  # calls for one reply before it counts as lost
 _MOST, _MORE, _SOME = 4, 256, 32
 _CHUNK = 1 << 20  # bytes of an array in one object, at least
 _HANDS = 8  # parallel calls that send small messages or fetch parts of small replies
+_FIRST_REST, _LONGEST_REST = 0.05, 0.5  # seconds between two attempts to fetch an incomplete reply
+_KEPT = 1 << 16  # bytes of an object, at most, that is kept until its reply is complete
 
 
 def send(grid: Grid, messages: Iterable[Message], *, large: bool) -> set[str]:
@@ -72,14 +75,34 @@ _METADATA: dict[str, Any] = {
 
 @dataclass
 class _Announced:
-    """A reply without its content: its envelope, its objects, and the objects still missing."""
+    """A reply without its content.
+
+    Attributes
+    ----------
+    envelope, objects : its envelope and the ids of its objects
+    awaited, kept : the objects still missing, and the small ones that are there
+    again, rest : time of the next attempt to fetch it, and the pause before that, in seconds
+    """
 
     envelope: Any
     objects: list[str]
     awaited: list[str] = field(default_factory=list)
+    kept: dict[str, bytes] = field(default_factory=dict)
+    again: float = 0.0
+    rest: float = _FIRST_REST / 2
     failures: int = 0
     refused: str = ""
     large: bool = False  # many more objects than its message: fetched last, and not after the deadline
+
+    def keep(self, part: str, content: bytes | None) -> None:
+        """Keep a small object."""
+        if content is not None and len(content) <= _KEPT:
+            self.kept[part] = content
+
+    def wait(self) -> None:
+        """Lengthen the pause, and begin it."""
+        self.rest = min(2 * self.rest, _LONGEST_REST)
+        self.again = time.monotonic() + self.rest
 
 
 class Replies:
@@ -173,13 +196,17 @@ class Replies:
         reply_id = reply.envelope.metadata.message_id
         if reply.refused:  # not confirmed either: to delete its objects takes a SuperLink as long as to store them
             return self._lost(reply, reply.refused)
+        if time.monotonic() < reply.again and not self._is_late():
+            return None
         try:
-            while reply.awaited:  # one by one, so that no object is fetched twice
-                if (self._is_late() and reply.large) or self._object(reply.awaited[-1]) is None:
+            while reply.awaited:  # one by one, so that few large objects are fetched twice
+                if (self._is_late() and reply.large) or (content := self._object(reply.awaited[-1])) is None:
+                    reply.wait()
                     return None
-                reply.awaited.pop()
+                reply.keep(reply.awaited.pop(), content)
             pull = self._object_in_time if reply.large else self._object
-            contents = dict(zip(reply.objects, self._map(pull, reply.objects), strict=True))
+            missing = [part for part in reply.objects if part not in reply.kept]
+            contents = {**reply.kept, **dict(zip(missing, self._map(pull, missing), strict=True))}
         except LookupError as error:
             return self._lost(reply, str(error))
         except Exception as error:
@@ -189,6 +216,9 @@ class Replies:
             return self._lost(reply, "the SuperLink fails over its reply") if reply.failures >= _TRIES else None
         if awaited := [part for part, content in contents.items() if content is None]:
             reply.awaited = awaited
+            for part, content in contents.items():
+                reply.keep(part, content)
+            reply.wait()
             return None
         request = self._messages.ConfirmMessageReceivedRequest(
             node=self._grid.node, run_id=self._run_id, message_object_id=reply_id

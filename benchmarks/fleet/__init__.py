@@ -64,7 +64,8 @@ def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
         return
     connected = f"connecting took {found['registered'] + found['connected']:.0f} s more"
     if scenario["joining"]:
-        note = f"{scenario['joining']} at once, then the others as they join; {found['newcomer_cpu']:.0f} ms of the "
+        pace = scenario["joining"] / scenario["round_seconds"]
+        note = f"{scenario['start']} at once, then {pace:.0f} join each second; {found['newcomer_cpu']:.0f} ms of the "
         note += f"SuperLink's processor each; {connected}"
         yield Row(f"{who}: until all are greeted", "–", limits.get("first"), found["greeted"], "s", note, found)
     else:

@@ -79,7 +79,7 @@ class Play:
             "coordination": self.scenario.coordination, "rounds": self.scenario.all_rounds, "out": str(self._notes),
             "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
             "late-rounds": self.scenario.late_rounds, "model": self.scenario.model, "packing": self.scenario.packing,
-            "least": self.scenario.joining or self.scenario.clients,
+            "least": self.scenario.start if self.scenario.joining else self.scenario.clients,
         }  # fmt: skip
         text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         joining = asyncio.create_task(self._join())
@@ -116,7 +116,7 @@ class Play:
             for i, key in enumerate(keys)
         ]
         begun = time.monotonic()
-        first = self.nodes[: self.scenario.joining or None]
+        first = self.nodes[: self.scenario.start if self.scenario.joining else None]
         for i in range(0, len(first), _AT_ONCE):
             some = first[i : i + _AT_ONCE]
             for node in some:
@@ -126,9 +126,9 @@ class Play:
 
     async def _join(self) -> None:
         """Start the nodes that join during the run, and note the first round with all of them."""
-        joining = self.scenario.joining
-        waiting = self.nodes[:joining]
-        for node in self.nodes[joining:] if joining else ():
+        joining, start = self.scenario.joining, self.scenario.start
+        waiting = self.nodes[:start]
+        for node in self.nodes[start:] if joining else ():
             await asyncio.sleep(self.scenario.round_seconds / joining)
             while len(waiting := [node for node in waiting if not node.asked.is_set()]) >= 2 * joining:
                 await asyncio.sleep(_LOOK)

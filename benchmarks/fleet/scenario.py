@@ -25,8 +25,9 @@ class Scenario:
     stalling : number of nodes that announce updates without an upload
     lingering : number of nodes that train in the first round until four rounds have ended
     late_rounds : the run key
-    joining : number of nodes at the first round, and of nodes that join per round one by one; the quiet rounds then
-        follow the last join. 0: all nodes are connected from the start
+    joining : number of nodes that join per round, one by one; the quiet rounds then follow the last join. 0: all nodes
+        are connected from the start
+    start : number of nodes at the first round, if others join later
     server : the SuperLink: "ours", "stock" (Flower's own), or "http" (ours over HTTP)
     model : a name of :mod:`benchmarks.fleet.models`
     packing : as the run key
@@ -46,6 +47,7 @@ class Scenario:
     lingering: int = 0
     late_rounds: int = 0
     joining: int = 0
+    start: int = 0
     server: str = "ours" if FLEET.there else "http"
     model: str = "handback"
     packing: str = "auto"

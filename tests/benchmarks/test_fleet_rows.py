@@ -15,7 +15,7 @@ def _played(behaviour="ours", first=150.0, rounds=(100.0,), **found):
 
 
 def test_nodes_that_join_are_judged_by_their_greeting():
-    scenario = Scenario(1000, 20, behaviour="asleep", joining=100)
+    scenario = Scenario(1000, 20, behaviour="asleep", joining=100, start=50, round_seconds=10.0)
     found = Played(scenario, greeted=40.0, first=150.0, rounds=[100.0], newcomer_cpu=20.0).as_dict()
     first, *others = rows(found, first=60.0)
     assert (first.measured, first.limit, first.verdict) == (40.0, 60.0, "met")

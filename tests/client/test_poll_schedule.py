@@ -199,9 +199,9 @@ def test_a_nap_counts_from_the_start_of_the_round(elapsed):
 
 
 @pytest.mark.parametrize(
-    ("sent", "expected"), [(-20.0, 20.0), (3600.0, 0.0), (-3600.0, 60.0), (-math.inf, 60.0), (math.nan, 0.0)]
+    ("sent", "expected"), [(-20.0, 20.0), (3600.0, 0.0), (-3600.0, 300.0), (-math.inf, 300.0), (math.nan, 0.0)]
 )
-def test_a_message_has_waited_no_longer_than_the_longest_pause(sent, expected):
+def test_a_message_has_waited_some_minutes_at_most(sent, expected):
     assert poll_schedule.waited(time.time() + sent) == pytest.approx(expected, abs=1.0)
 
 

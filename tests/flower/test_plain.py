@@ -20,6 +20,7 @@ from aoi_fl.flower.seams import PLAIN
 
 pytestmark = pytest.mark.skipif(not PLAIN.there, reason=PLAIN.lost)
 NODES, MESSAGES, NONE = 4, 5, "0" * 64
+ROOT = 7  # the object that is the first message itself
 STRANGE = (
     {"run_id": 7}, {"dst_node_id": 7}, {"src_node_id": 7}, {"ttl": 1e6}, {"ttl": 0.0}, {"created_at": 1.0},
     {"reply_to_message_id": "another"}, {"message_id": "another"}, {"message_type": ""},
@@ -177,6 +178,9 @@ class World:
     def do_key(self, state, key):
         return state.get_node_id_by_public_key([*self.keys, b"another"][key % (NODES + 1)])
 
+    def do_nodes(self, state, run):
+        return sorted(state.get_nodes([*self.runs, 7][run % 3]))
+
     def do_beat(self, state, node, seconds):
         return state.acknowledge_node_heartbeat([*self.nodes, 7][node % (NODES + 1)], seconds)
 
@@ -226,7 +230,7 @@ STEPS = {
     "beat": (few, st.sampled_from([10.0, 300.0])), "traffic": (few, st.integers(-1, 5), st.integers(-1, 5)),
     "wait": (st.sampled_from([1.0, 60.0, 400.0]),), "clean": (few,), "forget": (few,), "valid": (few,),
     "runtime": (few, st.sampled_from([0.0, 0.1, 1e300])),
-    "strange": (few, few), "finish": (few,),
+    "strange": (few, few), "finish": (few,), "nodes": (few,),
 }  # fmt: skip
 steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
 
@@ -241,6 +245,11 @@ ROUND = [
     ("clean", 0), ("session", 1), ("push", 4, 5), ("register", 4, 1), ("upload", 5, 0), ("valid", 4), ("valid", 0),
     ("forget", 4), ("runtime", 0, 0.1), ("runtime", 0, 0.2), ("runtime", 2, 0.1),
 ]  # fmt: skip
+EXPIRED = [
+    ("session", 0), ("push", 1, 2), *(("get", part) for part in range(40)), ("nodes", 0), ("register", 0, 0),
+    ("wait", 400.0), ("wait", 400.0), ("get", ROOT), *(("get", part) for part in range(40)),
+    *(("nodes", run) for run in range(3)), ("beat", 0, 30.0), ("nodes", 0),
+]  # fmt: skip
 LATER = [
     ("session", 0), ("push", 4, 2), ("push", 2, 2), ("session", 0), ("push", 0, 3), ("session", 0), ("push", 0, 4),
     *(("strange", 3, change) for change in range(len(STRANGE))), ("valid", 0), ("look", 0, 1), ("look", 0, 1),
@@ -252,11 +261,18 @@ LATER = [
 
 def test_a_round_leaves_the_same_answers_and_tables(world):
     answers = world.play(ROUND)
-    assert {step[0] for step in ROUND + LATER} == STEPS.keys()
+    assert {step[0] for step in ROUND + LATER + EXPIRED} == STEPS.keys()
     told = {name: [a for step, a in zip(ROUND, answers, strict=True) if step[0] == name] for name in STEPS}
     assert sum(isinstance(a, str) and a.startswith("(True") for a in told["push"]) >= 4
     assert sum("True" in a for a in told["upload"]) >= 2 and any(len(a) > 2 for a in told["look"])
     assert any("children" in a for a in told["tree"]) and any("NUMPY" in a for a in told["get"])
+
+
+def test_expired_uploads_and_nodes_leave_the_same_answers_and_tables(world):
+    answers = world.play(EXPIRED)
+    assert [*world.objects][ROOT] == world.messages[0][1].object_id
+    told = [answer for step, answer in zip(EXPIRED, answers, strict=True) if step[0] == "nodes"]
+    assert [node.count(",") for node in told] == [1, 0, 0, 0, 0] and told[1] == "[]" != told[-1]
 
 
 def test_strange_messages_leave_the_same_answers_and_tables(world):

@@ -42,7 +42,7 @@ class Stub:
 
     def __init__(self) -> None:
         self.replies, self.objects, self.confirmed = [], {}, []
-        self.poison, self.calls, self.pulled = set(), [], []
+        self.poison, self.late, self.calls, self.pulled = set(), set(), [], []
 
     def upload(self, reply: Message, objects: dict[str, bytes] | None = None, kind: str | None = None) -> None:
         sign(reply, reply.object_id)
@@ -67,8 +67,10 @@ class Stub:
         self.pulled.append(request.object_id)
         if request.object_id in self.poison:
             raise BrokenOff
-        content = self.objects.get(request.object_id)
-        return SimpleNamespace(object_found=content is not None, object_available=True, object_content=content)
+        content, there = self.objects.get(request.object_id), request.object_id not in self.late
+        return SimpleNamespace(
+            object_found=content is not None, object_available=there, object_content=content if there else b""
+        )
 
     def ConfirmMessageReceived(self, request):
         self.confirmed.append(request.message_object_id)
@@ -225,6 +227,37 @@ def test_a_reply_of_too_many_objects_is_refused_unfetched(size, tree):
     assert replies.look([number]) == [number]
     lost = replies.fetch(number)
     assert lost.has_error() and "objects" in lost.error.reason and not stub.pulled
+
+
+def test_an_incomplete_reply_is_asked_for_its_missing_objects_only_and_after_a_pause(monkeypatch):
+    stub, message, now = Stub(), asked(HONEST), [100.0]
+    monkeypatch.setattr("aoi_fl.flower.replies.time", SimpleNamespace(monotonic=lambda: now[0]))
+    stub.upload(reply_to(message, a=ConfigRecord({"n": 1}), b=MetricRecord({"m": 2.0})))
+    replies, parts = replies_of(stub), list(stub.objects)
+    stub.late = {parts[0], parts[-1]}
+    assert replies.look([message.metadata.message_id]) == [message.metadata.message_id]
+    for pause in (0.05, 0.1, 0.2, 0.4, 0.5, 0.5):
+        assert replies.fetch(message.metadata.message_id) is None
+        pulled = len(stub.pulled)
+        now[0] += 0.9 * pause
+        assert replies.fetch(message.metadata.message_id) is None and len(stub.pulled) == pulled
+        now[0] += 0.2 * pause
+    stub.late = set()
+    assert replies.fetch(message.metadata.message_id).content["b"] == {"m": 2.0}
+    assert len(stub.pulled) == len(parts) + 5 + 2  # all, the last missing one five times, both
+
+
+def test_an_incomplete_reply_does_not_wait_after_the_deadline():
+    stub, message = Stub(), asked(HONEST)
+    stub.upload(reply_to(message))
+    late = []
+    replies = replies_of(stub, is_late=lambda: bool(late))
+    stub.late = set(stub.objects)
+    replies.look([message.metadata.message_id])
+    assert replies.fetch(message.metadata.message_id) is None
+    stub.late = set()
+    late.append(True)
+    assert replies.fetch(message.metadata.message_id).has_content()
 
 
 def test_a_large_reply_is_fetched_last_and_until_the_deadline():
