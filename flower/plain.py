@@ -288,6 +288,45 @@ def get_nodes(self: Any, run_id: int) -> set[int]:
     return connected
 
 
+def _check_and_tag_offline_nodes(self: Any, node_ids: list[int] | None = None) -> None:
+    """Note which connected nodes' time is over: of all nodes, or of some."""
+    from flwr.supercore.constant import NodeStatus
+
+    current = now().timestamp()
+    if node_ids == []:
+        return
+    of = "" if node_ids is None else f" AND node_id IN ({', '.join(str(signed(node)) for node in node_ids)})"
+    with self.session() as session:
+        run = Database(session)
+        for node, until in run(
+            f"SELECT node_id, online_until FROM node WHERE online_until <= ? AND status = ?{of}",
+            current, NodeStatus.ONLINE,
+        ):  # fmt: skip
+            run(
+                "UPDATE node SET status = ?, last_deactivated_at = ? "
+                "WHERE node_id = ? AND status = ? AND online_until <= ?",
+                NodeStatus.OFFLINE, datetime.fromtimestamp(until, tz=UTC).isoformat(), node, NodeStatus.ONLINE, current,
+            )  # fmt: skip
+
+
+def activate_node(self: Any, node_id: int, heartbeat_interval: float) -> bool:
+    """Count a node as connected for twice the interval; return whether it was disconnected before."""
+    from flwr.common.constant import HEARTBEAT_PATIENCE
+    from flwr.supercore.constant import NodeStatus
+
+    self._check_and_tag_offline_nodes([node_id])
+    current = now()
+    with self.session() as session:
+        return bool(
+            Database(session)(
+                "UPDATE node SET status = ?, last_activated_at = ?, online_until = ?, heartbeat_interval = ? "
+                "WHERE node_id = ? AND status IN (?, ?) RETURNING node_id",
+                NodeStatus.ONLINE, current.isoformat(), current.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval,
+                heartbeat_interval, signed(node_id), NodeStatus.REGISTERED, NodeStatus.OFFLINE,
+            )
+        )  # fmt: skip
+
+
 def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -> None:
     """Count the bytes of a call."""
     if bytes_sent < 0 or bytes_recv < 0:
@@ -348,6 +387,6 @@ OBJECTS: tuple[Callable[..., Any], ...] = (
     preregister, get_object_tree, put, get, delete, _lock_objectstore_mutation,
 )  # fmt: skip
 STATE: tuple[Callable[..., Any], ...] = (
-    preregister_object_tree, store_object, get_object, get_nodes, store_traffic, add_clientapp_runtime,
-    get_node_id_by_public_key, acknowledge_node_heartbeat,
+    preregister_object_tree, store_object, get_object, get_nodes, _check_and_tag_offline_nodes, activate_node,
+    store_traffic, add_clientapp_runtime, get_node_id_by_public_key, acknowledge_node_heartbeat,
 )  # fmt: skip

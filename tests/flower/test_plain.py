@@ -181,6 +181,12 @@ class World:
     def do_nodes(self, state, run):
         return sorted(state.get_nodes([*self.runs, 7][run % 3]))
 
+    def do_activate(self, state, node, seconds):
+        return state.activate_node([*self.nodes, 7][node % (NODES + 1)], seconds)
+
+    def do_leave(self, state, node):
+        return state.deactivate_node(self.nodes[node % NODES])
+
     def do_beat(self, state, node, seconds):
         return state.acknowledge_node_heartbeat([*self.nodes, 7][node % (NODES + 1)], seconds)
 
@@ -230,7 +236,8 @@ STEPS = {
     "beat": (few, st.sampled_from([10.0, 300.0])), "traffic": (few, st.integers(-1, 5), st.integers(-1, 5)),
     "wait": (st.sampled_from([1.0, 60.0, 400.0]),), "clean": (few,), "forget": (few,), "valid": (few,),
     "runtime": (few, st.sampled_from([0.0, 0.1, 1e300])),
-    "strange": (few, few), "finish": (few,), "nodes": (few,),
+    "strange": (few, few), "finish": (few,), "nodes": (few,), "leave": (few,),
+    "activate": (few, st.sampled_from([10.0, 300.0])),
 }  # fmt: skip
 steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
 
@@ -248,7 +255,9 @@ ROUND = [
 EXPIRED = [
     ("session", 0), ("push", 1, 2), *(("get", part) for part in range(40)), ("nodes", 0), ("register", 0, 0),
     ("wait", 400.0), ("wait", 400.0), ("get", ROOT), *(("get", part) for part in range(40)),
-    *(("nodes", run) for run in range(3)), ("beat", 0, 30.0), ("nodes", 0),
+    *(("nodes", run) for run in range(3)), ("beat", 0, 30.0), ("nodes", 0), ("wait", 60.0),
+    *(("activate", node, 20.0) for node in range(NODES + 1)), ("nodes", 0), ("activate", 0, 10.0), ("leave", 0),
+    ("wait", 20.0), ("leave", 2), ("wait", 60.0), ("leave", 3), ("activate", 2, 10.0), ("activate", 3, 10.0),
 ]  # fmt: skip
 LATER = [
     ("session", 0), ("push", 4, 2), ("push", 2, 2), ("session", 0), ("push", 0, 3), ("session", 0), ("push", 0, 4),
@@ -272,7 +281,7 @@ def test_expired_uploads_and_nodes_leave_the_same_answers_and_tables(world):
     answers = world.play(EXPIRED)
     assert [*world.objects][ROOT] == world.messages[0][1].object_id
     told = [answer for step, answer in zip(EXPIRED, answers, strict=True) if step[0] == "nodes"]
-    assert [node.count(",") for node in told] == [1, 0, 0, 0, 0] and told[1] == "[]" != told[-1]
+    assert [node.count(",") for node in told] == [1, 0, 0, 0, 0, 2] and told[1] == "[]" != told[-2]
 
 
 def test_strange_messages_leave_the_same_answers_and_tables(world):
