@@ -127,11 +127,13 @@ class Play:
     async def _join(self) -> None:
         """Start the nodes that join during the run, and note the first round with all of them."""
         joining, start = self.scenario.joining, self.scenario.start
-        waiting = self.nodes[:start]
+        waiting, due = self.nodes[:start], time.monotonic()
         for node in self.nodes[start:] if joining else ():
-            await asyncio.sleep(self.scenario.round_seconds / joining)
+            due += self.scenario.round_seconds / joining
+            await asyncio.sleep(due - time.monotonic())
             while len(waiting := [node for node in waiting if not node.asked.is_set()]) >= 2 * joining:
                 await asyncio.sleep(_LOOK)
+                due = time.monotonic()
             node.start()
             waiting.append(node)
         for node in waiting:
