@@ -36,6 +36,7 @@ _SOON = 10.0  # seconds, the longest pause of a new client, which the server ask
 SILENCE_SHARE = 0.05  # share of the time since the last reply that the next pause lasts
 NAP_SHARE = 0.005  # share of a nap that each pause after it lasts, at least
 _MARGIN = 0.25  # share of the time until its round by which a client wakes up earlier, at most LONGEST_LOOK
+_AFTER = 0.2  # seconds after the expected start of its round at which a client looks
 EARLY = 0.001  # share of the time until its round by which a client wakes up earlier, because clocks drift
 _REST = 50.0  # ratio of a pause to the duration of the last poll, before the first request
 _SLOW = 20.0  # least ratio of a pause to the duration of the last poll, after the first request
@@ -107,8 +108,15 @@ class PollSchedule:
             slow = min(_LONGEST_REST, _SLOW * took, 2 * self._rest)
             self._rest = max(SHORTEST_LOOK, apart, slow) if apart else min(LONGEST_LOOK, soon)
             return self._rest
+        seldom = min(LONGEST_LOOK, NAP_SHARE * nap)
+        if seldom >= LONGEST_LOOK / 2:  # a look just after the expected start, then some in quick succession
+            until = _early(nap) + _AFTER - silent
+            if until > 0:
+                return min(LONGEST_LOOK, max(SHORTEST_LOOK, until))
+            if until > -LONGEST_LOOK:
+                return SHORTEST_LOOK
         # When rounds become longer, many clients wake too early, and their polls would slow rounds further.
-        return min(_LONGEST_REST, max(soon, min(LONGEST_LOOK, NAP_SHARE * nap)))
+        return min(_LONGEST_REST, max(soon, seldom))
 
     def heartbeat(self, now: float) -> tuple[float, float]:
         """Return the interval in the next heartbeat, and the seconds until the one after it.
@@ -163,8 +171,13 @@ def foretold(
         coming = 1 if answer.next_round is None else max(1, answer.next_round - ask.round)
         return NextMessage(None, min(apart, _NEAR * coming))
     ahead = (answer.next_round - ask.round) * ask.pace - (ask.elapsed or 0.0)
-    nap = max(0.0, (1 - EARLY) * ahead - min(LONGEST_LOOK, _MARGIN * ahead) - spent)
+    nap = max(0.0, ahead - _early(ahead) - spent)
     return NextMessage(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
+
+
+def _early(ahead: float) -> float:
+    """Return by how many seconds before a round a client wakes up that many seconds after the request."""
+    return EARLY * ahead + min(LONGEST_LOOK, _MARGIN * ahead)
 
 
 def waited(sent: float) -> float:

@@ -156,7 +156,7 @@ class Play:
                     if (kill := planned.get(line.get("round", 0))) is not None:
                         number = sum(name.startswith(kill.__name__) for name in self.found.kills)
                         self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
-                    if "ended" in line or (self.scenario.joining and self._first and self.round > self._last):
+                    if "ended" in line or (self.scenario.joining and self._first and self.round >= self._last):
                         self.found.complete = True
                         return
         except TimeoutError:

@@ -22,7 +22,7 @@ from aoi_fl.science.errors import ConfigError
 
 logger = logging.getLogger("flwr")
 _REMEMBERED = 16  # rounds
-_TURN = 10.0  # seconds of a wait before other work has a turn
+_TURN = 3.0  # seconds of a wait before other work has a turn
 _ENOUGH = 3  # rounds before clients receive a duration
 _USUAL = 8  # rounds before a warning that they take longer than set
 _LONGER = 1.1  # times the setting; from here on a warning

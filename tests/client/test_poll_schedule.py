@@ -309,7 +309,7 @@ def test_what_is_told_of_rounds_is_what_they_take_at_least():
         kept.begin()
         now[0] += length
         assert kept.remaining == max(0, 8 - length)
-    assert slept == [7, 6] and kept.seconds == pytest.approx(8)
+    assert slept == [3, 3, 1, 3, 3] and kept.seconds == pytest.approx(8)
     with refused("round-seconds", -1):
         RoundTimer(-1)
 
@@ -326,6 +326,16 @@ def test_that_rounds_take_longer_than_they_should_is_said_once(caplog):
         now[0] += length
     (said,) = caplog.messages
     assert "Rounds take 10.2 s, longer than round-seconds=8" in said and "set round-seconds=12" in said
+
+
+def test_a_client_looks_just_after_the_expected_start_of_its_round():
+    client = PollSchedule(0.0)
+    client.answered(0.0, NextMessage(500.0, ASLEEP))  # its round is expected at 503.5
+    looks = [500.0]
+    while looks[-1] < 507:
+        looks.append(looks[-1] + client.wait(looks[-1]))
+    assert looks[:6] == pytest.approx([500.0, 503.0, 503.7, 504.2, 504.7, 505.2], abs=0.01)
+    assert client.wait(507.0) == 2.5  # it is late, and others may wait too
 
 
 def test_an_early_riser_looks_less_and_less():

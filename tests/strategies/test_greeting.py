@@ -105,7 +105,7 @@ def test_a_newcomer_between_rounds_is_greeted_early(wire, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize(
     ("wire", "far", "expected"),
-    [("poll", True, {None}), ("reserve", True, {-20.0, 0.0}), ("reserve", False, {None, 0.0, 7.0})],
+    [("poll", True, {None}), ("reserve", True, {-24.0, 0.0}), ("reserve", False, {None, 0.0, 7.0})],
 )
 def test_a_request_names_the_time_since_its_rounds_start(wire, far, expected, tmp_path, monkeypatch):
     now = [0.0]
@@ -124,7 +124,7 @@ def test_a_request_names_the_time_since_its_rounds_start(wire, far, expected, tm
     told = {about: record.get("elapsed") for about, record in zip(grid.sent, grid.records, strict=True)}
     assert set(told.values()) == expected
     if far and wire == "reserve":
-        assert {told[HELLO, 5, 6], told[HELLO, 5, 7]} == {-20.0}  # the fourth round began at 90
+        assert {told[HELLO, 5, 6], told[HELLO, 5, 7]} == {-24.0}  # greeted at 96; the fifth round begins at 120
     trains = {(round_, elapsed) for (kind, round_, _), elapsed in told.items() if kind == "train"}
     assert wire == "poll" or all(elapsed == 7.0 * (round_ in grid.rounds(ASK, 0)) for round_, elapsed in trains)
 
