@@ -84,7 +84,8 @@ def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
 def _number(value: float, unit: str) -> str:
     if unit == "×" and 0 < value < 0.15:
         return f"1/{1 / value:.0f}"
-    return f"{value:.3g}{'' if unit == '×' else f' {unit}'}"
+    number = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return f"{number}{'' if unit == '×' else f' {unit}'}"
 
 
 def _line(text: str) -> str:
