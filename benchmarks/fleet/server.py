@@ -26,13 +26,8 @@ class Notes:
     """Writes a line of JSON for each round, and one when the run begins and ends."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._waited = path, 0.0
+        self._path, self.waited = path, 0.0
         self.calls: Counter[str] = Counter()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait until a round may begin; the wait does not count as the round's time."""
-        time.sleep(seconds)
-        self._waited += seconds
 
     def write(self, **values: Any) -> None:
         """Add a line with these values, the time and this process's resources."""
@@ -47,10 +42,24 @@ class Notes:
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Write a round with the outcome of each client."""
         counts = {key: getattr(record, key) for key in ("round", "seconds", "asked", "trained", "dropped", "messages")}
-        counts["seconds"] -= self._waited
-        self._waited = 0.0
+        counts["seconds"] -= self.waited
+        self.waited = 0.0
         late = {p.name: p.rounds_late for p in record.participations if p.rounds_late}
         self.write(**counts, outcomes={p.name: p.outcome for p in record.participations}, rounds_late=late)
+
+
+class Timer(RoundTimer):
+    """A timer that notes the wait until a round may begin, which does not count as the round's time."""
+
+    def __init__(self, seconds: float, notes: Notes) -> None:
+        super().__init__(seconds)
+        self._notes = notes
+
+    def begin(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Wait, and greet newcomers meanwhile."""
+        begun = time.monotonic()
+        super().begin(meanwhile)
+        self._notes.waited += time.monotonic() - begun
 
 
 def count_calls(grid: Any, counts: Counter[str]) -> None:
@@ -96,7 +105,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     strategy = MarkovParticipation.optimal(
         n, k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
     )
-    strategy._run.timer = RoundTimer(seconds, sleep=notes.sleep)
+    strategy._run.timer = Timer(seconds, notes)
     count_calls(grid, notes.calls)
     notes.write(begun=True)
     strategy.start(grid, record(str(config["model"])), int(config["rounds"]))
