@@ -11,7 +11,7 @@ microseconds faster, but its import takes longer than all other work of an answe
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Self, get_args, get_type_hints
@@ -168,6 +168,10 @@ class ParticipationRequest(Record):
     rule_source: str | None = None
     clients: int | None = None
     per_round: int | None = None
+
+    def untimed(self) -> Self:
+        """Return the request for a client that reserves no round, and so needs no times of rounds."""
+        return replace(self, pace=None, elapsed=None)
 
 
 @dataclass(frozen=True)

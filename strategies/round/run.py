@@ -201,7 +201,7 @@ class Run:
 
     def plain(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide nothing."""
-        return replace(self.request(round_), pace=None, elapsed=None)
+        return self.request(round_).untimed()
 
     @property
     def separation(self) -> int:

@@ -150,7 +150,7 @@ class BudgetedPolicy(Policy):
         self, view: RoundView, payable: NDArray[np.bool_], declared: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[int, str]]:
         """Return (n,) the payments asked for, (n,) the bids, NaN for excluded clients, and the reasons by client."""
-        terms = replace(view.base, pace=None, elapsed=None, index=self.selector.index, budget=self.selector.budget)
+        terms = replace(view.base.untimed(), index=self.selector.index, budget=self.selector.budget)
         payments, bids, refused = declared.copy(), np.full(len(declared), np.nan), dict[int, str]()
         answers: Any = view.query(protocol.BID, dict.fromkeys(np.flatnonzero(payable).tolist(), terms))
         for client, bid in answers:

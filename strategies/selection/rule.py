@@ -137,8 +137,8 @@ class RulePolicy(Policy):
             return self._asked[1]
         shared = self.rule.to_message(None)
         terms = self.rule.to_message(client) if shared is None else shared
-        pace, elapsed = (base.pace, base.elapsed) if self.coordination.name == protocol.RESERVE else (None, None)
-        question = replace(base, wire=self.coordination.name, pace=pace, elapsed=elapsed, **vars(terms))
+        timed = base if self.coordination.name == protocol.RESERVE else base.untimed()
+        question = replace(timed, wire=self.coordination.name, **vars(terms))
         self._asked = None if shared is None else (base, question)
         return question
 
