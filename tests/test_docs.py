@@ -47,9 +47,12 @@ def test_links_lead_to_what_is_there():
     assert len(pages) > 50 and not broken
 
 
-def test_each_promise_of_security_names_tests_that_exist():
-    rows = re.findall(r"^\| (.*?) \| (`tests/.*?) \|$", (ROOT / "SECURITY.md").read_text(), re.MULTILINE)
-    assert len(rows) >= 10
-    for promise, tests in rows:
-        for file, name in re.findall(r"`([^`:]+)::([^`]+)`", tests):
+def test_each_promise_of_security_names_an_adversary_and_tests_that_exist():
+    table = re.findall(r"^\| (.*) \|$", (ROOT / "SECURITY.md").read_text(), re.MULTILINE)
+    heading, _, *rows = [line.split(" | ") for line in table]
+    assert heading == ["promise", "adversary", "test"] and len(rows) >= 20
+    for promise, adversary, tests in rows:
+        named = re.findall(r"`([^`:]+)::([^`]+)`", tests)
+        assert adversary.strip() and named, promise
+        for file, name in named:
             assert f"def {name}(" in (ROOT / file).read_text(), promise
