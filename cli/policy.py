@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -76,6 +77,8 @@ def _show_participation(limits: dict[str, int], rounds: int) -> None:
 
 def _show_markov(chosen: MarkovPolicy, title: str, rounds: int, as_json: bool) -> None:
     max_age = chosen.max_age
+    if chosen.excess:
+        print(f"aoi: {chosen.excess}", file=sys.stderr)
     pmf = chosen.interval_pmf().tolist()
     moments = {
         "interval_mean": chosen.interval_mean,

@@ -181,6 +181,8 @@ def _chosen(config: RunConfig) -> _Setting:
     check_memory(n, 0 if config.until else config.num_server_rounds * sent, config.clock)
     rates, capped = rates_by(config)
     policy = build(config, rates, timed=bool(config.clock))
+    if excess := getattr(policy, "excess", ""):
+        print(f"aoi: {excess}", file=sys.stderr)
     ages, there = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.bool_)
     title = f"{config.policy}: {n} clients, {config.clients_per_round} a round, {{}} rounds, seed {config.seed}"
     title += f"; {sent} are chosen" if sent > config.clients_per_round else ""

@@ -13,7 +13,7 @@ from aoi_fl.config.policies import DEFAULT, OWN, POLICIES, SEPARATED, is_policy
 from aoi_fl.config.task import Task, Training
 from aoi_fl.config.values import MILLION, UNPACKED, Compensate, budgets, joined, number, parts_of, phases_of, smoothing
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import Ageing, RateRule
+from aoi_fl.science.names import OLDEST, Ageing, RateRule
 
 TRACKERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "Weights & Biases"}
 """Values of ``track``, with the tools' own names."""
@@ -39,7 +39,9 @@ class Selection(Group):
         see="not under a budget: `aoi run` refuses it there, a cluster and `flwr run` ignore it",
     )  # fmt: skip
     max_age: int = key(
-        10, "age m from which on the probability of a Markov policy is constant", ge=0, le=10_000,
+        "auto", "age m from which on the probability of a Markov policy is constant; `auto`: 10, or ⌊n/k⌋ if more",
+        ge=0, le=OLDEST,
+        form=f"`auto` or a whole number from 0 to {OLDEST}",
         see="not with `rates` or `compensate=availability`, where each client's table has its own length",
     )  # fmt: skip
     exponent: float = key(1.0, "α of the probabilities p_a = 1 − exp(−s(a+1)^α)", gt=0, le=20)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aoi_fl.config.policies import DEFAULT, POLICIES, is_policy, row_of
+from aoi_fl.science.names import USUAL_MAX_AGE, usual_max_age
 
 PRESET = "recommended"
 """The preset of ``aoi run``, ``flwr run`` and a cluster. A configuration without a preset is an older one: papers."""
@@ -24,6 +25,11 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
     policy, recommended = keys.get("policy", DEFAULT), keys.get("preset") == "recommended"
     if str(keys.get("clients-per-round", 0)) == "0" and str(n := keys.get("num-clients", 100)).isdecimal():
         keys["clients-per-round"] = max(1, math.floor(0.15 * int(n) + 0.5))
+    if str(keys.get("max-age", "auto")) == "auto":
+        sizes = [str(keys.get(key, 100)) for key in ("num-clients", "clients-per-round")]
+        shared = keys.get("rates", "equal") == "equal" and keys.get("compensate") != "availability"
+        used = shared and is_policy(str(policy)) and "max-age" in row_of(policy).keys and all(map(str.isdecimal, sizes))
+        keys["max-age"] = usual_max_age(*map(int, sizes)) if used else USUAL_MAX_AGE
     if not is_policy(str(policy)) or "coordination" not in row_of(policy).keys:
         return keys
     recommended = recommended and policy in POLICIES  # a user's own policy sets its weights

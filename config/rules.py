@@ -9,6 +9,7 @@ from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, SEPARATED, row_of, u
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import phases_of
 from aoi_fl.science.errors import ConfigError, unknown_rates
+from aoi_fl.science.names import USUAL_MAX_AGE
 
 
 def conflicts(config: RunKeys) -> Iterator[ConfigError]:
@@ -139,7 +140,7 @@ def _value(config: RunKeys, key: str) -> Any:
 
 
 def _default(key: str) -> Any:
-    return RunKeys.model_fields[key.replace("-", "_")].default
+    return {"max-age": USUAL_MAX_AGE}.get(key, RunKeys.model_fields[key.replace("-", "_")].default)
 
 
 def _shown(value: Any) -> str:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.science import age, mixing, tables
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import usual_max_age
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.rates import Floats, check_rates, exact, largest_rate, own_table
 from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms, reserved
@@ -76,13 +77,14 @@ class MarkovPolicy(AgeRule):
             raise ConfigError(f"rate of client {above[0]}", rate, allowed, "Lower the rate, or dropout.")
 
     @classmethod
-    def optimal(cls, clients: int, per_round: int, max_age: int, dropout: float = 0.0) -> "MarkovPolicy":
+    def optimal(cls, clients: int, per_round: int, max_age: int | None = None, dropout: float = 0.0) -> "MarkovPolicy":
         """Return the table of least Var[X] for which E[X] = n/k: :func:`aoi_fl.science.tables.optimal`.
 
-        Var[X] is (n−mk)(n−(m+1)k)/k² where m < ⌊n/k⌋, else r(k−r)/k² with r = n mod k. Raises ConfigError also if d >
-        1−k/n.
+        ``max_age`` None is at least ⌊n/k⌋: :func:`aoi_fl.science.names.usual_max_age`. Var[X] is (n−mk)(n−(m+1)k)/k²
+        where m < ⌊n/k⌋, else r(k−r)/k² with r = n mod k. Raises ConfigError also if d > 1−k/n.
         """
-        check_sizes(clients, per_round, max_age)
+        check_sizes(clients, per_round, max_age or 0)
+        max_age = usual_max_age(clients, per_round) if max_age is None else max_age
         tables.check_dropout(dropout)
         mean, reached = Fraction(clients, per_round), 1 - tables.decimal(dropout)
         if reached * mean < 1:
@@ -98,9 +100,12 @@ class MarkovPolicy(AgeRule):
         return cls(table, clients, per_round, "optimal", float(dropout))
 
     @classmethod
-    def increasing(cls, clients: int, per_round: int, max_age: int, exponent: float = 1.0) -> "MarkovPolicy":
+    def increasing(
+        cls, clients: int, per_round: int, max_age: int | None = None, exponent: float = 1.0
+    ) -> "MarkovPolicy":
         """Return the policy of rising p_a, E[X] = n/k: :func:`aoi_fl.science.tables.increasing`."""
-        check_sizes(clients, per_round, max_age)
+        check_sizes(clients, per_round, max_age or 0)
+        max_age = usual_max_age(clients, per_round) if max_age is None else max_age
         table = tables.increasing(Fraction(clients, per_round), max_age, exponent)
         return cls(table, clients, per_round, "increasing")
 
@@ -135,6 +140,21 @@ class MarkovPolicy(AgeRule):
         if self.rates is None:
             return self.probabilities
         return own_table(float(self.rates[client]), self.own_max_age, self.dropout)
+
+    @property
+    def excess(self) -> str:
+        """A warning where the largest age of an optimal table is too small for the least Var[X]; else empty."""
+        if self.kind != "optimal" or self.dropout or self.max_age >= self.clients // self.per_round:
+            return ""
+        variance, least = (
+            table.interval_variance for table in (self, MarkovPolicy.optimal(self.clients, self.per_round))
+        )
+        if variance - least < 1e-9:
+            return ""
+        return (
+            f"max-age {self.max_age} is below n/k, {self.clients / self.per_round:g}: Var[X] is {variance:.4g}, and "
+            f"{least:.4g} with max-age auto."
+        )
 
     @property
     def max_age(self) -> int:

@@ -11,6 +11,19 @@ Coordination: TypeAlias = Literal["poll", "broadcast", "reserve"]  # how a clien
 Start: TypeAlias = Literal["stationary", "zero"]  # first ages of Markov clients
 
 
+USUAL_MAX_AGE, OLDEST = 10, 10_000
+"""The usual, and the largest, age m of a Markov table."""
+
+
+def usual_max_age(clients: int, per_round: int) -> int:
+    """Return the age m of a Markov table for ``auto``: ⌊n/k⌋, which the least Var[X] needs, but at least 10.
+
+    >>> usual_max_age(100, 15), usual_max_age(100, 5)
+    (10, 20)
+    """
+    return min(max(USUAL_MAX_AGE, clients // max(per_round, 1)), OLDEST)
+
+
 OWN_PREFIX = "python:"  # of the name of code of one's own
 
 

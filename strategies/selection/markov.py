@@ -216,13 +216,18 @@ class MarkovParticipation(AgeAwareStrategy):
         super().__init__(rule, **with_round_seconds(settings))
 
     @classmethod
-    def optimal(cls, clients: int, per_round: int, max_age: int = 10, **settings: Any) -> "MarkovParticipation":
-        """Return the strategy with the least variance of the load metric X."""
-        return cls(_table("markov-optimal", clients, per_round, max_age), **settings)
+    def optimal(
+        cls, clients: int, per_round: int, max_age: int | None = None, **settings: Any
+    ) -> "MarkovParticipation":
+        """Return the strategy with the least variance of the load metric X; a smaller ``max_age`` is warned of."""
+        table = _table("markov-optimal", clients, per_round, max_age)
+        if settings.get("rates", "equal") == "equal" and table.excess:
+            logger.warning("%s", table.excess)
+        return cls(table, **settings)
 
     @classmethod
     def increasing(
-        cls, clients: int, per_round: int, max_age: int = 10, exponent: float = 1.0, **settings: Any
+        cls, clients: int, per_round: int, max_age: int | None = None, exponent: float = 1.0, **settings: Any
     ) -> "MarkovParticipation":
         """Return the strategy whose probabilities grow with age without being optimal."""
         return cls(_table("markov-increasing", clients, per_round, max_age, exponent=exponent), **settings)
@@ -251,7 +256,7 @@ class MarkovParticipation(AgeAwareStrategy):
         )
 
 
-def _table(name: str, clients: int, per_round: int, max_age: int, **keys: Any) -> Any:
+def _table(name: str, clients: int, per_round: int, max_age: int | None, **keys: Any) -> Any:
     """Return a policy's table, built from its row."""
     sizes = {"num-clients": clients, "clients-per-round": per_round, "max-age": max_age}
     return ROWS[name].build({**sizes, "compensate": "none", **keys})

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from aoi_fl.config.policies import ROWS
+from aoi_fl.config.run import RunConfig
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.strategies import MarkovParticipation
 
 POLICIES = [
     MarkovPolicy.optimal(100, 15, 10), MarkovPolicy.optimal(100, 15, 3), MarkovPolicy.optimal(100, 60, 4),
@@ -215,3 +218,26 @@ def test_weight_variance_of_large_populations():
     expected = 1 / k + (1 - k / n) * k / k**3 - 1 / n
     assert MarkovPolicy.optimal(n, k, 10).weight_variance == pytest.approx(expected, rel=1e-6)
     assert MarkovPolicy.optimal(100, 15, 10).weight_variance == pytest.approx(0.0610285, abs=1e-6)
+
+
+@pytest.mark.parametrize(("clients", "per_round"), [(100, 5), (1000, 20), (100, 15), (997, 31), (10, 10), (50, 1)])
+def test_default_max_age_reaches_the_least_variance(clients, per_round):
+    """r(k−r)/k² is the least variance of a whole-numbered wait with mean n/k; library and run keys agree on it."""
+    rest = clients % per_round
+    least = rest * (per_round - rest) / per_round**2
+    keys = {"num-clients": clients, "clients-per-round": per_round}
+    config = RunConfig.parse(keys)
+    table = MarkovParticipation.optimal(clients, per_round).policy.traits.law
+    for law in (table, ROWS["markov-optimal"].build(config.flat()), MarkovPolicy.optimal(clients, per_round)):
+        assert law.interval_variance == pytest.approx(least, abs=1e-9)
+    assert RunConfig.parse({**keys, "max-age": 3}).max_age == 3
+
+
+@pytest.mark.parametrize(
+    ("clients", "per_round", "max_age", "warned"),
+    [(100, 5, 10, True), (100, 5, 19, False), (100, 5, None, False), (100, 15, 5, True), (100, 15, 6, False)],
+)
+def test_a_max_age_that_costs_variance_is_warned_of(clients, per_round, max_age, warned, caplog):
+    """⌊n/k⌋ − 1 is enough where k divides n."""
+    MarkovParticipation.optimal(clients, per_round, max_age)
+    assert any("max-age" in record.message for record in caplog.records) == warned
