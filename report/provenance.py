@@ -4,11 +4,13 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
+from aoi_fl.config.fields import kebab
 from aoi_fl.config.former import present
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.presets import PRESET
@@ -28,20 +30,24 @@ def provenance(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
 
 def changed(run: Run) -> dict[str, Any] | None:
-    """Return the keys that differ from this version's defaults; None for another app's run.
+    """Return the fewest keys that, given to ``aoi run``, make a run's configuration; None for another app's run.
 
     A run with unknown keys counts as another app's.
     """
-    try:
-        own = RunConfig.parse(present(run.config, warn=False))
-        given = {key: own.flat()[key] for key in ("preset", "policy", "num-clients", "dataset")}
-        defaults = RunConfig().flat() | {"preset": PRESET}
-        usual = RunConfig.parse(given).flat() | {key: defaults[key] for key in given}
-    except (ConfigError, ValidationError):
-        return None
     if "policy" not in run.config:
         return None
-    keys = {key: value for key, value in own.flat().items() if value != usual[key] and key not in OF_THE_MACHINE}
+    try:
+        own = RunConfig.parse(present(run.config, warn=False))
+    except (ConfigError, ValidationError):
+        return None
+    usual = {kebab(name): field.default for name, field in RunConfig.model_fields.items()} | {"preset": PRESET}
+    fixed = {key: value for key, value in own.flat().items() if key in OF_THE_MACHINE}
+    keys = {key: value for key, value in own.flat().items() if key not in fixed and value != usual[key]}
+    for key in sorted(keys):
+        rest = {name: value for name, value in keys.items() if name != key}
+        with suppress(ConfigError, ValidationError):
+            if RunConfig.parse({"preset": PRESET, **fixed, **rest}) == own:
+                keys = rest
     if own.policy in BUDGETED:  # a cluster sets the key nevertheless
         keys.pop("clients-per-round", None)
     return keys

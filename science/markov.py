@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from aoi_fl.science import age, mixing, tables
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import usual_max_age
 from aoi_fl.science.interval_law import MixedLaw
+from aoi_fl.science.names import usual_max_age
 from aoi_fl.science.rates import Floats, check_rates, exact, largest_rate, own_table
 from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms, reserved
 

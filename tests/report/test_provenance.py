@@ -29,6 +29,21 @@ def test_the_command_gives_the_same_configuration():
     assert command(run(RunConfig.parse({"preset": "papers"}).flat())) == "aoi run -c preset=papers"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"dataset": "csv:patients.csv", "target": "outcome", "partition": "column:hospital", "num-clients": 40},
+        {"dataset": "parquet:p.parquet", "target": "y", "policy": "python:mine:Select", "model": "python:net:make"},
+        {"privacy": "banded", "delta": 1e-3, "num-clients": 40, "max-age": 12},
+        {"coordination": "poll", "weights": "equal", "policy": "systematic", "clients-per-round": 30},
+    ],
+)
+def test_the_command_has_the_given_keys_and_no_others(given):
+    own = RunConfig.parse({"preset": PRESET, **given})
+    words = shlex.split(command(run(own.flat())))
+    assert {key: str(value) for key, value in given.items()} == pairs(words[3::2])
+
+
 def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
     given = {
         "preset": PRESET, "dataset": "npz:/home/me/my data.npz", "clients-file": "/home/me/c.csv", "policy": "wics",
