@@ -1,7 +1,8 @@
 """Flower's SuperNode for unreliable networks and slow machines.
 
 ``python -m aoi_fl.client.supernode`` accepts the options of ``flower-supernode``. Flower retries without a reason if it
-does not trust the SuperLink's certificate; this command ends with the reason. It changes four more things.
+does not trust the SuperLink's certificate; this command ends with the reason. It refuses a misspelt key or an invalid
+rule of the node configuration. It changes five more things.
 
 - Flower polls for messages in calls without a deadline. When the client's address changes (another network, a renewed
   lease, a reconnected container), such a call waits until the system drops the connection, after a quarter of an hour
@@ -11,6 +12,7 @@ does not trust the SuperLink's certificate; this command ends with the reason. I
   Here the pause is short after a message and grows up to Flower's.
 - Flower never sleeps: a client that knows its next round goes on to poll, and sends two heartbeats a minute. Here the
   client sleeps until that round, if its configuration allows it (``client/poll_schedule.py``).
+- Flower ends with status 0 if the SuperLink refuses this client's clock or key. This command ends with the reason.
 - Flower starts a new program for each message. ``client/superexec.py`` has its libraries loaded already.
 
 It has two more options. With ``--session FILE`` it reconnects at once after a power cut (``client/session.py``). With
@@ -33,6 +35,8 @@ import grpc
 
 from aoi_fl.client import superexec
 from aoi_fl.client.device import reach
+from aoi_fl.client.device.node import check
+from aoi_fl.client.device.rules import Rules
 from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
@@ -49,6 +53,7 @@ ANSWER_LOOK = 0.1  # seconds between two polls for the reply of the client's own
 # Seconds before a failed SuperNode ends. Docker doubles its pause before each restart, and resets it after a container
 # that has run for ten seconds.
 PAUSE = 10.0
+_superexecs: list[subprocess.Popen[bytes]] = []
 
 
 def keep_alive(make: Callable[..., grpc.Channel]) -> Callable[..., grpc.Channel]:
@@ -112,6 +117,7 @@ class BackingOff:
 def start_forking(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start our SuperExec instead of ``flower-superexec``; when it ends, the SuperNode ends too."""
     process = subprocess.Popen([*superexec.COMMAND, *command[1:]])
+    _superexecs.append(process)
 
     def watch() -> None:
         process.wait()
@@ -125,13 +131,19 @@ def fail(reason: str) -> NoReturn:
     """End this process with a failure; its supervisor starts it again."""
     print(f"this SuperNode ends: {reason}", file=sys.stderr, flush=True)
     time.sleep(PAUSE)
-    os._exit(1)
+    _end(1)
 
 
 def leave(reason: str) -> NoReturn:
     """End this process with success."""
     print(f"this SuperNode ends: {reason}", flush=True)
-    os._exit(0)
+    _end(0)
+
+
+def _end(status: int) -> NoReturn:
+    for process in _superexecs:  # an orphan would look for this process for ever
+        process.terminate()
+    os._exit(status)
 
 
 def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -146,7 +158,7 @@ def main() -> None:
     """Run Flower's command with keepalive, growing pauses and a SuperExec that forks."""
     ours, sys.argv[1:] = own_options(sys.argv[1:])
     parser = argparse.ArgumentParser(add_help=False)
-    for name in ("--superlink", "--root-certificates", "--auth-supernode-private-key"):
+    for name in ("--superlink", "--root-certificates", "--auth-supernode-private-key", "--node-config"):
         parser.add_argument(name)
     given, _ = parser.parse_known_args()
     link, authority, key = given.superlink, given.root_certificates, given.auth_supernode_private_key
@@ -154,6 +166,12 @@ def main() -> None:
         sys.exit("--leave needs --session FILE, which holds the time of the return.")
     if ours.session and not (link and authority and key):
         sys.exit("--session needs --superlink, --root-certificates and --auth-supernode-private-key.")
+    try:
+        node = supernode.node_config(given.node_config)
+        check(node)
+        Rules.read(node)
+    except ConfigError as error:
+        fail(str(error))
     if link and authority:
         reach.check(link, Path(authority))
 

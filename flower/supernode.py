@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import grpc
 
-from aoi_fl.flower.errors import is_busy
+from aoi_fl.flower.errors import code_of, is_busy
 from aoi_fl.flower.seams import BEATS, LOOP, RETRIES, WARM
 from aoi_fl.flower.versions import warn_once
 
@@ -88,19 +89,49 @@ class Heartbeats:
             self._pace.changed.clear()
 
 
-def be_patient(make: Callable[[], Any]) -> Callable[[], Any]:
+def be_patient(make: Callable[[], Any], ended: Callable[[str], object]) -> Callable[[], Any]:
     """Wrap Flower's factory of retries: they also retry calls that a busy SuperLink refuses.
 
-    Flower retries only if no SuperLink answers, with growing random pauses.
+    Flower retries only if no SuperLink answers, with growing random pauses. At a refused signature it ends with status
+    0, and at a refused key without the reason; here ``ended`` is called with the reason.
     """
 
     def make_patient() -> Any:
         retries = make()
         give_up = retries.should_giveup
-        retries.should_giveup = lambda error: not is_busy(error) and give_up(error)
+
+        def gives_up(error: Exception) -> bool:
+            if code_of(error) in ("UNAUTHENTICATED", "FAILED_PRECONDITION"):
+                ended(_refusal(error))
+            return not is_busy(error) and bool(give_up(error))
+
+        retries.should_giveup = gives_up
         return retries
 
     return make_patient
+
+
+def _refusal(error: Any) -> str:
+    """Return why the SuperLink refuses a call of this client, and the remedy."""
+    from aoi_fl.flower.fleet import AHEAD, BEHIND
+
+    details = str(error.details())
+    if "timestamp" in details:
+        return (
+            f"its clock is more than {AHEAD:g} s ahead of the SuperLink's, or {BEHIND:g} s behind it. Set the clock: "
+            "sudo timedatectl set-ntp true"
+        )
+    return (
+        f"the SuperLink refuses its key ({details}). Ask the operator to register it, or wait a minute for the end of "
+        "this client's former session"
+    )
+
+
+def node_config(given: str | None) -> dict[str, Any]:
+    """Return the node configuration of the option ``--node-config``: a TOML file, or key=value pairs."""
+    command: Any = import_module("flwr.supernode.cli.flower_supernode")
+    values: dict[str, Any] = command.parse_config_args([given] if given else None)
+    return values
 
 
 def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ended: Callable[[str], object]) -> None:
@@ -111,7 +142,7 @@ def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ende
     waits : pauses between two polls for a message (Flower: three seconds) and for a reply (Flower: half a second), and
         paces heartbeats; ignored where this Flower does not allow the replacement
     start_superexec : called with Flower's command line of the SuperExec to start ours; ignored likewise
-    ended : as in :class:`Heartbeats`
+    ended : called with the reason if the client can receive no more messages
     """
     from flwr.supernode.cli import flower_supernode
 
@@ -121,7 +152,7 @@ def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ende
         loop: Any = start_client_internal
         loop.time = waits
         if RETRIES.there:
-            loop.make_simple_grpc_retry_invoker = be_patient(loop.make_simple_grpc_retry_invoker)
+            loop.make_simple_grpc_retry_invoker = be_patient(loop.make_simple_grpc_retry_invoker, ended)
         if BEATS.there:
             from flwr.client.grpc_rere_client import connection
 

@@ -15,8 +15,10 @@ aoi-NAME.timer  optional timer of the unit; the client's process then ends betwe
 import getpass
 import os
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -48,7 +50,7 @@ class Enrolment:
 
 
 def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = False) -> Enrolment:
-    """Make a client's folder.
+    """Make a client's folder; a node configuration that is there stays.
 
     Parameters
     ----------
@@ -80,18 +82,17 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
             key,
             "a folder without a key, because a key is never overwritten",
             "To use this key, keep it: the operator has registered its public half. For a new client, choose another "
-            "--dir. For a new key, move the old one away and ask the operator to unregister it.",
+            f"--dir. For a new key: aoi enroll --new-key --dir {folder}.",
         )
-    private = ec.generate_private_key(ec.SECP256R1())
-    secret = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
-    shown = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    if (folder / NODE).exists() and (known := read_node(folder)["name"]) != name:
+        raise ConfigError("--name", name, f"{known}, the name in {folder / NODE}", "Use that name, or another --dir.")
+    secret, shown = _key_pair()
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         write_whole(folder / CA, trusted, 0o644)
         write_whole(folder / SUPERLINK, f"SUPERLINK={superlink}\n".encode(), 0o644)
-        write_whole(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
+        if not (folder / NODE).exists():  # the owner's rules stay
+            write_whole(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
         write_whole(service, unit(name, folder, state, getpass.getuser(), timed=timed).encode(), 0o644)
         if timed:
             write_whole(units[-1], timer(name).encode(), 0o644)
@@ -102,6 +103,59 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
             "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
         ) from error
     return Enrolment(name, folder, superlink, shown.decode(), public, units)
+
+
+def new_key(folder: Path) -> tuple[Path, Path]:
+    """Give an enrolled client a new key; nothing else in its folder changes.
+
+    Returns
+    -------
+    The file of the new public key, and the file of the former private key.
+
+    Raises
+    ------
+    ConfigError : the folder is not a client's, or cannot be written.
+    """
+    folder = folder.absolute()
+    name = str(read_node(folder)["name"])
+    public, former = folder / f"{name}.pub", folder / f"{KEY}.former"
+    secret, shown = _key_pair()
+    try:
+        if (folder / KEY).exists():  # else an earlier try ended after this step
+            (folder / KEY).replace(former)
+        write_whole(public, shown + b"\n", 0o644)
+        _write_new(folder / KEY, secret)
+    except OSError as error:
+        remedy = "Run this as the account of the client."
+        raise ConfigError("--dir", folder, f"a folder that you can write ({error.strerror})", remedy) from error
+    return public, former
+
+
+def read_node(folder: Path) -> dict[str, Any]:
+    """Return the node configuration of a client's folder, which has ``name`` and ``state-dir``.
+
+    Raises
+    ------
+    ConfigError : the file is missing, cannot be read, or lacks one of them.
+    """
+    path = folder / NODE
+    try:
+        node = tomllib.loads(path.read_text("utf-8"))
+        node["name"], node["state-dir"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        remedy = "Run aoi enroll first, or give the client's folder with --dir."
+        raise ConfigError("--dir", path, f"the file of a client, with name and state-dir ({error})", remedy) from error
+    return node
+
+
+def _key_pair() -> tuple[bytes, bytes]:
+    """Return a new private key and its public half, in OpenSSH's form."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    secret = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    public = private.public_key()
+    return secret, public.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
 
 
 def next_steps(made: Enrolment) -> str:

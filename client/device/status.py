@@ -1,14 +1,13 @@
 """A client's status for the device's owner: whether it may take part now, and its history."""
 
 import os
-import tomllib
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 from aoi_fl.client import session
 from aoi_fl.client.device import history, power
-from aoi_fl.client.device.enroll import NODE
+from aoi_fl.client.device.enroll import NODE, read_node
 from aoi_fl.client.device.history import RunHistory
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.rules import UNMETERED, Rules
@@ -26,13 +25,8 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         state.
     """
     now = now or datetime.now()
-    path = folder / NODE
-    try:
-        node = tomllib.loads(path.read_text("utf-8"))
-        name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        remedy = "Run aoi enroll first, or give the client's folder with --dir."
-        raise ConfigError("--dir", path, f"the file of a client, with name and state-dir ({error})", remedy) from error
+    path, node = folder / NODE, read_node(folder)
+    name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
     check(node)
     rule = Rules.read(node).forbids(now)
     unknown = rule == UNMETERED and power.metered() is None

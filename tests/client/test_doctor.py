@@ -6,6 +6,8 @@ import json
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -205,6 +207,32 @@ def test_a_wrong_clock_is_told(fleet: SimpleNamespace, monkeypatch, ahead: float
     answer = registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, ec.generate_private_key(ec.SECP384R1()))
     assert answer.authenticates and not answer.problem
     assert answer.in_time is (ahead in (3.0, -100.0))
+
+
+@pytest.mark.parametrize(("ahead", "named"), [(20.0, "clock"), (-400.0, "clock"), (0.0, "key")])
+def test_a_refused_client_ends_with_the_reason(
+    fleet: SimpleNamespace, tmp_path: Path, ahead: float, named: str
+) -> None:
+    """Flower alone ends "gracefully", with status 0."""
+    code = f"""
+import datetime
+from flwr.client.grpc_rere_client import node_auth_client_interceptor as signing
+right = signing.now
+signing.now = lambda: right() + datetime.timedelta(seconds={ahead})
+from aoi_fl.client import supernode
+supernode.PAUSE = 0
+supernode.main()
+"""
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
+    made = enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
+    if ahead:
+        fleet.register(serialization.load_ssh_private_key((made.folder / "client.key").read_bytes(), None))
+    command = [sys.executable, "-c", code, "--superlink", made.superlink, "--root-certificates", made.folder / "ca.crt"]
+    command += ["--auth-supernode-private-key", made.folder / "client.key", "--clientappio-api-address", "127.0.0.1:0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 1, done.stderr
+    (reason,) = [line for line in done.stderr.splitlines() if line.startswith("this SuperNode ends: ")]
+    assert named in reason
 
 
 def test_a_superlink_without_authentication_is_told(fleet: SimpleNamespace) -> None:

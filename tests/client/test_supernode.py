@@ -134,3 +134,23 @@ time.sleep(300)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and "the SuperExec has ended" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        ("only_charging = true", "only-charging"),
+        ('Hours = "22:00-06:00"', "hours"),
+        ("[rules]\npause = true", "pause"),
+        ('hours = "25:00-06:00"', "hours"),
+        ("min-separation = 0", "min-separation"),
+    ],
+)
+def test_a_wrong_rule_keeps_the_client_from_starting(tmp_path, rule, named):
+    (tmp_path / "node.toml").write_text(f'name = "pi-3"\nstate-dir = "state"\n{rule}\n')
+    code = "from aoi_fl.client import supernode\nsupernode.PAUSE = 0\nsupernode.main()\n"
+    # Without its check the command would wait for the SuperLink at a closed port.
+    command = [sys.executable, "-c", code, "--superlink", "127.0.0.1:1", "--root-certificates", "ca.crt"]
+    command += ["--node-config", str(tmp_path / "node.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and named in done.stderr

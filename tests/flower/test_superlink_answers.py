@@ -210,7 +210,7 @@ def test_a_call_to_a_busy_superlink_is_tried_again(side, name, monkeypatch):
     from aoi_fl.flower.supernode import be_patient
 
     if side == "supernode":
-        retries = be_patient(make_simple_grpc_retry_invoker)()
+        retries = be_patient(make_simple_grpc_retry_invoker, pytest.fail)()
     else:
         retries = make_simple_grpc_retry_invoker()
         monkeypatch.setattr(grids, "_names", lambda grid: [grids._GRPC])
