@@ -1,10 +1,14 @@
 """Enrol clients' keys, and wait for the SuperLink and for clients."""
 
+import base64
+import hashlib
+import os
 import socket
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from aoi_fl.docker import settings
 from aoi_fl.docker.control import Control, read_key, read_pems
 from aoi_fl.flower import seams
 from aoi_fl.flower.control import ControlError, RunState
@@ -12,6 +16,7 @@ from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 
 ENROLMENT = Path("/enrolment")
+OPERATOR = Path("/operator")  # the operator's decisions, as files with the key: NAME.accepted, NAME.revoked
 AUTHORITY = Path("/pki/trust/ca.crt")
 CONTROL = f"superlink-control:{9093 if seams.CONTROL.there else 9092}"  # over HTTP all share one port
 LOOK = 2.0  # seconds between two polls of the SuperLink
@@ -27,29 +32,46 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def enrol(control: Control, enrolment: Path = ENROLMENT) -> None:
-    """Register each public key of the enrolment that is not revoked, and inform its client.
+def enrol(control: Control, enrolment: Path = ENROLMENT, decisions: Path = OPERATOR, *, ask: bool = False) -> None:
+    """Register each public key of the enrolment, and inform its client.
 
-    An unusable file is reported once and tried again later, because it may be incomplete.
+    A new key waits for the operator if ``ask`` is true, or if a key of that name is revoked. An unusable file is
+    reported once and tried again later, because it may be incomplete.
     """
     for public in sorted(enrolment.glob("*.pub")):
         try:
-            _enrol(control, public)
+            _enrol(control, public, decisions, ask)
         except (ConfigError, OSError) as error:
             if _passed_over.get(public) != str(error):
                 say(f"skipped: {error}")
             _passed_over[public] = str(error)
 
 
-def _enrol(control: Control, public: Path) -> None:
-    marker, revoked = public.with_suffix(".registered"), public.with_suffix(".revoked")
-    key = read_key(public)
-    if _holds(marker, key) or _holds(revoked, key):
+def _enrol(control: Control, public: Path, decisions: Path, ask: bool) -> None:
+    marker, key = public.with_suffix(".registered"), read_key(public)
+    revoked, accepted = (decisions / f"{public.stem}.{decision}" for decision in ("revoked", "accepted"))
+    if _holds(revoked, key):
+        return
+    if (ask or revoked.exists()) and not _holds(accepted, key):
+        allowed = f"accepted by the operator; {fingerprint(key)} waits"
+        remedy = (
+            f"Compare it with the client's, then: docker compose run --rm --no-deps submit nodes accept {public.stem}"
+        )
+        raise ConfigError("public key", public.name, allowed, remedy)
+    if _holds(marker, key):
         return
     if control.register(public):
         say(f"{public.stem} is enrolled")
     _retire(marker)
     write_whole(marker, key)  # it replaces a link, and does not follow it
+
+
+def fingerprint(key: bytes) -> str:
+    """Return the fingerprint of a public key as `ssh-keygen -lf` prints it."""
+    with suppress(ValueError, IndexError):
+        digest = hashlib.sha256(base64.b64decode(key.split()[1])).digest()
+        return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+    return "a key without a fingerprint"
 
 
 def _retire(marker: Path) -> None:
@@ -151,7 +173,7 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
     while True:
         names = set[str]()
         with suppress(ControlError):  # the SuperLink restarts
-            enrol(control)
+            enrol(control, ask=settings.asks_first(os.environ))
             names = connected(control)
         count = len(names)
         if count != reported:

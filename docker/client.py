@@ -17,6 +17,7 @@ from pathlib import Path
 from aoi_fl.client.device import reach
 from aoi_fl.client.session import FILE
 from aoi_fl.docker import settings
+from aoi_fl.docker.arrivals import fingerprint
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.superlink import own_address
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
@@ -99,6 +100,7 @@ def main() -> None:
     container = socket.gethostname()  # the id of `docker ps`
     write_whole(ENROLMENT / f"{name}.container", container.encode())
     print(f"this is {name}, container {container}", flush=True)
+    print(f"its key is {fingerprint(public.read_bytes())}", flush=True)
     while not registered.exists() or registered.read_bytes() != public.read_bytes():
         time.sleep(0.5)
     config = node_config(slot, name, settings.may_sleep(os.environ))

@@ -6,6 +6,7 @@ time between `docker compose up` and the first round.
 
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -80,6 +81,16 @@ class Control:
         live = (node for node in self._api.nodes() if node.status != "unregistered")
         return next((node for node in live if node.public_key.strip() == pem), None)
 
+    def prune(self, keep: Iterable[Path]) -> list[int]:
+        """Unregister the keys of nodes that are not connected and not in these files; return their ids."""
+        kept = {pem for path in keep for pem in _pems(path)}
+        ids = []
+        for node in self._api.nodes():
+            if node.status in ("offline", "registered") and node.public_key.strip() not in kept:
+                self._api.unregister(node.node_id)
+                ids.append(node.node_id)
+        return ids
+
     def runs(self) -> list[RunState]:
         """Return the latest runs of the SuperLink, the newest last."""
         return self._api.runs()
@@ -130,6 +141,12 @@ def read_pems(public_keys: Path) -> list[bytes]:
 
 def _pem(public_key: Path) -> bytes:
     return read_pems(public_key)[0] + b"\n"
+
+
+def _pems(public_keys: Path) -> list[bytes]:
+    with suppress(ConfigError):
+        return read_pems(public_keys)
+    return []
 
 
 def _unreadable(public_key: Path, error: Exception) -> ConfigError:

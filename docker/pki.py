@@ -21,11 +21,12 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from aoi_fl.docker import settings
 from aoi_fl.protocol.files import write_whole
-from aoi_fl.science.errors import AoiError
+from aoi_fl.science.errors import AoiError, ConfigError
 
 AUTHORITY_DAYS, SERVER_DAYS, RENEW_DAYS = 3650, 397, 30
 NAMES = ("superlink", "superlink-control", "localhost", "127.0.0.1")
@@ -45,7 +46,8 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
     secret = root / "superexec" / "secret"
     for folder in (authority, server, trust, secret.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    if not (authority / "ca.key").exists() or not (trust / "ca.crt").exists():
+    halves = authority / "ca.key", trust / "ca.crt"
+    if not any(half.exists() for half in halves):
         key = ec.generate_private_key(ec.SECP384R1())
         # A unique name, which distinguishes a certificate of another cluster from a forged one of this cluster.
         called = f"AoI-FL cluster authority {secrets.token_hex(4)}"
@@ -60,10 +62,9 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
         write_whole(trust / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
         write_whole(authority / "ca.key", _pem(key), 0o600)
         made.append("a certificate authority")
-    issuer = x509.load_pem_x509_certificate((trust / "ca.crt").read_bytes())
+    issuer, issuer_key = _authority(*halves)
     names = tuple(dict.fromkeys((*NAMES, *hosts)))
     if not _still_good(server / "server.crt", issuer, names):
-        issuer_key = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
         key = ec.generate_private_key(ec.SECP384R1())
         certificate = (
             _builder(
@@ -90,6 +91,24 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
         write_whole(secret, secrets.token_bytes(32), 0o600)
         made.append("a secret for the SuperExec")
     return made
+
+
+def _authority(key: Path, certificate: Path) -> tuple[x509.Certificate, PrivateKeyTypes]:
+    """Return the authority's certificate and private key.
+
+    Raises
+    ------
+    ConfigError : one of them is missing or unreadable, or they do not belong together.
+    """
+    try:
+        issuer = x509.load_pem_x509_certificate(certificate.read_bytes())
+        private = serialization.load_pem_private_key(key.read_bytes(), None)
+        if private.public_key() != issuer.public_key():
+            raise ValueError("they do not belong together")
+    except (OSError, ValueError) as error:
+        remedy = "Restore the volumes authority and trust from one backup. For a new authority, remove both and server."
+        raise ConfigError("authority", f"{key} and {certificate}", f"whole ({error})", remedy) from error
+    return issuer, private
 
 
 def make_client_key(private: Path, public: Path) -> None:
@@ -163,11 +182,11 @@ def main() -> None:
     """Check the settings in .env, then make the files under /pki; exit with 2 at a wrong one."""
     try:
         settings.check(settings.from_file(Path("/project/.env")))
+        hosts = tuple(os.environ.get("AOI_SUPERLINK_HOSTS", "").replace(",", " ").split())
+        made = make_all(Path("/pki"), hosts)
     except AoiError as error:
         print(f"aoi: {' '.join(str(error).split())}", flush=True)
         sys.exit(2)
-    hosts = tuple(os.environ.get("AOI_SUPERLINK_HOSTS", "").replace(",", " ").split())
-    made = make_all(Path("/pki"), hosts)
     print(f"made {'; '.join(made)}" if made else "certificates and keys are there and good", flush=True)
 
 

@@ -1,8 +1,10 @@
 """The runs of a cluster, for its operator: list, log, stop and queue."""
 
 import fcntl
+import itertools
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,8 +24,9 @@ RUNS = Path("/runs")
 CURRENT = RUNS / ".current"
 NUMBERS = "flower-runs"  # the file in a run's folder with Flower's ids of it, the latest resumption last
 DEAD = 10.0  # seconds without a process, after which a run that has begun counts as dead
+_ENDED = ("completed", "stopped", "failed")
 _ENDS = 60.0  # seconds for a stopped ServerApp to end
-COMMAND = "docker compose run --rm submit runs"
+COMMAND = "docker compose run --rm --no-deps submit runs"
 
 
 def about(folder: Path) -> dict[str, Any]:
@@ -63,7 +66,15 @@ class Runs:
     def names(self) -> list[str]:
         """Return the names of runs of this cluster or with a ledger, the oldest first."""
         folders = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
-        return [path.name for path in sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))]
+        names = [path.name for path in sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))]
+        with suppress(ControlError):  # a killed submit has not recorded what it submitted
+            names += [state.name for state in self.going() if state.name and state.name not in names]
+        return names
+
+    def numbers(self, name: str) -> list[int]:
+        """Return Flower's ids of a run, the latest last; the SuperLink knows those that submit has not recorded."""
+        recorded = numbers(self._folder / name)
+        return recorded + [s.run_id for s in self.going() if s.name == name and s.run_id not in recorded]
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run.
@@ -83,7 +94,9 @@ class Runs:
 
     def of_number(self, run_id: int) -> Path | None:
         """Return the folder of the run with one of Flower's ids."""
-        return next((self._folder / name for name in self.names() if run_id in numbers(self._folder / name)), None)
+        named = (self._folder / state.name for state in self._control.runs() if state.run_id == run_id and state.name)
+        recorded = (self._folder / name for name in self.names() if run_id in numbers(self._folder / name))
+        return next(itertools.chain(recorded, named), None)
 
     def known(self, name: str) -> RunState:
         """Return a run's state at the SuperLink.
@@ -92,7 +105,8 @@ class Runs:
         ------
         ConfigError : the run has not begun, or belongs to another cluster.
         """
-        submitted = numbers(self.folder(name))
+        self.folder(name)
+        submitted = self.numbers(name)
         if not submitted:
             raise ConfigError(
                 "run", name, "a run that this cluster has begun", "Use the cluster or the machine that began it."
@@ -127,7 +141,7 @@ class Runs:
 
     def _beginning(self, folder: Path) -> str:
         """Return the state of a run without a ledger."""
-        state = self._control.run(numbers(folder)[-1])
+        state = self._control.run(self.numbers(folder.name)[-1])
         return "lost" if state is None else state.outcome or state.status
 
     def log(self, name: str = "") -> str:
@@ -177,6 +191,32 @@ class Runs:
             ledger.close()
         last = last_rounds(folder / LEDGER, 1)
         return int(last[0]["round"]) if last else 0
+
+    def remove(self, name: str) -> None:
+        """Delete the folder of a run that has ended.
+
+        Raises
+        ------
+        ConfigError : there is no such run, or it is in progress.
+        """
+        folder = self.folder(name)
+        if is_played(folder) or any(
+            state.name == name or self.of_number(state.run_id) == folder for state in self.going()
+        ):
+            raise ConfigError("run", name, "a run that has ended", f"Stop it: {COMMAND} stop {name}")
+        if CURRENT.is_symlink() and CURRENT.resolve() == folder.resolve():
+            CURRENT.unlink()
+        shutil.rmtree(folder)
+
+    def retain(self, count: int) -> list[str]:
+        """Delete the oldest ended runs beyond a number, and return their names; 0 keeps all."""
+        ended = [name for name in self.names() if about(self._folder / name).get("status") in _ENDED]
+        removed = []
+        for name in ended[: max(0, len(ended) - count)] if count else ():
+            with suppress(ConfigError):  # it is being resumed
+                self.remove(name)
+                removed.append(name)
+        return removed
 
     def check_resumable(self, name: str) -> None:
         """Raise ConfigError for a run that is in progress, complete, unrecorded or unknown."""

@@ -24,6 +24,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 CLUSTER = {
     "AOI_IMAGE", "AOI_FLOWER", "AOI_TORCH", "AOI_TORCH_INDEX", "AOI_SUPERLINK_HOSTS", "AOI_FLEET_ADDRESS",
     "AOI_LOCAL_CLIENTS", "AOI_SUPERLINK", "AOI_PAGE_PORT", "AOI_RUNS", "AOI_DATA", "AOI_CLIENT_MEMORY",
+    "AOI_ENROL", "AOI_KEEP_RUNS",
     "AOI_CLIENT_PREFIX", "AOI_CLIENT_SLEEP", "AOI_LOG_LEVEL", "AOI_GPUS", "AOI_GPU_IMAGE", "AOI_GPU_TORCH",
     "AOI_GPU_TORCH_INDEX",
 }  # fmt: skip
@@ -75,6 +76,8 @@ def check(environment: Mapping[str, str]) -> None:
     if level.upper() not in LEVELS:
         raise ConfigError("AOI_LOG_LEVEL", level, LEVELS, "Choose one of these.")
     may_sleep(environment)
+    asks_first(environment)
+    kept_runs(environment)
 
 
 def may_sleep(environment: Mapping[str, str]) -> bool:
@@ -88,6 +91,32 @@ def may_sleep(environment: Mapping[str, str]) -> bool:
     if value not in ("true", "false"):
         raise ConfigError("AOI_CLIENT_SLEEP", value, "true or false", "Set it to one of these.")
     return value == "true"
+
+
+def asks_first(environment: Mapping[str, str]) -> bool:
+    """Return whether AOI_ENROL has each new key wait for the operator; false by default.
+
+    Raises
+    ------
+    ConfigError : its value is neither auto nor ask.
+    """
+    value = environment.get("AOI_ENROL") or "auto"
+    if value not in ("auto", "ask"):
+        raise ConfigError("AOI_ENROL", value, ("auto", "ask"), "Choose one of these.")
+    return value == "ask"
+
+
+def kept_runs(environment: Mapping[str, str]) -> int:
+    """Return AOI_KEEP_RUNS, the number of ended runs that stay; 0, the default: all.
+
+    Raises
+    ------
+    ConfigError : its value is not a whole number.
+    """
+    value = environment.get("AOI_KEEP_RUNS") or "0"
+    if not (value.isascii() and value.isdecimal()):
+        raise ConfigError("AOI_KEEP_RUNS", value, "a whole number of runs; 0: all", "Set it to such a number.")
+    return int(value)
 
 
 def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:

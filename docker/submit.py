@@ -3,8 +3,8 @@
 It prints rounds from the ledger, so it continues after a restart of the SuperLink. You can end and restart it at any
 time: it follows a run in progress and does not submit it twice.
 
-``docker compose run --rm submit COMMAND`` is for the operator: ``runs list|log|stop|resume|queue``, ``nodes`` and
-``nodes revoke NAME``.
+``docker compose run --rm --no-deps submit COMMAND`` is for the operator: ``runs list|log|stop|resume|queue``, ``nodes`` and
+``nodes revoke|accept|prune``.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -31,10 +31,12 @@ from aoi_fl.docker.arrivals import (
     CONTROL,
     ENROLMENT,
     LOOK,
+    OPERATOR,
     await_clients,
     await_replicas,
     await_superlink,
     enrol,
+    fingerprint,
     replicas,
     say,
 )  # fmt: skip
@@ -87,7 +89,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
     refused = set[str]()
     while True:
         try:
-            enrol(control)
+            enrol(control, ask=settings.asks_first(os.environ))
             state = control.run(run_id) or RunState(run_id, "finished", "lost", "the SuperLink does not know it")
             if unreachable:
                 say("the SuperLink is back")
@@ -171,10 +173,11 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     resume : a run to resume instead
     """
     if not resume:
+        settings.check(os.environ)  # before any wait
         await_replicas()
     keys = wanted_keys(resume)
     config = RunConfig.parse(keys)
-    control = Control(CONTROL, AUTHORITY)
+    control = connect(config.join_timeout)
     await_superlink(control, config.join_timeout)
     runs = Runs(control)
     going = runs.going()[-1:]
@@ -183,7 +186,7 @@ def play(*, queue: bool = False, resume: str = "") -> int:
         say(f"run {folder.name} is in progress; following it")
         for sentence in unused(keys, config, about(folder).get("config") or {}):
             say(sentence)
-        say("To start another run after it: docker compose run -d submit runs queue")
+        say("To start another run after it: docker compose run --rm -d --no-deps submit runs queue")
         return conclude(control, follow(control, going[0].run_id, folder), folder)
     if config.resume:
         runs.check_resumable(config.run_name)
@@ -192,7 +195,25 @@ def play(*, queue: bool = False, resume: str = "") -> int:
         with Ticket.take(facts) as ticket:
             runs.await_turn(ticket)
             run_id = _begin(control, config, folder)
-    return conclude(control, follow(control, run_id, folder), folder)
+    status = conclude(control, follow(control, run_id, folder), folder)
+    for name in runs.retain(settings.kept_runs(os.environ)):
+        say(f"run {name} is deleted (AOI_KEEP_RUNS)")
+    return status
+
+
+def connect(seconds: float = 0.0) -> Control:
+    """Return the connection to the SuperLink; a cluster that starts needs some seconds for its certificates.
+
+    Raises
+    ------
+    AoiError : the cluster has made none.
+    """
+    end = time.monotonic() + seconds
+    while not AUTHORITY.exists():
+        if time.monotonic() > end:
+            raise AoiError("The cluster has no certificates yet. Start it with docker compose up, and read init's log.")
+        time.sleep(LOOK / 4)
+    return Control(CONTROL, AUTHORITY)
 
 
 def _begin(control: Control, config: RunConfig, folder: Path) -> int:
@@ -213,15 +234,33 @@ def _begin(control: Control, config: RunConfig, folder: Path) -> int:
 
 def revoke(control: Control, name: str) -> None:
     """Revoke a client's key, so that the SuperLink refuses it."""
+    public = _public(name)
+    found = control.revoke(public)
+    write_whole(OPERATOR / f"{name}.revoked", read_key(public))  # `submit` registers no key of that name by itself
+    (OPERATOR / f"{name}.accepted").unlink(missing_ok=True)
+    public.with_suffix(".registered").unlink(missing_ok=True)
+    say(f"{name} (node {found}) is revoked")
+
+
+def accept(control: Control, names: Sequence[str]) -> None:
+    """Accept the present keys of clients that wait for the operator, and register them."""
+    for name in names:
+        key = read_key(_public(name))
+        if (revoked := OPERATOR / f"{name}.revoked").exists() and read_key(revoked) == key:
+            remedy = "Start the client with a new key, and accept that."
+            raise ConfigError("client", name, "a client with a key that is not revoked", remedy)
+        write_whole(OPERATOR / f"{name}.accepted", key)
+        say(f"{name} is accepted with {fingerprint(key)}")
+    enrol(control, ask=settings.asks_first(os.environ))
+
+
+def _public(name: str) -> Path:
     public = ENROLMENT / f"{name}.pub"
     if not public.exists():
         names = tuple(sorted(known.stem for known in ENROLMENT.glob("*.pub")))
         allowed = names or "an enrolled client, and there is none"
         raise ConfigError("client", name, allowed, "Choose one of the enrolled clients.")
-    found = control.revoke(public)
-    write_whole(public.with_suffix(".revoked"), read_key(public))  # `submit` does not register it again
-    public.with_suffix(".registered").unlink(missing_ok=True)
-    say(f"{name} (node {found}) is revoked")
+    return public
 
 
 def show_nodes(control: Control) -> None:
@@ -232,14 +271,16 @@ def show_nodes(control: Control) -> None:
             container = read_key(public.with_suffix(".container")).decode(errors="replace")
         try:
             status, node = control.standing(public)
+            if status == "unknown" and not public.with_suffix(".registered").exists():
+                status = "revoked" if (OPERATOR / f"{public.stem}.revoked").exists() else "asks"
             say(f"{public.stem} {status} {node} {container}".rstrip())
         except ConfigError as error:
             say(f"skipped: {error}")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the commands of ``docker compose run --rm submit``."""
-    top = argparse.ArgumentParser("docker compose run --rm submit", description="Operate a cluster; alone: run a run.")
+    """Return the commands of ``docker compose run --rm --no-deps submit``."""
+    top = argparse.ArgumentParser("docker compose run --rm --no-deps submit", description="Operate a cluster; alone: run a run.")
     rooms = top.add_subparsers(dest="room", title="commands")
     runs = rooms.add_parser("runs", help="the runs of the cluster").add_subparsers(dest="command", required=True)
     for name, text in (
@@ -247,6 +288,7 @@ def parser() -> argparse.ArgumentParser:
         ("log", "print the server's log of a run, by default of the newest"),
         ("stop", "stop a run, or take it from the queue"),
         ("resume", "continue a run after its last round, and follow it"),
+        ("rm", "delete a run that has ended"),
         ("queue", "start the run of the environment when the others have ended, and follow it"),
     ):
         command = runs.add_parser(name, help=text)
@@ -256,6 +298,9 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("run", metavar="RUN", nargs="?" if name == "log" else None, default="")
     clients = rooms.add_parser("nodes", help="the registered clients").add_subparsers(dest="command")
     clients.add_parser("revoke", help="refuse a client's key from now on").add_argument("name", metavar="NAME")
+    takes = clients.add_parser("accept", help="register the keys of clients that ask")
+    takes.add_argument("names", metavar="NAME", nargs="+")
+    clients.add_parser("prune", help="unregister replaced keys whose clients are not connected")
     return top
 
 
@@ -265,13 +310,17 @@ def operate(arguments: argparse.Namespace) -> int:
         return play()
     if arguments.command in ("resume", "queue"):
         if arguments.command == "resume":
-            Runs(Control(CONTROL, AUTHORITY)).check_resumable(arguments.run)
+            Runs(connect()).check_resumable(arguments.run)
         return play(queue=arguments.command == "queue", resume=getattr(arguments, "run", ""))
-    control = Control(CONTROL, AUTHORITY)
+    control = connect()
     runs = Runs(control)
     match arguments.room, arguments.command:
         case "nodes", "revoke":
             revoke(control, arguments.name)
+        case "nodes", "accept":
+            accept(control, arguments.names)
+        case "nodes", "prune":
+            say(f"{len(control.prune(ENROLMENT.glob('*.pub')))} replaced keys are unregistered")
         case "nodes", _:
             show_nodes(control)
         case _, "list" if arguments.json:
@@ -281,6 +330,9 @@ def operate(arguments: argparse.Namespace) -> int:
             print_table("runs", columns, ([row.get(column) for column in columns] for row in runs.table()))
         case _, "log":
             say(runs.log(arguments.run).rstrip() or "the log of the run is empty")
+        case _, "rm":
+            runs.remove(arguments.run)
+            say(f"run {arguments.run} is deleted")
         case _, "stop":
             last = runs.stop(arguments.run)
             say(f"run {arguments.run} is stopped after round {last}")

@@ -39,6 +39,7 @@ class RunState:
     status: str
     outcome: str
     details: str
+    name: str = ""  # the run's key run-name
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,16 @@ class ControlApi:
         """Return the latest runs of the SuperLink, the newest last; or the run with this id."""
         answer = self._call("ListRuns", control_pb2.ListRunsRequest(run_id=run_id))
         runs = sorted(answer.run_dict.values(), key=lambda run: run.pending_at)
-        return [RunState(r.run_id, r.status.status, r.status.sub_status, r.status.details) for r in runs]
+        return [
+            RunState(
+                r.run_id,
+                r.status.status,
+                r.status.sub_status,
+                r.status.details,
+                r.override_config["run-name"].string if "run-name" in r.override_config else "",
+            )
+            for r in runs
+        ]
 
     def stop(self, run_id: int) -> None:
         """Stop a run; its status is finished at once, and its ServerApp ends within seconds."""

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+import aoi_fl
 from aoi_fl.report.corruption import check, check_run
 from aoi_fl.report.runs import DROPPED, find
 from aoi_fl.report.state import STATES, tell
@@ -57,9 +58,10 @@ class _Run(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            metrics = list(self._read())  # all metrics, or only the state
+            metrics = list(self._read())  # all metrics, or only version and state
         except (AoiError, *DAMAGE) as error:
             metrics = [_state(unread(error).name)]
+        yield InfoMetricFamily("aoi_build", "The software of the page.", value={"version": aoi_fl.__version__})
         yield from metrics
 
     def _read(self) -> Iterator[Metric]:

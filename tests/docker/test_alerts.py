@@ -9,6 +9,7 @@ import pytest
 import yaml
 from fastapi.testclient import TestClient
 
+import aoi_fl
 from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.folder import LEDGER
@@ -48,6 +49,7 @@ def test_a_cluster_page_has_health_and_the_newest_runs_numbers(tmp_path: Path, m
     (tmp_path / "runs" / "new").mkdir(parents=True)
     page = TestClient(site.application(None))
     assert page.get("/healthz").status_code == 200
+    assert f'aoi_build_info{{version="{aoi_fl.__version__}"}} 1.0' in page.get("/metrics").text
     (tmp_path / "runs" / ".current").symlink_to("new")
     assert 'aoi_run_state{state="waiting"} 1.0' in page.get("/metrics").text
     run_of_newcomers(tmp_path / "runs" / "new")
@@ -61,27 +63,36 @@ def test_promtool_accepts_the_rules_and_fires_them(tmp_path: Path) -> None:
 
     labels = "{severity: warning, instance: page}"
     cases = tmp_path / "cases.yaml"
-    series = {
-        'aoi_clients_connected{instance="page"}': "1x30",
-        'aoi_clients_expected{instance="page"}': "2x30",
-        'aoi_clients_refused{instance="page"}': "1x30",
-        'aoi_run_state{instance="page",state="failed"}': "1x30",
-    }
-    expected = [
+
+    def rules(state: str, *fired: dict[str, object], silent: tuple[str, ...]) -> dict[str, object]:
+        series = {
+            'aoi_clients_connected{instance="page"}': "1x30",
+            'aoi_clients_expected{instance="page"}': "2x30",
+            'aoi_clients_refused{instance="page"}': "1x30",
+            f'aoi_run_state{{instance="page",state="{state}"}}': "1x30",
+        }
+        for case in fired:
+            for alert in case["exp_alerts"]:  # type: ignore[attr-defined]
+                alert["exp_annotations"] = annotations(str(case["alertname"]))
+        quiet = [{"alertname": name, "eval_time": "20m", "exp_alerts": []} for name in silent]
+        return {
+            "interval": "1m",
+            "input_series": [{"series": name, "values": values} for name, values in series.items()],
+            "alert_rule_test": [*fired, *quiet],
+        }
+
+    going = rules(
+        "running",
         fires("AoiClientsMissing", "11m", labels),
         fires("AoiClientsRefused", "6m", labels),
+        silent=("AoiRunStopped", "AoiRunStalled"),
+    )
+    ended = rules(  # its clients may have left
+        "failed",
         fires("AoiRunStopped", "2m", "{severity: critical, instance: page}"),
-        {"alertname": "AoiRunStalled", "eval_time": "20m", "exp_alerts": []},
-    ]
-    for case in expected:
-        for alert in case["exp_alerts"]:  # type: ignore[attr-defined]
-            alert["exp_annotations"] = annotations(str(case["alertname"]))
-    test = {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "alert_rule_test": expected,
-    }
-    cases.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [test]}))
+        silent=("AoiClientsMissing", "AoiClientsRefused", "AoiRunStalled"),
+    )
+    cases.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [going, ended]}))
     for arguments in (("check", "rules", str(ALERTS)), ("test", "rules", str(cases))):
         done = subprocess.run([str(PROMTOOL), *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,9 @@ import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -31,8 +33,8 @@ from flwr.proto.node_pb2 import NodeInfo
 from aoi_fl.config.fields import variable
 from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.docker import arrivals, client, pki, requirements, settings, submit
-from aoi_fl.docker.control import Control
-from aoi_fl.flower.control import ControlError, RunState
+from aoi_fl.docker.control import Control, read_pems
+from aoi_fl.flower.control import ControlError, NodeState, RunState
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import Ledger, read
@@ -46,7 +48,9 @@ FIXED = {"runs-dir", "data-dir", "model-dir"}  # the image's own folders; the vo
 
 def test_compose_passes_every_run_key_on_and_nothing_else() -> None:
     keys = {variable(key) for key in settings.defaults(ROOT / "pyproject.toml") if key not in FIXED}
-    assert set(COMPOSE["services"]["submit"]["environment"]) == keys | {variable(key) for key in (*FORMER, *IGNORED)}
+    cluster = {"AOI_ENROL", "AOI_KEEP_RUNS"}
+    passed = set(COMPOSE["services"]["submit"]["environment"])
+    assert passed == keys | cluster | {variable(key) for key in (*FORMER, *IGNORED)}
 
 
 def test_the_default_cluster_mixes_its_cohorts() -> None:
@@ -90,8 +94,22 @@ def test_no_port_is_published_beyond_this_machine_and_no_root() -> None:
     assert "USER app" in (ROOT / "docker" / "Dockerfile").read_text()
 
 
+@pytest.mark.parametrize("name", ["submit", "page", "backup"])
+def test_an_operators_command_touches_no_service(name: str) -> None:
+    """`docker compose run` starts and recreates what its service depends on, whatever the shell's variables are."""
+    assert "depends_on" not in COMPOSE["services"][name]
+
+
+def test_clients_cannot_undo_the_operators_decisions() -> None:
+    mounts = {n: [v.split(":")[0] for v in s.get("volumes", [])] for n, s in COMPOSE["services"].items()}
+    assert [n for n, v in mounts.items() if "operator" in v] == ["submit", "backup"]
+
+
 def test_private_keys_are_mounted_only_where_they_are_needed() -> None:
     mounts = {n: [v.split(":")[0] for v in s.get("volumes", [])] for n, s in COMPOSE["services"].items()}
+    del mounts["backup"]  # which the operator starts, and which no other host or container reaches
+    assert COMPOSE["services"]["backup"]["network_mode"] == "none"
+    assert COMPOSE["services"]["backup"]["profiles"] == ["operator"]
     assert [n for n, v in mounts.items() if "authority" in v] == ["init"]
     assert sorted(n for n, v in mounts.items() if "server" in v) == ["init", "superlink"]
     assert [n for n, v in mounts.items() if "clients" in v] == ["client"]
@@ -229,14 +247,79 @@ def test_a_key_is_registered_once_and_a_revoked_one_not_again(tmp_path: Path) ->
     registry = Registry()
     for name in ("client-0", "client-1"):
         (tmp_path / f"{name}.pub").write_text(f"key of {name}")
-    (tmp_path / "client-1.revoked").write_text("key of client-1")
-    arrivals.enrol(registry, tmp_path)
-    arrivals.enrol(registry, tmp_path)
+    decisions = tmp_path / "operator"
+    decisions.mkdir()
+    (decisions / "client-1.revoked").write_text("key of client-1")
+    arrivals.enrol(registry, tmp_path, decisions)
+    arrivals.enrol(registry, tmp_path, decisions)
     assert registry.keys == ["key of client-0"]
     assert (tmp_path / "client-0.registered").exists() and not (tmp_path / "client-1.registered").exists()
-    (tmp_path / "client-1.pub").write_text("another key of client-1")
-    arrivals.enrol(registry, tmp_path)
+    (tmp_path / "client-1.pub").write_text("another key of client-1")  # as a new container makes it
+    arrivals.enrol(registry, tmp_path, decisions)
+    assert registry.keys == ["key of client-0"]
+    (decisions / "client-1.accepted").write_text("another key of client-1")
+    arrivals.enrol(registry, tmp_path, decisions)
     assert registry.keys == ["key of client-0", "another key of client-1"]
+
+
+def test_with_ask_each_new_key_waits_for_the_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry: Any = Registry()
+    monkeypatch.setattr(arrivals, "ENROLMENT", tmp_path)
+    monkeypatch.setattr(submit, "ENROLMENT", tmp_path)
+    monkeypatch.setattr(submit, "OPERATOR", tmp_path / "operator")
+    monkeypatch.setattr(submit, "enrol", partial(arrivals.enrol, enrolment=tmp_path, decisions=tmp_path / "operator"))
+    monkeypatch.setenv("AOI_ENROL", "ask")
+    (tmp_path / "operator").mkdir()
+    for name in ("client-0", "client-1"):
+        (tmp_path / f"{name}.pub").write_text(f"key of {name}")
+    submit.enrol(registry, ask=True)
+    assert registry.keys == []
+    submit.accept(registry, ["client-1"])
+    assert registry.keys == ["key of client-1"] and "client-1 is accepted" in capsys.readouterr().out
+    (tmp_path / "client-1.pub").write_text("a replaced key")
+    submit.enrol(registry, ask=True)
+    assert registry.keys == ["key of client-1"]
+    with refused("client", "client-2"):
+        submit.accept(registry, ["client-2"])
+    (tmp_path / "operator" / "client-1.revoked").write_text("a replaced key")
+    with refused("client", "client-1"):
+        submit.accept(registry, ["client-1"])
+
+
+def test_pruning_unregisters_replaced_keys_of_absent_clients(tmp_path: Path) -> None:
+    keys = {}
+    for name in ("kept", "replaced", "connected"):
+        pki.make_client_key(tmp_path / name, tmp_path / f"{name}.key")
+        keys[name] = read_pems(tmp_path / f"{name}.key")[0]
+    (tmp_path / "kept.key").rename(tmp_path / "kept.pub")
+    states = [NodeState(1, keys["kept"], "offline"), NodeState(2, keys["replaced"], "offline")]
+    api = SimpleNamespace(nodes=lambda: [*states, NodeState(3, keys["connected"], "online")], gone=[])
+    api.unregister = api.gone.append
+    control: Any = object.__new__(Control)
+    control._api = api
+    assert control.prune(tmp_path.glob("*.pub")) == api.gone == [2]
+
+
+@pytest.mark.parametrize("harm", ["no key", "no certificate", "another key", "torn key"])
+def test_half_an_authority_is_refused_and_kept(tmp_path: Path, harm: str) -> None:
+    """A new authority would overwrite a restored key, and lock out each client that trusts the old one."""
+    pki.make_all(tmp_path)
+    key, certificate = tmp_path / "authority" / "ca.key", tmp_path / "trust" / "ca.crt"
+    if harm == "no key":
+        key.unlink()
+    elif harm == "no certificate":
+        certificate.unlink()
+    elif harm == "torn key":
+        key.write_bytes(key.read_bytes()[:40])
+    else:
+        pki.make_all(tmp_path / "other")
+        key.write_bytes((tmp_path / "other" / "authority" / "ca.key").read_bytes())
+    before = {half: half.read_bytes() for half in (key, certificate) if half.exists()}
+    with refused("authority"):
+        pki.make_all(tmp_path)
+    assert {half: half.read_bytes() for half in (key, certificate) if half.exists()} == before
 
 
 class Superlink(ControlServicer):
@@ -328,11 +411,12 @@ def test_lost_keys_are_registered_again_but_no_revoked_one(
     for name in ("lost", "known", "revoked"):
         pki.make_client_key(tmp_path / name, folder / f"{name}.pub")
         (folder / f"{name}.registered").write_bytes((folder / f"{name}.pub").read_bytes())
-    (folder / "revoked.registered").rename(folder / "revoked.revoked")
+    (tmp_path / "operator").mkdir()
+    (folder / "revoked.registered").rename(tmp_path / "operator" / "revoked.revoked")
     (folder / "broken.registered").mkdir()
     control.register(folder / "known.pub")
     arrivals.forget_lost(control, folder)
-    arrivals.enrol(control, folder)
+    arrivals.enrol(control, folder, tmp_path / "operator")
     assert capsys.readouterr().out == "lost is enrolled\n"
     assert [control.standing(folder / f"{name}.pub")[0] for name in ("lost", "known", "revoked")] == [
         "online", "online", "unknown"
@@ -359,19 +443,20 @@ def test_the_list_of_clients_survives_a_torn_key(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(submit, "Control", lambda *where: superlink[1])
+    monkeypatch.setattr(submit, "connect", lambda *wait: superlink[1])
+    monkeypatch.setattr(submit, "OPERATOR", tmp_path)
     monkeypatch.setattr(submit, "ENROLMENT", tmp_path / "enrolment")
     lay_down(submit.ENROLMENT)
     superlink[1].register(submit.ENROLMENT / "c.pub")
     assert command(monkeypatch, "nodes") == 0
     refused_key, torn, good = capsys.readouterr().out.splitlines()
-    assert refused_key.startswith("a unknown") and good.startswith("c online") and "'b.pub'" in torn
+    assert refused_key.startswith("a asks") and good.startswith("c online") and "'b.pub'" in torn
     with refused("client", "cc"):
         submit.revoke(superlink[1], "cc")
     assert command(monkeypatch, "nodes", "revoke", "cc") == 2
     superlink[0].stop(None).wait()
     assert command(monkeypatch, "nodes", "revoke", "c") == 2
-    assert not (submit.ENROLMENT / "c.revoked").exists()
+    assert not (submit.OPERATOR / "c.revoked").exists()
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -400,7 +485,9 @@ def test_a_look_at_a_running_run_reads_what_is_new(tmp_path: Path, monkeypatch: 
             return RunState(run_id, "finished", "completed", "")
 
     monkeypatch.setattr(submit, "read", counted)
-    monkeypatch.setattr(submit, "enrol", lambda control: ledger.add_round(RoundRecord(8, participations=[part])))
+    monkeypatch.setattr(
+        submit, "enrol", lambda control, **more: ledger.add_round(RoundRecord(8, participations=[part]))
+    )
     assert submit.follow(Done(), 1, tmp_path).status == "finished"
     assert taken == ["rounds", "participations"]
     ledger.close()
@@ -432,7 +519,7 @@ def test_a_superlink_that_is_being_restarted_is_waited_for(monkeypatch: pytest.M
 
 def test_a_new_run_waits_for_all_and_a_resumed_one_for_some(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    monkeypatch.setattr(arrivals, "enrol", lambda control: None)
+    monkeypatch.setattr(arrivals, "enrol", lambda control, **more: None)
     arrivals.await_clients(Absent(), 2, least=2, seconds=30)
     arrivals.await_clients(Absent(), 4, least=1, seconds=0.1)
     (tmp_path / "client-9.pub").touch()

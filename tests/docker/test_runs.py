@@ -26,9 +26,11 @@ class Superlink:
 
     def __init__(self, **statuses: str) -> None:
         self.statuses = {int(number[1:]): status for number, status in statuses.items()}
+        self.names: dict[int, str] = {}
 
     def runs(self) -> list[RunState]:
-        return [RunState(number, status, "", "") for number, status in self.statuses.items()]
+        names = self.names
+        return [RunState(number, status, "", "", names.get(number, "")) for number, status in self.statuses.items()]
 
     def run(self, run_id: int) -> RunState | None:
         return next((state for state in self.runs() if state.run_id == run_id), None)
@@ -94,6 +96,36 @@ def test_a_stopped_run_can_continue_and_stops_once(tmp_path: Path) -> None:
     with refused("run", "long", "stopped"):
         cluster.stop("long")
     cluster.check_resumable("long")
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_run_whose_submission_was_killed_can_be_stopped(tmp_path: Path, recorded: bool) -> None:
+    """`submit` dies between Flower's acceptance of the run and the record of its id."""
+    superlink = Superlink(n7="running")
+    superlink.names = {7: "orphan"}
+    cluster = Runs(superlink, tmp_path)
+    if recorded:  # the ServerApp has begun
+        make_run(tmp_path / "orphan", "running")
+    assert [row["run"] for row in cluster.table()] == ["orphan"]
+    assert cluster.of_number(7) == tmp_path / "orphan" and cluster.log("orphan") == "log of 7"
+    assert cluster.stop("orphan") == (2 if recorded else 0)
+    assert superlink.statuses == {7: "finished"}
+
+
+def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path: Path) -> None:
+    for number, (name, status) in enumerate({"a": "completed", "b": "stopped", "c": "failed", "d": "running"}.items()):
+        make_run(tmp_path / name, status, number + 1)
+        time.sleep(0.02)
+    cluster = Runs(Superlink(n1="finished", n2="finished", n3="finished", n4="running"), tmp_path)
+    with refused("run", "d", "ended"):
+        cluster.remove("d")
+    with refused("run", "e"):
+        cluster.remove("e")
+    with only_player(tmp_path / "a"), refused("run", "a", "ended"):
+        cluster.remove("a")
+    cluster.remove("a")
+    assert cluster.retain(0) == [] and cluster.retain(1) == ["b"]
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["c", "d"]
 
 
 def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
@@ -170,6 +202,8 @@ def test_a_running_run_names_the_settings_it_does_not_use() -> None:
         ({"AOI_NUM_SERVER_ROUNDS": "0"}, "num-server-rounds"),
         ({"AOI_LOG_LEVEL": "loud"}, "AOI_LOG_LEVEL"),
         ({"AOI_CLIENT_SLEEP": "perhaps"}, "AOI_CLIENT_SLEEP"),
+        ({"AOI_ENROL": "never"}, "AOI_ENROL"),
+        ({"AOI_KEEP_RUNS": "few"}, "AOI_KEEP_RUNS"),
     ],
 )
 def test_a_wrong_setting_ends_before_the_cluster_starts(
@@ -193,7 +227,7 @@ def test_commands_print_json_and_end_with_a_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_run(tmp_path / "a", "completed", 1)
-    monkeypatch.setattr(submit, "Control", lambda *where: Superlink(n1="finished"))
+    monkeypatch.setattr(submit, "connect", lambda *wait: Superlink(n1="finished"))
     monkeypatch.setattr(submit, "Runs", lambda control: Runs(control, tmp_path))
     parse = submit.parser().parse_args
     assert submit.operate(parse(["runs", "list", "--json"])) == 0

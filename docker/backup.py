@@ -1,0 +1,151 @@
+"""Copy a cluster's volumes into one file, and back into empty volumes.
+
+The commands are ``docker compose run --rm -T backup save > FILE`` and ``... restore < FILE``. SQLite itself copies the
+databases. The volume of data sets is left out.
+"""
+
+import fcntl
+import io
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.server.folder import LEDGER, is_played
+
+VOLUMES = (
+    "pki/authority", "pki/trust", "pki/server", "pki/superexec", "state", "clients", "enrolment", "operator", "runs",
+)  # fmt: skip
+FIRST, LAST = "aoi-backup", "aoi-backup-end"  # entries: the list of volumes, and the number of files
+_SQLITE = b"SQLite format 3\0"
+_BESIDE = ("-wal", "-shm", "-journal")  # SQLite's copy contains them
+
+
+def save(out: BinaryIO, root: Path = Path("/")) -> None:
+    """Write all volumes to a file.
+
+    Raises
+    ------
+    ConfigError : a client or a run is in progress, because their states must belong together.
+    """
+    if busy := next(_busy(root), None):
+        raise ConfigError("cluster", busy, "stopped", "End it first: docker compose down")
+    count = 0
+    with tarfile.open(fileobj=out, mode="w|gz") as tar, tempfile.TemporaryDirectory() as aside:
+        _note(tar, FIRST, list(VOLUMES))
+        for volume in VOLUMES:
+            for path in sorted((root / volume).rglob("*")):
+                name, copy = str(path.relative_to(root)), path
+                if path.is_symlink() and path.readlink().is_absolute():
+                    continue  # a client links its share of data at each start
+                if not (path.is_symlink() or path.is_dir() or path.is_file()):
+                    continue
+                if path.is_file() and not path.is_symlink():
+                    if path.name.endswith(_BESIDE) and _is_database(Path(str(path).rpartition("-")[0])):
+                        continue
+                    if _is_database(path):
+                        copy = Path(aside) / "copy"
+                        _copy_database(path, copy)
+                tar.add(copy, name, recursive=False)
+                count += 1
+        _note(tar, LAST, count)
+
+
+def restore(source: BinaryIO, root: Path = Path("/")) -> list[str]:
+    """Extract a backup into empty volumes, and return the names of the volumes.
+
+    Raises
+    ------
+    ConfigError : a volume is not empty, or the file is not a complete backup.
+    """
+    full = [volume for volume in VOLUMES if (root / volume).exists() and any((root / volume).iterdir())]
+    if full:
+        remedy = "Restore before the first `up`, or delete what is there: docker compose down --volumes"
+        raise ConfigError("volumes", ", ".join(full), "empty", remedy)
+    with tempfile.TemporaryFile() as whole:
+        shutil.copyfileobj(source, whole)
+        whole.seek(0)
+        try:
+            with tarfile.open(fileobj=whole) as tar:
+                members = tar.getmembers()
+                inner = members[1:-1]
+                names = [members[0].name, members[-1].name] if len(members) > 1 else []
+                if names != [FIRST, LAST] or _read(tar, members[-1]) != len(inner):
+                    raise ValueError("its end is missing")
+                if strange := [m.name for m in inner if not m.name.startswith(tuple(f"{v}/" for v in VOLUMES))]:
+                    raise ValueError(f"{strange[0]} is in no volume")
+                for member in inner:
+                    tar.extract(member, root, filter="data")
+        except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+            raise ConfigError("backup", None, f"whole ({error})", "Give a file that `backup save` has made.") from error
+    return [volume for volume in VOLUMES if any((root / volume).iterdir())]
+
+
+def _busy(root: Path) -> Iterator[str]:
+    """Yield the clients and runs that a process holds."""
+    for lock in sorted((root / "clients").glob("*/lock")):
+        with open(lock, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield f"client {lock.parent.name} runs"
+    for ledger in sorted((root / "runs").glob(f"[!.]*/{LEDGER}")):
+        if is_played(ledger.parent):
+            yield f"run {ledger.parent.name} is in progress"
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
+
+
+def _copy_database(path: Path, copy: Path) -> None:
+    copy.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as db, closing(sqlite3.connect(copy)) as other:
+        db.backup(other)
+    shutil.copystat(path, copy)
+
+
+def _note(tar: tarfile.TarFile, name: str, content: object) -> None:
+    data = json.dumps(content).encode()
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def _read(tar: tarfile.TarFile, member: tarfile.TarInfo) -> object:
+    file = tar.extractfile(member)
+    return json.loads(file.read()) if file else None
+
+
+def main() -> None:
+    """Save to standard output, or restore from standard input; a user's error ends with status 2."""
+    os.umask(0o077)
+    command = sys.argv[1] if len(sys.argv) == 2 else ""
+    try:
+        if command == "save":
+            if sys.stdout.isatty():
+                raise ConfigError("backup", "a terminal", "a file", "docker compose run --rm -T backup save > FILE")
+            save(sys.stdout.buffer)
+        elif command == "restore":
+            print(f"restored: {', '.join(restore(sys.stdin.buffer))}", flush=True)
+        else:
+            raise ConfigError("command", command, ("save", "restore"), "Choose one of these.")
+    except AoiError as error:
+        print(f"aoi: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
