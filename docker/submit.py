@@ -3,15 +3,17 @@
 It prints rounds from the ledger, so it continues after a restart of the SuperLink. You can end and restart it at any
 time: it follows a run in progress and does not submit it twice.
 
-``docker compose run --rm --no-deps submit COMMAND`` is for the operator: ``runs list|log|stop|resume|queue``, ``nodes`` and
-``nodes revoke|accept|prune``.
+``docker compose run --rm --no-deps submit COMMAND`` is for the operator: ``runs list|log|stop|resume|rm|queue``,
+``nodes`` and ``nodes revoke|accept|prune``.
 """
 
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -50,6 +52,7 @@ from aoi_fl.server.ledger import last_rounds, read, refused_clients
 from aoi_fl.server.observe import progress_line, seconds_left
 from aoi_fl.strategies.records import Participation, RoundRecord
 
+_GLANCE, _GONE = 0.25, 2  # seconds between two looks for the cluster's containers, and looks without any
 _REMEMBERED = 50  # last rounds, for the remaining time
 
 
@@ -178,6 +181,7 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     keys = wanted_keys(resume)
     config = RunConfig.parse(keys)
     control = connect(config.join_timeout)
+    threading.Thread(target=end_with_cluster, daemon=True).start()
     await_superlink(control, config.join_timeout)
     runs = Runs(control)
     going = runs.going()[-1:]
@@ -199,6 +203,24 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     for name in runs.retain(settings.kept_runs(os.environ)):
         say(f"run {name} is deleted (AOI_KEEP_RUNS)")
     return status
+
+
+def end_with_cluster() -> None:
+    """End this process when SuperExec and clients are gone; Compose does not stop the containers of `run`."""
+    seen, gone = False, 0
+    while gone < _GONE:
+        there = any(map(_has_address, ("superexec", "client")))
+        seen, gone = seen or there, 0 if there or not seen else gone + 1
+        time.sleep(_GLANCE)
+    say("the cluster is down")
+    os._exit(1)
+
+
+def _has_address(name: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except socket.gaierror:
+        return False
 
 
 def connect(seconds: float = 0.0) -> Control:
@@ -280,7 +302,8 @@ def show_nodes(control: Control) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the commands of ``docker compose run --rm --no-deps submit``."""
-    top = argparse.ArgumentParser("docker compose run --rm --no-deps submit", description="Operate a cluster; alone: run a run.")
+    command = "docker compose run --rm --no-deps submit"
+    top = argparse.ArgumentParser(command, description="Operate a cluster; alone: run a run.")
     rooms = top.add_subparsers(dest="room", title="commands")
     runs = rooms.add_parser("runs", help="the runs of the cluster").add_subparsers(dest="command", required=True)
     for name, text in (

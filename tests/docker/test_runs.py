@@ -128,6 +128,18 @@ def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["c", "d"]
 
 
+def test_a_waiting_process_ends_with_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compose's `down` leaves the containers of `run`, which would keep the volumes in use."""
+    looks = [False, True, False, True, False, False]  # not there yet, there, restarting, there, gone
+    left = iter(look for look in looks for _ in range(2 if not look else 1))
+    monkeypatch.setattr(submit, "_has_address", lambda name: next(left))
+    monkeypatch.setattr(submit, "_GLANCE", 0.0)
+    statuses: list[int] = []
+    monkeypatch.setattr(os, "_exit", statuses.append)
+    submit.end_with_cluster()
+    assert statuses == [1] and not list(left)
+
+
 def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path / "whole", "completed", 1)
     (tmp_path / "begun").mkdir()

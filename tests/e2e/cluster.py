@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 NEWEST = os.environ.get("AOI_E2E_FLOWER") == "newest"  # the newest Flower over HTTP, in place of 1.34 over gRPC
 _FLOWER = (
     {"AOI_IMAGE": "aoi-e2e:http", "COMPOSE_FILE": "compose.yaml:docker/http.yaml"}
@@ -82,10 +84,25 @@ class Cluster:
         command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
         return _run(command, check, timeout, cwd=ROOT, env=self.environment | settings)
 
-    def status(self, *arguments: str) -> int:
-        """Run a Compose command and return its exit status."""
-        command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
-        return subprocess.run(command, cwd=ROOT, env=self.environment, check=False, timeout=120).returncode
+    def operate(self, command: str, timeout: float = 300, **words: str) -> tuple[int, str]:
+        """Run a command as docs/deployment.md has it, from another shell; return its status and what it printed.
+
+        ``words`` replace words of the command, such as RUN.
+        """
+        assert re.search(rf"^{re.escape(command)}( *$| +#| {{2,}})", PAGE, re.MULTILINE), f"no page has {command}"
+        for word, value in words.items():
+            command = re.sub(rf"\b{word}\b", value, command)
+        compose = {"COMPOSE_PROJECT_NAME": self.project, "COMPOSE_ENV_FILES": os.devnull}
+        other = {"AOI_LOG_LEVEL": "DEBUG", "AOI_SUPERLINK_HOSTS": "other.example", "AOI_NUM_CLIENTS": "9"}
+        done = subprocess.run(
+            command, shell=True, cwd=ROOT, env=self.environment | compose | other, check=False, timeout=timeout,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        return done.returncode, done.stdout
+
+    def identity(self, service: str) -> str:
+        """Return what changes when a service's container is recreated or restarted."""
+        return self.docker("inspect", "-f", "{{.Id}} {{.State.StartedAt}}", self.container(service))
 
     def is_running(self, container: str) -> bool:
         """Tell whether a container runs, or is there at all."""

@@ -34,6 +34,7 @@ class Operated:
     metrics: str
     page_names: set[str]
     page_health: str
+    touched: set[str]
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +42,19 @@ def operated(cluster: Cluster) -> Operated:
     """Operate two runs."""
     status, lists = {}, {}
 
-    def operate(name: str, *command: str) -> None:
-        status[name] = cluster.status("run", "--rm", "submit", "runs", *command)
+    def operate(name: str, command: str, run: str) -> None:
+        status[name], _ = cluster.operate(f"docker compose run --rm --no-deps submit runs {command} RUN", RUN=run)
 
     def look(name: str) -> None:
-        text = cluster.compose("run", "--rm", "submit", "runs", "list", "--json")
+        text = cluster.compose("run", "--rm", "--no-deps", "submit", "runs", "list", "--json")
         lists[name] = {row["run"]: row for row in json.loads(text[text.index('{"runs"') :])["runs"]}
 
     start(cluster, RUN, 500, scale=2, **SETTINGS)
     cluster.await_round(RUN, 1)
     queued = {**SETTINGS, "AOI_RUN_NAME": NEXT, "AOI_NUM_SERVER_ROUNDS": "1"}
     waiter = f"{cluster.project}-waiter"
-    cluster.compose("run", "-d", "--name", waiter, "submit", "runs", "queue", **queued)
+    cluster.compose("run", "-d", "--no-deps", "--name", waiter, "submit", "runs", "queue", **queued)
+    services = {service: cluster.identity(service) for service in ("superlink", "superexec", "page", "client")}
     start(cluster, RUN, 500, scale=4, **SETTINGS)  # submit goes on, as its settings are the same
 
     def joined() -> bool:
@@ -69,13 +71,14 @@ def operated(cluster: Cluster) -> Operated:
     operate("log of a run that has not begun", "log", NEXT)
     operate("log", "log", RUN)
     operate("stop", "stop", RUN)
+    touched = {service for service, before in services.items() if cluster.identity(service) != before}
     stopped = cluster.ledger(RUN)
     operate("stop twice", "stop", RUN)
     next_status = cluster.await_end(180, submit=waiter)
     look("stopped")
     operate("resume a complete run", "resume", NEXT)
     last = cluster.last_round(RUN)
-    cluster.compose("run", "-d", "submit", "runs", "resume", RUN)
+    cluster.compose("run", "-d", "--no-deps", "submit", "runs", "resume", RUN)
     cluster.await_round(RUN, last + 1)
     with urllib.request.urlopen(f"{page}/list", timeout=30) as answer:
         shown = answer.read().decode()
@@ -84,6 +87,7 @@ def operated(cluster: Cluster) -> Operated:
         cluster.docker("logs", cluster.container("superexec")), metrics,
         {name for name in (RUN, NEXT) if name in shown},
         cluster.docker("inspect", "-f", "{{.State.Health.Status}}", cluster.container("page")).strip(),
+        touched,
     )  # fmt: skip
 
 
@@ -105,6 +109,10 @@ def test_each_wrong_command_is_refused(operated: Operated) -> None:
     assert operated.status == {
         "log of a run that has not begun": 2, "log": 0, "stop": 0, "stop twice": 2, "resume a complete run": 2,
     }  # fmt: skip
+
+
+def test_no_command_recreates_or_restarts_a_service(operated: Operated) -> None:
+    assert operated.touched == set()
 
 
 def test_a_stopped_run_gives_way_to_the_queue_and_resumes(operated: Operated) -> None:
@@ -138,3 +146,25 @@ def test_a_wrong_env_file_stops_the_start_before_the_superlink(cluster: Cluster,
         assert not cluster.is_running(f"{project}-superlink-1")
     finally:
         subprocess.run([*command, "down", "-v"], env=cluster.environment, capture_output=True, check=False, timeout=120)
+
+
+def test_a_cluster_returns_from_its_backup(cluster: Cluster, operated: Operated, tmp_path: Path) -> None:
+    authority = "import hashlib; print(hashlib.sha256(open('/pki/trust/ca.crt', 'rb').read()).hexdigest())"
+    before = cluster.docker("exec", cluster.container("superlink"), "python", "-c", authority)
+    save = "docker compose run --rm -T backup save > aoi.tgz"
+    file = {"aoi.tgz": str(tmp_path / "aoi.tgz")}
+    assert cluster.operate(save, **file)[0] == 2  # the clients run
+    cluster.operate("docker compose run --rm --no-deps submit runs stop RUN", RUN=RUN)
+    cluster.compose("down")
+    status, printed = cluster.operate(save, **file)
+    assert status == 0, printed
+    cluster.down()
+    restored = cluster.operate("docker compose run --rm -T backup restore < aoi.tgz", **file)
+    assert restored[0] == 0, restored[1]
+    assert cluster.operate("docker compose run --rm -T backup restore < aoi.tgz", **file)[0] == 2  # it is there
+    start(cluster, "after", 1, scale=2, **SETTINGS)
+    assert cluster.await_end() == 0, cluster.logs("submit")
+    assert cluster.docker("exec", cluster.container("superlink"), "python", "-c", authority) == before
+    assert cluster.ledger(NEXT)["run"] == operated.next_ledger["run"]
+    assert cluster.operate("docker compose run --rm --no-deps submit runs rm RUN", RUN=NEXT)[0] == 0
+    assert cluster.ledger(NEXT) == {}

@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
+import aoi_fl
 from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.ledger import Ledger, accounts
@@ -59,6 +60,7 @@ def test_a_scrape_says_what_the_ledger_holds(folder: Path) -> None:
     states = {name: value for name, value in found.items() if name.startswith("aoi_run_state")}
     assert states.pop("aoi_run_state state=completed") == 1 and not any(states.values()) and len(states) == 7
     assert {name: value for name, value in found.items() if name not in states and "state" not in name} == {
+        f"aoi_build_info version={aoi_fl.__version__}": 1,
         "aoi_run_info policy=wics run=field": 1,
         "aoi_rounds_planned": 9,
         "aoi_clients": 4,
@@ -109,7 +111,10 @@ def test_the_live_page_serves_it_in_prometheus_own_type(folder: Path, tmp_path: 
         (tmp_path / name / "ledger.sqlite").write_text(content)
     for name, state in (("absent", "waiting"), ("begun", "waiting"), ("damaged", "unreadable")):
         found = scraped(TestClient(site.application(str(tmp_path / name))).get("/metrics").text)
-        assert [key for key, value in found.items() if value] == [f"aoi_run_state state={state}"]
+        assert [key for key, value in found.items() if value] == [
+            f"aoi_build_info version={aoi_fl.__version__}",
+            f"aoi_run_state state={state}",
+        ]
 
 
 def test_a_client_s_account(folder: Path) -> None:
