@@ -84,7 +84,7 @@ class Cluster:
         command = ["docker", "compose", "--env-file", os.devnull, "-p", self.project, *arguments]
         return _run(command, check, timeout, cwd=ROOT, env=self.environment | settings)
 
-    def operate(self, command: str, timeout: float = 300, **words: str) -> tuple[int, str]:
+    def operate(self, command: str, **words: str) -> tuple[int, str]:
         """Run a command as docs/deployment.md has it, from another shell; return its status and what it printed.
 
         ``words`` replace words of the command, such as RUN.
@@ -95,7 +95,7 @@ class Cluster:
         compose = {"COMPOSE_PROJECT_NAME": self.project, "COMPOSE_ENV_FILES": os.devnull}
         other = {"AOI_LOG_LEVEL": "DEBUG", "AOI_SUPERLINK_HOSTS": "other.example", "AOI_NUM_CLIENTS": "9"}
         done = subprocess.run(
-            command, shell=True, cwd=ROOT, env=self.environment | compose | other, check=False, timeout=timeout,
+            command, shell=True, cwd=ROOT, env=self.environment | compose | other, check=False, timeout=300,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         return done.returncode, done.stdout

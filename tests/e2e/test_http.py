@@ -60,9 +60,9 @@ def played(cluster: Cluster) -> Played:
     strangers = (stranger, knocking)
     cluster.await_(lambda: all(cluster.exit_status(s) is not None for s in strangers), 120, "the strangers' end")
     ends = [(cluster.exit_status(s), cluster.docker("logs", s)) for s in strangers]
-    stop = cluster.status("run", "--rm", "submit", "runs", "stop", RUN)
+    stop, _ = cluster.operate("docker compose run --rm --no-deps submit runs stop RUN", RUN=RUN)
     at["stopped"] = cluster.last_round(RUN)
-    cluster.compose("run", "-d", "submit", "runs", "resume", RUN)
+    cluster.compose("run", "-d", "--no-deps", "submit", "runs", "resume", RUN)
     cluster.await_round(RUN, at["stopped"] + 1, 200)
     flower = cluster.docker("exec", cluster.container("superlink"), "flower-superlink", "--version").split()[-1]
     knocked = {path: int(status) for path, status in (line.split() for line in ends[1][1].splitlines())}
