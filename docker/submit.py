@@ -302,8 +302,8 @@ def show_nodes(control: Control) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the commands of ``docker compose run --rm --no-deps submit``."""
-    command = "docker compose run --rm --no-deps submit"
-    top = argparse.ArgumentParser(command, description="Operate a cluster; alone: run a run.")
+    usage = "docker compose run --rm --no-deps submit"
+    top = argparse.ArgumentParser(usage, description="Operate a cluster; alone: run a run.")
     rooms = top.add_subparsers(dest="room", title="commands")
     runs = rooms.add_parser("runs", help="the runs of the cluster").add_subparsers(dest="command", required=True)
     for name, text in (
