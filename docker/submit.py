@@ -10,6 +10,7 @@ time: it follows a run in progress and does not submit it twice.
 import argparse
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -213,7 +214,7 @@ def end_with_cluster() -> None:
         seen, gone = seen or there, 0 if there or not seen else gone + 1
         time.sleep(_GLANCE)
     say("the cluster is down")
-    os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _has_address(name: str) -> bool:

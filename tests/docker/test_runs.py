@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -134,10 +135,10 @@ def test_a_waiting_process_ends_with_its_cluster(monkeypatch: pytest.MonkeyPatch
     left = iter(look for look in looks for _ in range(2 if not look else 1))
     monkeypatch.setattr(submit, "_has_address", lambda name: next(left))
     monkeypatch.setattr(submit, "_GLANCE", 0.0)
-    statuses: list[int] = []
-    monkeypatch.setattr(os, "_exit", statuses.append)
+    ended: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *how: ended.append(how))
     submit.end_with_cluster()
-    assert statuses == [1] and not list(left)
+    assert ended == [(os.getpid(), signal.SIGTERM)] and not list(left)
 
 
 def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
