@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -15,21 +14,17 @@ from aoi_fl.cli.output import print_facts, print_json, print_table
 from aoi_fl.cli.simulate import build
 from aoi_fl.config import policies as table
 from aoi_fl.config.policies import BUDGETED, DEFAULT, POLICIES
-from aoi_fl.science.errors import ConfigError, install
+from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
     from aoi_fl.config.run import RunConfig
-    from aoi_fl.science.privacy.account import Account
-    from aoi_fl.science.privacy.bounds import ParticipationBounds
     from aoi_fl.science.selection import Selector
     from aoi_fl.science.simulate import Decentralised
-
-_ROUGH = 600  # samples of a rough Monte Carlo estimate
 
 
 def privacy(
     context: typer.Context,
-    delta: Annotated[float, typer.Option(click_type=Number(1e-300, 1 - 1e-9), help="δ, below 1/n.")] = 1e-5,
+    delta: Annotated[float, typer.Option(click_type=Number(1e-15, 0.5), help="δ, below 1/n.")] = 1e-5,
     bands: Annotated[
         int | None,
         typer.Option(click_type=Number(1, 100_000), help="Bands of the noise; 1 is white. By default the separation."),
@@ -41,62 +36,67 @@ def privacy(
     epsilon: Annotated[
         float | None, typer.Option(click_type=Number(1e-6, 1e6), help="ε to find the noise multiplier for.")
     ] = None,
-    no_amplification: Annotated[
-        bool, typer.Option("--no-amplification", help="Assume that the participation of each client is public.")
+    amplified: Annotated[
+        bool, typer.Option("--amplified", help="Count that participation is secret; see the conditions printed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the epsilon of a private run, and its noise.
 
-    A client takes part at least b rounds apart, at most K times. Noise with up to b bands costs less accuracy.
+    A client takes part at least b rounds apart, at most K times. Noise with up to b bands costs less accuracy. The
+    run's ledger and max-epsilon count the same epsilon; with --amplified they count more than this command.
     """
     if (noise_multiplier is None) == (epsilon is None):
         raise ConfigError(
             "--epsilon", epsilon, "given without --noise-multiplier, or left out with it", "Give one of the two."
         )
-    from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
-
     policy = typed(context).get("policy", DEFAULT)
-    names = POLICIES if policy == "all" else (policy,)
-    shown = []
-    for name in names:
-        config = _configured(context, name, alone=policy != "all")
-        clients, per_round, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
-        player, found = None, ParticipationBounds(1, rounds, exact=False)  # under a budget payments guarantee nothing
-        if config.policy not in BUDGETED:
-            player = build(config, rates_by(config)[0] if "rates" in table.row_of(name).keys else None)
-            found = bounds(player, rounds, clients)
-        wanted = found.min_separation if bands is None else bands
-        kept = min(wanted, rounds, found.min_separation if policy == "all" else wanted)
-        shown.append(
-            {"policy": name}
-            | _promise(player, clients, rounds, found, kept, delta, noise_multiplier, epsilon, not no_amplification)
-        )
+    several = policy == "all"
+    shown: list[dict[str, Any]] = []
+    for name in POLICIES if several else (policy,):
+        try:
+            config = _configured(context, name, delta, alone=not several)
+            values = _promise(config, delta, bands, noise_multiplier, epsilon, amplified, several)
+        except ConfigError as error:
+            if not several or error.key != "policy":
+                raise
+            values = dict.fromkeys(_NAMES) | {"exact": None, "amplified": False, "refused": str(error.allowed)}
+        else:
+            values["refused"] = None
+        shown.append({"policy": name} | values)
     from aoi_fl.science.privacy.account import ADVERSARY, ASSUMPTIONS, NEIGHBOURS
 
     grounds = {"neighbours": NEIGHBOURS, "adversary": ADVERSARY, "assumptions": list(ASSUMPTIONS)}
-    if any(row["amplified"] for row in shown):
-        from aoi_fl.science.privacy.amplification import AMPLIFICATION, COINS
+    if amplified:
+        from aoi_fl.science.privacy.amplification import CONDITIONS, CONFIDENCE
 
-        grounds["assumptions"] = [*ASSUMPTIONS, AMPLIFICATION]
-        if any(row["amplified"] and row["policy"] == "random" for row in shown):
-            grounds["assumptions"] = [*ASSUMPTIONS, AMPLIFICATION, COINS]
-    setting = {"clients": clients, "per_round": per_round, "rounds": rounds, "delta": delta}
+        grounds |= {"conditions": list(CONDITIONS), "confidence": CONFIDENCE}
+    clients, per_round, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
     if as_json:
-        print_json(setting | ({"policies": shown} if policy == "all" else shown[0]) | grounds)
+        setting = {"clients": clients, "per_round": per_round, "rounds": rounds, "delta": delta}
+        print_json(setting | ({"policies": shown} if several else shown[0]) | grounds)
         return
     title = f"{clients} clients, {per_round} a round, {rounds} rounds, δ = {delta:g}"
-    if policy == "all":
-        columns = ("min_separation", "max_participations", "bands", "noise_multiplier", "error", "epsilon", "policy")
-        heads = ["b", "K", "bands", "noise multiplier", "error, in clips", "ε", "policy"]
-        print_table(title, heads, [[row[column] for column in columns] for row in shown])
+    if several:
+        columns = ["min_separation", "max_participations", "bands", "noise_multiplier", "error", "epsilon"]
+        heads = ["b", "K", "bands", "noise multiplier", "error, in clips", "ε"]
+        if amplified:
+            columns, heads = [*columns, "epsilon_amplified"], [*heads, "ε amplified"]
+        print_table(title, [*heads, "policy"], [[_exact(row, key) for key in [*columns, "policy"]] for row in shown])
     else:
-        print_facts(f"{policy}: {title}", [(_NAMES[key], value) for key, value in shown[0].items() if key in _NAMES])
-    if policy in ("random", "all") and not no_amplification and not shown[names.index("random")]["amplified"]:
-        print(f"\nrandom: without amplification, which needs white noise and dp-accounting ({install('privacy')})")
+        facts = [(text, _exact(shown[0], key)) for key, text in _NAMES.items()]
+        print_facts(f"{policy}: {title}", facts if amplified else facts[:-1])
+    for row in shown:
+        if row["refused"]:
+            print(f"{row['policy']}: no private run; it needs {row['refused']}.")
     print(f"\nNeighbours are {NEIGHBOURS}.\nThe adversary {ADVERSARY}.")
-    for assumption in grounds["assumptions"]:
+    for assumption in ASSUMPTIONS:
         print(f"Assumed: {assumption}.")
+    if amplified:
+        for condition in CONDITIONS:
+            print(f"Only if: {condition}.")
+        print("A dash: no bound below ε is known. Systematic clients need --phases random, random ones --bands 1.")
+        print(f"Confidence: {CONFIDENCE}.")
 
 
 _NAMES = {
@@ -106,69 +106,82 @@ _NAMES = {
     "noise_multiplier": "noise multiplier",
     "deviation": "noise of a round, in clips",
     "error": "error of the prefix sums, in clips",
-    "epsilon": "ε",
-    "epsilon_error": "standard error of ε, from Monte Carlo",
-    "epsilon_without_amplification": "ε without amplification",
+    "epsilon": "ε, as the run counts it",
+    "epsilon_amplified": "ε with amplification, at most",
 }
 
 
-def _configured(context: typer.Context, name: str, *, alone: bool) -> RunConfig:
-    """Return a policy's configuration; with ``--policy all`` it has only the keys that it uses."""
+def _exact(row: dict[str, Any], key: str) -> Any:
+    """Return a value to show; a noise multiplier with all its digits, for it is typed again."""
+    return repr(row[key]) if key == "noise_multiplier" and row[key] is not None else row[key]
+
+
+def _configured(context: typer.Context, name: str, delta: float, *, alone: bool) -> RunConfig:
+    """Return the configuration of a policy's private run; with ``--policy all`` it has only the keys that it uses.
+
+    Raises ConfigError as the run does.
+    """
     from aoi_fl.config.run import RunConfig
 
     if alone:
-        config = parse(context)
+        config = parse(context, privacy="white", delta=delta)
         if config.rates != "size":
             refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
         return config
-    unused = table.KEYS - table.row_of(name).keys
-    keys = {key: value for key, value in typed(context).items() if key not in unused | {"policy", "sizes"}}
-    return RunConfig.parse({"num-server-rounds": 100} | keys | {"policy": name})
+    unused = (table.KEYS - table.row_of(name).keys) | {"sizes"}
+    keys = {key: value for key, value in typed(context).items() if key not in unused}
+    return RunConfig.parse({"num-server-rounds": 100, "privacy": "white", "delta": delta} | keys | {"policy": name})
 
 
 def _promise(
-    player: Decentralised | Selector | None,
-    clients: int,
-    rounds: int,
-    found: ParticipationBounds,
-    bands: int,
+    config: RunConfig,
     delta: float,
+    bands: int | None,
     multiplier: float | None,
     epsilon: float | None,
     amplify: bool,
+    several: bool,
 ) -> dict[str, Any]:
     """Return the values to show for one policy."""
+    from aoi_fl.config.rules import check, separation, too_many_bands
+    from aoi_fl.config.values import phases_of
     from aoi_fl.science.privacy.account import Account, multiplier_of
-    from aoi_fl.science.privacy.amplification import SAMPLES, Estimate, amplified, calibrate
+    from aoi_fl.science.privacy.bounds import kept_bounds
 
-    @cache
-    def spent(account: Account, samples: int = SAMPLES) -> Estimate | None:
-        return amplified(player, clients, account, delta, samples) if amplify and player is not None else None
+    clients, rounds = config.num_clients, config.num_server_rounds
+    player: Decentralised | Selector | None = None  # under a budget payments guarantee nothing
+    if config.policy not in BUDGETED:
+        player = build(config, rates_by(config)[0] if "rates" in table.row_of(config.policy).keys else None)
+    kept, most = kept_bounds(player, rounds, clients), min(separation(config), rounds)
+    wanted = most if bands is None else min(bands, most) if several else bands
+    check(too_many_bands(config, "bands", wanted))
+    account = Account(kept, rounds, multiplier or multiplier_of(cast(float, epsilon), delta), wanted)
+    hidden = None
+    if amplify and player is not None:
+        from aoi_fl.science.privacy.amplification import amplified, calibrate
 
-    account = Account(found, rounds, multiplier or multiplier_of(cast(float, epsilon), delta), bands)
-    estimate = spent(account)
-    if epsilon is not None and estimate is not None:
+        @cache
+        def bound_at(noise: float) -> float | None:
+            louder = replace(account, noise_multiplier=noise)
+            return amplified(player, clients, louder, delta, phases_of(config.phases)[0])
 
-        def at(samples: int, noise: float) -> float:
-            hidden = spent(replace(account, noise_multiplier=noise), samples)
-            return math.inf if hidden is None else hidden.epsilon
+        def spent(noise: float) -> float:
+            found = bound_at(noise)
+            return replace(account, noise_multiplier=noise).epsilon(delta) if found is None else found
 
-        near = calibrate(lambda noise: at(_ROUGH, noise), epsilon, account.noise_multiplier)
-        noise = calibrate(lambda noise: at(SAMPLES, noise), epsilon, near, within=0.02)
-        account = replace(account, noise_multiplier=noise)
-        estimate = spent(account)
-    plain = account.epsilon(delta)
-    hidden = estimate is not None and estimate.epsilon < plain
+        noise = account.noise_multiplier
+        if epsilon is not None and bound_at(noise) is not None:
+            noise = calibrate(spent, epsilon, noise)
+        account, hidden = replace(account, noise_multiplier=noise), bound_at(noise)
     return {
-        "min_separation": found.min_separation,
-        "max_participations": found.max_participations,
-        "exact": found.exact,
-        "bands": bands,
+        "min_separation": kept.min_separation,
+        "max_participations": kept.max_participations,
+        "exact": kept.exact,
+        "bands": wanted,
         "noise_multiplier": account.noise_multiplier,
         "deviation": account.deviation,
         "error": account.error,
-        "epsilon": estimate.epsilon if estimate is not None and hidden else plain,
-        "epsilon_error": estimate.error if estimate is not None and hidden else 0.0,
-        "epsilon_without_amplification": plain,
-        "amplified": hidden,
+        "epsilon": account.epsilon(delta),
+        "epsilon_amplified": hidden,
+        "amplified": hidden is not None,
     }

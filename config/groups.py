@@ -186,7 +186,7 @@ class Privacy(Group):
     noise_multiplier: float = key(
         1.0, "noise over the sensitivity of all participations; `aoi privacy --epsilon E` finds it", gt=0, le=1e9
     )
-    delta: float = key(1e-5, "δ of the ε in the ledger, below 1 / `num-clients`", gt=0, le=0.5)
+    delta: float = key(1e-5, "δ of the ε in the ledger, below 1 / `num-clients`", ge=1e-15, le=0.5)
     max_epsilon: float = key(0.0, "the run completes before ε exceeds it; 0: no bound", ge=0, le=1e9)
 
     @property

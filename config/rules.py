@@ -296,18 +296,31 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
         allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
         yield ConfigError("delta", config.delta, allowed, "Lower it.")
     if privacy == "banded":
-        apart = separation(config)
-        if apart == 1:
-            why = f"policy {config.policy}"
-            why += f" with compensate={config.compensate}" if config.compensate != "none" else ""
-            why += f" with rates {config.rates}" if config.rates != "equal" else ""
-            why += f" with jitter {config.jitter:g}" if config.jitter else ""
-            remedy = (
-                f"Set privacy to white, or choose one of the policies {', '.join(SEPARATED)} with equal rates and at "
-                "most half of the clients a round."
-            )
-            allowed = f"white, because {why} lets a client take part in two consecutive rounds"
-            yield ConfigError("privacy", privacy, allowed, remedy)
-        elif config.bands > apart:
-            allowed = f"at most banded:{apart}, by the fewest rounds between two participations under {config.policy}"
-            yield ConfigError("privacy", config.privacy, allowed, f"Set at most banded:{apart}.")
+        yield from too_many_bands(config, "privacy", config.bands)
+
+
+def too_many_bands(config: RunKeys, key: str, wanted: int) -> Iterator[ConfigError]:
+    """Yield an error if noise has more bands than there are rounds between two participations; 0 is as many, above 1.
+
+    The error's key is ``bands``, or ``privacy`` with its own form of a value.
+    """
+    apart, banded = separation(config), key == "privacy"
+    value = config.privacy if banded else wanted
+    if apart == 1 and wanted != 1:
+        why, white = f"policy {config.policy}", "white" if banded else "1"
+        why += f" with compensate={config.compensate}" if config.compensate != "none" else ""
+        why += f" with rates {config.rates}" if config.rates != "equal" else ""
+        why += f" with jitter {config.jitter:g}" if config.jitter else ""
+        remedy = (
+            f"Set {key} to {white}, or choose one of the policies {', '.join(SEPARATED)} with equal rates and at most "
+            "half of the clients a round."
+        )
+        yield ConfigError(
+            key, value, f"{white}, because {why} lets a client take part in two consecutive rounds", remedy
+        )
+    elif wanted > apart:
+        by_age = "max-age" in row_of(config.policy).keys and config.max_age + 1 == apart
+        cause, more = (f" with max-age={config.max_age}", ", or max-age to auto") if by_age else ("", "")
+        most = f"{'banded:' if banded else ''}{apart}"
+        allowed = f"at most {most}, by the fewest rounds between two participations under {config.policy}{cause}"
+        yield ConfigError(key, value, allowed, f"Set at most {most}{more}.")

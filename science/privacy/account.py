@@ -15,17 +15,23 @@ C. A. Choquette-Choo et al. 2023, (Amplified) Banded Matrix Factorization, NeurI
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from functools import cached_property
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import Floats, coefficients, prefix_error
 
+LEAST_DELTA = 1e-15
+_MOST_NOISE = 1e6
 NEIGHBOURS = "zero-out: every update of one client is replaced by zero"
 ADVERSARY = "sees every published model and knows every other client's data; the server is trusted"
 ASSUMPTIONS = (
+    "a client is a name: two names with the same data are two clients",
+    "the first model, n, k, the clip and the noise multiplier are public and not chosen by the data",
     "updates are clipped one at a time, weigh the same, and are divided by a fixed number",
-    "noise is normal; rounding in floating point is not accounted for",
+    "noise is normal; it is no discrete Gaussian, and rounding in floating point is not counted",
+    "other runs on the same data, for instance to tune, add up and are not counted",
 )
 
 
@@ -76,7 +82,10 @@ class Account:
         return self.deviation * prefix_error(self.column, self.rounds, self.momentum)
 
     def epsilon(self, delta: float, participations: int | None = None) -> float:
-        """Return ε after so many participations of a client; all K by default."""
+        """Return ε after so many participations of a client; all K by default.
+
+        The command, the ledger, the page and ``max-epsilon`` all show this number.
+        """
         most = self.bounds.max_participations if participations is None else participations
         return epsilon_of(self._sensitivity(most) / self.deviation, delta)
 
@@ -109,14 +118,32 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def multiplier_of(epsilon: float, delta: float) -> float:
-    """Return the least noise multiplier 1/μ of a Gaussian mechanism that keeps (ε, δ).
+    """Return the least noise multiplier 1/μ of six digits with which a Gaussian mechanism keeps (ε, δ).
 
-    >>> round(multiplier_of(8.0, 1e-5), 4)
-    0.6002
+    Raises ConfigError if no noise up to 10⁶ does.
+
+    >>> multiplier_of(8.0, 1e-5)
+    0.60023
     """
     check_positive("epsilon", epsilon)
     check_delta(delta)
-    return bisect(lambda multiplier: delta_of(1 / multiplier, epsilon) > delta, 1e6)
+    if delta_of(1 / _MOST_NOISE, epsilon) > delta:
+        raise unreachable(epsilon)
+    return rounded_up(bisect(lambda multiplier: delta_of(1 / multiplier, epsilon) > delta, _MOST_NOISE))
+
+
+def rounded_up(value: float) -> float:
+    """Return the least number of six digits from a value on.
+
+    >>> rounded_up(0.60022031)
+    0.600221
+    """
+    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value))
+
+
+def unreachable(epsilon: float) -> ConfigError:
+    """Return the error for an ε that no noise reaches."""
+    return ConfigError("epsilon", epsilon, "larger, because no noise reaches it", "Raise epsilon, or delta.")
 
 
 def bisect(too_small: Callable[[float], bool], most: float) -> float:
@@ -129,9 +156,10 @@ def bisect(too_small: Callable[[float], bool], most: float) -> float:
 
 
 def check_delta(delta: float) -> None:
-    """Raise ConfigError unless δ is in (0, 1)."""
-    if not 0 < delta < 1:
-        raise ConfigError("delta", delta, "between 0 and 1", "Choose a number below 1 / the number of clients.")
+    """Raise ConfigError unless δ is at least 10⁻¹⁵ and below 1."""
+    if not LEAST_DELTA <= delta < 1:
+        allowed = f"at least {LEAST_DELTA:g} and below 1"
+        raise ConfigError("delta", delta, allowed, "Choose a number below 1 / the number of clients.")
 
 
 def check_positive(key: str, value: float) -> None:

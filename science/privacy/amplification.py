@@ -1,199 +1,387 @@
-"""Epsilon with amplification: the models do not reveal when a client takes part.
+"""Bounds of epsilon with amplification: the models do not reveal when a client takes part.
 
-Where clients decide by secret coins, the published sequence of one client's data is a mixture over its participations.
-The account compares this mixture P with the noise alone, Q. Independent coins every round (β = 1) have an exact account
-in ``dp-accounting``. For a Markov client δ(ε) is an expectation over P or Q by Monte Carlo, with the likelihood of P
-from the forward recursion over ages. Draws with scaled updates (importance sampling) reach the tails of a small δ.
+A client that decides by secrets of its own takes part in a pattern S of rounds with probability w_S. P is the law of
+the published sequence and Q that of the noise alone, both over the noise's deviation; m_S is the sum of C's columns of
+S. The likelihood ratio is L = Σ w_S l_S with l_S = exp(⟨m_S, y⟩ − |m_S|²/2), and δ(ε) is the larger one of
 
-It holds only while the run's seed is secret, and no client is forced.
+    E_Q[(L − e^ε)⁺] for P against Q,    E_Q[(1 − e^ε L)⁺] for Q against P.
+
+Both are means of a convex function of L. As C has no negative entry, they are largest if all updates have the norm of
+the clip and one direction (Kahane's inequality, for each round given the past). Each is bounded twice.
+
+**By a Rényi order α**, without chance. Jensen's inequality gives L^α ≤ G = (Σ w_S l_S^{α/r})^r for r copies of the
+client. The mean Z of G is exact; for a Markov client a dynamic programme over the ages of the copies has it. Then
+(L − e^ε)⁺ is at most R·G/Z with R = Z·e^{−(α−1)ε}·(1−1/α)^{α−1}/α, so that δ(ε) ≤ R.
+
+**By draws** from the law Q·G/Z, a mixture of normal laws. There δ(ε)/R is the mean of X = (L − e^ε)⁺·Z/(G·R), which is
+in [0, 1]. A bet against the claim that this mean is δ/R or more multiplies its stake by 1 + λ(δ/R − X) for each draw.
+If the claim is right, the stake grows by the factor 2/``FAILURE`` with probability ``FAILURE``/2 at most.
+
+Q against P has L ≥ H = exp(⟨m̄, y⟩ − q/2), m̄ the mean of m_S and q that of |m_S|². A power of 1/H is in place of G.
 
 References
 ----------
-J. Dong, A. Ganesh 2026, minimum-separation sampling with a warm start; C. A. Choquette-Choo et al. 2024, Near Exact
-Privacy Amplification for Matrix Mechanisms: the dominating pair for a C without negative entries.
-B. Balle, G. Barthe, M. Gaboardi 2018, Privacy Amplification by Subsampling, NeurIPS.
+J.-P. Kahane 1985, Sur le chaos multiplicatif, Ann. Sci. Math. Québec 9: the inequality, for each round given the past.
+C. A. Choquette-Choo et al. 2024, Near Exact Privacy Amplification for Matrix Mechanisms (arXiv:2410.06266).
+J. Schuchardt, N. Kalinin 2026, Sampling-Free Privacy Accounting for Matrix Mechanisms (arXiv:2601.21636).
+C. Canonne, G. Kamath, T. Steinke 2020, The Discrete Gaussian, NeurIPS, Proposition 12: from an order to δ.
+I. Waudby-Smith, A. Ramdas 2024, Estimating means of bounded random variables by betting, JRSS B 86(1).
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from importlib.util import find_spec
-from typing import Any
+from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws, mixing
-from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.privacy.account import Account, bisect, check_delta, check_positive
+from aoi_fl.science.names import PhaseRule
+from aoi_fl.science.privacy.account import Account, check_delta, check_positive, rounded_up, unreachable
 from aoi_fl.science.privacy.factorisation import Floats
+from aoi_fl.science.privacy.without_replacement import epsilon_without_replacement, log_sum
+from aoi_fl.science.rates import exact
 from aoi_fl.science.selection import RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.systematic import SystematicPolicy
 
-AMPLIFICATION = "amplification: the run's seed is secret, and no client is forced"
-COINS = (
-    "random: k of n are treated as independent coins of probability k/n, as is usual; this is no bound for exactly k"
+FAILURE = 1e-9  # the probability that a bound by draws is too low, over the draws
+SAMPLES = 20_000
+_STEP = 0.998  # from one ε to the next that is tried
+_BETS = 2.0 ** -np.arange(9)[:, None]
+_PAIRS = 2e7  # numbers that are kept for two copies
+_WORK = 5e7  # likelihoods that are computed
+_ORDERS = 16  # that are tried
+_MOST = 600.0  # the largest ε without amplification that is amplified
+_WITHIN = 0.005  # of an ε that is asked for
+_TRIES = 20  # of a calibration; half of them usually suffice
+
+CONDITIONS = (
+    "each client draws its seed, and with it its first age or phase, from its operating system, and keeps it secret",
+    "ledger, log and page are not published, and the network is not watched",
+    "every client is available in every round, its update arrives, and none is forced",
+    "an empty round looks like any other",
 )
-SAMPLES = 8_000
-_STEPS = 20  # of a calibration; half of them usually suffice
+CONFIDENCE = f"a bound by draws is too low with a probability of {FAILURE:g} at most"
 
 
-def coin_epsilon(rate: float, deviation: float, rounds: int, delta: float) -> float:
-    """Return ε of white noise where a client takes part by an independent coin of probability q in every round.
+class Mixture(ABC):
+    """A client's patterns of participation and their means, over the noise's deviation."""
 
-    Exactly k of n at random are no such coins: q = k/n is the usual approximation, and no bound.
-    Raises ConfigError if the extra ``privacy`` is not installed.
-    """
-    if not has_library():
-        allowed = "installed for amplification by random selection"
-        raise ConfigError("dp-accounting", None, allowed, f"Install it: {install('privacy')}.")
-    import dp_accounting as dp
+    rounds: int
+    states: int
+    most_copies: int
 
-    accountant = dp.pld.PLDAccountant()
-    coin = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(deviation))
-    return float(accountant.compose(coin, rounds).get_epsilon(delta))
+    @abstractmethod
+    def moments(self) -> tuple[Floats, float]:
+        """Return (T,) the mean of m_S, and the mean of |m_S|²."""
 
+    @abstractmethod
+    def log_normaliser(self, power: float, copies: int) -> float:
+        """Return log Z, of the mean over Q of (Σ w_S l_S^power)^copies."""
 
-def has_library() -> bool:
-    """Return whether ``dp-accounting`` is installed."""
-    return find_spec("dp_accounting") is not None
+    @abstractmethod
+    def draw(self, generator: np.random.Generator, samples: int, power: float, copies: int) -> Floats:
+        """Return (T, N) draws from the law of which this is the normaliser."""
 
-
-@dataclass(frozen=True)
-class Estimate:
-    """An ε from Monte Carlo, and its standard error."""
-
-    epsilon: float
-    error: float
+    @abstractmethod
+    def log_likelihoods(self, observed: Floats, power: float) -> tuple[Floats, Floats]:
+        """Return (N,) log L and log Σ w_S l_S^power of (T, N) observations."""
 
 
-@dataclass(frozen=True, eq=False)
-class MarkovAmplification:
-    """The account of a Markov client with secret coins, its first age from the stationary law.
+class PatternMixture(Mixture):
+    """A list of patterns.
 
-    Attributes
+    Parameters
     ----------
-    policy : its separation is at least the number of bands
+    weights : (J,) probabilities w_S
+    means : (J, T) m_S
+    """
+
+    def __init__(self, weights: Floats, means: Floats) -> None:
+        self._logs, self._means, self._squares = np.log(weights), means, (means**2).sum(axis=1)
+        self.states, self.rounds = means.shape
+        self.most_copies = 2
+
+    @classmethod
+    def systematic(cls, rate: float, column: Floats, deviation: float, rounds: int) -> "PatternMixture":
+        """Return the patterns of a systematic client with a random phase: at most T + 1, by the phase's tick."""
+        fraction = exact(rate)
+        a, b = fraction.numerator, fraction.denominator
+        ticks = np.unique(-np.arange(rounds + 1) * a % b)  # the pattern changes at these only
+        weights = np.diff(ticks, append=b) / b
+        joined = (np.arange(1, rounds + 1) * a + ticks[:, None]) % b < a
+        means = np.zeros(joined.shape)
+        for j, c in enumerate((column / deviation)[:rounds]):
+            means[:, j:] += c * joined[:, : rounds - j]
+        return cls(weights, means)
+
+    def moments(self) -> tuple[Floats, float]:
+        """Return the mean of m_S, and that of its square."""
+        weights = np.exp(self._logs)
+        return weights @ self._means, float(weights @ self._squares)
+
+    def log_normaliser(self, power: float, copies: int) -> float:
+        """Return log Z."""
+        return float(log_sum(self._tuples(power, copies).ravel()))
+
+    def draw(self, generator: np.random.Generator, samples: int, power: float, copies: int) -> Floats:
+        """Return (T, N) draws."""
+        logs = self._tuples(power, copies).ravel()
+        shares = np.exp(logs - log_sum(logs))
+        chosen = generator.choice(len(logs), size=samples, p=shares / shares.sum())
+        chosen_means = [self._means[which] for which in np.unravel_index(chosen, (self.states,) * copies)]
+        means: Floats = power * sum(chosen_means[1:], chosen_means[0]).T
+        return means + generator.standard_normal(means.shape)
+
+    def log_likelihoods(self, observed: Floats, power: float) -> tuple[Floats, Floats]:
+        """Return (N,) logarithms of both mixtures."""
+        likelihoods = self._means @ observed - self._squares[:, None] / 2
+        return (
+            log_sum(self._logs[:, None] + likelihoods),
+            log_sum(self._logs[:, None] + power * likelihoods),
+        )
+
+    def _tuples(self, power: float, copies: int) -> Floats:
+        """Return (J,) or (J, J) logarithms of the share of each tuple of patterns in Z."""
+        single: Floats = self._logs + (power**2 - power) * self._squares / 2
+        if copies == 1:
+            return single
+        return np.add.outer(single, single) + power**2 * (self._means @ self._means.T)
+
+
+class AgeMixture(Mixture):
+    """A Markov client, its first age from the stationary law; the state is its age at the end of a round.
+
+    Parameters
+    ----------
+    hazards : (m+1,) probabilities of taking part at each age
     column : (β,) coefficients of C
     deviation : s, in clips
     rounds : T
-    samples, seed : of the Monte Carlo
     """
 
-    policy: MarkovPolicy
-    column: Floats
-    deviation: float
-    rounds: int
-    samples: int = SAMPLES
-    seed: int = 0
+    def __init__(self, hazards: Floats, column: Floats, deviation: float, rounds: int) -> None:
+        self._hazards = np.append(hazards, np.repeat(hazards[-1], max(len(column) + 1 - len(hazards), 0)))
+        self.states, self.rounds = len(self._hazards), rounds
+        ages = np.arange(self.states)
+        self._older = np.minimum(ages + 1, self.states - 1)
+        self._first = mixing.stationary(self._hazards)
+        shown = np.zeros(self.states)
+        shown[: len(column)] = column / deviation
+        # of each round and age at its end; participations before round 1 show nothing
+        self._means = np.where(ages <= np.arange(rounds)[:, None], shown, 0.0)
+        self.most_copies = 2 if self.states**2 * rounds <= _PAIRS else 1
 
-    def epsilon(self, delta: float) -> Estimate:
-        """Return ε, the larger of both directions P‖Q and Q‖P."""
-        check_delta(delta)
-        ends = (self._end(delta, sign) for sign in (1, -1))
-        return max(ends, key=lambda end: end.epsilon)
+    def moments(self) -> tuple[Floats, float]:
+        """Return the mean of m_S, and that of its square."""
+        after = self._step(self._first[:, None])[:, 0]
+        return self._means @ after, float((self._means**2 @ after).sum())
 
-    def _end(self, delta: float, sign: int) -> Estimate:
-        losses, weights = self._losses
-        loss, weight = sign * losses, weights * (np.exp(losses) if sign > 0 else 1.0)
+    def log_normaliser(self, power: float, copies: int) -> float:
+        """Return log Z."""
+        return self._messages(power, copies)[1]
 
-        def terms(epsilon: float) -> Floats:
-            return weight * -np.expm1(np.minimum(epsilon - loss, 0.0))
+    def draw(self, generator: np.random.Generator, samples: int, power: float, copies: int) -> Floats:
+        """Return (T, N) draws."""
+        messages, _, first = self._messages(power, copies)
+        chosen = generator.choice(first.size, size=samples, p=first.ravel() / first.sum())
+        ages = list(np.unravel_index(chosen, first.shape))
+        observed = generator.standard_normal((self.rounds, samples))
+        joins = [np.array([number >> copy & 1 for copy in range(copies)]) for number in range(2**copies)]
+        for round_, message in enumerate(messages):
+            shares, following = [], []
+            for join in joins:
+                steps = [np.where(joined, 0, self._older[age]) for joined, age in zip(join, ages, strict=True)]
+                rates = [
+                    self._hazards[age] if joined else 1 - self._hazards[age]
+                    for joined, age in zip(join, ages, strict=True)
+                ]
+                shares.append(np.prod(rates, axis=0) * message[tuple(steps)])
+                following.append(steps)
+            sums = np.cumsum(shares, axis=0)
+            picked = (generator.random(samples) * sums[-1] >= sums).sum(axis=0).clip(max=len(joins) - 1)
+            ages = list(np.take_along_axis(np.array(following), picked[None, None], axis=0)[0])
+            observed[round_] += power * sum(self._means[round_][age] for age in ages)
+        return observed
 
-        if float(terms(0.0).mean()) <= delta:
-            return Estimate(0.0, 0.0)
-        epsilon = bisect(lambda value: float(terms(value).mean()) > delta, float(loss.max()))
-        slope = float((weight * np.exp(np.minimum(epsilon - loss, 0.0)) * (loss > epsilon)).mean())
-        error = float(terms(epsilon).std()) / math.sqrt(len(loss))
-        return Estimate(epsilon, error / slope if slope else math.inf)
+    def log_likelihoods(self, observed: Floats, power: float) -> tuple[Floats, Floats]:
+        """Return (N,) logarithms of both mixtures."""
+        laws = [np.repeat(self._first[:, None], observed.shape[1], axis=1) for _ in range(2)]
+        logs = [np.zeros(observed.shape[1]) for _ in range(2)]
+        for means, seen in zip(self._means, observed, strict=True):
+            near = np.flatnonzero(means)
+            likelihoods = np.zeros_like(laws[0])
+            likelihoods[near] = means[near, None] * seen - means[near, None] ** 2 / 2
+            tops = likelihoods.max(axis=0)
+            likelihoods -= tops
+            for i, order in enumerate((1.0, power)):
+                law = self._step(laws[i]) * np.exp(order * likelihoods)
+                total = law.sum(axis=0)
+                laws[i] = law / total
+                logs[i] += np.log(total) + order * tops
+        return logs[0], logs[1]
 
-    @cached_property
-    def _losses(self) -> tuple[Floats, Floats]:
-        """Return (N,) log dP/dQ and dQ/dM of draws from M, an even mixture of P with updates scaled by each θ."""
-        generator = draws.generator(self.seed, 0, "privacy-loss")
-        participations = max(self.rounds / self.policy.interval_mean, 1.0)
-        unit = self.deviation / math.sqrt(participations * float(self.column @ self.column))
-        scales = (0.0, 1.0, 1 + 2 * unit, -2 * unit)
-        seen = [self._observe(generator, -(-self.samples // len(scales)), scale) for scale in scales]
-        observed = np.concatenate(seen)
-        ratios = {scale: self._log_ratio(observed, scale) for scale in scales}
-        stacked = np.array(list(ratios.values()))
-        top = stacked.max(axis=0)
-        return ratios[1.0], np.exp(-top) / np.exp(stacked - top).mean(axis=0)
+    def _step(self, law: Floats) -> Floats:
+        """Return (S, N) the law of the ages at the end of a round, from that at its start."""
+        stays = law * (1 - self._hazards[:, None])
+        after = np.empty_like(law)
+        after[0] = self._hazards @ law
+        after[1:] = stays[:-1]
+        after[-1] += stays[-1]
+        return after
 
-    def _observe(self, generator: np.random.Generator, samples: int, scale: float) -> Floats:
-        """Return (N, T) draws of P with every update scaled."""
-        ages = self.policy.first_age(1, generator.random(samples))
-        taken = np.zeros((samples, self.rounds))
-        for t in range(self.rounds):
-            taken[:, t] = generator.random(samples) < self.policy.willingness(ages)
-            ages = np.where(taken[:, t] > 0, 0, ages + 1)
-        means = np.zeros_like(taken)
-        for j, c in enumerate(self.column[: self.rounds]):
-            means[:, j:] += scale * c * taken[:, : self.rounds - j]
-        return means + self.deviation * generator.standard_normal(taken.shape)
+    def _messages(self, power: float, copies: int) -> tuple[list[Floats], float, Floats]:
+        """Return, for each round, Z of what follows by the ages at its end; log Z; and the shares of the first ages."""
+        future: Floats = np.ones((self.states,) * copies)
+        messages, log_scale = [], 0.0
+        for means in self._means[::-1]:
+            total = reduce(np.add.outer, [means] * copies)
+            squares = reduce(np.add.outer, [means**2] * copies)
+            logs = power**2 * total**2 / 2 - power * squares / 2
+            top = float(logs.max())
+            future = future * np.exp(logs - top)
+            scale = float(future.max())
+            if scale == 0:  # an order far too large
+                return [], math.inf, future
+            log_scale += top + math.log(scale)
+            future = future / scale
+            messages.append(future)
+            for axis in range(copies):
+                ahead = np.moveaxis(future, axis, -1)
+                ahead = self._hazards * ahead[..., :1] + (1 - self._hazards) * ahead[..., self._older]
+                future = np.moveaxis(ahead, -1, axis)
+        first = reduce(np.multiply.outer, [self._first] * copies) * future
+        return messages[::-1], log_scale + math.log(float(first.sum())), first
 
-    def _log_ratio(self, observed: Floats, scale: float) -> Floats:
-        """Return (N,) log dP/dQ with every update scaled, P summed over all participations."""
-        if scale == 0:
-            return np.zeros(len(observed))
-        bands = len(self.column)
-        table = self.policy.hazards
-        hazards = np.append(table, np.repeat(table[-1], max(bands + 1 - len(table), 0)))
-        law: NDArray[Any] = np.repeat(mixing.stationary(hazards)[:, None], len(observed), axis=1)
-        logs = np.zeros(len(observed))
-        means = scale * self.column[:, None]
-        for t in range(self.rounds):
-            joined = hazards @ law
-            left = law * (1 - hazards[:, None])
-            law = np.concatenate((joined[None], left[:-1]))
-            law[-1] += left[-1]
-            near = means[: t + 1]  # participations before round 1 show nothing
-            power = (observed[:, t] * near - near**2 / 2) / self.deviation**2
-            top = np.maximum(power.max(axis=0), 0.0)
-            law[: len(near)] *= np.exp(power - top)
-            law[len(near) :] *= np.exp(-top)
-            total = law.sum(axis=0)
-            law /= total
-            logs += np.log(total) + top
-        return logs
+
+def bound(mixture: Mixture, delta: float, samples: int = SAMPLES, seed: int = 0) -> float:
+    """Return a bound of ε for both directions; too low with a probability of ``FAILURE`` at most, over the draws."""
+    check_delta(delta)
+    samples = int(max(min(samples, _WORK / (mixture.rounds * mixture.states)), 500))
+    generator = draws.generator(seed, 0, "privacy-loss")
+    against_noise = _bound_against_noise(mixture, delta, samples, generator)
+    return _bound_of_noise(mixture, delta, samples, generator, against_noise)
+
+
+def _bound_against_noise(mixture: Mixture, delta: float, samples: int, generator: np.random.Generator) -> float:
+    """Return the bound of P against Q."""
+
+    def reach(order: float, copies: int) -> float:
+        peak = (order - 1) * math.log1p(-1 / order) - math.log(order)
+        return mixture.log_normaliser(order / copies, copies) + peak - math.log(delta)
+
+    usual = math.sqrt(2 * math.log(1 / delta) / mixture.moments()[1])  # α − 1 of a single pattern
+    tried = []
+    for copies in range(1, mixture.most_copies + 1):
+        for order in 1 + np.geomspace(max(usual / 8, copies - 1), max(8 * usual, copies), _ORDERS):
+            reached = reach(order, copies)
+            tried.append((reached / (order - 1), reached, order, copies))
+    top, reached, order, copies = min(tried)
+    observed = mixture.draw(generator, samples, order / copies, copies)
+    loss, tilt = mixture.log_likelihoods(observed, order / copies)
+    shift = mixture.log_normaliser(order / copies, copies) - reached - math.log(delta)
+    return _descend(loss, loss - copies * tilt + shift, order - 1, top, 0.0)
+
+
+def _bound_of_noise(
+    mixture: Mixture, delta: float, samples: int, generator: np.random.Generator, least: float
+) -> float:
+    """Return the bound of Q against P, or ``least`` if that is larger."""
+    mean, square = mixture.moments()
+    length = float(mean @ mean)
+
+    def peak(power: float) -> float:
+        return power * math.log(power) - (1 + power) * math.log1p(power)
+
+    def top(power: float) -> float:
+        return (power * length / 2 + square / 2) + (peak(power) - math.log(delta)) / power
+
+    power = min(np.geomspace(1e-3, 1e4, 5 * _ORDERS).tolist(), key=top)
+    if top(power) <= least:
+        return least
+    observed = generator.standard_normal((mixture.rounds, samples)) - power * mean[:, None]
+    loss = -mixture.log_likelihoods(observed, 1.0)[0]
+    return _descend(loss, power * (mean @ observed - square / 2) - peak(power), power, top(power), least)
+
+
+def _descend(loss: Floats, logs: Floats, slope: float, top: float, least: float) -> float:
+    """Return the least ε from ``top`` on downwards, in fixed steps, at all of which a bet shows that δ(ε) < δ.
+
+    If it is below the true ε, the bet at the first step below that has been won by luck.
+
+    Parameters
+    ----------
+    loss : (N,) of the draws
+    logs : (N,) log X at ε = 0, without the factor 1 − e^{ε − loss}
+    slope : of log X and of log δ/R, which is 0 at ``top``
+    least : where to stop
+    """
+    if not np.isfinite(logs).all() or not np.isfinite(loss).all():
+        return top
+    epsilon = top
+    while epsilon > max(least, top / 100):
+        tried = epsilon * _STEP
+        above = loss > tried
+        values = np.exp(logs[above] + slope * tried) * -np.expm1(tried - loss[above])
+        mean = math.exp(slope * (tried - top))
+        gains = np.log1p(_BETS * (mean - np.minimum(values, 1.0))).sum(axis=1)
+        gains += (len(loss) - len(values)) * np.log1p(_BETS[:, 0] * mean)
+        if not log_sum(gains) - math.log(len(_BETS)) >= -math.log(FAILURE / 2):
+            break
+        epsilon = tried
+    return max(epsilon, least)
 
 
 def amplified(
-    policy: Decentralised | Selector, clients: int, account: Account, delta: float, samples: int = SAMPLES
-) -> Estimate | None:
-    """Return ε with amplification, or None where none is known for the policy.
+    policy: Decentralised | Selector,
+    clients: int,
+    account: Account,
+    delta: float,
+    phases: PhaseRule = "random",
+    samples: int = SAMPLES,
+) -> float | None:
+    """Return a bound of ε with amplification, or None where there is none below that without.
 
-    Markov clients of one rate have it, and with white noise and ``dp-accounting`` the choice of k of n at random.
-    Systematic clients have none: one known round reveals all.
+    There is one for Markov clients of one table without dropout, for systematic clients with equal rates, random phases
+    and no jitter, and for k of n at random with white noise.
     """
+    if not 0 < (plain := account.epsilon(delta)) < _MOST:
+        return None
+    column, deviation, rounds = account.column, account.deviation, account.rounds
     match policy:
-        case MarkovPolicy():
-            return MarkovAmplification(policy, account.column, account.deviation, account.rounds, samples).epsilon(
-                delta
-            )
-        case RandomSelector(per_round=k) if account.bands == 1 and has_library():
-            return Estimate(coin_epsilon(min(k / clients, 1.0), account.deviation, account.rounds, delta), 0.0)
-    return None
+        case MarkovPolicy(rates=None, dropout=0.0):
+            found = bound(AgeMixture(policy.hazards, column, deviation, rounds), delta, samples)
+        case SystematicPolicy(jitter=0.0) if phases == "random" and len(np.unique(policy.rates)) == 1:
+            rate = float(policy.rates[0])
+            found = bound(PatternMixture.systematic(rate, column, deviation, rounds), delta, samples)
+        case RandomSelector(per_round=k) if account.bands == 1 and k < clients:
+            found = epsilon_without_replacement(k / clients, deviation, rounds, delta)
+        case _:
+            return None
+    return found if found < plain else None
 
 
-def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float, within: float = 1e-3) -> float:
-    """Return the noise multiplier at which a falling ε is the one given: secants on logarithms.
+def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float) -> float:
+    """Return a noise multiplier of six digits whose falling ε is at most the one given, and hardly less.
 
-    ``epsilon_at`` gives ε of a noise multiplier; ``start`` is the first one, and ``within`` the relative error of ε.
+    Parameters
+    ----------
+    epsilon_at : gives ε of a noise multiplier
+    start : the first one to try
+
     Raises ConfigError if no noise multiplier gives this ε.
     """
     check_positive("epsilon", epsilon)
     multiplier, slope, spent = start, -1.0, epsilon_at(start)
-    for _ in range(_STEPS):
-        wanted = math.log(epsilon / max(spent, 1e-9))
-        if abs(wanted) < within:
+    for _ in range(_TRIES):
+        if (1 - _WITHIN) * epsilon <= spent <= epsilon:
             return multiplier
-        step = min(max(wanted / slope, -1.5), 1.5)
-        multiplier, before = multiplier * math.exp(step), spent
+        step = min(max(math.log((1 - _WITHIN / 2) * epsilon / max(spent, 1e-9)) / slope, -1.5), 1.5)
+        before = spent
+        multiplier = rounded_up(multiplier * math.exp(step))
         spent = epsilon_at(multiplier)
         if spent > 0 < before and spent != before:
             slope = min(math.log(spent / before) / step, -0.3)
-    raise ConfigError("epsilon", epsilon, "larger, because no noise meets it", "Raise epsilon, or lower delta.")
+    raise unreachable(epsilon)

@@ -87,6 +87,17 @@ def bounds(
     return ParticipationBounds(promise, most, exact=False)
 
 
+def kept_bounds(
+    policy: Decentralised | Selector | None, rounds: int, clients: int | None = None
+) -> ParticipationBounds:
+    """Return b and K = ⌈T/b⌉ of a real run, in which clients miss rounds and both ends keep the b of the policy's law.
+
+    None is a policy without any guarantee.
+    """
+    separation = 1 if policy is None else bounds(policy, rounds, clients).min_separation
+    return ParticipationBounds(separation, _packed(rounds, separation), exact=False)
+
+
 def _of_law(policy: Decentralised | Selector, rounds: int, clients: int | None, lost: bool) -> ParticipationBounds:
     separation, most, attained = 1, rounds, False
     match policy:

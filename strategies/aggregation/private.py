@@ -28,7 +28,7 @@ from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive
-from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
+from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
 from aoi_fl.science.privacy.factorisation import KEY_BYTES, CorrelatedNoise
 from aoi_fl.science.selection import Selector
 from aoi_fl.science.simulate import Decentralised
@@ -115,7 +115,7 @@ class Privacy:
 
     def __init__(self, spec: PrivateMean, law: Decentralised | Selector | None, clients: int | None) -> None:
         self.spec, self._law, self._clients = spec, law, clients
-        self.separation = 1 if law is None else bounds(law, spec.rounds, clients).min_separation
+        self.separation = kept_bounds(law, spec.rounds, clients).min_separation
         if spec.bands > 1 and self.separation == 1:
             raise ConfigError(
                 "bands",
@@ -145,11 +145,7 @@ class Privacy:
         return f"round {round_} would spend ε = {spent:.4g}, more than max-epsilon {self.spec.max_epsilon:g}"
 
     def _bounds(self, rounds: int) -> ParticipationBounds:
-        """Return b and K of real rounds, in which clients are lost, forced and forgetful, but keep the separation."""
-        promise = self.separation
-        if self._law is None:
-            return ParticipationBounds(promise, rounds)
-        return bounds(self._law, rounds, self._clients, lost=True, forced=True, forgotten=True, promise=promise)
+        return kept_bounds(self._law, rounds, self._clients)
 
 
 class NoiseKey:

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from aoi_fl.config.policies import POLICIES
-from aoi_fl.science.privacy import amplification
+from aoi_fl.config.policies import POLICIES, SEPARATED
+from aoi_fl.config.run import RunConfig
+from aoi_fl.science.errors import ConfigError
 
 SETTING = "--clients 100 --per-round 15 --rounds 100 --delta 1e-3"
 
@@ -21,54 +22,49 @@ def shown(aoi):
     return lambda options: json.loads(aoi(f"privacy {SETTING} --json {options}")[1])
 
 
-# ε at error 6 in clips: a noise of s = 6 / √(mean_t Σ_j B_tj²), over √(17 Σ c_j²)
-def test_markov_with_six_bands_at_error_six(shown):
-    found = shown("--policy markov-optimal --bands 6 --noise-multiplier 0.40894")
-    assert (found["min_separation"], found["max_participations"]) == (6, 17)
-    assert found["error"] == pytest.approx(6, rel=1e-3)
-    assert found["epsilon"] == pytest.approx(7.0, rel=0.03)
-    assert found["epsilon_without_amplification"] == pytest.approx(9.91, rel=0.01)
-    assert 0 < found["epsilon_error"] < 0.1
+# at error 6 in clips: a noise of s = 6 / √(mean_t Σ_j B_tj²), over √(17 Σ c_j²)
+@pytest.mark.parametrize(
+    "policy, most", [("markov-optimal", 7.4), ("systematic --phases random", 7.6), ("systematic", None)]
+)
+def test_six_bands_at_error_six(shown, policy, most):
+    options = f"--policy {policy} --noise-multiplier 0.40894"
+    plain, amplified = shown(options), shown(f"{options} --amplified")
+    assert (plain["min_separation"], plain["max_participations"], plain["bands"]) == (6, 17, 6)
+    assert plain["error"] == pytest.approx(6, rel=1e-3)
+    assert plain["epsilon"] == amplified["epsilon"] == pytest.approx(9.906, rel=1e-3)
+    assert plain["epsilon_amplified"] is None
+    assert (amplified["epsilon_amplified"] is None) == (most is None)
+    assert most is None or 0.95 * most < amplified["epsilon_amplified"] < most
+    assert bool(amplified["conditions"]) and "conditions" not in plain
 
 
-def test_without_amplification_epsilon_is_exact(shown):
-    found = shown("--policy systematic --bands 6 --noise-multiplier 0.40894 --no-amplification")
-    assert found["max_participations"] == 15
-    assert found["epsilon"] == pytest.approx(9.906, rel=1e-3)
-    assert (found["amplified"], found["epsilon_error"]) == (False, 0)
+def test_age_costs_a_third_of_random_selection(shown):
+    random = shown("--policy random --noise-multiplier 0.0844317 --amplified")
+    markov = shown("--policy markov-optimal --bands 6 --noise-multiplier 0.40894 --amplified")
+    assert random["error"] == pytest.approx(markov["error"], rel=1e-3)
+    assert markov["epsilon_amplified"] < random["epsilon_amplified"] / 3
 
 
-def test_random_with_white_noise_at_error_six(shown):
-    pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
-    found = shown("--policy random --noise-multiplier 0.0844317")
-    assert found["error"] == pytest.approx(6, rel=1e-3)
-    assert found["epsilon"] == pytest.approx(10.5, rel=0.01)
-    assert any("coins" in line for line in found["assumptions"])
-
-
-def test_age_costs_at_most_seven_tenths_of_random(shown):
-    pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
-    random = shown("--policy random --noise-multiplier 0.0844317")
-    markov = shown("--policy markov-optimal --bands 6 --noise-multiplier 0.40894")
-    assert markov["epsilon"] <= 0.7 * random["epsilon"]
-
-
-@pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
+@pytest.mark.parametrize("policy", ["markov-optimal", "systematic --phases random", "random"])
 def test_the_noise_multiplier_of_an_epsilon_gives_it_back(shown, policy):
-    found = shown(f"--policy {policy} --epsilon 4")
-    assert found["bands"] == 6
-    assert found["epsilon"] == pytest.approx(4, rel=0.03)
-    again = shown(f"--policy {policy} --noise-multiplier {found['noise_multiplier']}")
-    assert again["epsilon"] == pytest.approx(found["epsilon"], rel=1e-6)
+    for option, key in (("", "epsilon"), ("--amplified", "epsilon_amplified")):
+        found = shown(f"--policy {policy} --epsilon 4 {option}")
+        assert 3.97 < found[key] <= 4
+        again = shown(f"--policy {policy} --noise-multiplier {found['noise_multiplier']} {option}")
+        assert again[key] == found[key]
 
 
-def test_the_table_has_every_policy(shown, monkeypatch):
-    monkeypatch.setattr(amplification, "has_library", lambda: False)
+def test_the_table_has_every_policy_and_no_epsilon_for_one_that_a_private_run_refuses(shown):
     rows = {row["policy"]: row for row in shown("--policy all --noise-multiplier 1")["policies"]}
     assert tuple(rows) == POLICIES
-    separated = {name for name, row in rows.items() if row["min_separation"] > 1}
-    assert separated == {"markov-optimal", "systematic", "oldest-age"}
-    assert not rows["random"]["amplified"]
+    assert {name for name, row in rows.items() if (row["min_separation"] or 1) > 1} == set(SEPARATED)
+    for name, row in rows.items():
+        try:
+            RunConfig.parse({"policy": name, "privacy": "white", "delta": 1e-3})
+        except ConfigError:
+            assert row["refused"] and row["epsilon"] is None
+        else:
+            assert row["refused"] is None and row["epsilon"] > 0
 
 
 def test_neighbours_adversary_and_assumptions_are_printed(aoi):
@@ -88,6 +84,11 @@ def test_neighbours_adversary_and_assumptions_are_printed(aoi):
         ("--policy systematic --epsilon -1", "epsilon"),
         ("--policy systematic --epsilon 1 --delta 0", "delta"),
         ("--policy systematic --epsilon 1 --delta 1", "delta"),
+        ("--policy systematic --epsilon 1 --delta 9e-16", "delta"),
+        ("--policy systematic --epsilon 1 --delta 0.02", "delta"),  # 1/n is 0.01
+        ("--policy systematic --epsilon 1e-6 --delta 1e-15", "epsilon"),
+        ("--policy markov-optimal --max-age 3 --bands 5 --noise-multiplier 1", "max-age"),
+        ("--policy oort --epsilon 1", "policy"),
         ("--policy random --epsilon 1 --phases spread:0.5", "phases"),
         ("--policy nobody --epsilon 1", "nobody"),
     ],

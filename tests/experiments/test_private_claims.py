@@ -9,8 +9,9 @@ from aoi_fl.experiments.harness.base import Options
 from aoi_fl.experiments.studies import private
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
-from aoi_fl.science.privacy.amplification import amplified, coin_epsilon
-from aoi_fl.science.privacy.bounds import ParticipationBounds, bounds
+from aoi_fl.science.privacy.amplification import amplified
+from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
+from aoi_fl.science.selection import RandomSelector
 
 SHORT = {private._SYSTEMATIC: 30, private._FLOWER: 1}
 
@@ -26,14 +27,21 @@ def test_noise_without_amplification_is_exact(epsilon):
 @pytest.mark.parametrize("epsilon", [2, 8])
 def test_noise_with_amplification_is_that_of_its_epsilon(epsilon):
     markov = MarkovPolicy.optimal(private.CLIENTS, private.PER_ROUND, 30)
-    found = bounds(markov, private.ROUNDS)
+    found = kept_bounds(markov, private.ROUNDS)
     account = Account(found, private.ROUNDS, private.NOISE[private._MARKOV][epsilon], found.min_separation)
-    estimate = amplified(markov, private.CLIENTS, account, private.DELTA, samples=4000)
-    assert estimate.epsilon == pytest.approx(epsilon, rel=0.05)
-    pytest.importorskip("dp_accounting", reason="the extra privacy is not installed")
+    bound = amplified(markov, private.CLIENTS, account, private.DELTA)
+    assert bound == pytest.approx(epsilon, rel=0.03)
+
+
+@pytest.mark.parametrize("epsilon", [2, 8])
+def test_noise_of_random_selection_is_that_of_coins_and_no_bound(epsilon):
+    dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
     white = Account(ParticipationBounds(1, private.ROUNDS), private.ROUNDS, private.NOISE[private._RANDOM][epsilon])
-    rate = private.PER_ROUND / private.CLIENTS
-    assert coin_epsilon(rate, white.deviation, private.ROUNDS, private.DELTA) == pytest.approx(epsilon, rel=0.01)
+    coin = dp.PoissonSampledDpEvent(private.PER_ROUND / private.CLIENTS, dp.GaussianDpEvent(white.deviation))
+    by_coins = dp.pld.PLDAccountant().compose(coin, private.ROUNDS).get_epsilon(private.DELTA)
+    assert by_coins == pytest.approx(epsilon, rel=0.01)
+    bound = amplified(RandomSelector(private.PER_ROUND, 1), private.CLIENTS, white, private.DELTA)
+    assert bound is None or bound > 1.5 * epsilon
 
 
 @pytest.mark.parametrize("policy", private.Privacy.policies)
@@ -49,4 +57,5 @@ def test_errors_are_of_every_policy():
     assert {row["policy"] for row in rows} >= {"markov-optimal", "systematic", "oldest-age", "random", "any other"}
     error = {(row["policy"], row["bands"], row["amplified"]): row["error"] for row in rows}
     assert error["systematic", 6, "no"] < error["systematic", 1, "no"] < error["any other", 1, "no"]
-    assert error["markov-optimal", 6, "yes"] < error["markov-optimal", 6, "no"]
+    for policy, bands in (("markov-optimal", 6), ("systematic", 6), ("random", 1)):
+        assert error[policy, bands, "yes"] < error[policy, bands, "no"]
