@@ -18,6 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
 
+from aoi_fl.protocol.files import extract
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER, is_played
 
@@ -83,7 +84,7 @@ def restore(source: BinaryIO, root: Path = Path("/")) -> list[str]:
                 if strange := [m.name for m in inner if not m.name.startswith(tuple(f"{v}/" for v in VOLUMES))]:
                     raise ValueError(f"{strange[0]} is in no volume")
                 for member in inner:
-                    tar.extract(member, root, filter="data")
+                    extract(tar, member, root)
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
             raise ConfigError("backup", None, f"whole ({error})", "Give a file that `backup save` has made.") from error
     return [volume for volume in VOLUMES if any((root / volume).iterdir())]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aoi_fl.client.device.enroll import KEY, NODE, read_node
 from aoi_fl.client.session import FILE
-from aoi_fl.protocol.files import write_whole
+from aoi_fl.protocol.files import extract, write_whole
 from aoi_fl.science.errors import ConfigError
 
 MOVED = f"{KEY}.moved"
@@ -66,7 +66,9 @@ def unpack(archive: Path, folder: Path) -> tuple[Path, ...]:
             for path in (folder / NODE, *folder.glob("aoi-*.service")):
                 text = path.read_text("utf-8").replace(f"{former}/", f"{folder}/")
                 write_whole(path, text.encode(), path.stat().st_mode & 0o777)
-    except (OSError, tarfile.TarError, EOFError) as error:
+    except ConfigError:
+        raise
+    except (OSError, ValueError, tarfile.TarError, EOFError) as error:
         remedy = "Copy the file again, and run this as root where the state belongs to a service."
         raise ConfigError("archive", archive, f"a client's file from aoi device move ({error})", remedy) from error
     return tuple(sorted((*folder.glob("aoi-*.service"), *folder.glob("aoi-*.timer"))))
@@ -77,7 +79,8 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], target: Path)
     for member in members:
         tail = member.name.partition("/")[2]
         if tail:
-            tar.extract(member.replace(name=tail, deep=False), target, filter="data")
+            member.name = tail
+            extract(tar, member, target)
 
 
 def _former_folder(folder: Path) -> Path | None:
