@@ -2,10 +2,13 @@
 
 import os
 import shutil
-import tarfile
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tarfile
 
 
 def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
@@ -56,7 +59,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+def extract(tar: "tarfile.TarFile", member: "tarfile.TarInfo", folder: Path) -> None:
     """Extract a file, a folder or a link; nothing leaves ``folder`` (Python 3.11.4 has it as ``filter="data"``).
 
     Raises
