@@ -69,7 +69,7 @@ def keyed(
             options = {key: ctx.params.pop(key.replace("-", "_")) for key in _with_former(keys)}
             for key, value in options.items():
                 short = option(key)
-                if short != key and short in values:
+                if short != key and short in values and short not in keys:
                     remedy = f"Write --{short} {values[short]}, or -c {key}={values[short]}."
                     raise ConfigError(f"-c {short}", values[short], f"named {key} or given as an option", remedy)
                 if value is not None and key in values:

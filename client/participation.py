@@ -193,7 +193,8 @@ class ClientApp(flwr.clientapp.ClientApp):
         except ConfigError as error:
             raise error.within(f"client {member.identity.name}") from error
         entries = {k: about[k] for k in ("num-examples", "payment", "sensitivity") if k in about}
-        return Introduction.read({**entries, **member.introduction(), "packing": packing.FORM})
+        tags = {"tags": str(context.node_config["tags"])} if "tags" in context.node_config else {}
+        return Introduction.read({**entries, **tags, **member.introduction(), "packing": packing.FORM})
 
     def _train(self, message: Message, context: Context, member: Member) -> Message:
         answer = member.answer()

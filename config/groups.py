@@ -6,12 +6,23 @@ The groups of the task are in :mod:`aoi_fl.config.task`.
 import math
 from typing import Literal
 
-from pydantic import field_validator
+from pydantic import ValidationInfo, field_validator
 
-from aoi_fl.config.fields import NAME_PATTERN, Group, key, seconds
+from aoi_fl.config.fields import NAME_PATTERN, Group, kebab, key, seconds
 from aoi_fl.config.policies import DEFAULT, OWN, POLICIES, SEPARATED, is_policy
 from aoi_fl.config.task import Task, Training
-from aoi_fl.config.values import MILLION, UNPACKED, Compensate, budgets, joined, number, parts_of, phases_of, smoothing
+from aoi_fl.config.values import (
+    MILLION,
+    UNPACKED,
+    Compensate,
+    budgets,
+    joined,
+    names_of,
+    number,
+    parts_of,
+    phases_of,
+    smoothing,
+)
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OLDEST, Ageing, RateRule
 
@@ -32,6 +43,14 @@ class Selection(Group):
     )  # fmt: skip
     num_clients: int = key(
         100, "number of clients n that the run waits for", ge=1, le=MILLION, short="clients",
+    )  # fmt: skip
+    clients: str = key(
+        "", "names of the clients that may join, separated by commas; `tag:TAG`: those with that tag; empty: all",
+        short="roster", see="[named clients](deployment.md#named-clients-and-a-quorum)", max_length=100_000,
+    )  # fmt: skip
+    must_include: str = key(
+        "", "names of clients that the server selects in every round, and without which a round does not count",
+        max_length=100_000,
     )  # fmt: skip
     clients_per_round: int = key(
         0, "clients per round k, on average where clients decide; 0: 15 % of `num-clients`", ge=0, le=MILLION,
@@ -76,6 +95,11 @@ class Selection(Group):
     def jitter(self) -> float:
         """The largest delay of a systematic client, as a share of its stride."""
         return phases_of(self.phases)[1]
+
+    @field_validator("clients", "must_include")
+    @classmethod
+    def _distinct_names(cls, value: str, info: ValidationInfo) -> str:
+        return ",".join(names_of(kebab(str(info.field_name)), value))
 
     @field_validator("phases")
     @classmethod
@@ -133,6 +157,12 @@ class Round(Group):
     )  # fmt: skip
     loss_metric: str = key(
         "", "metric with a client's loss, if it reports neither `train_loss` nor `loss`", max_length=200
+    )
+    min_updates: int = key(
+        0, "updates without which a round does not count: the model stays, and ages go on; 0: one", ge=0, le=MILLION
+    )
+    max_weight: float = key(
+        1.0, "largest share of one client in a round's weights; below 1 the server keeps a round's updates", gt=0, le=1
     )
     max_empty_rounds: int = key(
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION

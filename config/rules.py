@@ -1,5 +1,6 @@
 """All combinations of run keys that are not possible, though each value is in its range."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, SEPARATED, row_of, users_of
 from aoi_fl.config.task import OWN_DATA
-from aoi_fl.config.values import phases_of
+from aoi_fl.config.values import names_of, phases_of
 from aoi_fl.science.errors import ConfigError, unknown_rates
 from aoi_fl.science.names import USUAL_MAX_AGE
 
@@ -29,6 +30,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         other = "given with a clients-file" if config.clients_file else "equal or size without a clients-file"
         yield refuse("rates", other, "Set rates=given and a clients-file with a column rate together.")
     yield from _data(config)
+    yield from _quorum(config)
     if config.round_seconds and config.clock:
         yield refuse("round-seconds", f"0 with clock={config.clock}, a simulated time", "Leave one of them out.")
     if config.sensitivities in ("staleness", "bound") and config.staleness == "none":
@@ -74,6 +76,34 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
             yield refuse("over-selection", most, "Lower it.")
     if config.resume and not config.run_name:
         yield refuse("run-name", "set with resume=true", "Set it to the name of the run to continue.")
+
+
+def _quorum(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error if named clients, the quorum or the cap of weights cannot be had."""
+    only, must = names_of("clients", config.clients), names_of("must-include", config.must_include)
+    decides, private = "coordination" in row_of(config.policy).keys, config.noise != "none"
+    tagged = any(name.startswith("tag:") for name in only)
+    if only and not tagged and len(only) != config.num_clients:
+        remedy = f"Set num-clients={len(only)}, or correct clients."
+        yield ConfigError("num-clients", config.num_clients, f"{len(only)}, the number of names in clients", remedy)
+    if only and not tagged and (strange := [name for name in must if name not in only]):
+        yield ConfigError("must-include", strange[0], f"one of clients: {config.clients}", "Add it to clients.")
+    if must and (decides or private or config.policy in BUDGETED or config.weights == "unbiased"):
+        why = "left out where clients decide, under a budget, in a private run and with weights=unbiased"
+        yield ConfigError("must-include", config.must_include, why, "Leave it out, or choose another policy.")
+    most = config.num_clients if decides or config.policy in BUDGETED else config.clients_per_round + len(must)
+    if config.min_updates > most:
+        yield ConfigError("min-updates", config.min_updates, f"at most {most}, the clients of a round", "Lower it.")
+    capped = config.max_weight < 1
+    for key, is_set in (("min-updates", config.min_updates > 0), ("max-weight", capped)):
+        unbiased = key == "max-weight" and config.weights == "unbiased"
+        if is_set and (private or config.late_rounds or unbiased):
+            why = "left out in a private run and with late-rounds; max-weight also with weights=unbiased"
+            yield ConfigError(key, _value(config, key), why, "Leave one of them out.")
+    if capped and config.min_updates * config.max_weight < 1:
+        least = math.ceil(1 / config.max_weight)
+        remedy = f"Raise min-updates to {least}, or max-weight."
+        yield ConfigError("min-updates", config.min_updates, f"at least {least}, for such a max-weight", remedy)
 
 
 def _data(config: RunKeys) -> Iterator[ConfigError]:

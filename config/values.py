@@ -142,3 +142,17 @@ def budgets(text: str) -> tuple[float, float]:
     each, _, total = text.partition(":")
     most = number("budget", text, total, 0, 1e18) if total else 0.0
     return number("budget", text, each, 1e-9, 1e12), most or math.inf
+
+
+def names_of(key: str, value: str) -> tuple[str, ...]:
+    """Return the names of a list separated by commas.
+
+    Raises
+    ------
+    ConfigError : a name is empty or occurs twice.
+    """
+    names = tuple(name.strip() for name in value.split(",")) if value.strip() else ()
+    for i, name in enumerate(names):
+        if name in ("", "tag:") or name in names[:i]:
+            raise ConfigError(key, value, f"distinct names, and {name or 'an empty one'!r} is not", "Correct the list.")
+    return names

@@ -28,6 +28,7 @@ from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.config.former import show_former_names
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.values import names_of
 from aoi_fl.docker import settings
 from aoi_fl.docker.arrivals import (
     AUTHORITY,
@@ -151,7 +152,9 @@ def wanted_keys(resume: str = "") -> dict[str, str]:
     if resume:
         return settings.FOLDERS | {"resume": "true", "run-name": resume}
     keys = {"preset": PRESET} | settings.run_keys(os.environ)
-    if keys.get("num-clients", "0").isdecimal():  # RunConfig refuses any other value
+    if keys.get("clients"):  # others may be connected
+        keys.setdefault("num-clients", str(len(names_of("clients", keys["clients"]))))
+    elif keys.get("num-clients", "0").isdecimal():  # RunConfig refuses any other value
         keys["num-clients"] = str(max(int(keys.get("num-clients", "0")), replicas()))
     if keys.get("resume", "").lower() == "true" and CURRENT.exists():
         keys.setdefault("run-name", CURRENT.resolve().name)

@@ -187,6 +187,7 @@ class Introduction(Record):
     last_round : the last round of this run in which it took part
     data_age : the age of its data before this round's decision
     packing : the packed form of models that it reads (:mod:`aoi_fl.protocol.packing`)
+    tags : its tags, separated by commas
     """
 
     name: str
@@ -197,6 +198,7 @@ class Introduction(Record):
     last_round: int | None = None
     data_age: int | None = None
     packing: int | None = None
+    tags: str | None = None
 
 
 @dataclass(frozen=True)

@@ -74,3 +74,22 @@ def _known(rates: Floats | None, clients: NDArray[np.int64]) -> Floats:
         remedy = "Give it a rate, or choose equal or size."
         raise ConfigError(f"rate of client {clients[unknown[0]]}", chosen[unknown[0]], allowed, remedy)
     return chosen
+
+
+def capped(weights: Floats, most: float) -> Floats:
+    """Return (s,) shares in proportion to the weights, but none above ``most``; equal ones if s is below 1/most.
+
+    >>> capped(np.array([8.0, 1.0, 1.0]), 0.5).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    shares = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+    if most * len(shares) <= 1:
+        return np.full(len(shares), 1 / len(shares))
+    at_cap = np.zeros(len(shares), np.bool_)
+    while (above := ~at_cap & (shares > most * (1 + 1e-12))).any():
+        at_cap |= above
+        rest = shares[~at_cap].sum()
+        left = 1 - most * at_cap.sum()
+        shares[~at_cap] = shares[~at_cap] * left / rest if rest > 0 else left / (~at_cap).sum()
+        shares[at_cap] = most
+    return shares

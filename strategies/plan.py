@@ -50,6 +50,10 @@ class RoundOptions:
     until : simulated seconds after which no round starts; 0: no limit
     foresight : whether policies see the future of a simulated clock, where their papers assume it
     round_seconds : shortest time from one round's start to the next in seconds
+    clients : names of the clients that may join, separated by commas, or ``tag:TAG``; empty: all
+    must_include : names of clients that are selected in every round, and without which a round does not count
+    min_updates : updates without which a round does not count
+    max_weight : largest share of one client in a round's weights
     max_empty_rounds : rounds in a row without a usable update before the run stops; 0: never, except in another loop
         that trains no client in its first three rounds
     compression : coding of updates, see :mod:`aoi_fl.protocol.coding`
@@ -83,6 +87,10 @@ class RoundOptions:
     until: float = _key("until")
     foresight: bool = _key("foresight")
     round_seconds: float = _key("round_seconds")
+    clients: str = _key("clients")
+    must_include: str = _key("must_include")
+    min_updates: int = _key("min_updates")
+    max_weight: float = _key("max_weight")
     max_empty_rounds: int = _key("max_empty_rounds", default=0)
     compression: str = _key("compression")
     packing: str = packing.AUTO

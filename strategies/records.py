@@ -65,6 +65,7 @@ class Participation:
     reason: str | None = None
 
 
+BELOW_QUORUM = "the round lacks min-updates, or a client of must-include, so it does not count"
 SURPLUS = "enough updates had arrived before"  # the reason of a surplus client
 
 

@@ -90,6 +90,9 @@ class AgeAwareStrategy(Strategy):
             remedy = "Choose such a strategy, or none for the weighted mean."
             raise ConfigError("aggregation", type(aggregation).__name__, allowed, remedy)
         own_step = "" if is_ours(self.aggregate_train) else f"aggregate_train of {type(self).__name__}"
+        if own_step and (options.min_updates or options.must_include or options.max_weight < 1):
+            allowed = "left out with an aggregate_train of your own, as max-weight and must-include are"
+            raise ConfigError("min_updates", options.min_updates, allowed, "Check the quorum in your aggregate_train.")
         made, weights, options = make_aggregation(
             policy, aggregation, weights, options, resumed=resume is not None, own_step=own_step
         )

@@ -9,7 +9,17 @@ from aoi_fl.protocol.clients import refuse_former
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
 _NUMBERS = ("payment", "sensitivity", "round-seconds")
-_OTHER = ("name", "state-dir", "data-file", "refresh-command", "model-dir", "partition-file", "data-dir", "seed")
+_OTHER = (
+    "name",
+    "state-dir",
+    "data-file",
+    "refresh-command",
+    "model-dir",
+    "partition-file",
+    "data-dir",
+    "seed",
+    "tags",
+)
 _FLOWERS = ("partition-id", "num-partitions")
 KEYS = (*_OTHER, *_FLOWERS, *_NUMBERS, *rules.KEYS, "sleep")
 
@@ -29,5 +39,9 @@ def check(node: Mapping[str, Any]) -> None:
         value = node.get(key, 1.0)
         if type(value) not in (int, float) or not 0 < value < math.inf:
             raise ConfigError(key, value, "a number above 0", "Set it in node.toml.")
+    if not isinstance(node.get("tags", ""), str):
+        raise ConfigError(
+            "tags", node["tags"], 'words separated by commas, such as "gpu,ward-7"', "Set it in node.toml."
+        )
     if not isinstance(node.get("sleep", False), bool):
         raise ConfigError("sleep", node["sleep"], "true or false", "Set it in node.toml.")

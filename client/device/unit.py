@@ -104,6 +104,9 @@ data-file = "{data}/train.npz"
 # min-separation = 7
 # pause = "2027-01-06"
 
+# Words by which a run may choose its clients (clients=tag:WORD), separated by commas.
+# tags = "ward-7"
+
 # With coordination=reserve the client sleeps until shortly before its next round; false: it looks all the time.
 sleep = true
 

@@ -1,21 +1,27 @@
 """From replies to a new model: hand on what can be used, drop and name what cannot."""
 
+import logging
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 
+from aoi_fl.config.values import names_of
 from aoi_fl.protocol import ParticipationReply, npy
 from aoi_fl.protocol.coding import NONE
+from aoi_fl.science.weighting import capped
 from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import SURPLUS, Participation
+from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS, Participation
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import Refused, Update, check_name, read_answer, read_update
+
+logger = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ class Collector:
         self._unit = 1 / len(clients) if math.isclose(float(weights.sum()), 1.0) else 1.0
         self._refreshed = set() if self._plan.refresh is None else set(self._plan.clients[self._plan.refresh].tolist())
         self._trained: list[Participation] = []
+        self._former: dict[int, int] = {}  # the last rounds of the clients that have trained, before this one
+        self._held: list[tuple[int, Message, Update]] = []  # until all weights are known
         self._sent, self._separation, self.round = round_.sent, separation, round_.number
         aggregation.begin(self.round, self._model)
 
@@ -101,10 +109,15 @@ class Collector:
             return False
         if math.isnan(self._weight[client]):
             self._weight[client] = float(update.examples)
-        self._aggregation.add(client, reply, update, self._weight[client])
+        if self._options.max_weight < 1:
+            self._held.append((client, reply, update))
+        else:
+            self._aggregation.add(client, reply, update, self._weight[client])
         part = self._participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
         self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
+        self._roster.uncounted.discard(client)
+        self._former[client] = int(self._roster.last[client])
         self._roster.last[client] = self.round
         return True
 
@@ -165,7 +178,28 @@ class Collector:
         self._recorder.drop(part, quietly=reason == SURPLUS)
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return the new model, or None if no update could be used, and the metrics; complete the record."""
+        """Return the new model, or None if no update could be used, and the metrics; complete the record.
+
+        A round below its quorum makes no model, and the ages of its clients go on.
+        """
+        must = names_of("must-include", self._options.must_include)
+        present = {part.name for part in self._trained}
+        if len(self._trained) < self._options.min_updates or not present.issuperset(must):
+            for part in self._trained:
+                self._roster.last[part.client] = self._former[part.client]
+                self._roster.uncounted.add(part.client)
+                self._recorder.drop(replace(part, outcome="late", weight=None, reason=BELOW_QUORUM), quietly=True)
+            logger.warning("Round %d does not count: %d updates arrived, %s", self.round, len(present), BELOW_QUORUM)
+            self._trained, self._held = [], []
+            self.complete([])
+            return None, None
+        if self._held:
+            clients = [client for client, *_ in self._held]
+            shares = capped(np.array([self._weight[client] for client in clients]), self._options.max_weight)
+            self._weight |= dict(zip(clients, shares.tolist(), strict=True))
+            for client, reply, update in self._held:
+                self._aggregation.add(client, reply, update, self._weight[client])
+            self._held = []
         self.complete([part.client for part in self._trained])
         return self._aggregation.finish()
 
@@ -193,12 +227,12 @@ class Collector:
         )
 
     def _participation(self, client: int, update: Update) -> Participation:
-        answer = update.answer
+        answer, age = update.answer, int(self.round - 1 - self._roster.last[client])
         return Participation(
             client,
             self._roster.name(client),
             "trained",
-            age=int(self.round - 1 - self._roster.last[client]) if answer is None else answer.age,
+            age=age if answer is None or client in self._roster.uncounted else answer.age,
             examples=update.examples,
             loss=update.loss,
             forced=self._plan.forced,

@@ -6,7 +6,7 @@ import numpy as np
 from flwr.app import ArrayRecord
 
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView, named
-from aoi_fl.strategies.records import SURPLUS
+from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS
 from aoi_fl.strategies.round.recorder import Recorder
 
 
@@ -71,7 +71,7 @@ class Round:
                 "ask" if place < self._trainings else "train",
                 self.plan.forced and place >= self._attempt,
                 part.refreshed,
-                cast(Result, "surplus" if part.reason == SURPLUS else part.outcome),
+                cast(Result, "surplus" if part.reason in (SURPLUS, BELOW_QUORUM) else part.outcome),
                 part.loss,
                 part.seconds,
                 part.rounds_late,

@@ -52,6 +52,7 @@ class RollCall:
     Attributes
     ----------
     gone : dead nodes of the last roll call; Flower lists them for a minute
+    outside : nodes of clients that the run does not name
     answers : decisions of the clients that introduced themselves in the last round's roll calls
     nodes : nodes of the last roll call
     late : decisions in answers to earlier messages that arrived by the last roll call
@@ -60,6 +61,7 @@ class RollCall:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self.gone: set[int] = set()
+        self.outside: set[int] = set()
         self.answers: dict[int, ParticipationReply] = {}
         self.late: dict[int, ParticipationReply] = {}
         self.nodes = Nodes(0)
@@ -71,8 +73,8 @@ class RollCall:
 
     @property
     def turned_away(self) -> set[int]:
-        """Return the connected nodes without a valid introduction."""
-        return set(self._complaints)
+        """Return the connected nodes without a valid introduction, or of clients that the run does not name."""
+        return self._complaints.keys() | self.outside
 
     @property
     def all_refused(self) -> str | None:
@@ -109,7 +111,8 @@ class RollCall:
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
         self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
         heard = {node for node, *_ in replies}
-        unknown = self._roster.unknown(nodes) - heard
+        self.outside &= nodes
+        unknown = self._roster.unknown(nodes) - heard - self.outside
         strangers = sorted(unknown - self._mute.resting(ask.round))
 
         def worth(missing: set[int]) -> float | None:
@@ -125,6 +128,8 @@ class RollCall:
         replies = [
             (node, self._roster.register(node, intro, names.get(node, "")), answer) for node, intro, answer in replies
         ]
+        self.outside |= {node for node, intro, _ in replies if not self._roster.allows(intro)}
+        replies = [reply for reply in replies if reply[0] not in self.outside]
         replies.sort(key=_order)
         fresh = self._roster.admit([(node, intro) for node, intro, _ in replies], nodes, ask.round)
         for node, intro, answer in replies:
@@ -135,8 +140,8 @@ class RollCall:
             self._complaints.pop(node, None)
             if answer is not None:
                 (self.late if node in heard else self.answers)[client] = answer
-        refused = sorted((nodes & self.turned_away).difference(self._mute))
-        self.nodes = Nodes(len(nodes), tuple(self._complaints[node] for node in refused))
+        refused = sorted((nodes & self._complaints.keys()).difference(self._mute))
+        self.nodes = Nodes(len(nodes - self.outside), tuple(self._complaints[node] for node in refused))
         return fresh
 
     def _hello(
@@ -284,7 +289,7 @@ class Joining:
             raise NodesError(f"{len(self.roll.turned_away)} node(s) are connected, and none can join: {why}")
         if ask.round == self.first:
             for _ in range(_REPEATED_ROLLS):
-                if not self.roll.gone or self._roster.available.sum() >= self._needs:
+                if not (self.roll.gone or self.roll.outside) or self._roster.available.sum() >= self._needs:
                     break
                 self.await_clients(grid)
                 fresh += self._call(grid, ask)

@@ -31,6 +31,7 @@ class Roster:
     away : (n,) bool, whether its node was missing at the last roll call, also before a break
     seen : (n,) int64, the last round with its node in the roll call; 0: none
     last : (n,) int64, the last round in which the server used its work; 0: never
+    uncounted : clients whose last training did not count, though they have done it
     busy : clients that still work on an earlier round's model
     next_round : (n,) int64, its reserved round; 0: none
     sizes, payments : (n,) float64, its declared number of examples and payment; NaN: none
@@ -38,12 +39,19 @@ class Roster:
     packing : nodes that read packed models; none unless the run ``packs``
     """
 
-    def __init__(self, known: Iterable[ClientRecord] = (), expected: int = 0, packs: bool = True) -> None:
-        self._expected, self._packs = expected, packs
+    def __init__(
+        self,
+        known: Iterable[ClientRecord] = (),
+        expected: int = 0,
+        packs: bool = True,
+        only: Collection[str] = (),
+    ) -> None:
+        self._expected, self._packs, self._only = expected, packs, frozenset(only)
         self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
         self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
         self.busy: Collection[int] = ()
+        self.uncounted: set[int] = set()
         self.seen, self.last = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)
         self.sizes = np.zeros(0)
@@ -174,6 +182,15 @@ class Roster:
         undeclared = np.isnan(self.sizes)
         usual = 1.0 if undeclared.all() else max(1.0, float(np.nanmean(self.sizes).round()))
         return np.where(undeclared, usual, self.sizes).astype(np.int64)
+
+    def allows(self, intro: Introduction) -> bool:
+        """Return whether a client may join, by its name or one of its tags."""
+        tags = {f"tag:{tag.strip()}" for tag in (intro.tags or "").split(",")}
+        return not self._only or intro.name in self._only or not self._only.isdisjoint(tags)
+
+    def named(self, names: Iterable[str]) -> list[int]:
+        """Return the numbers of those of the clients that have introduced themselves."""
+        return [self._number_of_name[name] for name in names if name in self._number_of_name]
 
     def register(self, node: int, intro: Introduction, name: str) -> Introduction:
         """Return an introduction under the name that the node's key is registered with, or under its own."""

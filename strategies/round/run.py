@@ -10,6 +10,7 @@ from flwr.app import MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
+from aoi_fl.config.values import names_of
 from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest, packing
 from aoi_fl.science.devices import ROUND_TRIP
@@ -123,7 +124,9 @@ class Run:
         self.policy, self.options, self.aggregation = policy, options, aggregation
         self.observer, self.resume, self.needs = observer, resume, needs
         packs = options.packing == packing.AUTO
-        self.roster = Roster(resume.clients if resume else (), expected=needs, packs=packs)
+        self.roster = Roster(
+            resume.clients if resume else (), expected=needs, packs=packs, only=names_of("clients", options.clients)
+        )
         self.clock: Clock = MACHINE
         self.timer, self.inbox, self.progress = RoundTimer(options.round_seconds), Inbox(), RunProgress()
         self.late, self.served = LateUpdates(options.late_rounds, self.roster), ServedModel(options.serve_average)

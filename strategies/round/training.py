@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
 from aoi_fl import protocol
+from aoi_fl.config.values import names_of
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
@@ -82,10 +83,21 @@ class TrainingStep:
         plan.check(kind, len(run.roster))
         if second_attempt and not len(plan.clients):
             return plan
+        if run.options.must_include:
+            plan = self._with_named(plan)
         for client, reason in plan.refused.items():
             round_.recorder.drop(Participation(client, run.roster.name(client), "refused", reason=reason))
         round_.plan_by(view, plan, kind)
         return plan
+
+    def _with_named(self, plan: Plan) -> Plan:
+        """Add the available clients that each round must include, with the mean weight of the others."""
+        here, chosen = self._run.roster.available_but(()), set(plan.clients.tolist())
+        named = self._run.roster.named(names_of("must-include", self._run.options.must_include))
+        more = [client for client in named if here[client] and client not in chosen]
+        weights = np.full(len(more), plan.weights.mean() if len(plan.weights) else 1.0)
+        clients = np.append(plan.clients, np.array(more, np.int64))
+        return replace(plan, clients=clients, weights=np.append(plan.weights, weights))
 
     def messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
         """Return the messages that carry the model to the clients of a plan."""

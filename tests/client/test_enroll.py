@@ -78,7 +78,7 @@ def test_the_client_knows_every_key_of_a_node_configuration(ca: Path, tmp_path: 
     assert {key for key in values if key.startswith(("refresh", "round"))} == {"refresh-command", "round-seconds"}
     Folder(Path(values["data-file"]), command=values["refresh-command"], round_seconds=values["round-seconds"])
     read = {"name", "state-dir", "data-file", "partition-id", "partition-file", "data-dir", "payment", "sensitivity"}
-    read |= {"model-dir", "sleep"}
+    read |= {"model-dir", "sleep", "tags"}
     assert set(values) == read | {"refresh-command", "round-seconds", *rules.KEYS}
     sources = "".join(path.read_text() for path in (Path(__file__).parents[2] / "client").glob("[afip]*.py"))
     assert all(f'"{key}"' in sources for key in values.keys() - set(rules.KEYS))

@@ -138,9 +138,14 @@ def test_a_wrong_env_file_stops_the_start_before_the_superlink(cluster: Cluster,
     command = [
         "docker", "compose", "-p", project, "-f", str(ROOT / "compose.yaml"), "--project-directory", str(tmp_path),
     ]  # fmt: skip
+    port = str(int(cluster.environment["AOI_PAGE_PORT"]) + 100)  # the other cluster's page is up
     try:
         done = subprocess.run(
-            [*command, "up", "-d", "--no-build"], env=cluster.environment, capture_output=True, check=False, timeout=120
+            [*command, "up", "-d", "--no-build"],
+            env=cluster.environment | {"AOI_PAGE_PORT": port},
+            capture_output=True,
+            check=False,
+            timeout=120,
         )
         assert done.returncode and "randm" in cluster.docker("logs", f"{project}-init-1")
         assert not cluster.is_running(f"{project}-superlink-1")

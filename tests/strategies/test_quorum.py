@@ -1,0 +1,133 @@
+"""Named clients, the quorum of a round and the cap of weights: what counts, what does not, and whose age goes on."""
+
+import numpy as np
+import pytest
+
+from aoi_fl.config.run import RunConfig
+from aoi_fl.science.errors import NodesError, NothingTrainedError
+from aoi_fl.science.weighting import capped
+from aoi_fl.strategies import MarkovParticipation, RandomSelection
+from tests import fakes
+from tests.fakes import MODEL, honest_app, hostile_app, same_model, steps_of, values
+from tests.refusals import refused
+
+N = 4
+
+
+def fails_in(rounds, whom):
+    """Return an app whose clients ``whom`` fail to train in some rounds."""
+
+    def spoil(message, act):
+        if fakes.of(message)[1] in rounds:
+            raise RuntimeError("no power")
+        return act()
+
+    return hostile_app(spoil, whom=whom)
+
+
+def everyone(**settings):
+    return RandomSelection(N, weights="size", **settings)
+
+
+@pytest.mark.parametrize("decides", [False, True], ids=["central", "deciding"])
+def test_runs_on_disjoint_rosters_never_meet(decides, tmp_path):
+    def make(**settings):
+        return MarkovParticipation.optimal(2, 1, **settings) if decides else RandomSelection(1, **settings)
+
+    for names in ({"client-0", "client-3"}, {"client-1", "client-2"}):
+        notes, _, _ = fakes.play(
+            make, honest_app(), tmp_path, 6, N, clients=",".join(sorted(names)), min_clients=2, run="-".join(names)
+        )
+        assert {record.name for record in notes.clients} == names
+        met = {part.name for record in notes.rounds for part in record.participations}
+        assert met and met <= names and sum(record.trained for record in notes.rounds)
+        assert {client for kind, _, client in notes.grid.sent if kind != fakes.HELLO} <= {int(n[-1]) for n in names}
+
+
+def test_a_run_waits_for_its_named_clients_alone(tmp_path):
+    with pytest.raises(NodesError):
+        fakes.play(everyone, honest_app(), tmp_path, 1, N, clients="client-0,client-7", min_clients=2)
+
+
+def test_a_tag_of_the_node_configuration_names_clients(tmp_path):
+    class Tagged(fakes.ScriptedGrid):
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, **more)
+            for client, node in enumerate(self.nodes):
+                self._contexts[node].node_config["tags"] = "gpu, ward-7" if client % 2 else "ward-8"
+
+    notes, _, _ = fakes.play(everyone, honest_app(), tmp_path, 1, N, grid=Tagged, clients="tag:ward-7", min_clients=2)
+    assert {record.name for record in notes.clients} == {"client-1", "client-3"}
+
+
+@pytest.mark.parametrize("quorum", [{"min_updates": 4}, {"must_include": "client-1"}])
+def test_a_round_below_its_quorum_does_not_count(quorum, tmp_path):
+    notes, result, strategy = fakes.play(everyone, fails_in({2}, {1}), tmp_path, 3, N, **quorum)
+    assert [(record.trained, record.empty) for record in notes.rounds] == [(4, False), (0, True), (4, False)]
+    same_model(result.arrays, fakes.expected(range(N), 2))  # the second round left the model as it was
+    ages = {part.client: part.age for part in notes.rounds[2].participations}
+    assert ages == dict.fromkeys(range(N), 1)  # also of those whose updates had arrived
+    assert strategy.roster.last.tolist() == [3] * N
+
+
+def test_a_run_of_rounds_below_the_quorum_is_no_success(tmp_path):
+    with pytest.raises(NothingTrainedError):
+        fakes.play(everyone, fails_in(range(9), {1}), tmp_path, 3, N, min_updates=4)
+
+
+def test_named_clients_are_in_every_round(tmp_path):
+    notes, _, _ = fakes.play(lambda **s: RandomSelection(1, **s), honest_app(), tmp_path, 8, N, must_include="client-2")
+    rounds = notes.trained()
+    assert all(2 in clients and 1 <= len(clients) <= 2 for clients in rounds)
+    assert len({client for clients in rounds for client in clients}) > 2
+
+
+def test_no_client_has_more_than_the_largest_weight(tmp_path):
+    """Sizes 10, 20, 30, 40 are shares .1, .2, .3, .4; with at most .3 the last gives .1 to the others."""
+    notes, result, _ = fakes.play(everyone, honest_app(), tmp_path, 1, N, min_updates=4, max_weight=0.3)
+    shares = [0.4 / 3, 0.8 / 3, 0.3, 0.3]  # of the rest .4 in the ratio 1 : 2
+    found = [part.weight for part in sorted(notes.rounds[0].participations, key=lambda part: part.client)]
+    np.testing.assert_allclose(found, shares)
+    moved = sum(share * steps_of(client)["w"] for client, share in enumerate(shares))
+    np.testing.assert_allclose(values(result.arrays)["w"], MODEL["w"] + moved, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_capped_shares_are_the_nearest_that_keep_the_order(seed):
+    """Against the definition: shares of sum 1 below the cap, and in proportion among those that do not touch it."""
+    rng = np.random.default_rng(seed)
+    weights = rng.pareto(0.5, rng.integers(2, 12)) + 1e-9
+    most = rng.uniform(1 / len(weights), 1)
+    shares = capped(weights, most)
+    assert shares.sum() == pytest.approx(1) and shares.max() <= most * (1 + 1e-9)
+    below = shares < most * (1 - 1e-9)
+    ratios = shares[below] / weights[below]
+    assert np.ptp(ratios) <= 1e-9 * ratios.max(initial=0)
+    assert below.all() or weights[~below].min() >= weights[below].max(initial=0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"clients": "a,b,a", "num-clients": 3}, "clients"),
+        ({"clients": "a,,b", "num-clients": 3}, "clients"),
+        ({"clients": "a,b", "num-clients": 3, "clients-per-round": 1}, "num-clients"),
+        ({"clients": "a,b", "num-clients": 2, "clients-per-round": 1, "must-include": "c"}, "must-include"),
+        ({"must-include": "a", "policy": "markov-optimal"}, "must-include"),
+        ({"must-include": "a", "weights": "unbiased"}, "must-include"),
+        ({"min-updates": 6, "clients-per-round": 5}, "min-updates"),
+        ({"max-weight": 0.3}, "min-updates"),
+        ({"max-weight": 0.3, "min-updates": 3}, "min-updates"),
+        ({"max-weight": 0.3, "min-updates": 4, "weights": "unbiased"}, "max-weight"),
+        ({"min-updates": 2, "privacy": "white"}, "min-updates"),
+        ({"max-weight": 0.0}, "max-weight"),
+    ],
+)
+def test_a_quorum_that_cannot_be_had_is_refused(keys, key):
+    with refused(key):
+        RunConfig.parse({"policy": "random", "num-clients": 10, "clients-per-round": 5} | keys)
+
+
+def test_a_quorum_is_a_setting_of_the_strategy():
+    config = RunConfig.parse({"policy": "random", "clients": "a, tag:b", "min-updates": 2, "must-include": "a"})
+    assert (config.clients, config.min_updates, config.must_include) == ("a,tag:b", 2, "a")
