@@ -59,6 +59,7 @@ check: install
 	$(BIN)/mypy --explicit-package-bases $(RARE_TESTS)
 	$(BIN)/python -m aoi_fl.config.generate --check
 	$(BIN)/python -m pytest -n 0 tests/test_arrows.py
+	$(BIN)/python .ci/size.py
 
 # What is written from the table of run keys: the tables of docs/configuration.md, the defaults of pyproject.toml, the
 # variables of compose.yaml and .env.example.
