@@ -92,9 +92,9 @@ def kept_bounds(
 ) -> ParticipationBounds:
     """Return b and K = ⌈T/b⌉ of a real run, in which clients miss rounds and both ends keep the b of the policy's law.
 
-    None is a policy without any guarantee.
+    None is a policy without any guarantee. T is 0 before round 1.
     """
-    separation = 1 if policy is None else bounds(policy, rounds, clients).min_separation
+    separation = 1 if policy is None else bounds(policy, max(rounds, 1), clients).min_separation
     return ParticipationBounds(separation, _packed(rounds, separation), exact=False)
 
 
