@@ -74,14 +74,16 @@ def choose_gpu(slot: int, devices: Path = Path("/dev")) -> None:
 
 def node_config(slot: int, name: str, sleep: bool = True) -> str:
     """Return the node configuration in Flower's syntax; ``sleep``: sleep between rounds."""
+    own = DATA / "clients" / name  # if the operator has laid down data for this client alone
+    data = {"data-file": f'"{own / "train.npz"}"'} if (own / "train.npz").exists() else {}
     values = {
         "name": f'"{name}"',
         "partition-id": str(slot),
         "state-dir": f'"{CLIENTS / str(slot) / "state"}"',
-        "data-dir": f'"{DATA}"',
+        "data-dir": f'"{own if own.is_dir() else DATA}"',
         "model-dir": f'"{DATA / "models"}"',
         "sleep": str(sleep).lower(),
-    }
+    } | data
     return " ".join(f"{key}={value}" for key, value in values.items())
 
 

@@ -17,14 +17,14 @@ from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
-APP = Path("/app")
+APP, OWN = Path("/app"), Path("/own")
 FOLDERS = {"runs-dir": "/runs", "data-dir": "/data", "model-dir": "/data/models"}  # of the image
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # Variables of the cluster itself; Compose substitutes most of them (docs/deployment.md).
 CLUSTER = {
     "AOI_IMAGE", "AOI_FLOWER", "AOI_TORCH", "AOI_TORCH_INDEX", "AOI_SUPERLINK_HOSTS", "AOI_FLEET_ADDRESS",
     "AOI_LOCAL_CLIENTS", "AOI_SUPERLINK", "AOI_PAGE_PORT", "AOI_RUNS", "AOI_DATA", "AOI_CLIENT_MEMORY",
-    "AOI_ENROL", "AOI_KEEP_RUNS",
+    "AOI_ENROL", "AOI_KEEP_RUNS", "AOI_APP",
     "AOI_CLIENT_PREFIX", "AOI_CLIENT_SLEEP", "AOI_LOG_LEVEL", "AOI_GPUS", "AOI_GPU_IMAGE", "AOI_GPU_TORCH",
     "AOI_GPU_TORCH_INDEX",
 }  # fmt: skip
@@ -32,7 +32,8 @@ CLUSTER = {
 
 def defaults(pyproject: Path) -> dict[str, Any]:
     """Return every run key and its default."""
-    config: dict[str, Any] = tomllib.loads(pyproject.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
+    app = tomllib.loads(pyproject.read_text("utf-8"))["tool"]["flwr"]["app"]
+    config: dict[str, Any] = app.get("config", {})
     return config
 
 
@@ -45,6 +46,32 @@ def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """
     known = {key: value for key, value in defaults(APP / "pyproject.toml").items() if key not in FOLDERS}
     return from_environment(environment, known) | FOLDERS
+
+
+def own_app() -> Path:
+    """Return the project file of your own app, which AOI_APP mounts; it need not exist."""
+    return OWN / "pyproject.toml"
+
+
+def own_keys(environment: Mapping[str, str], app: Path) -> dict[str, Any]:
+    """Return the run keys of your own app that the environment sets, in the types of their defaults.
+
+    Raises
+    ------
+    ConfigError : a value has another type than the key's default.
+    """
+    keys = {}
+    for key, default in defaults(app / "pyproject.toml").items():
+        if text := environment.get(variable(key)):
+            try:
+                value = text if isinstance(default, str) else tomllib.loads(f"value = {text}")["value"]
+                keys[key] = float(value) if isinstance(default, float) else value
+                if type(keys[key]) is not type(default):
+                    raise ValueError
+            except (ValueError, TypeError):
+                remedy = "Set it to such a value."
+                raise ConfigError(variable(key), text, f"of the type of {default!r}", remedy) from None
+    return keys
 
 
 def from_file(path: Path) -> dict[str, str]:
@@ -68,7 +95,7 @@ def check(environment: Mapping[str, str]) -> None:
     ------
     ConfigError : a variable is unknown, or its value is not allowed.
     """
-    keys = run_keys(environment)
+    keys = {} if environment.get("AOI_APP") else run_keys(environment)  # your own app has keys of its own
     if keys.get("resume", "").lower() != "true":  # a resumed run takes the other keys from its ledger
         counts = [int(keys[key]) for key in ("num-clients", "clients-per-round") if keys.get(key, "").isdecimal()]
         RunConfig.parse(keys | {"num-clients": str(max([*counts, RunConfig().num_clients]))})

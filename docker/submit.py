@@ -58,15 +58,15 @@ _GLANCE, _GONE = 0.25, 2  # seconds between two looks for the cluster's containe
 _REMEMBERED = 50  # last rounds, for the remaining time
 
 
-def submit(values: dict[str, Any]) -> int:
-    """Submit the app and its configuration to the SuperLink and return Flower's id of the run."""
+def submit(values: Mapping[str, Any], app: Path = settings.APP) -> int:
+    """Submit an app and its configuration to the SuperLink and return Flower's id of the run."""
     home = Path(os.environ["FLWR_HOME"])
     home.mkdir(parents=True, exist_ok=True)
     connection = f'[superlink.cluster]\naddress = "{CONTROL}"\nroot-certificates = "{AUTHORITY}"\n'
     (home / "config.toml").write_text(connection)
     (home / "run.toml").write_text(tomli_w.dumps(values), "utf-8")
     answer = subprocess.run(
-        ["flwr", "run", str(settings.APP), "cluster", "--run-config", str(home / "run.toml"), "--format", "json"],
+        ["flwr", "run", str(app), "cluster", "--run-config", str(home / "run.toml"), "--format", "json"],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -132,6 +132,9 @@ def _records(folder: Path, after: int) -> list[RoundRecord]:
 def conclude(control: Control, state: RunState, folder: Path) -> int:
     """Print the end of the run and return the exit status."""
     facts = about(folder)
+    if state.outcome == "completed" and not facts:
+        say(f"run {folder.name} is complete; its app has recorded no rounds")
+        return 0
     if state.outcome == "completed" and facts.get("status") == "completed":
         (last,) = last_rounds(folder / LEDGER, 1)
         metrics = {"accuracy": last["test_accuracy"], "rmse": last["test_rmse"]}
@@ -182,6 +185,8 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     if not resume:
         settings.check(os.environ)  # before any wait
         await_replicas()
+        if settings.own_app().exists():
+            return play_own(settings.own_app().parent)
     keys = wanted_keys(resume)
     config = RunConfig.parse(keys)
     control = connect(config.join_timeout)
@@ -198,6 +203,8 @@ def play(*, queue: bool = False, resume: str = "") -> int:
         return conclude(control, follow(control, going[0].run_id, folder), folder)
     if config.resume:
         runs.check_resumable(config.run_name)
+    elif subprocess.run([sys.executable, "-m", "aoi_fl.docker.submit", "runs", "check"], check=False).returncode:
+        return 2
     with run_folder(RUNS, config.run_name, config.policy, config.dataset) as folder:
         facts = {"run": folder.name, "policy": config.policy, "dataset": config.dataset}
         with Ticket.take(facts) as ticket:
@@ -207,6 +214,33 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     for name in runs.retain(settings.kept_runs(os.environ)):
         say(f"run {name} is deleted (AOI_KEEP_RUNS)")
     return status
+
+
+def play_own(app: Path) -> int:
+    """Run your own Flower app when its turn comes, and follow it; return the status."""
+    keys = settings.own_keys(os.environ, app)
+    seconds = float(os.environ.get("AOI_JOIN_TIMEOUT") or RunConfig().join_timeout)
+    control = connect(seconds)
+    threading.Thread(target=end_with_cluster, daemon=True).start()
+    await_superlink(control, seconds)
+    runs = Runs(control)
+    with run_folder(RUNS, str(keys.get("run-name", "")), "own", app.name) as folder:
+        with Ticket.take({"run": folder.name, "policy": "own", "dataset": "own"}) as ticket:
+            runs.await_turn(ticket)
+            await_clients(control, replicas(), least=1, seconds=seconds)
+            folder.mkdir(parents=True, exist_ok=True)
+            run_id = submit(keys, app)
+            note_number(folder, run_id)
+        say(f"run {folder.name} is submitted: your own app")
+    return conclude(control, follow(control, run_id, folder), folder)
+
+
+def check_run() -> None:
+    """Check the run of the environment, without clients; in a process of its own, because data take memory."""
+    from aoi_fl.server.app import check
+
+    check(RunConfig.parse(wanted_keys()))
+    say("the settings of the run are good")
 
 
 def end_with_cluster() -> None:
@@ -315,13 +349,14 @@ def parser() -> argparse.ArgumentParser:
         ("log", "print the server's log of a run, by default of the newest"),
         ("stop", "stop a run, or take it from the queue"),
         ("resume", "continue a run after its last round, and follow it"),
+        ("check", "check the run of the environment: settings, model, data"),
         ("rm", "delete a run that has ended"),
         ("queue", "start the run of the environment when the others have ended, and follow it"),
     ):
         command = runs.add_parser(name, help=text)
         if name == "list":
             command.add_argument("--json", action="store_true", help="print one JSON object")
-        elif name != "queue":
+        elif name not in ("queue", "check"):
             command.add_argument("run", metavar="RUN", nargs="?" if name == "log" else None, default="")
     clients = rooms.add_parser("nodes", help="the registered clients").add_subparsers(dest="command")
     clients.add_parser("revoke", help="refuse a client's key from now on").add_argument("name", metavar="NAME")
@@ -339,6 +374,10 @@ def operate(arguments: argparse.Namespace) -> int:
         if arguments.command == "resume":
             Runs(connect()).check_resumable(arguments.run)
         return play(queue=arguments.command == "queue", resume=getattr(arguments, "run", ""))
+    if arguments.command == "check":
+        settings.check(os.environ)
+        check_run()
+        return 0
     control = connect()
     runs = Runs(control)
     match arguments.room, arguments.command:

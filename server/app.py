@@ -67,12 +67,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         allowed = "empty, because only the local engine simulates time"
         raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")
     sgd.threads(config.threads)
-    task = Task(
-        config.dataset, config.data_dir, config.architecture, config.processor, config.seed, config.zeros,
-        config.model_dir,
-        target=config.target, client=config.client,
-    )  # fmt: skip
-    check_installed(config.trackers)
+    task = _task(config)
     sources = _checked(config, task, folder)
     # A version that began a resumed run may not have checked names.
     rates = rates_of(config, folder, simulated=not uploads(grid) and not config.resume)
@@ -101,6 +96,24 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     return folder
 
 
+def check(config: RunConfig) -> None:
+    """Check what a new run needs beside clients: model, data, files and trackers.
+
+    Raises
+    ------
+    AoiError : it is missing, or does not fit.
+    """
+    _checked(config, _task(config), Path())
+
+
+def _task(config: RunConfig) -> Task:
+    return Task(
+        config.dataset, config.data_dir, config.architecture, config.processor, config.seed, config.zeros,
+        config.model_dir,
+        target=config.target, client=config.client,
+    )  # fmt: skip
+
+
 def _is_complete(folder: Path) -> bool:
     """Return whether a run to resume is complete, and print it."""
     complete = bool(recorded_run(folder)["status"] == "completed")
@@ -111,6 +124,7 @@ def _is_complete(folder: Path) -> bool:
 
 def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
     """Check that model, data and settings are compatible; return the digests of their files."""
+    check_installed(config.trackers)
     sources = {"model_source": task.check(), **given_sources(config)}
     if config.resume:
         check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
