@@ -64,12 +64,13 @@ def keyed(
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             rest = super().parse_args(ctx, args)
             from aoi_fl.config.former import present
+            from aoi_fl.config.keys import RunKeys
 
             values = pairs(ctx.params.pop("config"))
             options = {key: ctx.params.pop(key.replace("-", "_")) for key in _with_former(keys)}
             for key, value in options.items():
                 short = option(key)
-                if short != key and short in values and short not in keys:
+                if short != key and short in values and short not in RunKeys.model_fields:
                     remedy = f"Write --{short} {values[short]}, or -c {key}={values[short]}."
                     raise ConfigError(f"-c {short}", values[short], f"named {key} or given as an option", remedy)
                 if value is not None and key in values:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from aoi_fl.cli.main import app
 from aoi_fl.config.run import RunConfig
-from aoi_fl.science.errors import NodesError, NothingTrainedError
+from aoi_fl.science.errors import ConfigError, NodesError, NothingTrainedError
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies import MarkovParticipation, RandomSelection
 from tests import fakes
@@ -126,6 +128,12 @@ def test_capped_shares_are_the_nearest_that_keep_the_order(seed):
 def test_a_quorum_that_cannot_be_had_is_refused(keys, key):
     with refused(key):
         RunConfig.parse({"policy": "random", "num-clients": 10, "clients-per-round": 5} | keys)
+
+
+def test_the_key_and_the_option_called_clients_are_two_things(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["run", "--clients", "3", "-c", "clients=a,b", "--policy", "random"])
+    assert isinstance(done.exception, ConfigError) and done.exception.key == "num-clients"  # 3 is not the 2 of a and b
 
 
 def test_a_quorum_is_a_setting_of_the_strategy():
