@@ -15,9 +15,9 @@ OTHERS = LAB | {"tests", "docs", "typings", ".ci"}
 
 
 def count(text: str) -> int:
-    """Return the code tokens of a module.
+    r"""Return the code tokens of a module.
 
-    >>> count("import os\\n\\n\\ndef f(x):\\n    '''Return x.'''\\n    return x  # as it is\\n")
+    >>> count("import os\n\n\ndef f(x):\n    '''Return x.'''\n    return x  # as it is\n")
     8
     """
     left_out: set[int] = set()
