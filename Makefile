@@ -81,12 +81,12 @@ versions:
 	PYTHON=$(PYTHON) .ci/versions
 
 bench: install
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m aoi_fl.lab.benchmarks
 
 # A thousand virtual SuperNodes against a real SuperLink, on the loopback only: forty minutes at most. Thousands that
 # sleep: benchmarks asleep.
 fleet: install
-	$(BIN)/python -m benchmarks fleet
+	$(BIN)/python -m aoi_fl.lab.benchmarks fleet
 
 e2e: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/e2e --ignore tests/e2e/test_policies.py

@@ -43,7 +43,7 @@ def arena(
     from aoi_fl.server.folder import writing
 
     try:
-        from aoi_fl.experiments import comparing
+        from aoi_fl.lab.experiments import comparing
     except ImportError as error:
         raise ConfigError(str(error.name), None, "installed", f"For aoi arena, {install('all')}.") from error
 

@@ -17,7 +17,7 @@ from aoi_fl.config.policies import POLICIES
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
-    from aoi_fl.experiments.harness.comparison import Comparison
+    from aoi_fl.lab.experiments.harness.comparison import Comparison
     from aoi_fl.report.runs import Run
 
 
@@ -44,7 +44,7 @@ def compare(
     the policies of aoi arena on 300 devices that train on MNIST for an hour.
     """
     try:
-        from aoi_fl.experiments import comparing
+        from aoi_fl.lab.experiments import comparing
     except ImportError as error:
         raise ConfigError(str(error.name), None, "installed", f"For aoi compare, {install('all')}.") from error
     from aoi_fl.report.runs import matching
@@ -70,7 +70,7 @@ def compare(
 
 def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool = False) -> list[Path]:
     """Run the configurations without a complete run, and return the folders of all."""
-    from aoi_fl.experiments import comparing
+    from aoi_fl.lab.experiments import comparing
 
     comparing.check_machine(configs, workers)
     for warning in comparing.check_devices(configs):
@@ -90,7 +90,7 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
 
 def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path | None = None) -> None:
     """Compare complete runs, write page and table, and print the conclusions."""
-    from aoi_fl.experiments.harness import comparison
+    from aoi_fl.lab.experiments.harness import comparison
     from aoi_fl.report.runs import load
 
     runs = [load(folder, folder.name) for folder in folders]

@@ -15,7 +15,7 @@ from aoi_fl.cli.output import print_table
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
-    from aoi_fl.experiments.harness.base import Experiment, Options
+    from aoi_fl.lab.experiments.harness.base import Experiment, Options
 
 QUICK_OUT = Path("runs/reproduce/quick")
 _KEYS = {"model": ("model",), "rounds": ("rounds", "num-server-rounds")}  # of settings and units, by option
@@ -41,11 +41,11 @@ def reproduce(
     the table of claims.
     """
     try:
-        from aoi_fl.experiments.harness.base import Options
-        from aoi_fl.experiments.registry import experiments, find, known
-        from aoi_fl.experiments.runner import MissingDataError, rewrite
-        from aoi_fl.experiments.runner import reproduce as play
-        from aoi_fl.experiments.summary import WICS_PAGE, write_summary
+        from aoi_fl.lab.experiments.harness.base import Options
+        from aoi_fl.lab.experiments.registry import experiments, find, known
+        from aoi_fl.lab.experiments.runner import MissingDataError, rewrite
+        from aoi_fl.lab.experiments.runner import reproduce as play
+        from aoi_fl.lab.experiments.summary import WICS_PAGE, write_summary
     except ImportError as error:
         raise ConfigError(
             error.name or "torch", None, "installed for aoi reproduce", f"Install it: {install('all')}."

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks import __main__ as command
-from benchmarks import table
-from benchmarks.base import Row, Skipped, Times, peak_memory, ratio_row
+from aoi_fl.lab.benchmarks import __main__ as command
+from aoi_fl.lab.benchmarks import table
+from aoi_fl.lab.benchmarks.base import Row, Skipped, Times, peak_memory, ratio_row
 
 PAGE = "".join(f"<!-- {m} -->\nold\n<!-- end of {m} -->\n" for m in ("table", "ladder", "machine"))
 
@@ -25,7 +25,7 @@ def bench(tmp_path, monkeypatch):
 
     def play(arguments=(), **modules):
         for name, steps in modules.items():
-            module = ModuleType(f"benchmarks.{name}")
+            module = ModuleType(f"aoi_fl.lab.benchmarks.{name}")
 
             def measure(data, steps=steps):
                 for step in steps:
@@ -36,7 +36,7 @@ def bench(tmp_path, monkeypatch):
             module.run = measure
             if not any(isinstance(step, Exception) for step in steps):
                 module.ladder = lambda name=name: f"ladder of {name}"
-            monkeypatch.setitem(sys.modules, f"benchmarks.{name}", module)
+            monkeypatch.setitem(sys.modules, f"aoi_fl.lab.benchmarks.{name}", module)
         monkeypatch.setattr(command, "NAMES", tuple(modules))
         code = command.main(list(arguments))
         stored = {path.stem: json.loads(path.read_text("utf-8")) for path in (tmp_path / "results").iterdir()}
@@ -83,10 +83,10 @@ def test_one_that_comes_in_parts_goes_on_where_it_was_ended(bench, monkeypatch):
         return measure
 
     def play(error, *arguments):
-        module = ModuleType("benchmarks.a")
+        module = ModuleType("aoi_fl.lab.benchmarks.a")
         last = part("last", row("y", 2.0), *error, row("z", 3.0))
         module.parts = lambda data: {"first": part("first", row("x", 1.0)), "last": last}
-        monkeypatch.setitem(sys.modules, "benchmarks.a", module)
+        monkeypatch.setitem(sys.modules, "aoi_fl.lab.benchmarks.a", module)
         monkeypatch.setattr(command, "NAMES", ("a",))
         return command.main(list(arguments))
 
@@ -107,7 +107,7 @@ def test_one_that_comes_in_parts_goes_on_where_it_was_ended(bench, monkeypatch):
 
 def test_an_import_that_fails_is_one_benchmarks_failure(bench, monkeypatch):
     bench(lost=[row("x", 1.0)])
-    monkeypatch.setitem(sys.modules, "benchmarks.lost", None)
+    monkeypatch.setitem(sys.modules, "aoi_fl.lab.benchmarks.lost", None)
     monkeypatch.setattr(command, "NAMES", ("lost",))
     assert command.main([]) == 1
 
@@ -142,9 +142,7 @@ def test_process_times_need_a_reference_in_the_same_process():
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_peak_memory_is_that_of_the_process_itself():
     parent = bytearray(300 * 2**20)  # a child that took over its parent's peak would show it
-    code = (
-        "from benchmarks.base import peak_memory; a = peak_memory(); b = bytearray(50 * 2**20); print(a, peak_memory())"
-    )
+    code = "from aoi_fl.lab.benchmarks.base import peak_memory as p; a = p(); b = bytearray(50 * 2**20); print(a, p())"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     before, after = map(float, told)
     assert peak_memory() > 300 and len(parent)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.setting import play
+from aoi_fl.lab.experiments.harness.setting import play
 
 ROUNDS, SEED = 60, 1
 NAMES = {"random": ("Random selection", "#8a8a8a"), "markov-optimal": ("AoI-FL, each client decides", "#0072b2")}

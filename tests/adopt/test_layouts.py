@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import simulate
+from aoi_fl.lab.benchmarks.processes import simulate
 from tests.adopt.adoption import FEDAVG, adopt, outcome
 from tests.adopt.installation import ROOT, Environment
 

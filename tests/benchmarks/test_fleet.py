@@ -4,16 +4,16 @@ import psutil
 import pytest
 
 from aoi_fl.flower.seams import VIRTUAL
-from benchmarks.base import Skipped
-from benchmarks.fleet import kills
+from aoi_fl.lab.benchmarks.base import Skipped
+from aoi_fl.lab.benchmarks.fleet import kills
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)]
 
 
 @pytest.mark.alone
 def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
-    from benchmarks.fleet.play import play
-    from benchmarks.fleet.scenario import Scenario
+    from aoi_fl.lab.benchmarks.fleet.play import play
+    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(200, 20, rounds=2, killing=True, seconds=900.0, timeout=30.0))
     assert found.complete and found.lost == 0
@@ -28,8 +28,8 @@ def test_rounds_go_on_whatever_is_killed_and_no_reply_is_lost():
 
 @pytest.mark.alone
 def test_sleepers_take_part_and_rarely_look():
-    from benchmarks.fleet.play import play
-    from benchmarks.fleet.scenario import Scenario
+    from aoi_fl.lab.benchmarks.fleet.play import play
+    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(40, 4, rounds=6, round_seconds=10.0, behaviour="asleep", seconds=300.0))
     assert found.complete and found.lost == 0
@@ -39,8 +39,8 @@ def test_sleepers_take_part_and_rarely_look():
 
 @pytest.mark.long
 def test_stalled_uploads_delay_nothing():
-    from benchmarks.fleet.play import play
-    from benchmarks.fleet.scenario import Scenario
+    from aoi_fl.lab.benchmarks.fleet.play import play
+    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(8, 8, "poll", rounds=2, timeout=20.0, stalling=2))
     assert found.complete and found.lost == 0
@@ -50,8 +50,8 @@ def test_stalled_uploads_delay_nothing():
 
 @pytest.mark.long
 def test_updates_that_come_rounds_late_count_when_they_come():
-    from benchmarks.fleet.play import play
-    from benchmarks.fleet.scenario import Scenario
+    from aoi_fl.lab.benchmarks.fleet.play import play
+    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(8, 8, "poll", rounds=9, timeout=30.0, lingering=2, late_rounds=8))
     assert found.complete and found.lost == 0 and found.late == 0
@@ -61,8 +61,8 @@ def test_updates_that_come_rounds_late_count_when_they_come():
 
 @pytest.mark.long
 def test_a_run_that_fails_is_told_at_once_and_leaves_no_process():
-    from benchmarks.fleet.play import play
-    from benchmarks.fleet.scenario import Scenario
+    from aoi_fl.lab.benchmarks.fleet.play import play
+    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
     with pytest.raises(Skipped, match="the run has failed: "):
         play(Scenario(2, 3, rounds=1))  # more than there are: the ServerApp refuses it

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.flower.seams import VIRTUAL
-from benchmarks.fleet.models import MODELS, record
+from aoi_fl.lab.benchmarks.fleet.models import MODELS, record
 
 needs_fleet = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
 
@@ -24,8 +24,8 @@ def test_two_models_of_one_size_differ_in_their_arrays():
 
 @needs_fleet
 def test_a_table_has_a_line_for_each_play():
-    from benchmarks.fleet.__main__ import table
-    from benchmarks.fleet.scenario import Played, Scenario
+    from aoi_fl.lab.benchmarks.fleet.__main__ import table
+    from aoi_fl.lab.benchmarks.fleet.scenario import Played, Scenario
 
     found = Played(Scenario(9, 3, server="stock"), rounds=[1.0, 2.0], newcomer_cpu=12.34, client_calls=21.6)
     cells = [cell.strip() for cell in table([found]).splitlines()[2].split("|")[1:-1]]
@@ -36,8 +36,8 @@ def test_a_table_has_a_line_for_each_play():
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_model_of_122_arrays_costs_a_client_few_calls():
-    from benchmarks.fleet.play import play
-    from benchmarks.fleet.scenario import Scenario
+    from aoi_fl.lab.benchmarks.fleet.play import play
+    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
     found = play(Scenario(2, 2, "poll", rounds=3, model="narrow", seconds=300.0))
     assert found.complete and found.lost == 0 and found.trained == 2 * 3

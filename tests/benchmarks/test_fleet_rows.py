@@ -3,8 +3,8 @@
 import pytest
 
 from aoi_fl.flower.seams import VIRTUAL
-from benchmarks.fleet import rows
-from benchmarks.fleet.scenario import Played, Scenario
+from aoi_fl.lab.benchmarks.fleet import rows
+from aoi_fl.lab.benchmarks.fleet.scenario import Played, Scenario
 
 pytestmark = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
 

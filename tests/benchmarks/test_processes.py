@@ -5,7 +5,7 @@ import time
 
 import psutil
 
-from benchmarks.processes import programs
+from aoi_fl.lab.benchmarks.processes import programs
 
 WRITES = "import itertools, pathlib, sys; [pathlib.Path(sys.argv[1], f'{i}').touch() for i in itertools.count()]"
 ORPHAN = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {WRITES!r}, sys.argv[1]]).pid)"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.__main__ import _resumed
+from aoi_fl.lab.benchmarks.__main__ import _resumed
 
 MACHINE = {"commit": "0123456789ab", "processor": "p", "cores": 2, "load": 0.5}
 VERSIONS = {"python": "3.11.7", "torch": "2"}

@@ -6,8 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from aoi_fl.experiments import comparing
-from aoi_fl.experiments.studies.entrants import BOTH
+from aoi_fl.lab.experiments import comparing
+from aoi_fl.lab.experiments.studies.entrants import BOTH
 
 
 @pytest.mark.parametrize(

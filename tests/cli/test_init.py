@@ -10,9 +10,9 @@ import pytest
 
 from aoi_fl.cli import scaffold
 from aoi_fl.config.run import RunConfig
+from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.strategy import make_strategy
-from benchmarks.processes import simulate
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]

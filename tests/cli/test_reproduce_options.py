@@ -3,8 +3,8 @@
 import pytest
 
 from aoi_fl.cli.reproduce import reject_unused
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.registry import find
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.registry import find
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies.records import PHASES
-from benchmarks.processes import simulate
 from tests.strategies.test_own_policy import RULE
 
 ROOT = Path(__file__).parents[2]

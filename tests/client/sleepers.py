@@ -10,7 +10,7 @@ from typing import Any
 
 from aoi_fl.docker.control import Control
 from aoi_fl.docker.pki import make_client_key
-from benchmarks.fleet.link import SuperLink
+from aoi_fl.lab.benchmarks.fleet.link import SuperLink
 
 MODULE = "-m", "aoi_fl.client.supernode"
 

@@ -11,7 +11,7 @@ import pytest
 from aoi_fl.client.poll_schedule import LONGEST_LOOK
 from aoi_fl.flower.seams import BEATS, CONTROL
 from aoi_fl.flower.superlink import free_ports
-from benchmarks.fleet.link import superlink
+from aoi_fl.lab.benchmarks.fleet.link import superlink
 from tests.client.sleepers import played, registered, started
 
 CLIENTS = 3

@@ -8,7 +8,7 @@ import pytest
 
 from aoi_fl.flower.seams import WARM
 from aoi_fl.flower.versions import FLOWER
-from benchmarks.superlink import OURS, deployment
+from aoi_fl.lab.benchmarks.superlink import OURS, deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not WARM.there, reason=f"Flower {FLOWER}: {WARM.lost}")]
 

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.studies.arena_page import (
+from aoi_fl.lab.experiments.studies.arena_page import (
     TELLING,
     beside_refl,
     draw,
@@ -13,7 +13,7 @@ from aoi_fl.experiments.studies.arena_page import (
     tables_of,
     within_reach,
 )
-from aoi_fl.experiments.studies.entrants import ENTRANTS, called
+from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, called
 
 LEVELS = (0.9, 0.95)
 

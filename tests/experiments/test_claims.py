@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from aoi_fl.experiments.harness.findings import REASONS, Claim, Verdict
-from aoi_fl.experiments.harness.stats import Interval, agreement, interval, share
-from aoi_fl.experiments.harness.store import Store
-from aoi_fl.experiments.harness.verdicts import bounded, elsewhere, equivalent, every, joint, side, tally
-from aoi_fl.experiments.registry import experiments, known
-from aoi_fl.experiments.summary import FRONT, concluded, write_summary
+from aoi_fl.lab.experiments.harness.findings import REASONS, Claim, Verdict
+from aoi_fl.lab.experiments.harness.stats import Interval, agreement, interval, share
+from aoi_fl.lab.experiments.harness.store import Store
+from aoi_fl.lab.experiments.harness.verdicts import bounded, elsewhere, equivalent, every, joint, side, tally
+from aoi_fl.lab.experiments.registry import experiments, known
+from aoi_fl.lab.experiments.summary import FRONT, concluded, write_summary
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

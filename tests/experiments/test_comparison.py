@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aoi_fl.experiments import comparing
-from aoi_fl.experiments.harness.comparison import TIME, compare
+from aoi_fl.lab.experiments import comparing
+from aoi_fl.lab.experiments.harness.comparison import TIME, compare
 from aoi_fl.report.runs import Run, load
 from aoi_fl.science.errors import ConfigError
 from tests.refusals import refused

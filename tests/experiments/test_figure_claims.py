@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.experiments.papers import load_variance, windows
-from aoi_fl.experiments.registry import find
-from aoi_fl.experiments.runner import reproduce
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.papers import load_variance, windows
+from aoi_fl.lab.experiments.registry import find
+from aoi_fl.lab.experiments.runner import reproduce
 
 
 def verdicts(name, rows, **settings):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.federation import complete_run
-from aoi_fl.experiments.harness.findings import GLOBECOM, JOURNAL
-from aoi_fl.experiments.papers.curves import draw
-from aoi_fl.experiments.papers.paper_claims import PaperClaim
-from aoi_fl.experiments.papers.speed import curves_of, measured
-from aoi_fl.experiments.registry import find
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.federation import complete_run
+from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL
+from aoi_fl.lab.experiments.papers.curves import draw
+from aoi_fl.lab.experiments.papers.paper_claims import PaperClaim
+from aoi_fl.lab.experiments.papers.speed import curves_of, measured
+from aoi_fl.lab.experiments.registry import find
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
 
@@ -29,7 +29,7 @@ def _learned(rounds, seeds=4, dataset="mnist", best=0.98):
 
 
 def _claimed(said, rows):
-    from aoi_fl.experiments.papers.learning import Learning
+    from aoi_fl.lab.experiments.papers.learning import Learning
 
     experiment = Learning("x", "x", "x", "cifar10", 40, 1, claimed=[said], model="cnn", why="no time")
     (claim,) = experiment.conclude(rows, experiment.settings(Options())).claims
@@ -91,7 +91,7 @@ def test_a_run_that_stopped_as_its_model_diverged_is_a_result(tmp_path):
 
 def test_each_partition_is_judged_at_its_own_level():
     """As ever smaller parts are alike, what is reached under one is not reached under another."""
-    from aoi_fl.experiments.papers.learning import Learning
+    from aoi_fl.lab.experiments.papers.learning import Learning
 
     rows = _learned({"random": 20, "markov-optimal": 18}, best=0.72)
     both = [row | {"partition": split} for split in ("iid", "dirichlet 0.3") for row in rows]

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.natural_data import (
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.natural_data import (
     NaturalFederation,
     Source,
     Table,
@@ -15,8 +15,8 @@ from aoi_fl.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
-from aoi_fl.experiments.runner import reproduce
-from aoi_fl.experiments.studies.natural import Natural
+from aoi_fl.lab.experiments.runner import reproduce
+from aoi_fl.lab.experiments.studies.natural import Natural
 from aoi_fl.science.selection import RandomSelector
 from tests.refusals import refused
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.studies import private
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.studies import private
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.amplification import amplified

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.harness import setting
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.store import Store
-from aoi_fl.experiments.oracles import lemmas
-from aoi_fl.experiments.papers import remarks
-from aoi_fl.experiments.registry import find
+from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.store import Store
+from aoi_fl.lab.experiments.oracles import lemmas
+from aoi_fl.lab.experiments.papers import remarks
+from aoi_fl.lab.experiments.registry import find
 from aoi_fl.science import draws
 from aoi_fl.science.budget import choose
 from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance

@@ -12,21 +12,21 @@ import pytest
 from scipy import stats as scipy_stats
 from typer.testing import CliRunner
 
-from aoi_fl.experiments.harness import federation
-from aoi_fl.experiments.harness.account import behind
-from aoi_fl.experiments.harness.base import Experiment, Options
-from aoi_fl.experiments.harness.federation import marked, play_run
-from aoi_fl.experiments.harness.findings import Conclusion
-from aoi_fl.experiments.harness.stats import agreement, interval, run_means
-from aoi_fl.experiments.harness.store import Store
-from aoi_fl.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
-from aoi_fl.experiments.papers import intervals, windows
-from aoi_fl.experiments.papers.tasks import LEARNING
-from aoi_fl.experiments.registry import experiments, find
-from aoi_fl.experiments.runner import MissingDataError, check_data, reproduce
-from aoi_fl.experiments.studies.churn import expected_rate
-from aoi_fl.experiments.summary import write_summary
 from aoi_fl.flower.messages import bytes_of
+from aoi_fl.lab.experiments.harness import federation
+from aoi_fl.lab.experiments.harness.account import behind
+from aoi_fl.lab.experiments.harness.base import Experiment, Options
+from aoi_fl.lab.experiments.harness.federation import marked, play_run
+from aoi_fl.lab.experiments.harness.findings import Conclusion
+from aoi_fl.lab.experiments.harness.stats import agreement, interval, run_means
+from aoi_fl.lab.experiments.harness.store import Store
+from aoi_fl.lab.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
+from aoi_fl.lab.experiments.papers import intervals, windows
+from aoi_fl.lab.experiments.papers.tasks import LEARNING
+from aoi_fl.lab.experiments.registry import experiments, find
+from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
+from aoi_fl.lab.experiments.studies.churn import expected_rate
+from aoi_fl.lab.experiments.summary import write_summary
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from tests.experiments.test_learning_claims import _learned
@@ -278,7 +278,8 @@ def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):
 def test_a_killed_run_resumes_as_an_uninterrupted_one(tmp_path):
     whole = play_run("x", TINY, Options(work=tmp_path / "whole"))
     script = (
-        "from aoi_fl.experiments.harness.base import Options; from aoi_fl.experiments.harness.federation import *; "
+        "from aoi_fl.lab.experiments.harness.base import Options; "
+        "from aoi_fl.lab.experiments.harness.federation import *; "
         f"play_run('x', {TINY!r}, Options(work=Path({str(tmp_path)!r})))"
     )
     child = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.DEVNULL)
@@ -364,7 +365,7 @@ class Tiny(Experiment):
 @pytest.fixture
 def tiny(monkeypatch):
     experiment = Tiny()
-    monkeypatch.setattr("aoi_fl.experiments.runner.find", lambda name: experiment)
+    monkeypatch.setattr("aoi_fl.lab.experiments.runner.find", lambda name: experiment)
     place = lambda values, **_: Path(values["runs-dir"], values["run-name"], "ledger.sqlite")  # noqa: E731
     monkeypatch.setattr(federation, "complete_run", place)
     return experiment

@@ -15,14 +15,14 @@ import numpy as np
 import psutil
 import pytest
 
-from aoi_fl.experiments import registry
-from aoi_fl.experiments.harness.account import behind, commands
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.findings import Claim
-from aoi_fl.experiments.harness.store import Store, key_of
-from aoi_fl.experiments.registry import find
-from aoi_fl.experiments.runner import expected_seconds, reproduce, rewrite, write_pages
-from aoi_fl.experiments.summary import write_summary
+from aoi_fl.lab.experiments import registry
+from aoi_fl.lab.experiments.harness.account import behind, commands
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.findings import Claim
+from aoi_fl.lab.experiments.harness.store import Store, key_of
+from aoi_fl.lab.experiments.registry import find
+from aoi_fl.lab.experiments.runner import expected_seconds, reproduce, rewrite, write_pages
+from aoi_fl.lab.experiments.summary import write_summary
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from aoi_fl import protocol
-from aoi_fl.experiments.harness import drawing
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.replay import dealt
-from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.experiments.oracles.skew_problem import optima
-from aoi_fl.experiments.papers import wics_ages, wics_exact
-from aoi_fl.experiments.papers.speed import MEMORYLESS
-from aoi_fl.experiments.registry import find
-from aoi_fl.experiments.studies.start_learning import StartLearning, history_of
+from aoi_fl.lab.experiments.harness import drawing
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.replay import dealt
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.oracles.skew_problem import optima
+from aoi_fl.lab.experiments.papers import wics_ages, wics_exact
+from aoi_fl.lab.experiments.papers.speed import MEMORYLESS
+from aoi_fl.lab.experiments.registry import find
+from aoi_fl.lab.experiments.studies.start_learning import StartLearning, history_of
 from aoi_fl.learning import data, partition
 from aoi_fl.protocol.arrays import from_record
 from aoi_fl.science.selection import Population, RandomSelector

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
-from aoi_fl.experiments.papers import wics_packing
-from aoi_fl.experiments.papers.sigma import Sigma
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
+from aoi_fl.lab.experiments.papers import wics_packing
+from aoi_fl.lab.experiments.papers.sigma import Sigma
 
 
 def _errors(slope):

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from aoi_fl.engine.traces import drawn_start, read_trace
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.findings import Conclusion
-from aoi_fl.experiments.harness.replay import dealt
-from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.experiments.harness.study import Contrast, Hypothesis, Measure, Study
-from aoi_fl.experiments.registry import others
-from aoi_fl.experiments.studies.cohorts import sorted_phases
-from aoi_fl.experiments.studies.fair_arena import rate_for, write_available
-from aoi_fl.experiments.studies.headline import Headline
-from aoi_fl.experiments.studies.rare_classes import RareClasses, availability_by_class, availability_of
-from aoi_fl.experiments.studies.unequal import Unequal
-from aoi_fl.experiments.studies.unequal_page import later
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.findings import Conclusion
+from aoi_fl.lab.experiments.harness.replay import dealt
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study
+from aoi_fl.lab.experiments.registry import others
+from aoi_fl.lab.experiments.studies.cohorts import sorted_phases
+from aoi_fl.lab.experiments.studies.fair_arena import rate_for, write_available
+from aoi_fl.lab.experiments.studies.headline import Headline
+from aoi_fl.lab.experiments.studies.rare_classes import RareClasses, availability_by_class, availability_of
+from aoi_fl.lab.experiments.studies.unequal import Unequal
+from aoi_fl.lab.experiments.studies.unequal_page import later
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.rates import equal_rates

@@ -5,8 +5,8 @@ import pytest
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from aoi_fl.experiments.harness.stats import interval, ratio
-from aoi_fl.experiments.harness.times import earlier, levels, reached, shift, shifts, sooner
+from aoi_fl.lab.experiments.harness.stats import interval, ratio
+from aoi_fl.lab.experiments.harness.times import earlier, levels, reached, shift, shifts, sooner
 
 # Levels and shifts
 

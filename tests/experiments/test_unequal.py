@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.harness.base import Options
-from aoi_fl.experiments.harness.federation import play_run
-from aoi_fl.experiments.harness.replay import dealt
-from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.experiments.harness.times import levels, reached
-from aoi_fl.experiments.studies.unequal import _SPLITS, POLICIES, Unequal, _loads, law_variance
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.federation import play_run
+from aoi_fl.lab.experiments.harness.replay import dealt
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.times import levels, reached
+from aoi_fl.lab.experiments.studies.unequal import _SPLITS, POLICIES, Unequal, _loads, law_variance
 from aoi_fl.science.load import pairs_met
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, RandomSelector

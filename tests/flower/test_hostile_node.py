@@ -24,11 +24,11 @@ from aoi_fl.client.state import written_together
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.messages import context, in_error, sign
 from aoi_fl.flower.virtual import Node, channels, public_pem
-from benchmarks.echo import client_app
-from benchmarks.fleet.behaviour import BEHAVIOURS
-from benchmarks.fleet.link import failure, register, superlink
-from benchmarks.fleet.node import Traffic, VirtualNode
-from benchmarks.processes import Programs
+from aoi_fl.lab.benchmarks.echo import client_app
+from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
+from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
+from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
+from aoi_fl.lab.benchmarks.processes import Programs
 
 HONEST, DEADLINE, ROUNDS = 3, 12.0, 64
 _CALL, _START, _RUN = 15.0, 300.0, 900.0  # seconds, at most

@@ -12,11 +12,11 @@ from aoi_fl.docker.control import read_pems
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.seams import FLEET
 from aoi_fl.flower.versions import FLOWER
+from aoi_fl.lab.benchmarks.base import Skipped
+from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
+from aoi_fl.lab.benchmarks.superlink import CONNECTION, FLOWERS, OURS, deployment, started
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
-from benchmarks.base import Skipped
-from benchmarks.fleet.link import failure, superlink
-from benchmarks.superlink import CONNECTION, FLOWERS, OURS, deployment, started
 
 APP = Path(__file__).parents[1] / "apps" / "deployed"
 

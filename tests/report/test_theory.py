@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.harness.stats import interval
-from aoi_fl.experiments.oracles import quadratic, theorems
-from aoi_fl.experiments.oracles.exact import programmed_variance, selecting_ages
-from aoi_fl.experiments.papers import theory
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.oracles import quadratic, theorems
+from aoi_fl.lab.experiments.oracles.exact import programmed_variance, selecting_ages
+from aoi_fl.lab.experiments.papers import theory
 from aoi_fl.science.staleness import mean_ages
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.oracles.exact import programmed_variance
+from aoi_fl.lab.experiments.oracles.exact import programmed_variance
 from aoi_fl.science import draws, tables
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import largest_rate, own_table, size_rates

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.oracles.optimum import POLICIES, draw_instance, exact_optimum, long_run_p2
+from aoi_fl.lab.experiments.oracles.optimum import POLICIES, draw_instance, exact_optimum, long_run_p2
 from aoi_fl.science.objective import lagrangian_floor, p2, packing_bound, packings, weighted_average_age
 
 

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from aoi_fl.experiments.harness import setting
+from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.science.load import weight_spread
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.mixing import stationary

@@ -10,13 +10,13 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.client.state import ClientState, StateFile, written_together
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.lab.benchmarks.base import Row
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.science import draws
 from aoi_fl.science.age import ClientAge
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.validation import read_update
-from benchmarks.base import Row
 from tests.refusals import refused
 
 SHAPES = [(), (0,), (0, 3), (7,), (3, 5, 2), (140_000,)]

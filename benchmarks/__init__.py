@@ -1,1 +1,0 @@
-"""Benchmarks: ``python -m benchmarks`` measures and writes ``docs/benchmarks.md``."""

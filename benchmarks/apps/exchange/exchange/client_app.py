@@ -1,5 +1,0 @@
-"""Clients that hand the model back as it came."""
-
-from benchmarks.echo import client_app as app
-
-__all__ = ["app"]

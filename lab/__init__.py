@@ -1,0 +1,1 @@
+"""What measures the claims: experiments and benchmarks. The product does not import it."""

@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m aoi_fl.lab.benchmarks`` measures and writes ``docs/benchmarks.md``."""

@@ -1,0 +1,133 @@
+"""Rows of the benchmarks' table: each compares a number with a reference of the same run."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "benchmarks"
+
+
+class Skipped(Exception):
+    """A benchmark cannot run here, or not to its end; its rows so far count."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes
+    ----------
+    what : the measured quantity
+    reference : the reference in the same run
+    limit : the largest allowed value of ``measured``; None: no limit
+    measured : the number, in ``unit``; a ratio if the unit is ×
+    unit : its unit
+    note : an explanation of the number
+    details : the raw numbers, with wall-clock and process time
+    """
+
+    what: str
+    reference: str
+    limit: float | None
+    measured: float
+    unit: str = "×"
+    note: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """Return whether the limit is met, or by how much it is missed."""
+        if self.limit is None:
+            return "–"
+        return "met" if self.measured <= self.limit else f"missed, {self.measured / self.limit:.2g} times the limit"
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of repeated calls: wall-clock time and this process's CPU time."""
+
+    wall: list[float]
+    cpu: list[float]
+
+    @property
+    def seconds(self) -> float:
+        """The median of the wall-clock time."""
+        return statistics.median(self.wall)
+
+    @property
+    def process(self) -> float:
+        """The median of the CPU time, which depends less on the machine's load."""
+        return statistics.median(self.cpu)
+
+    def summary(self) -> dict[str, float]:
+        """Return both medians and the fastest, in seconds."""
+        return {
+            "wall-median": round(self.seconds, 6),
+            "wall-min": round(min(self.wall), 6),
+            "process-median": round(self.process, 6),
+        }
+
+
+def alternate(*functions: Callable[[], object], repeats: int = 9) -> list[Times]:
+    """Call functions in turns, so that disturbances affect all; the first calls do not count."""
+    times = [Times([], []) for _ in functions]
+    for turn in range(repeats + 1):
+        for function, measured in zip(functions, times, strict=True):
+            gc.collect()
+            wall, cpu = time.perf_counter(), time.process_time()
+            function()
+            if turn:
+                measured.wall.append(time.perf_counter() - wall)
+                measured.cpu.append(time.process_time() - cpu)
+    return times
+
+
+@contextmanager
+def stopwatch(times: Times) -> Iterator[None]:
+    """Add the duration of a block."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    times.wall.append(time.perf_counter() - wall)
+    times.cpu.append(time.process_time() - cpu)
+
+
+def ratio_row(
+    what: str, reference: str, limit: float | None, ours: Times, theirs: Times, elsewhere: bool = False, **more: Any
+) -> Row:
+    """Return a row with a ratio of median wall-clock times.
+
+    It also has the ratio of CPU times, unless the reference works ``elsewhere``, in processes without a measured time.
+    """
+    details = {"ours": ours.summary(), "reference": theirs.summary(), **more.pop("details", {})}
+    if not elsewhere:
+        details["process-ratio"] = round(ours.process / theirs.process, 4)
+    return Row(what, reference, limit, ours.seconds / theirs.seconds, details=details, **more)
+
+
+def peak_memory(pid: int | str = "self") -> float:
+    """Return the peak memory, in MiB, of a process since the start of its program.
+
+    ``ru_maxrss`` is no alternative: on Linux a child starts with its parent's value.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("ascii")
+    except OSError:
+        raise Skipped("the most memory that a process held is read from /proc, which this system lacks") from None
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
+
+
+def need(data: Path, name: str) -> None:
+    """Raise Skipped if a data set is not in the data folder."""
+    from aoi_fl.learning import data as datasets
+    from aoi_fl.science.errors import AoiError
+
+    try:
+        datasets.load(name, data, download=False)
+    except AoiError as error:
+        raise Skipped(f"{name}: {error}") from error

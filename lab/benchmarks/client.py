@@ -1,0 +1,90 @@
+"""The time of a client's reads and writes of its state, against SQLite."""
+
+import json
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from itertools import count
+from pathlib import Path
+
+from aoi_fl.client.state import ClientState, StateFile, written_together
+from aoi_fl.lab.benchmarks.base import Row, alternate, ratio_row
+from aoi_fl.science.age import ClientAge
+
+CLIENTS = 1000
+JOURNALS = {"delete": "a rollback journal", "wal": "a write-ahead log"}
+
+
+class Database:
+    """Clients' states in one SQLite file, as durable as with :class:`StateFile`."""
+
+    def __init__(self, folder: Path, journal: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.connection = sqlite3.connect(folder / "clients.sqlite", isolation_level=None)
+        self.connection.execute(f"pragma journal_mode={journal}")
+        self.connection.execute("pragma synchronous=full")
+        self.connection.execute("create table if not exists states (name text primary key, state text) without rowid")
+
+    def load(self, name: str) -> None:
+        """Read a state."""
+        for (found,) in self.connection.execute("select state from states where name = ?", (name,)):
+            json.loads(found)
+
+    def save(self, states: dict[str, ClientState]) -> None:
+        """Write states in one transaction."""
+        rows = [(name, json.dumps(asdict(state))) for name, state in states.items()]
+        self.connection.execute("begin immediate")
+        self.connection.executemany("insert or replace into states values (?, ?)", rows)
+        self.connection.execute("commit")
+
+    def close(self) -> None:
+        """Close the file, which merges a write-ahead log."""
+        self.connection.close()
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Compare files with a database, for one client that opens it each time and for many."""
+    rounds = count(1)
+    names = [f"client-{i}" for i in range(CLIENTS)]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+
+        def one_file() -> None:
+            file = StateFile(folder / "one", "pi-3")
+            file.load(1)
+            file.save(ClientState(1, ClientAge(next(rounds))))
+
+        for journal, called in JOURNALS.items():
+
+            def one_database(journal: str = journal) -> None:
+                with closing(Database(folder / journal, journal)) as database:
+                    database.load("pi-3")
+                    database.save({"pi-3": ClientState(1, ClientAge(next(rounds)))})
+
+            ours, theirs = alternate(one_file, one_database, repeats=15)
+            what = f"a client's state looked up and saved, as in a process of its own, beside SQLite with {called}"
+            yield ratio_row(what, "opening the database, the same, closing it", 1, ours, theirs)
+
+        many = Database(folder / "many", "wal")
+        with written_together() as write:
+
+            def files() -> None:
+                state = ClientAge(next(rounds))
+                for name in names:
+                    file = StateFile(folder / "files", name)
+                    file.load(1)
+                    file.save(ClientState(1, state))
+                write()
+
+            def database() -> None:
+                state = ClientState(1, ClientAge(next(rounds)))
+                for name in names:
+                    many.load(name)
+                many.save(dict.fromkeys(names, state))
+
+            ours, theirs = alternate(files, database, repeats=5)
+        many.close()
+    what = f"{CLIENTS} clients' states in one process, as in a local run's first round, beside SQLite"
+    yield ratio_row(what, "one transaction", None, ours, theirs)

@@ -1,0 +1,67 @@
+"""The cost of simulated time: rounds with and without it, 10^5 clients, an arena."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from aoi_fl.lab.benchmarks.base import ROOT, Row, alternate, ratio_row
+from aoi_fl.science.clock import RoundClock
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.phone_availability import PhoneAvailability
+from aoi_fl.science.selection import Population
+from aoi_fl.science.simulate import simulate
+
+CLIENTS, ROUNDS, UPDATES = 300, 20, 15
+MANY, LONG = 100_000, 1000
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Yield the rows."""
+    came: list[int] = []
+    always, generated, without = alternate(
+        lambda: _play("always"), lambda: came.append(_play("generated")), lambda: _play(""), repeats=5
+    )
+    what = f"{ROUNDS} rounds of {CLIENTS} clients, digits, in simulated time"
+    yield ratio_row(what, "the same without a clock", 1.05, always, without)
+    note = f"{came[-1]} updates for {ROUNDS * UPDATES}"
+    yield ratio_row(
+        f"{what}, of devices that come and go", "the same without a clock", None, generated, without, note=note
+    )
+    begun = time.perf_counter()
+    devices = PhoneAvailability().trace(MANY, 1).devices(1.0)
+    people = Population(np.zeros(MANY, np.int64), np.ones(MANY, np.int64), np.ones(MANY, np.bool_))
+    clock = RoundClock(devices, np.ones(MANY), deadline=60.0)
+    simulate(MarkovPolicy.optimal(MANY, 1500, 100), people, LONG, 1, clock=clock)
+    seconds = time.perf_counter() - begun
+    yield Row(f"{LONG} rounds of {MANY:,} devices that come and go, the trace included", "a minute", 60.0, seconds, "s")
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        command = [sys.executable, "-m", "aoi_fl.cli.start", "arena", "--quick", "--quiet"]
+        subprocess.run(
+            command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, stdout=subprocess.DEVNULL
+        )
+        yield Row("`aoi arena --quick`", "three minutes", 180.0, time.perf_counter() - begun, "s")
+
+
+def _play(clock: str) -> int:
+    """Run the federation and return the number of used updates."""
+    from aoi_fl.client.app import app as client_app
+    from aoi_fl.config.run import RunConfig
+    from aoi_fl.engine.local_run import run_local
+    from aoi_fl.server.app import app as server_app
+    from aoi_fl.server.ledger import read
+
+    with tempfile.TemporaryDirectory() as folder:
+        values = RunConfig.parse(
+            {"num-clients": CLIENTS, "num-server-rounds": ROUNDS, "clock": clock, "policy": "random", "seed": 1}
+            | {"clients-per-round": UPDATES, "runs-dir": folder, "run-name": "clock"}
+        ).flat()
+        run_local(server_app, client_app, values, nodes=CLIENTS)
+        parts = read(Path(folder) / "clock" / "ledger.sqlite", "participations")
+        return sum(part["outcome"] == "trained" for part in parts)

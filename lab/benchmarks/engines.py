@@ -1,0 +1,118 @@
+"""The local engine against Flower's Ray engine, with the same Strategy and ClientApp.
+
+The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the local engine calls it directly.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from flwr.serverapp import Grid
+
+from aoi_fl.client.state import written_together
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.lab.benchmarks.base import Row, Skipped, Times, ratio_row
+from aoi_fl.lab.benchmarks.echo import client_app
+from aoi_fl.lab.benchmarks.processes import simulate
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from aoi_fl.strategies.policy import Plan, RoundView
+from aoi_fl.strategies.records import Log, RoundRecord
+
+PARAMETERS = 1_600_000
+APP = Path(__file__).parent / "apps" / "exchange"
+HANDBACK, ASK = "handback", "ask"
+
+
+class Clock(Log):
+    """An observer that records the seconds and messages of each round."""
+
+    def __init__(self) -> None:
+        self.rounds: list[RoundRecord] = []
+        self.times = Times([], [])
+        self._cpu = time.process_time()
+
+    def round_done(self, record: RoundRecord, *_: Any) -> None:
+        """Record the round, with the CPU time since the round before it."""
+        cpu = time.process_time()
+        self.rounds.append(record)
+        self.times.wall.append(record.seconds)
+        self.times.cpu.append(cpu - self._cpu)
+        self._cpu = cpu
+
+    def after_first(self) -> Times:
+        """Return the times without the first round, in which all clients are new."""
+        return Times(self.times.wall[1:], self.times.cpu[1:])
+
+
+def timed(plan: Callable[[RoundView], Plan], times: Times) -> Callable[[RoundView], Plan]:
+    """Wrap a policy's ``plan``, which asks all clients, to record its time."""
+
+    def planned(view: RoundView) -> Plan:
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = plan(view)
+        times.wall.append(time.perf_counter() - wall)
+        times.cpu.append(time.process_time() - cpu)
+        return result
+
+    return planned
+
+
+def model(parameters: int) -> ArrayRecord:
+    """Return a model of two arrays."""
+    values = np.random.default_rng(1).standard_normal(parameters).astype(np.float32)
+    return ArrayRecord({"body": Array(values[:-100]), "head": Array(values[-100:])})
+
+
+def play(grid: Grid, config: Mapping[str, Any]) -> Times:
+    """Run some rounds and return the measured times."""
+    options = RoundOptions(
+        run="bench",
+        seed=1,
+        deterministic=True,
+        join_timeout=300,
+        ask_timeout=300,
+        train_timeout=300,
+        evaluate_clients=0,
+    )
+    rounds = int(config["rounds"])
+    if config["what"] == HANDBACK:
+        clock = Clock()
+        strategy = RandomSelection(15, options=options, observer=clock)
+        strategy.start(grid, model(PARAMETERS), rounds)
+        times = clock.after_first()
+        if any(r.trained != 15 for r in clock.rounds):
+            raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
+    else:
+        asking, spent = MarkovParticipation.optimal(int(config["clients"]), 15, 10, options=options), Times([], [])
+        asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
+        asking.start(grid, model(1000), rounds)
+        times = Times(spent.wall[1:], spent.cpu[1:])
+    if config["out"]:
+        Path(config["out"]).write_text(json.dumps({"wall": times.wall, "cpu": times.cpu}))
+    return times
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Measure both exchanges on both engines."""
+    for what, clients, rounds, limit, title in (
+        (HANDBACK, 100, 8, 1 / 15, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
+        (ASK, 1000, 5, 1 / 50, "asking 1000 clients, local engine"),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            config = {"what": what, "clients": clients, "rounds": rounds, "seed": 1, "runs-dir": folder, "out": ""}
+            with written_together() as write:
+                ours = play(LocalGrid(client_app, config, clients, write), config)
+            config |= {"runs-dir": f"{folder}/ray", "out": f"{folder}/times.json"}
+            yield ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients), elsewhere=True)
+
+
+def _on_ray(config: dict[str, Any], clients: int) -> Times:
+    ended, log = simulate(APP, config, clients)
+    if ended != "finished:completed":
+        raise Skipped(f"Flower's Ray engine did not finish: {ended} {log[-300:]}")
+    return Times(**json.loads(Path(config["out"]).read_text()))

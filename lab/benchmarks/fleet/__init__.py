@@ -1,0 +1,111 @@
+"""The time of a round with thousands of virtual SuperNodes.
+
+Virtual nodes in one process, each with its registered key, call Flower's Fleet API over TLS. The SuperLink has SQLite
+on disk; the ServerApp has its own process. Nodes behave as Flower's own SuperNode or as ours, awake or asleep between
+their rounds. Their ClientApp returns the model at once. All processes share this machine, so times are upper bounds.
+
+``python -m aoi_fl.lab.benchmarks fleet`` runs two hundred nodes and a thousand, ``asleep`` two and ten thousand,
+``stock`` Flower's own until rounds time out. ``… fleet --clients 50 --per-round 5`` runs one scenario with any of its
+settings and prints a table:
+``--server stock`` is Flower's SuperLink, ``--model resnet18`` a model of 122
+arrays. With the newest Flower, ``--server http`` is our SuperLink over HTTP.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from aoi_fl.flower.seams import VIRTUAL, VIRTUAL_HTTP
+from aoi_fl.lab.benchmarks.base import Row, Skipped
+
+SOME, MANY, PER_ROUND, RESTARTS = 200, 1000, 20, 20
+_TOLD = {
+    "ours": "SuperNodes, awake",
+    "asleep": "SuperNodes, asleep between rounds",
+    "stock": "stock SuperNodes",
+    "superlink": "SuperLink",
+    "serverapp": "ServerApp",
+}
+
+
+def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
+    """Return the parts: reserve with kills, with few and with many nodes, poll, and many kills of the SuperLink."""
+    few = {"clients": SOME, "per_round": PER_ROUND, "killing": True, "rounds": 4, "seconds": 420.0, "timeout": 30.0}
+    many = few | {"clients": MANY, "rounds": 5, "seconds": 700.0}
+    poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0, "rounds": 2}
+    return {
+        "some": lambda: rows(found(**few), first=60.0),
+        "reserve": lambda: rows(found(**many), first=45.0, round=3.0),
+        "poll": lambda: rows(found(**poll, seconds=600.0), first=60.0, round=25.0),
+        "restarts": lambda: restarted(found(**few | {"killing": False, "restarts": RESTARTS, "seconds": 900.0})),
+    }
+
+
+def found(**settings: Any) -> dict[str, Any]:
+    """Run a scenario and return its measurements."""
+    if not (VIRTUAL.there or VIRTUAL_HTTP.there):
+        raise Skipped(VIRTUAL.lost)
+    from aoi_fl.lab.benchmarks.fleet.play import play
+    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
+
+    return play(Scenario(**settings)).as_dict()
+
+
+def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
+    """Return the rows of a run; ``limits`` of ``first``, ``round``, ``between`` and ``memory``.
+
+    Where nodes join during the run, ``first`` is the limit of the time until all are greeted.
+    """
+    scenario = found["scenario"]
+    who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}"
+    if found["first"] is None:
+        yield Row(f"{who}: the first round", "–", limits.get("first"), found["unfinished"], "s",
+                  note="not complete by then", details=found)  # fmt: skip
+        return
+    connected = f"connecting took {found['registered'] + found['connected']:.0f} s more"
+    if scenario["joining"]:
+        pace = scenario["joining"] / scenario["round_seconds"]
+        note = f"{scenario['start']} at once, then {pace:.0f} join each second; {found['newcomer_cpu']:.0f} ms of the "
+        note += f"SuperLink's processor each; {connected}"
+        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), found["greeted"], "s", note, found)
+    else:
+        yield Row(f"{who}: the first round", "–", limits.get("first"), found["first"], "s", connected, found)
+    if found["rounds"]:
+        cpu = " and ".join(f"{found[key]:.2f}" for key in ("superlink_cpu", "serverapp_cpu"))
+        requests, size = sum(found["requests"].values()), found["bytes"] / 1e6
+        unfinished = "" if found["complete"] else "; the last rounds did not complete in time"
+        yield Row(
+            f"{who}: a round after the first, k = {scenario['per_round']}", "–", limits.get("round"),
+            statistics.median(found["rounds"]), "s",
+            note=f"at most {max(found['rounds']):.1f}; SuperLink and ServerApp take {cpu} of a processor, all nodes "
+            f"{found['own_cpu']:.2f}; {requests:.0f} requests a second, {size:.2f} MB a round{unfinished}",
+        )  # fmt: skip
+        yield Row(f"{who}: looks and heartbeats a second", "–", limits.get("between"), found["between"], "/s")
+    for where in ("superlink", "serverapp"):
+        peak = found[f"{where}_peak"]
+        yield Row(f"{who}: the {_TOLD[where]}'s peak memory", "–", limits.get("memory"), peak, "MiB")
+    if scenario["killing"]:
+        from aoi_fl.lab.benchmarks.fleet.kills import KILLS
+
+        kills = "; ".join(f"{name} {kill['seconds']:.1f} s" for name, kill in found["kills"].items())
+        note = f"seconds of the round in which it was: {kills}; {found['late']} late, {found['failed']} calls failed"
+        what, limit = "kills included", 0
+        if not found["complete"]:
+            left_out = [name for kill in KILLS if (name := kill.__name__) not in found["kills"]]
+            what, limit = "as far as it was played", None
+            note += f"; not played: {' and '.join(left_out) or 'the last rounds'}"
+        yield Row(f"{who}: replies lost that were sent, {what}", "–", limit, found["lost"], "replies", note=note)
+
+
+def restarted(found: dict[str, Any]) -> Iterator[Row]:
+    """Return the row of a run in which the SuperLink was killed again and again."""
+    if len(found["kills"]) < found["scenario"]["restarts"] or not found["complete"]:
+        raise Skipped(f"the run did not end in time: the SuperLink was killed {len(found['kills'])} times")
+    seconds = [kill["seconds"] for kill in found["kills"].values()]
+    yield Row(
+        f"{found['scenario']['clients']} SuperNodes, the SuperLink killed {len(seconds)} times in mid-round: "
+        "replies lost that were sent", "–", 0, found["lost"], "replies",
+        note=f"a round with a kill: {statistics.median(seconds):.1f} s, at most {max(seconds):.1f}; "
+        f"{found['trained']} updates, {found['late']} late", details=found,
+    )  # fmt: skip

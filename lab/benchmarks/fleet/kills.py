@@ -1,0 +1,74 @@
+"""Injected faults in the middle of a round; each returns its round and its observations."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TYPE_CHECKING, TypeAlias
+
+import grpc
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from aoi_fl.client.poll_schedule import HEARTBEAT
+from aoi_fl.flower.virtual import Node, channels
+
+if TYPE_CHECKING:
+    from aoi_fl.lab.benchmarks.fleet.play import Play
+
+Kill: TypeAlias = "Callable[[Play], Awaitable[dict[str, float]]]"
+
+ROUNDS = 3  # between two faults, so that a normal round follows each fault's round
+STRANGERS = 1000
+_MIDDLE = 0.7  # seconds after a round's end, when the next one is under way
+
+
+async def tenth(play: "Play") -> dict[str, float]:
+    """Kill a tenth of the nodes, and start them again after the round."""
+    await asyncio.sleep(_MIDDLE)
+    chosen = Random(1).sample(play.nodes, max(1, len(play.nodes) // 10))
+    await asyncio.gather(*(node.stop() for node in chosen))
+    for node in chosen:
+        node.start()  # refused until their sessions end
+    return {"round": play.round + 1, "nodes": len(chosen)}
+
+
+async def superlink(play: "Play") -> dict[str, float]:
+    """Kill the SuperLink and start it again."""
+    await asyncio.sleep(_MIDDLE)
+    begun = time.monotonic()
+    play.link.kill()
+    await asyncio.to_thread(play.link.restart)
+    return {"round": play.round + 1, "away": time.monotonic() - begun}
+
+
+async def herd(play: "Play") -> dict[str, float]:
+    """Let all nodes disconnect and reconnect at once."""
+    await asyncio.sleep(_MIDDLE)
+    begun = time.monotonic()
+    there = [node for node in play.nodes if node.active.is_set()]
+    for node in there:
+        node.reconnect()
+    await asyncio.gather(*(node.active.wait() for node in there))
+    return {"round": play.round + 1, "nodes": len(there), "back": time.monotonic() - begun}
+
+
+async def flood(play: "Play") -> dict[str, float]:
+    """Call with unregistered keys, one call each, all at once."""
+    await asyncio.sleep(_MIDDLE)
+    (line,) = channels(play.link.fleet, play.link.authority, 1)
+    begun = time.monotonic()
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(STRANGERS)]
+    answers = await asyncio.gather(*(_knock(Node(line, key, lambda kind, size: None)) for key in keys))
+    await line.close()
+    return {"round": play.round + 1, "refused": float(sum(answers)), "took": time.monotonic() - begun}
+
+
+async def _knock(node: Node) -> bool:
+    try:
+        await node.activate(HEARTBEAT)
+    except grpc.aio.AioRpcError:
+        return True
+    return False
+
+
+KILLS: tuple[Kill, ...] = (tenth, superlink, herd, flood)

@@ -1,0 +1,146 @@
+"""A SuperLink on this machine, as in compose.yaml: TLS, registered keys, SQLite on disk.
+
+The ServerApp's SuperExec is a separate process, so a run survives a kill of the SuperLink.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from aoi_fl.docker.pki import make_all
+from aoi_fl.flower.control import ControlApi, ControlError
+from aoi_fl.flower.seams import FLEET, GRPC_GRID
+from aoi_fl.flower.superlink import Addresses, free_ports
+from aoi_fl.lab.benchmarks.base import ROOT, peak_memory
+from aoi_fl.lab.benchmarks.processes import Programs, programs
+from aoi_fl.lab.benchmarks.superlink import OURS
+
+APP = ROOT / "lab" / "benchmarks" / "apps" / "exchange"
+_START = 240.0  # seconds until a SuperLink listens
+_HOST = "127.0.0.1"
+_OURS = (sys.executable, "-m", "aoi_fl.docker.superlink")
+PROGRAMS = {"stock": ("flower-superlink",)} | ({"ours": _OURS} if FLEET.there else {"http": _OURS})
+
+
+class SuperLink:
+    """A SuperLink that can be killed and restarted, and its SuperExec.
+
+    Attributes
+    ----------
+    folder, environment : folder and environment of the processes
+    peak : the SuperLink's peak memory, in MiB
+    """
+
+    def __init__(self, running: Programs, server: str = "") -> None:
+        self._command = PROGRAMS[server] if server else _OURS
+        make_all(running.folder)
+        self._running, self.folder, self.environment = running, running.folder, running.environment
+        self.addresses = Addresses.free()
+        self.authority = (self.folder / "trust" / "ca.crt").read_bytes()
+        self.peak, self._cpu = 0.0, 0.0
+        self._trust = trust = self.folder / "trust" / "ca.crt"
+        (self.folder / "config.toml").write_text(
+            f'[superlink.fleet]\naddress = "{_HOST}:{self.addresses.control}"\nroot-certificates = "{trust}"\n'
+        )
+        self._server = self._start()
+        running.start(
+            "flower-superexec", "--plugin-type=serverapp", f"--appio-api-address={_HOST}:{self.addresses.runtime}",
+            f"--root-certificates={trust}", f"--superexec-auth-secret-file={self.folder / 'superexec' / 'secret'}",
+        )  # fmt: skip
+
+    @property
+    def fleet(self) -> str:
+        """The address of the Fleet API."""
+        return f"{_HOST}:{self.addresses.fleet}"
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds of the SuperLink so far."""
+        return self._cpu + _cpu_seconds(self._server.pid)
+
+    def control(self) -> ControlApi:
+        """Return a connection to the Control API."""
+        return ControlApi(f"{_HOST}:{self.addresses.control}", self.authority)
+
+    def start_supernode(self, key: Path, config: str) -> None:
+        """Start our SuperNode with a private key and a configuration in Flower's syntax."""
+        self._running.start(
+            *OURS, *self.addresses.of_supernode(*free_ports(1)), f"--root-certificates={self._trust}",
+            f"--auth-supernode-private-key={key}", f"--node-config={config}",
+        )  # fmt: skip
+
+    def submit(self, settings: str, app: Path = APP) -> int:
+        """Start a run of an app with settings in Flower's syntax, and return its id."""
+        return self._running.submit(app, "fleet", settings)
+
+    def measure(self) -> None:
+        """Record the peak memory so far."""
+        self.peak = max(self.peak, peak_memory(self._server.pid))
+
+    def kill(self) -> None:
+        """Kill the SuperLink."""
+        self.measure()
+        self._cpu = self.cpu
+        self._server.kill()
+        self._server.wait()
+
+    def restart(self) -> None:
+        """Restart it with the same database and ports, and wait until it listens."""
+        self._server = self._start()
+
+    def log_tail(self) -> str:
+        """Return the end of the processes' log."""
+        return self._running.log_tail()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        root, certificate = self.folder, self.folder / "server"
+        tls = [
+            f"--{prefix}ssl-{what}={path}"
+            for prefix in (("", "appio-") if GRPC_GRID.there else ("",))
+            for what, path in (
+                ("ca-certfile", root / "trust" / "ca.crt"),
+                ("certfile", certificate / "server.crt"),
+                ("keyfile", certificate / "server.key"),
+            )
+        ]
+        process = self._running.start(
+            *self._command, *tls,
+            f"--superexec-auth-secret-file={root / 'superexec' / 'secret'}", "--enable-supernode-auth",
+            "--isolation=process", "--disable-runtime-dependency-installation", f"--database={root / 'superlink.db'}",
+            *self.addresses.of_superlink(),
+        )  # fmt: skip
+        ports = self.addresses.control, self.addresses.fleet, self.addresses.runtime
+        self._running.await_ports(process, ports, _START)
+        return process
+
+
+@contextmanager
+def superlink(server: str = "") -> Iterator[SuperLink]:
+    """Yield a SuperLink, ours or stock, that ends with the block, as do its descendants."""
+    with programs() as running:
+        yield SuperLink(running, server)
+
+
+def register(control: ControlApi, public_keys: Sequence[bytes]) -> None:
+    """Register these public keys of nodes."""
+    for public in public_keys:
+        control.register(public)
+
+
+def failure(control: ControlApi, run_id: int) -> str:
+    """Return a run's failure, or "" without one or while the SuperLink is unavailable."""
+    try:
+        (state,) = control.runs(run_id)
+    except ControlError:
+        return ""
+    failed = state.status == "finished" and state.outcome != "completed"
+    return f"{state.outcome}: {state.details}" if failed else ""
+
+
+def _cpu_seconds(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)

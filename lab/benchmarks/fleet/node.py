@@ -1,0 +1,206 @@
+"""One virtual SuperNode: its polls, its heartbeats, and a ClientApp that replies at once."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import grpc
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Message, RecordDict
+
+from aoi_fl import protocol
+from aoi_fl.client.poll_schedule import HEARTBEAT, foretold, waited
+from aoi_fl.flower.messages import context
+from aoi_fl.flower.virtual import Letter, Node
+from aoi_fl.lab.benchmarks.echo import client_app
+from aoi_fl.lab.benchmarks.fleet.behaviour import Behaviour
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
+from aoi_fl.protocol.packing import unpack
+
+_REFUSED = 5.0  # seconds until a refused node retries; a killed node is refused until its session ends
+
+
+@dataclass
+class Traffic:
+    """The calls between nodes and SuperLink.
+
+    Attributes
+    ----------
+    calls, bytes : numbers by kind
+    refused : number of refused connections
+    failed : number of failed calls, with messages that could not be fetched or answered
+    sent : by round, the names of clients with an uploaded update
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
+    refused: int = 0
+    failed: int = 0
+    sent: dict[int, set[str]] = field(default_factory=dict)
+
+    def count(self, kind: str, size: int) -> None:
+        """Count an answered call."""
+        self.calls[kind] += 1
+        self.bytes += size
+
+
+class VirtualNode:
+    """A node that runs until :meth:`stop`.
+
+    Parameters
+    ----------
+    number : its partition, which determines its name
+    channel, key : connection to the SuperLink, and the node's key
+    behaviour : makes the schedule of its polls
+    sleep : whether its owner allows sleep
+    folder : folder of clients' states
+    traffic : counter of its calls
+    run_configs : configurations of runs that other nodes have read
+    stalls : whether it announces its updates without an upload
+    lingers : set when its training in the first round is complete; None: at once
+    """
+
+    def __init__(
+        self,
+        number: int,
+        channel: grpc.aio.Channel,
+        key: ec.EllipticCurvePrivateKey,
+        behaviour: Callable[[Random], Behaviour],
+        sleep: bool,
+        folder: Path,
+        traffic: Traffic,
+        run_configs: dict[int, dict[str, Any]],
+        stalls: bool = False,
+        lingers: asyncio.Event | None = None,
+    ) -> None:
+        self.name = f"client-{number}"
+        self.active, self.asked = asyncio.Event(), asyncio.Event()
+        self._node = Node(channel, key, traffic.count)
+        self._random = Random(number)
+        self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
+        self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
+        self._traffic, self._run_configs, self._stalls = traffic, run_configs, stalls
+        self._lingers = lingers
+        self._known: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._wake, self._lay_down = asyncio.Event(), asyncio.Event()
+        self._again = False
+
+    def start(self) -> None:
+        """Connect and start to work."""
+        self._task = asyncio.create_task(self._live())
+
+    def check(self) -> None:
+        """Raise the error that has ended it, if any."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+
+    async def stop(self) -> None:
+        """End at once, without a message to the SuperLink."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self.active.clear()
+
+    def reconnect(self) -> None:
+        """Disconnect and reconnect after the present message."""
+        self._again = True
+        self.active.clear()
+        self._wake.set()
+
+    async def _live(self) -> None:
+        """Connect, work until an error, and start again, as under a supervisor."""
+        while True:
+            await self._connect()
+            beats = asyncio.create_task(self._beat())
+            try:
+                await self._work()
+            except grpc.aio.AioRpcError:
+                self._traffic.failed += 1
+            finally:
+                beats.cancel()
+
+    async def _work(self) -> None:
+        """Answer messages until a reconnection is requested."""
+        while not self._again:
+            begun = time.monotonic()
+            letter = await self._node.look()
+            if letter is None:
+                await self._pause(self._wake, self._behaviour.wait(time.monotonic() - begun))
+            else:
+                await self._answer(letter)
+        self._again = False
+        await self._node.deactivate()
+
+    async def _connect(self) -> None:
+        self.active.clear()
+        self._behaviour = self._make_behaviour(self._random)
+        while True:
+            try:
+                await self._node.activate(HEARTBEAT)
+            except grpc.aio.AioRpcError:
+                self._traffic.refused += 1
+                await asyncio.sleep(_REFUSED)
+            else:
+                self.active.set()
+                return
+
+    async def _beat(self) -> None:
+        while True:
+            interval, wait = self._behaviour.heartbeat()
+            try:
+                await self._node.heartbeat(interval)
+            except grpc.aio.AioRpcError:
+                self._traffic.failed += 1
+                wait = _REFUSED
+            await self._pause(self._lay_down, wait)
+
+    async def _answer(self, letter: Letter) -> None:
+        run_id = letter.message.metadata.run_id
+        try:
+            if run_id not in self._known:
+                known = run_id in self._run_configs
+                config = await self._node.run_config(run_id, read=not known)
+                self._run_configs.setdefault(run_id, config)
+                self._known.add(run_id)
+            message = await self._node.receive(letter)
+            begun = time.perf_counter()
+            about = context(run_id, message.metadata.dst_node_id, self._run_configs[run_id], self._config)
+            reply = client_app(message, about)
+            answer = unpack(reply.content)
+            updates = protocol.ARRAYS in answer
+            if updates and message.metadata.group_id == "1" and self._lingers is not None:
+                await self._lingers.wait()
+            upload = not (self._stalls and updates)
+            await self._node.send(reply, time.perf_counter() - begun, upload)
+        except (grpc.aio.AioRpcError, LookupError):
+            self._traffic.failed += 1  # the message has expired, or the run has ended
+        else:
+            self._note(message, answer, updates and upload)
+
+    def _note(self, message: Message, answer: RecordDict, uploaded: bool) -> None:
+        kind, ask = message.metadata.message_type, ParticipationRequest.read(unpack(message.content)[protocol.AOI])
+        if uploaded:
+            self._traffic.sent.setdefault(ask.round, set()).add(self.name)
+        values = answer[protocol.AOI]
+        said = ParticipationReply.read(values) if protocol.has_decided(values) else None
+        spent = waited(message.metadata.created_at)
+        told = foretold(ask, said, self._config, trained=kind == protocol.TRAIN, spent=spent)
+        if said is not None:
+            self.asked.set()
+        self._behaviour.answered(told)
+        if told.asleep:
+            self._lay_down.set()
+
+    @staticmethod
+    async def _pause(event: asyncio.Event, seconds: float) -> None:
+        waiting: Awaitable[bool] = event.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(waiting, seconds)
+        event.clear()

@@ -1,0 +1,233 @@
+"""One run of a fleet: connections, rounds, injected faults and measurements."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from aoi_fl.client.state import written_together
+from aoi_fl.flower.virtual import channels, public_pem
+from aoi_fl.lab.benchmarks.base import Skipped
+from aoi_fl.lab.benchmarks.fleet import kills
+from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
+from aoi_fl.lab.benchmarks.fleet.link import SuperLink, failure, register, superlink
+from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
+from aoi_fl.lab.benchmarks.fleet.scenario import Played, Scenario
+
+_CHANNELS = 16
+_IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # calls of idle nodes, too
+_LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
+_AT_ONCE = 64  # nodes that connect at the same time
+_START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
+_LINGERS = 4  # rounds that are over before a node which lingers has trained for the first of them
+_LOOK = 0.2  # seconds between two polls of the ServerApp's notes
+_CHECK = 3.0  # seconds between two looks at whether the run is still going
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The resources used so far at a line of the ServerApp's notes."""
+
+    line: Mapping[str, Any]
+    time: float
+    calls: Counter[str]
+    bytes: int
+    superlink: float
+    own: float
+
+
+def play(scenario: Scenario) -> Played:
+    """Run a scenario with a new SuperLink.
+
+    Clients' states stay in memory, because each device of a real fleet has its own disk.
+    """
+    with superlink(scenario.server) as link, written_together():
+        return asyncio.run(Play(scenario, link).run())
+
+
+class Play:
+    """A run of a fleet in progress."""
+
+    def __init__(self, scenario: Scenario, link: SuperLink) -> None:
+        self.scenario, self.link, self.traffic = scenario, link, Traffic()
+        self.nodes: list[VirtualNode] = []
+        self.found = Played(scenario)
+        self._marks: list[Mark] = []
+        self._first = 0 if scenario.joining else 1  # the first of the quiet rounds; 0: not yet
+        self._lingered = asyncio.Event()
+        self._notes = link.folder / "notes"
+
+    @property
+    def round(self) -> int:
+        """The last complete round."""
+        return max((int(mark.line.get("round", 0)) for mark in self._marks), default=0)
+
+    @property
+    def _last(self) -> int:
+        return self._first + self.scenario.rounds - 1
+
+    async def run(self) -> Played:
+        """Run it and return the measurements."""
+        await self._connect()
+        settings = {
+            "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
+            "coordination": self.scenario.coordination, "rounds": self.scenario.all_rounds, "out": str(self._notes),
+            "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
+            "late-rounds": self.scenario.late_rounds, "model": self.scenario.model, "packing": self.scenario.packing,
+            "least": self.scenario.start if self.scenario.joining else self.scenario.clients,
+        }  # fmt: skip
+        text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
+        joining = asyncio.create_task(self._join())
+        try:
+            await self._follow(await asyncio.to_thread(self.link.submit, text))
+        finally:
+            joining.cancel()
+            await asyncio.gather(*(node.stop() for node in self.nodes))
+        self.link.measure()
+        self._sum_up()
+        return self.found
+
+    async def _connect(self) -> None:
+        keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(self.scenario.clients)]
+        begun = time.monotonic()
+        await asyncio.to_thread(register, self.link.control(), [public_pem(key) for key in keys])
+        self.found.registered = time.monotonic() - begun
+        lines = channels(self.link.fleet, self.link.authority, min(_CHANNELS, self.scenario.clients))
+        configs: dict[int, dict[str, Any]] = {}
+        behaviour, sleep = BEHAVIOURS[self.scenario.behaviour], self.scenario.behaviour == "asleep"
+        self.nodes = [
+            VirtualNode(
+                i,
+                lines[i % len(lines)],
+                key,
+                behaviour,
+                sleep,
+                self.link.folder,
+                self.traffic,
+                configs,
+                i < self.scenario.stalling,
+                self._lingered if i < self.scenario.lingering else None,
+            )
+            for i, key in enumerate(keys)
+        ]
+        begun = time.monotonic()
+        first = self.nodes[: self.scenario.start if self.scenario.joining else None]
+        for i in range(0, len(first), _AT_ONCE):
+            some = first[i : i + _AT_ONCE]
+            for node in some:
+                node.start()
+            await asyncio.gather(*(node.active.wait() for node in some))
+        self.found.connected = time.monotonic() - begun
+
+    async def _join(self) -> None:
+        """Start the nodes that join during the run, and note the first round with all of them."""
+        joining, start = self.scenario.joining, self.scenario.start
+        waiting, due = self.nodes[:start], time.monotonic()
+        for node in self.nodes[start:] if joining else ():
+            due += self.scenario.round_seconds / joining
+            await asyncio.sleep(due - time.monotonic())
+            while len(waiting := [node for node in waiting if not node.asked.is_set()]) >= 2 * joining:
+                await asyncio.sleep(_LOOK)
+                due = time.monotonic()
+            node.start()
+            waiting.append(node)
+        for node in waiting:
+            await node.asked.wait()
+        self._first = self.round + 1
+
+    async def _follow(self, run_id: int) -> None:
+        """Record each complete round, and inject the faults in their rounds."""
+        planned = {self.scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(self.scenario.faults)}
+        deadline = time.monotonic() + self.scenario.seconds
+        try:
+            async with asyncio.timeout(None) as limit:
+                async for line in self._lines(run_id):
+                    if "begun" in line:
+                        deadline = time.monotonic() + self.scenario.seconds
+                        limit.reschedule(asyncio.get_running_loop().time() + self.scenario.seconds)
+                    self._mark(line)
+                    if self.round >= _LINGERS:
+                        self._lingered.set()
+                    if (kill := planned.get(line.get("round", 0))) is not None:
+                        number = sum(name.startswith(kill.__name__) for name in self.found.kills)
+                        self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
+                    if "ended" in line or (self.scenario.joining and self._first and self.round >= self._last):
+                        self.found.complete = True
+                        return
+        except TimeoutError:
+            if not self._marks or time.monotonic() < deadline:
+                raise
+            self.found.unfinished = time.time() - self._marks[-1].time
+
+    async def _lines(self, run_id: int) -> AsyncIterator[dict[str, Any]]:
+        """Yield the lines of the ServerApp's notes as they arrive."""
+        control, begun, checked, rest = self.link.control(), False, time.monotonic(), ""
+        patience = checked + _START
+        with open(self._notes, "a+", encoding="utf-8") as notes:
+            notes.seek(0)
+            while True:
+                *lines, rest = (rest + notes.read()).split("\n")
+                for line in lines:
+                    begun = True
+                    yield json.loads(line)
+                if not begun and time.monotonic() > patience:
+                    raise Skipped(f"the ServerApp did not begin: {self.link.log_tail()}")
+                if time.monotonic() > checked + _CHECK:
+                    if failed := await asyncio.to_thread(failure, control, run_id):
+                        raise Skipped(f"the run has {failed}. {await asyncio.to_thread(control.log, run_id)}"[:1500])
+                    checked = time.monotonic()
+                for node in self.nodes:
+                    node.check()
+                await asyncio.sleep(_LOOK)
+
+    def _mark(self, line: dict[str, Any]) -> None:
+        calls = Counter(self.traffic.calls)
+        self._marks.append(
+            Mark(line, float(line["time"]), calls, self.traffic.bytes, self.link.cpu, time.process_time())
+        )
+
+    def _sum_up(self) -> None:
+        found, begun = self.found, self._marks[0]
+        rounds = {int(m.line["round"]): m for m in self._marks if "round" in m.line}
+        quiet = [rounds[r] for r in range(self._first, self._last + 1) if r in rounds] if self._first else []
+        found.superlink_peak, found.failed = self.link.peak, self.traffic.failed
+        found.serverapp_peak = max(float(m.line["peak"]) for m in self._marks)
+        found.trained = sum(int(m.line["trained"]) for m in rounds.values())
+        answered = {round_: set(mark.line["outcomes"]) for round_, mark in rounds.items()}
+        for round_, mark in rounds.items():
+            found.late += sum(outcome == "late" for outcome in mark.line["outcomes"].values())
+            for name, late in mark.line["rounds_late"].items():
+                answered[round_ - late].add(name)
+        found.lost = sum(len(self.traffic.sent.get(round_, set()) - names) for round_, names in answered.items())
+        for kill in found.kills.values():
+            mark = rounds.get(int(kill["round"]))
+            kill["seconds"] = float("nan") if mark is None else float(mark.line["seconds"])
+        met = [mark for mark in self._marks if "met" in mark.line]
+        if newcomers := sum(int(mark.line["met"]) for mark in met):
+            found.newcomer_cpu = 1000 * (met[-1].superlink - begun.superlink) / newcomers
+            found.greeted = met[-1].time - begun.time if newcomers >= self.scenario.clients else None
+        if not quiet:
+            return
+        found.first = quiet[0].time - begun.time
+        found.calls = dict(sorted(quiet[0].calls.items()))
+        found.rounds = [float(m.line["seconds"]) for m in quiet[1:]]
+        if len(quiet) < 2:
+            return
+        before, after = quiet[0], quiet[-1]
+        seconds = after.time - before.time
+        calls = after.calls - before.calls
+        found.requests = {kind: count / seconds for kind, count in sorted(calls.items())}
+        found.between = sum(found.requests.get(kind, 0.0) for kind in _IDLE)
+        found.superlink_cpu = (after.superlink - before.superlink) / seconds
+        found.serverapp_cpu = (float(after.line["cpu"]) - float(before.line["cpu"])) / seconds
+        found.own_cpu = (after.own - before.own) / seconds
+        if trained := sum(int(m.line["trained"]) for m in quiet[1:]):
+            found.client_cpu = 1000 * (after.superlink - before.superlink) / trained
+            asked = Counter(after.line["calls"]) - Counter(before.line["calls"]) + calls
+            found.client_calls = 1 + sum(n for kind, n in asked.items() if kind not in _LOOKS) / trained
+        found.bytes = (after.bytes - before.bytes) / (len(quiet) - 1)

@@ -1,0 +1,120 @@
+"""The scenario of a fleet, and its measurements."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from aoi_fl.flower.seams import FLEET
+from aoi_fl.lab.benchmarks.fleet import kills
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The scenario of a run.
+
+    Attributes
+    ----------
+    clients, per_round : n and k
+    coordination : the run key
+    behaviour : behaviour of every node: "stock", "ours" or "asleep"
+    rounds : number of quiet rounds
+    killing : whether all faults of :mod:`aoi_fl.lab.benchmarks.fleet.kills` follow the quiet rounds
+    restarts : number of kills of the SuperLink that follow the quiet rounds, each in the middle of a round
+    seconds : time limit of the rounds; complete rounds count
+    timeout : seconds until the deadline of training; queries have more time with more clients
+    round_seconds : the run key
+    stalling : number of nodes that announce updates without an upload
+    lingering : number of nodes that train in the first round until four rounds have ended
+    late_rounds : the run key
+    joining : number of nodes that join per round, one by one; the quiet rounds then follow the last join. 0: all nodes
+        are connected from the start
+    start : number of nodes at the first round, if others join later
+    server : the SuperLink: "ours", "stock" (Flower's own), or "http" (ours over HTTP)
+    model : a name of :mod:`aoi_fl.lab.benchmarks.fleet.models`
+    packing : as the run key
+    """
+
+    clients: int
+    per_round: int
+    coordination: str = "reserve"
+    behaviour: str = "ours"
+    rounds: int = 6
+    killing: bool = False
+    restarts: int = 0
+    seconds: float = 300.0
+    timeout: float = 60.0
+    round_seconds: float = 0.0
+    stalling: int = 0
+    lingering: int = 0
+    late_rounds: int = 0
+    joining: int = 0
+    start: int = 0
+    server: str = "ours" if FLEET.there else "http"
+    model: str = "handback"
+    packing: str = "auto"
+
+    @property
+    def faults(self) -> tuple[kills.Kill, ...]:
+        """The faults that follow the quiet rounds, in order."""
+        return kills.KILLS * self.killing + (kills.superlink,) * self.restarts
+
+    @property
+    def all_rounds(self) -> int:
+        """The configured number of rounds; with joining nodes more than will run."""
+        if self.joining:
+            return 100_000
+        return self.rounds + len(self.faults) * kills.ROUNDS
+
+
+@dataclass
+class Played:
+    """The measurements of a run; seconds are wall-clock time, cpu is CPU time.
+
+    Attributes
+    ----------
+    registered, connected : seconds until all keys are registered, and all nodes connected
+    greeted : seconds from the ServerApp's start until all nodes are greeted
+    first, rounds : seconds of the first quiet round, from the ServerApp's start, and of each later one
+    calls : calls of all nodes, by kind, until the end of the first quiet round, with the connections
+    requests : calls per second, by kind, in the quiet rounds after the first
+    between : polls and heartbeats per second
+    superlink_cpu, serverapp_cpu, own_cpu : CPU seconds per second in the same rounds; own: of all nodes
+    superlink_peak, serverapp_peak : peak memory in MiB
+    bytes : bytes per round in the same rounds
+    late : replies after their deadline; lost : uploaded replies that were not counted
+    failed : refused or failed calls, with messages that could not be fetched or answered
+    newcomer_cpu : the SuperLink's CPU milliseconds per new client, until all have joined
+    client_cpu : the same per training client, in the quiet rounds after the first, with polls and heartbeats
+    client_calls : calls of a training client and of the ServerApp for it in the same rounds, without empty polls
+    kills : seconds of each fault's round, and observations; faults of one name are numbered
+    complete : whether all rounds completed in time; unfinished : seconds of the round at the time limit
+    """
+
+    scenario: Scenario
+    registered: float = 0.0
+    connected: float = 0.0
+    greeted: float | None = None
+    first: float | None = None
+    rounds: list[float] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
+    requests: dict[str, float] = field(default_factory=dict)
+    between: float = 0.0
+    superlink_cpu: float = 0.0
+    serverapp_cpu: float = 0.0
+    own_cpu: float = 0.0
+    superlink_peak: float = 0.0
+    serverapp_peak: float = 0.0
+    bytes: float = 0.0
+    late: int = 0
+    lost: int = 0
+    failed: int = 0
+    trained: int = 0
+    newcomer_cpu: float = 0.0
+    client_cpu: float = 0.0
+    client_calls: float = 0.0
+    kills: dict[str, dict[str, float]] = field(default_factory=dict)
+    complete: bool = False
+    unfinished: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields."""
+        return asdict(self)

@@ -1,0 +1,112 @@
+"""The ServerApp of a fleet: it runs rounds without training and writes a note for each."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+
+from aoi_fl.lab.benchmarks.base import peak_memory
+from aoi_fl.lab.benchmarks.echo import OWN
+from aoi_fl.lab.benchmarks.fleet.models import record
+from aoi_fl.strategies import MarkovParticipation, RoundOptions
+from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
+from aoi_fl.strategies.round.timer import RoundTimer
+
+FLEET = "fleet"
+_JOIN = 300.0  # seconds, at most, until all nodes have connected, and for the first replies
+_EACH = 0.2  # further seconds for replies in the first round, for each client that is asked at once
+
+
+class Notes:
+    """Writes a line of JSON for each round, and one when the run begins and ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.waited = path, 0.0
+        self.calls: Counter[str] = Counter()
+
+    def write(self, **values: Any) -> None:
+        """Add a line with these values, the time and this process's resources."""
+        line = {**values, "time": time.time(), "cpu": time.process_time(), "peak": peak_memory(), "calls": self.calls}
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def clients_seen(self, clients: list[ClientRecord]) -> None:
+        """Write the number of new clients."""
+        self.write(met=len(clients))
+
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
+        """Write a round with the outcome of each client."""
+        counts = {key: getattr(record, key) for key in ("round", "seconds", "asked", "trained", "dropped", "messages")}
+        counts["seconds"] -= self.waited
+        self.waited = 0.0
+        late = {p.name: p.rounds_late for p in record.participations if p.rounds_late}
+        self.write(**counts, outcomes={p.name: p.outcome for p in record.participations}, rounds_late=late)
+
+
+class Timer(RoundTimer):
+    """A timer that notes the wait until a round may begin, which does not count as the round's time."""
+
+    def __init__(self, seconds: float, notes: Notes) -> None:
+        super().__init__(seconds)
+        self._notes = notes
+
+    def begin(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Wait, and greet newcomers meanwhile."""
+        begun = time.monotonic()
+        super().begin(meanwhile)
+        self._notes.waited += time.monotonic() - begun
+
+
+def count_calls(grid: Any, counts: Counter[str]) -> None:
+    """Count the calls of a grid over a network by name."""
+
+    def counting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*of: Any, **more: Any) -> Any:
+            counts[name] += 1
+            return call(*of, **more)
+
+        return counted
+
+    if not hasattr(grid, "_stub"):  # over HTTP
+        client = grid._runtime_client
+        ask = client._unary_unary
+
+        def asked(**call: Any) -> Any:
+            counts[call["rpc_method"].rpartition("/")[2]] += 1
+            return ask(**call)
+
+        client._unary_unary = asked
+        return
+    for name, call in vars(grid._stub).items():
+        setattr(grid._stub, name, counting(name, call))
+
+
+def play(grid: Grid, config: Mapping[str, Any]) -> None:
+    """Run the configured rounds and write notes to the configured file."""
+    notes = Notes(Path(config["out"]))
+    options = RoundOptions(
+        run=FLEET,
+        seed=int(config["seed"]),
+        join_timeout=_JOIN,
+        ask_timeout=float(config["timeout"]) + _EACH * int(config["least"]),
+        train_timeout=float(config["timeout"]),
+        evaluate_clients=0,
+        late_rounds=int(config["late-rounds"]),
+        packing=str(config["packing"]),
+        min_clients=int(config["least"]) or None,
+    )
+    n, k = int(config["clients"]), int(config["per-round"])
+    coordination, seconds = str(config["coordination"]), float(config["round-seconds"])
+    strategy = MarkovParticipation.optimal(
+        n, k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
+    )
+    strategy._run.timer = Timer(seconds, notes)
+    count_calls(grid, notes.calls)
+    notes.write(begun=True)
+    strategy.start(grid, record(str(config["model"])), int(config["rounds"]))
+    notes.write(ended=True)

@@ -1,0 +1,169 @@
+"""GPU benchmarks: two clients of a SuperLink that share a GPU; rounds of CIFAR-10 per hour.
+
+``python -m aoi_fl.lab.benchmarks gpu`` measures both.
+``python -m aoi_fl.lab.benchmarks.gpu`` runs all GPU checks in order, each within its
+own time limit, and then plays the experiment ``cifar10``.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file
+
+from aoi_fl.lab.benchmarks.base import ROOT, Row, Skipped, need
+from aoi_fl.lab.benchmarks.superlink import CONNECTION, OURS, started
+from aoi_fl.learning import partition
+from aoi_fl.learning.task import Task
+from aoi_fl.science.errors import AoiError
+from aoi_fl.server.folder import LEDGER, MODEL
+from aoi_fl.server.ledger import read_run
+
+CLIENTS, STEPS, BATCH, RATE, SEED = 2, 2, 50, 0.1, 1
+_APART = 1e-4  # difference of an update on a GPU and a CPU, because the GPU's convolutions use TF32
+_RUN = 150.0  # seconds for a run
+PROCESSES = (1, 16)
+
+
+def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
+    """Return the two measurements by name."""
+    return {"clients": lambda: clients(data), "rounds": lambda: rounds(data)}
+
+
+def clients(data: Path) -> Iterator[Row]:
+    """Compare the updates of two clients on a GPU and a CPU, alone and through a SuperLink."""
+    need(data, "mnist")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    where = torch.cuda.get_device_name() if device == "cuda" else "a CPU, since there is no GPU"
+    tasks = {name: Task("mnist", str(data), "cnn", name, seed=SEED) for name in ("cpu", device)}
+    images = partition.make(tasks["cpu"].data.train_y, CLIENTS, seed=SEED)
+    first, most = tasks["cpu"].initial_arrays(), 0.0
+    how = {"round_": 1, "learning_rate": RATE, "batch_size": BATCH, "seed": SEED, "steps": STEPS}
+    for number in range(CLIENTS):
+        made = {
+            name: task.train(first, task.examples(images[number]), client=number, **how)[0]
+            for name, task in tasks.items()
+        }
+        most = max(most, _apart(made["cpu"], made[device]))
+    what = f"an update of the MNIST CNN, {STEPS} steps, on {where}: largest difference"
+    yield Row(what, "the same on a CPU", _APART, most, "of a parameter")
+    with tempfile.TemporaryDirectory() as runs:
+        models: dict[str, Any] = {}
+        with _superlink(data) as submit, _memory() as used:
+            for name in dict.fromkeys((device, "cpu")):
+                submit(f'device="{name}" run-name="{name}" runs-dir="{runs}"', Path(runs) / name)
+                models[name] = load_file(Path(runs) / name / MODEL)
+        yield Row(
+            f"a model of {CLIENTS} clients of a SuperLink, MNIST CNN, on {where}: largest difference",
+            "the same clients on a CPU", _APART, _apart(models["cpu"], models[device]), "of a parameter",
+        )  # fmt: skip
+        if used:
+            yield Row("memory on the GPU of a client that trains the MNIST CNN", "–", None, float(max(used)), "MiB")
+
+
+def _apart(one: dict[str, Any], other: dict[str, Any]) -> float:
+    return max(float(np.max(np.abs(one[name] - other[name]))) for name in one)
+
+
+@contextmanager
+def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
+    """Yield a function that runs this project's app on a SuperLink with two of our SuperNodes."""
+    with started([OURS] * CLIENTS, f'data-dir="{data}"') as running:
+        fixed = (
+            f'dataset="mnist" data-dir="{data}" model="cnn" policy="random" num-clients={CLIENTS} '
+            f'clients-per-round={CLIENTS} num-server-rounds=1 local-work="steps:{STEPS}" batch-size={BATCH} '
+            f"learning-rate={RATE} seed={SEED}"
+        )
+
+        def submit(settings: str, folder: Path) -> None:
+            run, deadline = running.submit(ROOT, CONNECTION, f"{fixed} {settings}"), time.monotonic() + _RUN
+            while (status := _status(folder)) in ("", "running"):
+                if time.monotonic() > deadline:
+                    why = running.end_of(run, CONNECTION) or f"it took longer than {_RUN:g} s"
+                    raise Skipped(f"the run did not finish: {why}. {running.log_tail()}")
+                time.sleep(0.5)
+            if status != "completed":
+                raise Skipped(f"the run ended as {status}. {running.log_tail()}")
+
+        yield submit
+
+
+def _status(folder: Path) -> str:
+    with suppress(AoiError):
+        if (folder / LEDGER).exists():
+            return str(read_run(folder / LEDGER).get("status", ""))
+    return ""
+
+
+@contextmanager
+def _memory() -> Iterator[list[int]]:
+    """Yield a list to which each process's GPU memory, in MiB, is added during the block."""
+    found: list[int] = []
+    over = threading.Event()
+    query = ["nvidia-smi", "--query-compute-apps=used_memory", "--format=csv,noheader,nounits"]
+
+    def watch() -> None:
+        while not over.wait(0.1):
+            with suppress(OSError, ValueError, subprocess.SubprocessError):
+                output = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+                found.extend(int(line) for line in output.split())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watcher.join()
+
+
+def rounds(data: Path) -> Iterator[Row]:
+    """Measure rounds of CIFAR-10 per hour, in float32 and bfloat16, with parallel runs."""
+    need(data, "cifar10")
+    if not torch.cuda.is_available():
+        raise Skipped("no GPU here: a round of CIFAR-10 takes a minute of a core")
+    alone, where = 0.0, torch.cuda.get_device_name()
+    for precision in ("float32", "bfloat16"):
+        for processes, mps in (*((n, False) for n in PROCESSES), (PROCESSES[-1], True)):
+            with shared() if mps else nullcontext():
+                rate = together(data, precision, processes)
+            alone = alone or rate
+            how = f"{precision}{', through MPS' if mps else ''}"
+            yield Row(
+                f"rounds of CIFAR-10 an hour, {processes} runs at a time, {how}, on {where}", "one run in float32",
+                None, rate / alone, note=f"{3600 * rate:.0f} an hour", details={"rounds-a-second": rate},
+            )  # fmt: skip
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """Share the GPU through NVIDIA's MPS during the block, so that processes' kernels overlap."""
+    try:
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Skipped(f"MPS does not start: {error}") from error
+    try:
+        yield
+    finally:
+        subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, timeout=60, check=False)
+
+
+def together(data: Path, precision: str, processes: int, count: int = 5) -> float:
+    """Return the total rounds per second of parallel runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "aoi_fl.lab.benchmarks.gpu.rounds", str(data), folder, precision, str(count)]
+        started = [
+            subprocess.Popen([*command, str(seed)], cwd=ROOT, stdout=subprocess.DEVNULL) for seed in range(processes)
+        ]
+        if any(process.wait(300) for process in started):
+            raise Skipped(f"of {processes} runs at a time one failed")
+        return sum(1 / json.loads((Path(folder) / f"{seed}.json").read_text()) for seed in range(processes))

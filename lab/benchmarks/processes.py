@@ -1,0 +1,170 @@
+"""Flower's programs for a benchmark: their folder, their log and their end."""
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import tomli_w
+
+from aoi_fl.flower.superlink import Addresses, listens
+from aoi_fl.lab.benchmarks.base import ROOT, Skipped
+
+_COMMAND, _END = 120.0, 15.0  # seconds that a command may take, and a program's end
+_START = 60.0  # seconds until a SuperLink listens
+_PRIVATE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "GRPC_ENABLE_FORK_SUPPORT": "0",  # with gRPC's fork handlers in the way, Ray often does not start
+}
+
+
+class Programs:
+    """Started programs, which end with the block of :func:`programs`.
+
+    Attributes
+    ----------
+    folder : Flower's home, with all output in its file ``log``
+    environment : environment of all programs
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        home = str(folder)
+        self.environment = os.environ | _PRIVATE | {"FLWR_HOME": home, "RAY_TMPDIR": home}
+        self.environment.pop("RAY_ADDRESS", None)  # another simulation's cluster
+        for variable, first in (("PYTHONPATH", str(ROOT)), ("PATH", sysconfig.get_path("scripts"))):
+            self.environment[variable] = os.pathsep.join(filter(None, [first, os.environ.get(variable)]))
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._seen: set[psutil.Process] = set()
+
+    def start(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a program."""
+        path = shutil.which(command, path=self.environment["PATH"]) or command
+        with open(self.folder / "log", "ab") as log:
+            process = subprocess.Popen([path, *arguments], env=self.environment, stdout=log, stderr=subprocess.STDOUT)
+        self._started.append(process)
+        return process
+
+    def await_ports(self, process: subprocess.Popen[bytes], ports: Sequence[int], seconds: float) -> None:
+        """Wait until a program listens; raise Skipped if it ends or times out."""
+        deadline = time.monotonic() + seconds
+
+        def wait() -> None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Skipped(f"Flower's SuperLink did not listen: {self.log_tail()}")
+            time.sleep(0.1)
+
+        for port in ports:
+            listens(port, wait)
+
+    def submit(self, app: Path, connection: str, settings: str, *more: str) -> int:
+        """Submit an app with settings in Flower's syntax; return the run's id, or raise Skipped."""
+        answer = self._flwr("run", str(app), connection, "--run-config", settings, *more)
+        if "run-id" not in answer:
+            raise Skipped(f"the run was not accepted: {answer.get('error-message', answer)}")
+        return int(answer["run-id"])
+
+    def end_of(self, run_id: int, connection: str) -> str:
+        """Return a run's outcome and details by Flower's list of runs; empty while it runs."""
+        for run in self._flwr("list", connection, "--run-id", str(run_id)).get("runs", ()):
+            if run["status"].startswith("finished"):
+                details = run.get("status-details", "")
+                return run["status"] if details in ("", "N/A") else f"{run['status']}, {details}"
+        return ""
+
+    def _flwr(self, *arguments: str) -> dict[str, Any]:
+        """Return the JSON output of one of Flower's commands; other output is an error message."""
+        done = subprocess.run(
+            ["flwr", *arguments, "--format", "json"],
+            env=self.environment, capture_output=True, text=True, timeout=_COMMAND, check=False,
+        )  # fmt: skip
+        try:
+            answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+        except ValueError:
+            return {"error-message": f"{done.stdout[-300:]} {done.stderr[-300:]}"}
+        return answer
+
+    def log_tail(self, characters: int = 1500) -> str:
+        """Return the end of the programs' log."""
+        path = self.folder / "log"
+        if not path.exists():
+            return ""
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - characters))
+            return file.read().decode(errors="replace")
+
+    def end(self) -> None:
+        """End all programs and their descendants, so that none writes into the folder."""
+        self._living()
+        alive = [process for process in self._started if process.poll() is None]
+        for process in alive:
+            process.terminate()
+        for process in alive:
+            try:
+                process.wait(_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        while living := self._living():
+            for process in living:
+                with suppress(psutil.Error):  # it ended meanwhile
+                    process.kill()
+            psutil.wait_procs(living, 1)
+
+    def _living(self) -> list[psutil.Process]:
+        """Return the processes with this Flower home, and their descendants, which may hide theirs."""
+        everybody = list(psutil.process_iter(["environ", "ppid"]))
+        self._seen |= {p for p in everybody if (p.info["environ"] or {}).get("FLWR_HOME") == str(self.folder)}
+        while new := {p for p in everybody if p.info["ppid"] in {seen.pid for seen in self._seen}} - self._seen:
+            self._seen |= new
+        return [p for p in self._seen if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@contextmanager
+def programs() -> Iterator[Programs]:
+    """Yield programs to start, in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Programs(Path(folder))
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+def simulate(
+    app: Path, settings: Mapping[str, Any], nodes: int, seconds: float = 600.0, **environment: str
+) -> tuple[str, str]:
+    """Run an app in Flower's Ray simulation; return outcome (``finished:completed``) and log.
+
+    Each client has one CPU. ``environment`` is for all processes.
+    """
+    with programs() as running:
+        running.environment |= environment
+        addresses = Addresses.free()
+        (running.folder / "config.toml").write_text(addresses.connection("ray"))
+        (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # KEY=VALUE cannot contain both quotes
+        superlink = running.start(
+            "flower-superlink", "--insecure", "--simulation", "--isolation=subprocess",
+            "--disable-runtime-dependency-installation", *addresses.of_superlink(fleet=False),
+        )  # fmt: skip
+        running.await_ports(superlink, [addresses.control], _START)
+        federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
+        run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)
+        deadline = time.monotonic() + seconds
+        while not (ended := running.end_of(run_id, "ray")) and time.monotonic() < deadline:
+            time.sleep(1)
+        log = subprocess.run(
+            ["flwr", "log", str(run_id), "ray", "--show"], env=running.environment, capture_output=True, text=True
+        )
+        return ended, log.stdout

@@ -1,0 +1,143 @@
+"""Growth with the federation: messages and time of 10^5 clients, memory by k, imports."""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, redirect_stderr
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from aoi_fl.client.state import written_together
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory
+from aoi_fl.lab.benchmarks.echo import ADD, client_app
+from aoi_fl.lab.benchmarks.engines import model
+from aoi_fl.protocol import RESERVE
+from aoi_fl.server.checkpoint import Checkpoints
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+
+MANY, PER_ROUND, ROUNDS = 10**5, 100, 21
+BIG = 6_250_000  # float32 parameters: 25 MB
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Measure."""
+    yield _import()
+    yield _memory()
+    yield from _reserve()
+
+
+def _reserve() -> list[Row]:
+    from aoi_fl.lab.benchmarks.training import (
+        Timed,  # here, because it imports torch, which the processes below do not need
+    )
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        write = stack.enter_context(written_together())
+        stack.enter_context(redirect_stderr(StringIO()))
+        ledger = stack.enter_context(closing(Ledger(folder / LEDGER)))
+        observer = Timed("bench", ledger, Checkpoints(folder / CHECKPOINTS), ROUNDS)
+        grid = LocalGrid(client_app, {"runs-dir": str(folder), "seed": 1}, MANY, write)
+        strategy = MarkovParticipation.optimal(
+            MANY,
+            PER_ROUND,
+            coordination=RESERVE,
+            options=RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0),
+            observer=observer,
+        )
+        observer.start()
+        strategy.start(grid, model(1000), ROUNDS)
+    first, *later = observer.times.wall
+    quiet = [r for r in observer.records[1:] if r.asked == 0]
+    over = [r.messages / (2 * PER_ROUND) for r in quiet]
+    times = Times(later, observer.times.cpu[1:])
+    about = {"rounds": [{"messages": r.messages, "trained": r.trained} for r in quiet]}
+    return [
+        Row(
+            f"messages of a reserve round, n = 10^5, k = {PER_ROUND}, nobody new or missed",
+            "two for each client that takes part",
+            1,
+            sum(r.messages for r in quiet) / sum(2 * r.trained for r in quiet),
+            details=about,
+        ),
+        Row(
+            f"the same messages, mean of {len(quiet)} rounds",
+            f"2k = {2 * PER_ROUND}",
+            None,
+            statistics.mean(over),
+            note=f"from {min(over):.2f} to {max(over):.2f}: how many take part is random, with mean k",
+        ),
+        Row(
+            f"a reserve round with 10^5 registered clients, {PER_ROUND} training, without the training",
+            "–",
+            0.5,
+            times.seconds,
+            "s",
+            note=f"ledger and checkpoint included; {times.process:.2g} s of process time; the longest of {len(later)} "
+            f"took {max(later):.2f} s, the first, with the roll call, {first:.0f} s",
+            details={"ours": times.summary(), "longest": round(max(later), 3), "rounds": [round(s, 3) for s in later]},
+        ),
+    ]
+
+
+def _memory() -> Row:
+    few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
+    size = BIG * 4 / 2**20
+    return Row(
+        "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model", "k = 10", 2,
+        (many - few) / size, "models more", note=f"{few:.0f} and {many:.0f} MiB",
+        details={"MiB-k-10": round(few, 1), "MiB-k-200": round(many, 1), "MiB-model": round(size, 1)},
+    )  # fmt: skip
+
+
+def peak(per_round: int) -> float:
+    """Run two rounds in this process and return its peak memory, in MiB."""
+    with tempfile.TemporaryDirectory() as folder:
+        grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, 200)
+        options = RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0)
+        strategy = RandomSelection(per_round, options=options, configure=lambda round_: {ADD: float(round_)})
+        strategy.start(grid, model(BIG), 2)
+    return peak_memory()
+
+
+def _import() -> Row:
+    """Measure the imports of a client's process before it can reply, beside Flower's own."""
+    ours, flower = Times([], []), Times([], [])
+    for _ in range(3):
+        for found, module in ((flower, "flwr.clientapp"), (ours, "aoi_fl.client.app")):
+            wall, cpu, torch = _in_a_process("cost_of_import", module)
+            if torch:
+                raise RuntimeError("an ask imports torch")
+            found.wall.append(wall)
+            found.cpu.append(cpu)
+    return Row(
+        "what a deployed client imports to answer an ask, above Flower's own",
+        f"importing `flwr.clientapp`, {flower.seconds:.2f} s", 1.5, ours.seconds - flower.seconds, "s",
+        details={"ours": ours.summary(), "reference": flower.summary()},
+    )  # fmt: skip
+
+
+def _in_a_process(function: str, argument: Any) -> Any:
+    """Call a function of this module in a new process, without the modules imported here."""
+    source = _IMPORTING if function in _IMPORTING else f"from aoi_fl.lab.benchmarks.scale import {function}"
+    code = f"{source}\nimport json; print(json.dumps({function}({argument!r})))"
+    run = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(run([sys.executable, "-c", code]).stdout.splitlines()[-1])
+
+
+# The process imports nothing else before the clock starts.
+_IMPORTING = """
+import sys, time
+def cost_of_import(module):
+    wall, cpu = time.perf_counter(), time.process_time()
+    __import__(module)
+    return time.perf_counter() - wall, time.process_time() - cpu, "torch" in sys.modules
+"""

@@ -1,0 +1,30 @@
+"""Flower's own SuperNodes in growing numbers, until rounds time out."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from aoi_fl.lab.benchmarks.base import Row
+from aoi_fl.lab.benchmarks.fleet import PER_ROUND, found, rows
+
+LADDER = (250, 500, 1000, 2000)
+SECONDS = 120.0  # for three rounds
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Increase the number of nodes until three rounds do not complete in time."""
+    completed = 0
+    for clients in LADDER:
+        played = found(clients=clients, per_round=PER_ROUND, behaviour="stock", rounds=3, seconds=SECONDS)
+        yield from rows(played)
+        if not played["complete"]:
+            note = f"with {completed} they did" if completed else "with fewer they were not tried"
+            yield Row(
+                f"stock SuperNodes with which three rounds do not complete in {SECONDS:g} s", "–", None, clients,
+                "SuperNodes", note,
+            )  # fmt: skip
+            return
+        completed = clients
+    yield Row(
+        f"stock SuperNodes with which three rounds complete in {SECONDS:g} s", "–", None, completed, "SuperNodes",
+        "more were not tried",
+    )  # fmt: skip

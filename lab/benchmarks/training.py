@@ -1,0 +1,179 @@
+"""Rounds of training in the local engine against a bare PyTorch loop over the same batches.
+
+The bare loop is the code without a federation: for each client of the round a copy of the model, `torch.optim.SGD` over
+the same batches in the same order, and the mean of the copies. Its model must equal the engine's.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from aoi_fl.client.app import app as client_app
+from aoi_fl.client.state import written_together
+from aoi_fl.config.run import RunConfig
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.engine.worker_grid import WorkerGrid
+from aoi_fl.engine.worker_pool import Workers
+from aoi_fl.lab.benchmarks.base import Row, Times, need, ratio_row, stopwatch
+from aoi_fl.learning import models, partition, sgd
+from aoi_fl.learning.task import Task
+from aoi_fl.protocol import PARTITION_FILE
+from aoi_fl.protocol.arrays import from_record, to_record
+from aoi_fl.science.draws import generator
+from aoi_fl.server.checkpoint import Checkpoints
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER, make_run_folder
+from aoi_fl.server.ledger import Ledger
+from aoi_fl.server.observe import Recorder
+from aoi_fl.server.strategy import make_strategy
+from aoi_fl.strategies.records import RoundRecord
+
+_APART = 0.02  # float32 rounding in the measured rounds, relative to the change by training
+
+
+class Timed(Recorder):
+    """The server's recorder with a clock; its work counts as part of the round."""
+
+    def start(self) -> None:
+        """Start the first round's clock."""
+        self.times, self.records = Times([], []), list[RoundRecord]()
+        self._since = time.perf_counter(), time.process_time()
+
+    def round_done(self, record: RoundRecord, *rest: Any) -> None:
+        """Record the round, then stop its clock."""
+        super().round_done(record, *rest)
+        self.times.wall.append(time.perf_counter() - self._since[0])
+        self.times.cpu.append(time.process_time() - self._since[1])
+        self.records.append(record)
+        self._since = time.perf_counter(), time.process_time()
+
+
+@dataclass
+class Played:
+    """A run in the local engine: its times, the clients of each round, and its last model."""
+
+    times: Times
+    trained: list[list[int]]
+    arrays: dict[str, np.ndarray]
+
+
+def run(data: Path) -> Iterator[Row]:
+    """Measure the digits and, if available, MNIST."""
+    yield _digits()
+    need(data, "mnist")
+    yield from _mnist(data)
+
+
+def _digits() -> Row:
+    ours, bare = _compare(RunConfig.parse({"num-server-rounds": 20, "run-name": "bench"}))
+    return Row(
+        "digits training, local engine, overhead a round (poll of 100 clients, 15 train, ledger and checkpoint)",
+        f"bare PyTorch loop, {1000 * bare.seconds:.0f} ms", 30, 1000 * (ours.seconds - bare.seconds), "ms",
+        note=f"of process time {1000 * (ours.process - bare.process):.0f} ms",
+        details={"ours": ours.summary(), "reference": bare.summary()},
+    )  # fmt: skip
+
+
+def _mnist(folder: Path) -> Iterator[Row]:
+    keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
+    config = RunConfig.parse(keys | {"data-dir": str(folder.absolute())})
+    ours, bare = _compare(config)
+    yield ratio_row(
+        "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
+        "bare PyTorch loop over the same batches", 1.10, ours, bare,
+    )  # fmt: skip
+    if (os.cpu_count() or 1) > 1:
+        yield _with_workers(config, ours)
+
+
+def _with_workers(config: RunConfig, alone: Times) -> Row:
+    with federation(config, workers=2) as (play, _, _):
+        times = play().times
+    found = Times(times.wall[1:], times.cpu[1:])
+    return Row(
+        "the same with two worker processes (`aoi run --workers 2`)", "one process, the row above", None,
+        found.seconds / alone.seconds, details={"ours": found.summary(), "reference": alone.summary()},
+    )  # fmt: skip
+
+
+def _compare(config: RunConfig) -> tuple[Times, Times]:
+    """Run the local engine and the bare loop; return their rounds' times from the second on."""
+    with federation(config) as (play, task, parts):
+        played = play()
+        arrays, bare = _bare_loop(config, task, parts, played.trained)
+    first = task.initial_arrays()
+    moved = np.sqrt(sum(np.sum((wanted - first[name]) ** 2) for name, wanted in played.arrays.items()))
+    apart = np.sqrt(sum(np.sum((wanted - arrays[name]) ** 2) for name, wanted in played.arrays.items()))
+    if not apart <= _APART * moved:  # a missed or differently shuffled batch would exceed rounding
+        raise RuntimeError(f"the two loops did not train alike: they end {apart:.3g} apart after a way of {moved:.3g}")
+    return Times(played.times.wall[1:], played.times.cpu[1:]), Times(bare.wall[1:], bare.cpu[1:])
+
+
+@contextmanager
+def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
+    """Set up a run as the server does, without the evaluation, which both loops share."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        write = stack.enter_context(written_together(alone=workers == 1))
+        pool = stack.enter_context(Workers("aoi_fl.client.app:app", workers)) if workers > 1 else None
+        stack.enter_context(redirect_stderr(StringIO()))
+        config = config.model_copy(update={"runs_dir": folder})
+        sgd.threads(config.threads)
+        task = Task(config.dataset, config.data_dir, config.model, config.processor, config.seed)
+        parts = partition.make(task.data.train_y, config.num_clients, seed=config.seed)
+        home = Path(folder) / config.run_name
+        make_run_folder(home)
+        partition.write_index(home / PARTITION_FILE, parts)
+        ledger = Ledger(home / LEDGER)
+
+        def play() -> Played:
+            observer = Timed(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
+            configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
+            strategy = make_strategy(config, home.name, observer=observer, **configure)
+            about = client_app, config.flat(), config.num_clients, write
+            grid = LocalGrid(*about) if pool is None else WorkerGrid(*about, pool)
+            observer.start()
+            result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
+            trained = [[p.client for p in r.participations if p.outcome == "trained"] for r in observer.records]
+            return Played(observer.times, trained, from_record(result.arrays))
+
+        try:
+            yield play, task, parts
+        finally:
+            ledger.close()
+
+
+def _bare_loop(
+    config: RunConfig, task: Task, parts: list[np.ndarray], trained: list[list[int]]
+) -> tuple[dict[str, np.ndarray], Times]:
+    model = models.build(config.model, task.form, seed=config.seed)
+    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in task.initial_arrays().items()})
+    x, y = torch.from_numpy(task.data.train_x), torch.from_numpy(task.data.train_y)
+    loss, times = models.loss_of(config.model), Times([], [])
+    for round_, clients in enumerate(trained, start=1):
+        with stopwatch(times):
+            start = {k: v.clone() for k, v in model.state_dict().items()}
+            mean = {k: torch.zeros_like(v) for k, v in start.items()}
+            for client in clients:
+                model.load_state_dict(start)
+                optimizer = torch.optim.SGD(model.parameters(), lr=config.rate(round_))
+                order = generator(config.seed, round_, f"batches/{client}")
+                images, labels = x[torch.from_numpy(parts[client])], y[torch.from_numpy(parts[client])]
+                for _ in range(config.local_epochs):
+                    for batch in torch.from_numpy(order.permutation(len(images))).split(config.batch_size):
+                        optimizer.zero_grad()
+                        loss(model(images[batch]), labels[batch]).backward()
+                        optimizer.step()
+                for name, value in model.state_dict().items():
+                    mean[name] += value / len(clients)
+            if clients:
+                model.load_state_dict(mean)
+    return {k: v.numpy() for k, v in model.state_dict().items()}, times

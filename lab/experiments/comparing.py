@@ -1,0 +1,151 @@
+"""The runs of a comparison: settings, names, and the runs that are missing."""
+
+import hashlib
+import itertools
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aoi_fl.config.former import present
+from aoi_fl.config.presets import PRESET
+from aoi_fl.config.run import RunConfig
+from aoi_fl.config.task import OWN_DATA
+from aoi_fl.config.values import MILLION, threads_of
+from aoi_fl.engine.machine import check as check_workers
+from aoi_fl.engine.parent import unordered
+from aoi_fl.engine.traces import check_foresight, in_files, make_trace, too_few
+from aoi_fl.lab.experiments.harness.federation import complete_run
+from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
+from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, own_keys
+from aoi_fl.learning.data import named_clients
+from aoi_fl.protocol.own_code import source_digest
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import read_run
+from aoi_fl.server.sources import check_unchanged, given_sources, settled
+from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, is_policy
+
+_WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target")
+_FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs
+_OURS = {"policy": "the first argument", "seed": "--seeds", "run-name": "no name", "resume": "no key"}
+_COMMON = (*_FIXED, *(key for key in _OURS if key != "policy"), "clock", "clock-start", "data-dir", "runs-dir")
+_PLACES = ("run-name", "runs-dir", "data-dir", "model-dir", "resume", "seed")
+
+
+def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the checked configurations of all runs: policies × values × seeds, each with its name.
+
+    Raises ConfigError for a policy, key or value that is unknown, given twice, or fixed within a comparison.
+    """
+    for key, instead in _OURS.items():
+        if key in keys:
+            raise ConfigError(f"-c {key}", keys[key], "left out of aoi compare, which sets it", f"Give {instead}.")
+    names = [name.strip() for name in policies.split(",")]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError("policies", twice, "named once", "Leave one out.")
+    own = {
+        name: present(own_keys(name, _COMMON), warn=name not in ENTRANTS) if "=" in name else {"policy": name}
+        for name in names
+    }
+    users = [keys_["policy"] for keys_ in own.values() if is_policy(keys_["policy"])]
+    for key in KEYS & keys.keys():
+        if users and not any(key in REGISTRY[name].keys for name in users):
+            raise ConfigError(key, keys[key], f"left out, as no policy of {', '.join(users)} uses it", "Leave it out.")
+    lists = {key: [value] if key in _WHOLE else [v.strip() for v in value.split(",")] for key, value in keys.items()}
+    for key in _FIXED:
+        if len(lists.get(key, [])) > 1:
+            raise ConfigError(key, keys[key], "one value, in which all runs of a comparison agree", "Give one value.")
+    shared: dict[str, Any] = named_clients(keys)
+    if keys.get("until") and "num-server-rounds" not in keys:
+        shared["num-server-rounds"] = MILLION  # simulated time ends the run
+    found: dict[str, dict[str, Any]] = {}
+    named: dict[str, str] = {}
+    for name, values in itertools.product(names, itertools.product(*lists.values())):
+        given, policy = shared | dict(zip(lists, values, strict=True)), own[name]["policy"]
+        if is_policy(policy):
+            other = KEYS - REGISTRY[policy].keys
+            given = {k: v for k, v in given.items() if k not in other}
+            if policy in BUDGETED:
+                given.pop("clients-per-round", None)
+        for seed in range(1, seeds + 1):
+            config = settled(RunConfig.parse({"preset": PRESET, **given, **own[name], "seed": seed}).flat())
+            config["run-name"] = f"compare-{policy.rpartition(':')[2]}-{digest(config)}-s{seed}"
+            if (other := named.setdefault(config["run-name"], name)) != name:
+                raise ConfigError("policies", name, f"different from {other}, which runs the same", "Leave one out.")
+            found[config["run-name"]] = config
+        for key in ("policy", "model"):
+            if is_own(config[key]):
+                source_digest(key, config[key], config["model-dir"])  # which names a module that is missing
+    if len({digest(config) for config in found.values()}) < 2:
+        raise ConfigError("policies", policies, "two settings or more", "Name two policies, or give a key two values.")
+    return list(found.values())
+
+
+def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[str, str]]:
+    """Return the policies of the arena, and its run keys with these in their place: a comparison in simulated time.
+
+    On devices from a file, each seed starts at its own hour.
+    """
+    drawn = {"clock-start": -1} if in_files(keys["clock"]) else {}
+    preset = {k: str(v) for k, v in present({**federation(quick), **drawn}, warn=False).items()} | dict(keys)
+    return ",".join(distinct_entrants(preset)), preset
+
+
+def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a warning for each setting that wants more clients than the devices of its clock.
+
+    Raises ConfigError if the clock names no trace, or a policy needs data that the trace lacks.
+    """
+    found: dict[str, None] = {}
+    for (clock, n), group in itertools.groupby(configs, lambda config: (config["clock"], config["num-clients"])):
+        trace = make_trace(clock, n, 1) if clock else None
+        for config in group if trace else ():
+            if config["foresight"]:
+                check_foresight(trace, clock, config["policy"])
+            if few := too_few(trace, config["clients-per-round"], config["over-selection"]):
+                found[few] = None
+    return list(found)
+
+
+def digest(config: Mapping[str, Any]) -> str:
+    """Return eight letters for a run's settings, without its seed."""
+    kept = {key: value for key, value in config.items() if key not in _PLACES}
+    return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
+
+
+def folder(config: Mapping[str, Any]) -> Path:
+    """Return the folder of a run."""
+    return Path(config["runs-dir"]) / config["run-name"]
+
+
+def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the incomplete runs; complete ones must have begun with the present files."""
+    left = []
+    for config in configs:
+        ledger = folder(config) / LEDGER
+        about = read_run(ledger) if ledger.is_file() else {}
+        if about.get("status") != "completed":
+            left.append(config)
+        elif str(config["dataset"]).startswith(OWN_DATA) or is_own(config["policy"]) or config["clock"]:
+            check_unchanged(folder(config), about, given_sources(RunConfig.parse(config)), RunConfig.parse(config))
+    return left
+
+
+def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
+    """Run or resume runs in worker processes; yield the folder of each as it completes."""
+    return unordered(_play, configs, workers)
+
+
+def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
+    """Refuse more processes than cores."""
+    check_workers(workers, max(threads_of(config["device"]) for config in configs))
+
+
+def _play(config: Mapping[str, Any]) -> Path:
+    import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
+
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    return complete_run(config).parent

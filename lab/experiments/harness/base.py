@@ -1,0 +1,105 @@
+"""The interface of an experiment: units that run one at a time, a picture, and conclusions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
+
+Row = dict[str, Any]  # numbers, strings and None, as a CSV file holds them
+Unit = dict[str, Any]  # the columns that identify a unit
+
+
+@dataclass(frozen=True)
+class Options:
+    """The user's choices; ``None`` stands for the experiment's own."""
+
+    seeds: int | None = None
+    rounds: int | None = None
+    model: str | None = None
+    quick: bool = False  # fewer seeds and rounds, to see that it works
+    data_dir: Path = Path("data")
+    work: Path = Path("runs/reproduce")  # folder of the runs under way
+    quiet: bool = field(default=False, compare=False)
+    version: int = 1  # of the experiment
+
+
+class Experiment(ABC):
+    """One figure or table."""
+
+    name: str  # in the command, and the stem of the files
+    title: str
+    source: str  # paper and figure or table
+    minutes: float  # of one core, about, at full size
+    claims: tuple[Claim, ...] = ()  # for the table of claims without a run
+    quick: bool = True  # whether a quick look at all experiments includes it
+    whole_seeds: bool = False  # whether a seed counts only when all its units are complete
+    version: int = 1  # raised when its units change, so that two versions never mix
+    data: tuple[str, ...] = ()  # names of data sets
+    factors: Mapping[str, Sequence[Any]] = {}  # values of a unit's columns beside the seed
+    counts: tuple[int, int] = (20, 6)  # seeds at full size and in a quick look
+    first: int = 1  # seed
+
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        """Return the data sets of its units; a quick look reads the digits."""
+        return ("digits",) if options.quick and self.data else self.data
+
+    def check(self, options: Options) -> None:
+        """Refuse files that do not fit, with a ConfigError, before the first unit runs."""
+        return
+
+    @abstractmethod
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        """Return everything that a unit's rows depend on; results of other settings stay apart."""
+
+    def kept_under(self, options: Options) -> dict[str, Any]:
+        """Return the settings and a version above 1: results on disk must agree in these."""
+        return {**self.settings(options), **({"version": self.version} if self.version > 1 else {})}
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return the units, in order; more seeds only add units."""
+        numbers = seeds(options, *self.counts, self.first)
+        columns = ("seed", *self.factors)
+        return [dict(zip(columns, values, strict=True)) for values in product(numbers, *self.factors.values())]
+
+    @abstractmethod
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Run one unit in this process, and return its rows without the unit's own columns."""
+
+    @abstractmethod
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        """Draw the conclusions from the rows of all units."""
+
+    @abstractmethod
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        """Draw the rows of all units."""
+
+
+def pick(rows: Iterable[Row], name: str, **where: Any) -> list[Any]:
+    """Return a column of the rows that have these values in other columns."""
+    return [row[name] for row in rows if where.items() <= row.items()]
+
+
+def by_seed(rows: Iterable[Row], **where: Any) -> dict[int, list[Row]]:
+    """Return the rows that have these values in their columns, by seed in ascending order."""
+    chosen = grouped((row for row in rows if where.items() <= row.items()), "seed")
+    return dict(sorted(chosen.items()))
+
+
+def grouped(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
+    """Return the rows by the values of a column, or by tuples of the values of several."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        key = row[columns[0]] if len(columns) == 1 else tuple(row[c] for c in columns)
+        groups.setdefault(key, []).append(row)
+    return groups
+
+
+def seeds(options: Options, full: int, quick: int, first: int = 1) -> range:
+    """Return the seeds: as many as the user asked for, from the first after a pilot's."""
+    return range(first, first + (options.seeds or (quick if options.quick else full)))

@@ -1,0 +1,297 @@
+"""Paired comparison of recorded runs: load and learning, with 95 % intervals and a word for each pair of settings."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
+from aoi_fl.lab.experiments.harness.times import earlier, reached
+from aoi_fl.report.measure import Measure, judge
+from aoi_fl.report.provenance import public
+from aoi_fl.report.runs import Run
+from aoi_fl.report.seeds import Setting, factors, settings
+from aoi_fl.report.seeds import named as labelled
+from aoi_fl.science.errors import ConfigError
+
+Word = Literal["better", "worse", "equal", "not distinguishable", "no conclusion"]
+
+LOAD, JAIN, TIME, END = "variance of X", "Jain's index", "rounds to target", "at the end"
+CLOCK = "minutes to target"  # in place of TIME where time is simulated
+_LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
+_SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
+_JAIN, _ACCURACY = 0.01, 0.005
+_MOST = 6  # settings that are all compared with one another
+_ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
+_AGREED = ("dataset", "target", "clock", "num-server-rounds", "until", "evaluate-every")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One quantity of a pair.
+
+    Attributes
+    ----------
+    difference : the second setting minus the first, over paired seeds; None where runs are censored or not measured
+    margin : differences within ± this count as equal
+    word : the conclusion on the second setting
+    note : a remark for the reader
+    points : whether the page shows the difference in hundredths, as of two accuracies
+    """
+
+    quantity: str
+    difference: Interval | None
+    margin: float
+    word: Word
+    note: str = ""
+    points: bool = False
+
+    def __str__(self) -> str:
+        """Write quantity, difference, interval and word."""
+        return f"{self.quantity} {self.shown}: {self.conclusion}"
+
+    @property
+    def shown(self) -> str:
+        """The difference and its interval, or the note where there is none."""
+        if self.difference is None:
+            return self.note
+        factor, unit = (100, " points") if self.points else (1, "")
+        ends = ""
+        if math.isfinite(self.difference.half):
+            ends = f" [{factor * self.difference.low:.3g}, {factor * self.difference.high:.3g}]"
+        return f"{factor * self.difference.mean:+.3g}{unit}{ends}"
+
+    @property
+    def conclusion(self) -> str:
+        """The word, with the margin if it is equal."""
+        if self.word != "equal":
+            return self.word
+        return f"equal within ±{100 * self.margin:.3g} points" if self.points else f"equal within ±{self.margin:.3g}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A setting against the one before it, by runs of equal seeds."""
+
+    first: str
+    second: str
+    seeds: tuple[int, ...]
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        """Write the conclusion in one line."""
+        count = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
+        hint = "; one seed allows no conclusion, give --seeds 2 or more" if len(self.seeds) < 2 else ""
+        return f"{self.second} against {self.first} ({count}): " + "; ".join(map(str, self.findings)) + hint
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of runs: a row a run, and conclusions on pairs of settings that differ in one thing."""
+
+    target: float
+    rows: tuple[dict[str, Any], ...]
+    pairs: tuple[Pair, ...]
+
+
+def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
+    """Compare the settings of complete runs in pairs of equal seeds; the later of a pair is judged against the earlier.
+
+    Two settings form a pair if they differ in one thing. If that leaves a setting out, all form pairs. Of more than
+    six settings, each forms a pair with the first. ``target`` is a level of the accuracy, or of the RMSE; by default
+    the best one that every run reaches.
+
+    Raises ConfigError for runs that are incomplete, of different data sets or lengths, without a seed, or of one
+    setting.
+    """
+    check(runs)
+    groups = named(runs)
+    level = common_level(runs) if target is None else target
+    keys = factors([group.first.config for group in groups])
+    pairs = list(itertools.combinations(groups, 2)) if len(groups) <= _MOST else [(groups[0], g) for g in groups[1:]]
+    near = [
+        pair for pair in pairs if sum(pair[0].first.config.get(k) != pair[1].first.config.get(k) for k in keys) == 1
+    ]
+    rows = tuple(row for group in groups for row in _rows(group, level))
+    paired = {setting.label for pair in near for setting in pair}
+    chosen = near if len(paired) == len(groups) <= _MOST else pairs
+    return Comparison(level, rows, tuple(_pair(a, b, level) for a, b in chosen))
+
+
+def check(runs: Sequence[Run]) -> None:
+    """Raise ConfigError for runs that do not go together."""
+    for run in runs:
+        if run.status != "completed":
+            raise ConfigError(
+                f"the run {run.label}", run.status, "completed", "Complete it with aoi resume, or leave it out."
+            )
+        if run.config.get("seed") is None:
+            raise ConfigError(
+                f"seed of the run {run.label}", None, "known, so that the run is part of a pair", "Leave the run out."
+            )
+    for key in _AGREED:
+        values = {str(public(key, run.config.get(key) or "")): run.label for run in runs}
+        if len(values) > 1:
+            (one, of_one), (two, of_two) = list(values.items())[:2]
+            raise ConfigError(
+                f"{key} of the run {of_two}", two, f"{one}, as in the run {of_one}", "Compare runs that agree in it."
+            )
+    if len(settings(runs)) < 2:
+        raise ConfigError("runs", len(runs), "of two settings or more", "Add runs of another policy or value.")
+
+
+def named(runs: Sequence[Run]) -> list[Setting]:
+    """Return the settings, each named by its policy and its differing keys."""
+    groups = settings(runs)
+    keys = factors([group.first.config for group in groups])
+    return [replace(group, label=labelled(group.first.config, keys)) for group in groups]
+
+
+def common_level(runs: Sequence[Run]) -> float:
+    """Return the best level that every run reaches, in whole per cent for an accuracy; NaN without evaluations."""
+    sign, curves = _sign(runs[0]), [_curve(run) for run in runs]
+    if any(not np.isfinite(curve).any() for curve in curves):
+        return math.nan
+    level = min(float(np.nanmax(curve)) for curve in curves)
+    return math.floor(100 * level + 1e-9) / 100 if sign > 0 else -level
+
+
+def _sign(run: Run) -> int:
+    return -1 if judge(run.rounds).least else 1
+
+
+def _curve(run: Run) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return (R,) what the run is judged by after each round, larger is better, NaN where it was not evaluated."""
+    return _sign(run) * run.column(f"test_{judge(run.rounds).field}")
+
+
+def _time(run: Run, level: float) -> float:
+    """Return the first round at the level, or the simulated minute in which it ended; infinite where never."""
+    spent = run.column("clock")[None, :] / 60 if _timed(run) == CLOCK else None
+    return float(reached(_curve(run)[None, :], _sign(run) * level, spent)[0])
+
+
+def _timed(run: Run) -> str:
+    """Return the quantity that measures the time to the target."""
+    return CLOCK if run.config.get("clock") else TIME
+
+
+def _values(run: Run, level: float) -> dict[str, float]:
+    variance = run.measured.interval_variance
+    end = judge(run.rounds).end(run)
+    return {
+        LOAD: math.nan if variance is None else variance,
+        JAIN: run.measured.participation.jain,
+        _timed(run): _time(run, level),
+        END: math.nan if end is None else end,
+    }
+
+
+def _rows(group: Setting, level: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "setting": group.label,
+            "seed": run.config["seed"],
+            **{k: v if math.isfinite(v) else None for k, v in _values(run, level).items()},
+            "run": run.label,
+        }
+        for run in group.runs
+    ]
+
+
+def _pair(first: Setting, second: Setting, level: float) -> Pair:
+    ours = {int(run.config["seed"]): run for run in second.runs}
+    base = {int(run.config["seed"]): run for run in first.runs}
+    seeds = tuple(sorted(ours.keys() & base.keys()))
+    if not seeds:
+        allowed = f"some of {sorted(base)}, those of {first.label}"
+        raise ConfigError(f"seeds of {second.label}", str(sorted(ours)), allowed, "Run both with the same seeds.")
+    measured = [(_values(ours[seed], level), _values(base[seed], level)) for seed in seeds]
+    margins = _margins(first.first)
+    base_run = first.first
+    step = int(base_run.config.get("evaluate-every") or 1) * _length(base_run) / len(base_run.rounds)
+    findings = []
+    for quantity, margin in margins.items():
+        a, b = ([values[side][quantity] for values in measured] for side in (0, 1))
+        main = judge(first.first.rounds)
+        timed = quantity in (TIME, CLOCK)
+        name = f"{quantity.split()[0]} to {_level(main, level)}" if timed else quantity
+        name = f"{main.name} {END}" if quantity == END else name
+        less = quantity in _LESS or (quantity == END and main.least)
+        finding = _finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0)
+        findings.append(replace(finding, points=quantity == END and not main.least))
+    return Pair(first.label, second.label, seeds, tuple(findings))
+
+
+def _level(main: Measure, level: float) -> str:
+    """Write a level with as many digits as it has: 95 %, 99.9 %."""
+    share = main.unit and math.isfinite(level)
+    return f"{round(100 * level, 6):g}{main.unit}" if share else main.show(level)
+
+
+def _margins(base: Run) -> dict[str, float]:
+    """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
+    stride = base.measured.interval_mean or math.nan
+    end = base.column(f"test_{judge(base.rounds).field}")
+    learned = _ACCURACY if _sign(base) > 0 else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
+    return {
+        LOAD: _SHARE * stride * (stride - 1),
+        JAIN: _JAIN,
+        _timed(base): max(1.0, _SHARE * _length(base)),
+        END: learned,
+    }
+
+
+def _length(run: Run) -> float:
+    """Return the length of a run in rounds, or in simulated minutes."""
+    return float(run.column("clock")[-1]) / 60 if _timed(run) == CLOCK else float(len(run.rounds))
+
+
+def _finding(
+    name: str, ours: Sequence[float], base: Sequence[float], margin: float, less: bool, rounding: float
+) -> Finding:
+    a, b = np.array(ours), np.array(base)
+    if np.isnan(a).any() or np.isnan(b).any():
+        return Finding(name, None, margin, "no conclusion", "is not measured in every run")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return _censored(name, a, b, margin)
+    found = difference(a, b)
+    if rounding and found.count > 1:
+        floor = interval(_spread(found, rounding, found.count)).half
+        found = replace(found, half=max(found.half, floor))
+    return Finding(name, found, margin, judged(found, margin, -1 if less else 1))
+
+
+def _spread(found: Interval, variance: float, count: int) -> list[float]:
+    """Return values of a mean and a sample variance."""
+    pattern = np.linspace(-1.0, 1.0, count)
+    return list(found.mean + pattern * math.sqrt(variance) / float(pattern.std(ddof=1)))
+
+
+def judged(found: Interval, margin: float, wanted: int) -> Word:
+    """Return the word on a paired difference: equal before better, since a smaller one does not matter.
+
+    >>> judged(Interval(2.0, 1.0, 5), 0.5, 1), judged(Interval(0.0, 1.0, 5), 2, 1)
+    ('better', 'equal')
+    """
+    if not math.isfinite(found.half):
+        return "no conclusion"
+    if -margin <= found.low and found.high <= margin:
+        return "equal"
+    if found.beyond(wanted):
+        return "better"
+    return "worse" if found.beyond(-wanted) else "not distinguishable"
+
+
+def _censored(name: str, ours: np.ndarray[Any, Any], base: np.ndarray[Any, Any], margin: float) -> Finding:
+    """Judge times of which some are censored at the end of the run, by a paired test of ranks."""
+    there = int(np.isfinite(ours).sum()), int(np.isfinite(base).sum())
+    note = f"reached by {there[0]} of {len(ours)} runs against {there[1]} of {len(base)} (censored)"
+    if len(ours) < 2 or not any(there):
+        return Finding(name, None, margin, "no conclusion", note)
+    verdict = earlier(ours, base).verdict
+    words: dict[str, Word] = {"holds": "better", "refuted": "worse"}
+    return Finding(name, None, margin, words.get(verdict, "not distinguishable"), note)

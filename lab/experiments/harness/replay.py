@@ -1,0 +1,181 @@
+"""A federation that trains along a history of selections, without server and messages.
+
+The simulator makes the selections of a real run with the same seed, and a client's training is a function of model,
+data, number and round. So this is the run itself, for every policy and weights of the simulator.
+"""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.federation import DIGITS
+from aoi_fl.lab.experiments.harness.setting import TRAINING
+from aoi_fl.science.client_stats import Report
+from aoi_fl.science.history import History
+from aoi_fl.science.selection import Selection, Selector, everyone
+from aoi_fl.science.simulate import Decentralised, simulate
+from aoi_fl.science.weighting import Weighting
+
+Arrays = Mapping[str, NDArray[np.float32]]
+
+
+class Federation(ABC):
+    """Clients with data: ``sizes`` (n,) examples each, and the run's ``seed``."""
+
+    sizes: NDArray[np.int64]
+    seed: int
+
+    @abstractmethod
+    def initial_arrays(self) -> Arrays:
+        """Return the first model."""
+
+    @abstractmethod
+    def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
+        """Return a client's arrays after its local training, and its mean training loss."""
+
+    def models(self, history: History) -> Iterator[Arrays]:
+        """Yield the first model, then that after each round: θ + Σ ω_i(θ_i − θ) over the participants."""
+        arrays = self.initial_arrays()
+        yield arrays
+        for t in range(1, history.rounds + 1):
+            arrays, _ = self._aggregated(arrays, history.selection(t), t)
+            yield arrays
+
+    def rounds(self, history: History) -> Iterator[tuple[int, Arrays]]:
+        """Yield each round with the model after it."""
+        return itertools.islice(enumerate(self.models(history)), 1, None)
+
+    def history(self, policy: Decentralised | Selector, rounds: int, weighting: Weighting | None = None) -> History:
+        """Return the selections of a policy on these clients, all always available."""
+        return simulate(policy, everyone(self.sizes), rounds, self.seed, weighting=weighting)
+
+    def play(
+        self,
+        policy: Decentralised | Selector,
+        rounds: int,
+        weighting: Weighting | None,
+        after: Callable[[int, Arrays], None],
+        availability: Callable[[int], NDArray[np.bool_]] | None = None,
+    ) -> History:
+        """Train while the policy selects, so a policy that learns from losses gets the real ones.
+
+        ``after`` is called with each round and the model after it; the others are as for
+        :func:`aoi_fl.science.simulate.simulate`.
+        """
+        arrays = self.initial_arrays()
+        losses = np.full(len(self.sizes), np.nan)
+
+        def observe(round_: int, selection: Selection) -> None:
+            nonlocal arrays
+            arrays, losses[selection.clients] = self._aggregated(arrays, selection, round_)
+            after(round_, arrays)
+
+        def reports(round_: int, clients: NDArray[np.int64]) -> Report:
+            return Report(clients, losses[clients], np.full(len(clients), np.nan))
+
+        return simulate(
+            policy, everyone(self.sizes), rounds, self.seed, weighting=weighting, availability=availability,
+            reports=reports, observe=observe,
+        )  # fmt: skip
+
+    def _aggregated(self, arrays: Arrays, selection: Selection, round_: int) -> tuple[Arrays, NDArray[np.float64]]:
+        """Return the model after a round, and each participant's mean training loss."""
+        if not len(selection.clients):
+            return arrays, np.empty(0)
+        rest = 1.0 - selection.weights.sum()
+        sums = {name: rest * array.astype(np.float64) for name, array in arrays.items()}
+        losses = []
+        for client, weight in zip(selection.clients.tolist(), selection.weights.tolist(), strict=True):
+            trained, loss = self.train(arrays, client, round_)
+            losses.append(loss)
+            for name, array in trained.items():
+                sums[name] += weight * array
+        return {name: total.astype(np.float32) for name, total in sums.items()}, np.array(losses)
+
+
+def late_rounds(rounds: int, count: int) -> range:
+    """Return about ``count`` evenly spaced rounds of the last quarter, the last one among them.
+
+    >>> [*late_rounds(40, 5)], [*late_rounds(2, 5)]
+    ([32, 34, 36, 38, 40], [2])
+    """
+    length = max(1, rounds // 4)
+    step = max(1, length // count)
+    return range(rounds - (length - 1) // step * step, rounds + 1, step)
+
+
+class Dealt(Federation):
+    """A data set dealt out to clients, and a model to train on it.
+
+    Parameters
+    ----------
+    dataset, data_dir, model, seed : as run keys
+    clients : number of shares
+    split : arguments of :func:`aoi_fl.learning.partition.make`: kind, alpha, sizes
+    training : run keys of local training, if not the data set's own
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        data_dir: str,
+        model: str,
+        seed: int,
+        clients: int,
+        split: Mapping[str, Any],
+        training: Mapping[str, Any],
+    ) -> None:
+        from aoi_fl.config.keys import TaskSettings
+        from aoi_fl.learning import partition, sgd
+        from aoi_fl.learning.task import Task
+
+        sgd.threads(1)
+        self.seed = seed
+        kept_to = DIGITS if dataset == "digits" else {}
+        keys = {**kept_to, **training, "dataset": dataset, "model": model, "seed": seed}
+        self.settings = TaskSettings.model_validate(keys).resolved()
+        self.task = Task(dataset, data_dir, self.settings.architecture, "auto", seed)
+        indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
+        self.parts = [self.task.examples(part) for part in indices]
+        self.sizes = np.array([len(part) for part in indices], dtype=np.int64)
+
+    def initial_arrays(self) -> Arrays:
+        """Return the task's first model."""
+        return self.task.initial_arrays()
+
+    def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
+        """Train on a client's own examples for the local epochs."""
+        return self.fit(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
+
+    def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
+        """Return arrays and loss after training on examples; client and round give the order of the batches."""
+        return self.task.train(
+            arrays, examples, round_=round_, client=client, learning_rate=self.settings.rate(max(round_, 1)),
+            batch_size=self.settings.batch_size, seed=self.seed, **length,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def dealt(
+    dataset: str,
+    data_dir: str,
+    model: str,
+    seed: int,
+    clients: int,
+    training: tuple[tuple[str, Any], ...] = (),
+    **split: Any,
+) -> Dealt:
+    """Return a :class:`Dealt`; the last one is kept for other policies."""
+    return Dealt(dataset, data_dir, model, seed, clients, split, dict(training))
+
+
+def dealt_as(settings: Mapping[str, Any], options: Options, seed: int, clients: int, **split: Any) -> Dealt:
+    """Return a :class:`Dealt` with the data set, the model and the local training of an experiment's settings."""
+    training = tuple((key, settings[key]) for key in TRAINING if key in settings)
+    return dealt(settings["dataset"], str(options.data_dir), settings["model"], seed, clients, training, **split)

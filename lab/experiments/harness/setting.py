@@ -1,0 +1,86 @@
+"""The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.policies import row_of
+from aoi_fl.lab.experiments.harness.base import Experiment, Options
+from aoi_fl.science.history import History
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.selection import everyone
+from aoi_fl.science.simulate import simulate
+from aoi_fl.science.sizes import make_sizes
+
+CLIENTS, PER_ROUND, MAX_AGE = 100, 15, 10
+SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the paper's figures
+POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
+SYSTEMATIC = "systematic"  # beside the paper's, where its law is known too
+
+PAPER_SIZES: Mapping[str, Any] = {"clients": CLIENTS, "per_round": PER_ROUND, "max_age": MAX_AGE}
+SETTINGS = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}"}
+
+
+TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
+
+
+# The size of the papers' federations, as run keys.
+PAPER_KEYS: Mapping[str, Any] = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
+
+
+def learning(options: Options, dataset: str, rounds: tuple[int, int], **keys: Any) -> dict[str, Any]:
+    """Return run keys of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
+    count = options.rounds or rounds[options.quick]
+    shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
+    return shared if dataset == "digits" else shared | TRAINING
+
+
+def constant_rate(options: Options) -> dict[str, Any]:
+    """Return the run keys of one local epoch at a constant learning rate."""
+    batch = 10 if options.quick else 50
+    return {"local-epochs": 1, "batch-size": batch, "learning-rate": 0.1, "learning-rate-decay": 1.0}
+
+
+def alpha(usual: float, options: Options) -> float:
+    """Return α of a Dirichlet partition; the digits are too few for MNIST's."""
+    return 0.6 if options.quick else usual
+
+
+def sizes() -> NDArray[np.int64]:
+    """Return the clients' data sizes."""
+    return make_sizes(SIZES, CLIENTS, SIZES_SEED)
+
+
+def markov(name: str) -> MarkovPolicy:
+    """Return the table of a Markov policy; for ``random``, the one with the same law of X for each client."""
+    if name == "random":
+        return MarkovPolicy.uniform(CLIENTS, PER_ROUND, MAX_AGE)
+    table: MarkovPolicy = policy(name, 0)
+    return table
+
+
+def policy(name: str, seed: int) -> Any:
+    """Return a policy in this setting: a selector, or the rule by which clients decide."""
+    keys = {"policy": name, "num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE, "seed": seed}
+    return row_of(name).build(RunKeys.model_validate(keys).flat())
+
+
+def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:
+    """Simulate a policy, with ``dealt`` sizes if given; Markov clients start stationary."""
+    return simulate(policy(name, seed), everyone(sizes() if dealt is None else dealt), rounds, seed)
+
+
+class PolicyFigure(Experiment):
+    """A figure of the journal on policies without learning, with systematic participation beside them."""
+
+    minutes = 0.3
+    whole_seeds = True
+    policies = (*POLICIES, SYSTEMATIC)
+    factors: Mapping[str, Sequence[Any]] = {"policy": policies}
+    counts = (20, 8)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {**SETTINGS, "rounds": 200 if options.quick else 1000}

@@ -1,0 +1,207 @@
+"""Intervals over seeds, and the test that theory and simulation agree."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from aoi_fl.lab.experiments.harness.base import Row
+from aoi_fl.lab.experiments.harness.findings import Verdict
+
+FAMILYWISE = 0.001  # probability that exact theory is called wrong at any of a figure's points
+_ERROR = 0.05  # of an interval, on both sides together
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds with its 95 % t-interval, infinitely wide for a single seed."""
+
+    mean: float
+    half: float
+    count: int
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.mean + self.half
+
+    @property
+    def bar(self) -> float:
+        """The half width for a picture: 0 for a single seed."""
+        return self.half if math.isfinite(self.half) else 0.0
+
+    def beyond(self, wanted: int, comparisons: int = 1) -> bool:
+        """Return whether it lies above 0 (``wanted`` 1) or below (−1), for one of so many comparisons (Bonferroni)."""
+        if not math.isfinite(self.half):
+            return False
+        wider = stats.t.isf(_ERROR / 2 / comparisons, self.count - 1) / stats.t.isf(_ERROR / 2, self.count - 1)
+        return bool(wanted * self.mean > wider * self.half)
+
+    def show(self, digits: int = 2, unit: str = "") -> str:
+        """Write mean and interval, for instance ``1.20 [0.80, 1.60]``."""
+        if not self.count:
+            return "–"
+        if not math.isfinite(self.half):
+            return f"{self.mean:.{digits}f}{unit} (one seed)"
+        return f"{self.mean:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]{unit}"
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean of independent values with its 95 % t-interval (for paired seeds: give their differences)."""
+    count = len(values)
+    if count == 0:
+        return Interval(math.nan, math.inf, 0)
+    if count == 1:
+        return Interval(float(values[0]), math.inf, 1)
+    spread = float(np.std(values, ddof=1)) / math.sqrt(count)
+    return Interval(float(np.mean(values)), float(stats.t.isf(_ERROR / 2, count - 1)) * spread, count)
+
+
+def difference(ours: ArrayLike, base: ArrayLike) -> Interval:
+    """Return by how much ours are above the base's, over paired seeds."""
+    return interval(np.subtract(ours, base).tolist())
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of two paired means with its 95 % interval by Fieller (1954), unbounded where the lower mean may be 0."""
+
+    value: float
+    low: float
+    high: float
+
+    def show(self, digits: int = 3) -> str:
+        """Write the ratio and its interval, for instance ``1.20 [0.80, 1.60]``."""
+        ends = f" [{self.low:.{digits}f}, {self.high:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
+        return f"{self.value:.{digits}f}{ends}"
+
+    def percent(self, digits: int = 1) -> str:
+        """Write by how many percent the upper mean is above the lower one, for instance ``+12.4 [8.5, 16.4] %``."""
+        above = [100 * (end - 1) for end in (self.value, self.low, self.high)]
+        ends = f" [{above[1]:.{digits}f}, {above[2]:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
+        return f"{above[0]:+.{digits}f}{ends} %"
+
+    def in_words(self, digits: int = 1) -> str:
+        """Write the same in words, for instance ``13.5 [13.1, 13.9] % below``."""
+        sign, word = (1, "above") if self.value >= 1 else (-1, "below")
+        ends = sorted(100 * sign * (end - 1) for end in (self.low, self.high))
+        shown = f" [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
+        return f"{100 * sign * (self.value - 1):.{digits}f}{shown} % {word}"
+
+
+def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
+    """Return the ratio of two sums over paired seeds, with the values r for which above − r·below may have mean 0.
+
+    The set {r : |t(above − r·below)| ≤ t₀.₉₇₅} is an interval if the lower mean differs from 0 beyond chance.
+    """
+    a, b = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    value = float(a.sum() / b.sum()) if len(b) and b.sum() else math.nan
+    if len(a) < 2:
+        return Ratio(value, -math.inf, math.inf)
+    t2 = float(stats.t.isf(_ERROR / 2, len(a) - 1)) ** 2 / len(a)
+    spread = np.cov(a, b)
+    square = b.mean() ** 2 - t2 * spread[1, 1]
+    middle = a.mean() * b.mean() - t2 * spread[0, 1]
+    rest = middle**2 - square * (a.mean() ** 2 - t2 * spread[0, 0])
+    if square <= 0:
+        return Ratio(value, -math.inf, math.inf)
+    half = math.sqrt(max(float(rest), 0.0))  # below 0 by a rounding only
+    return Ratio(value, float(middle - half) / square, float(middle + half) / square)
+
+
+def paired_curves(
+    rows: Iterable[Row],
+    by: str,
+    names: Iterable[str],
+    column: str,
+    reduce: Callable[[list[float]], float] | None = None,
+) -> dict[str, NDArray[np.float64]]:
+    """Return (seeds, rounds) values of a column for each name in column ``by``, over the seeds that all names have.
+
+    ``reduce`` turns each run into a number, for arrays (seeds,). Without a common seed the result is empty.
+    """
+    found: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        found.setdefault(row[by], {}).setdefault(row["seed"], []).append(row[column])
+    common = sorted(set.intersection(*map(set, found.values()))) if found else []
+    runs = {name: [found[name][s] for s in common] for name in names if name in found} if common else {}
+    return {name: np.array([reduce(run) for run in of] if reduce else of) for name, of in runs.items()}
+
+
+def run_means(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, NDArray[np.float64]]:
+    """Return (seeds,) means over all rounds for each name, in pairs: stated by the rows, or of the rows."""
+    stated = ({**row, column: row.get(f"mean {column}", row[column])} for row in rows)
+    return paired_curves(stated, by, names, column, _mean)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return values[0] if len({*values}) == 1 else math.fsum(values) / len(values)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The distance of a simulation from exact theory.
+
+    Attributes
+    ----------
+    points : compared
+    largest : t, in absolute value, at the worst of them
+    limit : of t, below which all points stay with probability 99.9 % if theory is true
+    tested : whether there were two seeds for a test
+    """
+
+    points: int
+    largest: float
+    limit: float
+    tested: bool = True
+
+    @property
+    def holds(self) -> bool:
+        """Whether no point exceeds the limit."""
+        return self.tested and self.largest <= self.limit
+
+    def verdict(self, otherwise: Verdict) -> Verdict:
+        """Return the verdict on a claim that rests on the agreement: ``otherwise``, unless it is untested."""
+        return otherwise if self.tested else "undecided"
+
+    def __str__(self) -> str:
+        """Return it as a clause."""
+        if not self.tested:
+            return "could not be compared (one seed: not tested)"
+        return (
+            f"{'agree' if self.holds else 'do NOT agree'} at all {self.points} points at a familywise error of "
+            f"{FAMILYWISE:.1%} (largest t {self.largest:.2f}, Bonferroni limit {self.limit:.2f})"
+        )
+
+
+def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
+    """Compare means over independent seeds with exact expectations, by t-tests with Bonferroni's correction.
+
+    Each point has the seeds' values, as many for every point, and their exact expectation. Values without spread must
+    equal it to 1e-9. Fewer than two seeds, or no points, allow no test.
+    """
+    count = len(points[0][0]) if points else 0
+    if count < 2:
+        return Agreement(len(points), math.nan, math.nan, tested=False)
+    limit = float(stats.t.isf(FAMILYWISE / len(points) / 2, count - 1))
+    largest = 0.0
+    for values, exact in points:
+        off = abs(float(np.mean(values)) - exact)
+        error = float(np.std(values, ddof=1)) / math.sqrt(count)
+        if off > 1e-9 * max(1.0, abs(exact)):
+            largest = max(largest, off / error if error > 1e-12 else math.inf)
+    return Agreement(len(points), largest, limit)
+
+
+def share(count: int, total: int) -> str:
+    """Write the share of independent draws that have a property, with its 95 % interval (Wilson 1927)."""
+    ends = stats.binomtest(count, total).proportion_ci(method="wilson")
+    return f"{100 * count / total:.1f} [{100 * ends.low:.1f}, {100 * ends.high:.1f}] %"

@@ -1,0 +1,237 @@
+"""Studies: planned comparisons in paired runs, on a page of one picture, one table and three sentences.
+
+A run is a single row. Runs of one seed form a pair. The hypotheses are part of the code, so a commit dates them.
+"""
+
+import math
+import textwrap
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE
+from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL
+from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
+
+_LINE = 0.34  # inches of the picture for each policy
+_MARGIN = 1.5  # inches for titles and axis labels
+_WIDE = 37  # characters of a line below an axis
+
+Runs: TypeAlias = Mapping[int, Row]  # by seed
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of every run; the value is missing where a run never reaches it."""
+
+    column: str
+    label: str  # head of the table's column, with the unit
+    digits: int = 1  # after the decimal point
+    scale: float = 1.0  # factor from the row's unit to the page's
+    compared: bool = True  # whether the table shows the difference from the base
+    drawn: bool = False  # whether the picture shows it
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A planned comparison: a measure, or its difference from a base, lies on one side of a bound."""
+
+    case: str
+    policy: str
+    column: str
+    wanted: int  # 1 for above the bound, −1 for below
+    base: str | None = None  # policy of the same case; runs of equal seed are subtracted
+    bound: float = 0.0  # in the page's unit
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A claim and the contrasts that decide it; by default the claim is this project's."""
+
+    text: str
+    contrasts: tuple[Contrast, ...]
+    source: str = OURS
+    theirs: str = "–"
+    setting: str = ""  # model of the measurement, if not the paper's
+
+
+def expect(
+    text: str, cases: Iterable[str], policy: str, column: str, wanted: int, base: str, bound: float = 0.0
+) -> Hypothesis:
+    """Return the claim that in each case a policy's difference from a base lies on the wanted side of a bound."""
+    return Hypothesis(text, tuple(Contrast(case, policy, column, wanted, base, bound) for case in cases))
+
+
+def within(text: str, cases: Iterable[str], policy: str, column: str, base: str, margin: float) -> Hypothesis:
+    """Return the claim that in each case a policy is within a margin of a base."""
+    sides = (Contrast(case, policy, column, way, base, -way * margin) for case in cases for way in (1, -1))
+    return Hypothesis(text, tuple(sides))
+
+
+class Study(Experiment):
+    """An experiment of paired runs, one row a run, with hypotheses that are older than the data."""
+
+    cases: Sequence[str]  # each has all policies
+    policies: Sequence[str]  # the first is the base of the table and the picture
+    measures: Sequence[Measure]
+    hypotheses: Sequence[Hypothesis]
+    planned = 10
+    first = 1
+    quick_seeds = 2
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]
+        """The hypotheses as claims without a verdict."""
+        return tuple(
+            Claim(h.text, h.source, h.theirs, "no seed is complete", "not run", _behind(h), h.setting)
+            for h in self.hypotheses
+        )
+
+    @property
+    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+        """Cases and policies that complete for all seeds before the next block begins; by default one of all."""
+        return [[(case, policy) for case in self.cases for policy in self.policies]]
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return a unit for each seed, case and policy; within a block whole seeds complete first."""
+        return [
+            {"seed": seed, "case": case, "policy": policy}
+            for block in self.blocks
+            for seed in seeds(options, self.planned, self.quick_seeds, self.first)
+            for case, policy in block
+        ]
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        """Compare each policy with the base, in pairs, and judge the hypotheses."""
+        lines = [
+            [case, policy, str(len(runs)), *self._cells(runs, runs_of(rows, case, self.policies[0]), policy)]
+            for case in self.cases
+            for policy in self.policies
+            if (runs := runs_of(rows, case, policy))
+        ]
+        head = ["case", "policy", "seeds"]
+        for measure in self.measures:
+            head += [measure.label, *(["the same above the base's"] if measure.compared else [])]
+        caption = f"Means over seeds with 95 % intervals; the base is {self.policies[0]}, in pairs of equal seed"
+        claims = tuple(self._judged(claim, h, rows) for claim, h in zip(self.claims, self.hypotheses, strict=True))
+        text = f"{self.summary(rows, settings)} {self._progress(rows)}".rstrip()
+        return Conclusion(text, claims, (Table(caption, head, lines),))
+
+    @abstractmethod
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        """Return the page's sentences on the setting."""
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        """Draw each policy's difference from the base, with its interval, and each seed as a dot."""
+        drawn = [measure for measure in self.measures if measure.drawn]
+        lines = [
+            (case, policy)
+            for case in self.cases
+            for policy in self.policies[1:]
+            if runs_of(rows, case, policy) and runs_of(rows, case, self.policies[0])
+        ]
+        figure.set_figheight(_MARGIN + _LINE * max(len(lines), 2))
+        for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
+            axes.axvline(0, color="#404040", linewidth=1.2)
+            for place, (case, policy) in enumerate(lines):
+                colour = COLOURS[(self.policies.index(policy) - 1) % len(COLOURS)]
+                apart = differences(runs_of(rows, case, policy), runs_of(rows, case, self.policies[0]), measure)
+                found = interval([d for d in apart if math.isfinite(d)])
+                if not found.count:
+                    axes.text(0, place, NOT_BY_ALL, va="center", color="#606060")
+                    continue
+                axes.plot(apart, np.full(len(apart), place), ".", color=colour, alpha=0.4)
+                axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
+            label = textwrap.fill(f"{measure.label},", _WIDE)
+            axes.set_xlabel(f"{label}\nabove {self.policies[0]}", fontsize=SIZE)
+            axes.set_yticks(range(len(lines)), [_called(case, policy, self.cases) for case, policy in lines])
+            axes.set_ylim(len(lines) - 0.5, -0.5)
+
+    def _cells(self, runs: Runs, base: Runs, policy: str) -> list[str]:
+        cells = []
+        for measure in self.measures:
+            cells.append(_shown([_value(row, measure) for row in runs.values()], measure.digits))
+            if measure.compared:
+                same = policy == self.policies[0]
+                cells.append("" if same else _shown(differences(runs, base, measure), measure.digits))
+        return cells
+
+    def _measure(self, column: str) -> Measure:
+        return next(measure for measure in self.measures if measure.column == column)
+
+    def _judged(self, claim: Claim, hypothesis: Hypothesis, rows: Sequence[Row]) -> Claim:
+        """Judge a hypothesis by its contrasts: it is undecided until all planned seeds are complete."""
+        found, shown, decided = [], [], True
+        for contrast in hypothesis.contrasts:
+            measure, runs = self._measure(contrast.column), runs_of(rows, contrast.case, contrast.policy)
+            if contrast.base is None:
+                values = [_value(row, measure) for row in runs.values()]
+            else:
+                values = differences(runs, runs_of(rows, contrast.case, contrast.base), measure)
+            if len(values) < 2:
+                decided = False
+                continue
+            count = f"; {len(values)} of {self.planned} planned seeds" if len(values) < self.planned else ""
+            missed = sum(not math.isfinite(v) for v in values)
+            against = "" if contrast.base is None else f" above {contrast.base}'s"
+            where = f" ({contrast.case})" if len(self.cases) > 1 else ""
+            shown.append(
+                f"{measure.label} of {contrast.policy}{against}: {_shown(values, measure.digits)}{where}{count}"
+            )
+            decided &= not missed and not count
+            found.append(interval([contrast.wanted * (v - contrast.bound) for v in values]))
+        if not shown:
+            return claim
+        ours = "; ".join(dict.fromkeys(shown))  # a margin on both sides is two contrasts
+        if not decided:
+            why: dict[Verdict, str] = {"undecided": "not all planned runs are complete, or reach the level"}
+            return replace(claim, ours=ours, verdict="undecided", reasons=why)
+        verdict = side(found, 1)
+        return replace(claim, ours=ours, verdict=elsewhere(verdict) if claim.setting else verdict)
+
+    def _progress(self, rows: Sequence[Row]) -> str:
+        """Return the progress of an unfinished experiment."""
+        counts = [len(runs_of(rows, case, policy)) for case in self.cases for policy in self.policies]
+        if min(counts) >= self.planned:
+            return ""
+        least, most = min(counts), max(counts)
+        span = str(least) if least == most else f"{least} to {most}, by case and policy,"
+        return f"Unfinished: {span} of {self.planned} planned seeds are complete."
+
+
+def runs_of(rows: Iterable[Row], case: str, policy: str) -> dict[int, Row]:
+    """Return the runs of a policy in a case, by seed in ascending order."""
+    return {seed: run[-1] for seed, run in by_seed(rows, case=case, policy=policy).items()}
+
+
+def differences(runs: Runs, base: Runs, measure: Measure) -> list[float]:
+    """Return a measure minus the base's, for the seeds of both; NaN where a run has no value."""
+    return [_value(runs[seed], measure) - _value(base[seed], measure) for seed in runs if seed in base]
+
+
+def _value(row: Row, measure: Measure) -> float:
+    value = row.get(measure.column)
+    return math.nan if value is None else measure.scale * value
+
+
+def _shown(values: Sequence[float], digits: int) -> str:
+    finite = [v for v in values if math.isfinite(v)]
+    found: Interval = interval(finite)
+    missed = "" if len(finite) == len(values) else f" ({len(finite)} of {len(values)} seeds)"
+    return f"{found.show(digits)}{missed}"
+
+
+def _called(case: str, policy: str, cases: Sequence[str]) -> str:
+    return policy if len(cases) == 1 else f"{case}: {policy}"
+
+
+def _behind(hypothesis: Hypothesis) -> dict[str, set[str]]:
+    names = {c.policy for c in hypothesis.contrasts} | {c.base for c in hypothesis.contrasts if c.base}
+    return {"case": {c.case for c in hypothesis.contrasts}, "policy": names}

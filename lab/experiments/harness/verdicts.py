@@ -1,0 +1,79 @@
+"""From intervals to verdicts: undecided is no refutation, and one rival ahead beyond chance refutes a superlative.
+
+The meaning of each verdict is in :data:`aoi_fl.lab.experiments.harness.findings.REASONS`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from aoi_fl.lab.experiments.harness.findings import Verdict
+from aoi_fl.lab.experiments.harness.stats import Interval
+
+EXACT: Mapping[Verdict, str] = {  # reasons where nothing is left to chance
+    "holds": "exact computation agrees in every instance",
+    "refuted": "an exact counterexample",
+}
+_VACUOUS = 1e6  # times the error from which on a bound is vacuous
+_TINY = 1e-12  # of a half width, where all seeds agree
+
+
+def side(differences: Sequence[Interval], wanted: int) -> Verdict:
+    """Judge a claim that every difference, one a comparison, lies above 0 (``wanted`` 1) or below (−1).
+
+    To hold, each interval must lie there at its own 95 %; to be refuted, or to hold weakly, one must lie on its side at
+    a share of 5 % of so many comparisons (Bonferroni). A single seed decides nothing.
+    """
+    if not differences:
+        return "not run"
+    if any(d.beyond(-wanted, len(differences)) for d in differences):
+        return "refuted"
+    if all(d.beyond(wanted) for d in differences):
+        return "holds"
+    return "holds weakly" if any(d.beyond(wanted, len(differences)) for d in differences) else "undecided"
+
+
+def elsewhere(verdict: Verdict) -> Verdict:
+    """Return a verdict's meaning for a paper with another model or setting."""
+    if verdict in ("holds", "holds weakly"):
+        return "direction reproduced"
+    return "not reproduced" if verdict == "refuted" else verdict
+
+
+def equivalent(differences: Sequence[Interval], margin: float) -> Verdict:
+    """Judge a claim that every difference is within a margin of 0: each whole 95 % interval must be."""
+    if not differences:
+        return "not run"
+    return "equivalent" if all(-margin <= d.low and d.high <= margin for d in differences) else "undecided"
+
+
+def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
+    """Count the differences on either side beyond chance, and name the worst, in half widths of its interval.
+
+    >>> tally([("a +1", Interval(1.0, 0.5, 9)), ("b -2", Interval(-2.0, 3.0, 9))], 1)
+    'beyond chance in 1 of 2 comparisons, the other way in 0; at worst b -2'
+    """
+    sure, against = (sum(d.beyond(way) for _, d in differences) for way in (wanted, -wanted))
+    worst, _ = min(differences, key=lambda of: wanted * of[1].mean / max(of[1].half, _TINY))
+    return f"beyond chance in {sure} of {len(differences)} comparisons, the other way in {against}; at worst {worst}"
+
+
+def joint(parts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a claim of several parts: theirs if they agree, refuted if any part is."""
+    for verdict in ("refuted", "holds", "undecided", "not run"):
+        if (parts and all(part == verdict for part in parts)) or (verdict == "refuted" and verdict in parts):
+            return verdict
+    return "holds weakly" if any(part.startswith("holds") for part in parts) else "undecided" if parts else "not run"
+
+
+def every(count: int, total: int) -> Verdict:
+    """Judge a claim on all instances by exact computations: a single counterexample refutes it."""
+    return "not run" if total == 0 else "holds" if count == total else "refuted"
+
+
+def bounded(differences: Sequence[Interval], idle: Sequence[bool], times: float) -> Verdict:
+    """Judge an upper bound by its difference from the error, case by case.
+
+    It holds vacuously if all cases are ``idle``, at least the error before training, or it is a million ``times`` too
+    large.
+    """
+    verdict = side(differences, 1)
+    return "holds, vacuous" if verdict == "holds" and (all(idle) or times >= _VACUOUS) else verdict

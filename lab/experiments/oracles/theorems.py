@@ -1,0 +1,104 @@
+"""What the theorems say and what an independent computation finds: Var[X], thresholds of an index, and a ratio."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.lab.experiments.harness.base import Row
+from aoi_fl.lab.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
+from aoi_fl.protocol.clients import section5_instance
+from aoi_fl.science.budget import choose
+from aoi_fl.science.load import measure
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.objective import p2
+from aoi_fl.science.selection import OldestAgeSelector, everyone
+from aoi_fl.science.simulate import simulate
+from aoi_fl.science.whittle import threshold, whittle_index
+
+BUDGETS = (25, 40, 55, 70)
+_GRID = ((10, 3), (10, 4), (20, 7), (50, 5), (93, 7), (100, 15), (100, 30), (100, 60), (100, 99))
+_AGES = (1, 2, 3, 4, 5, 6, 7, 10)
+_OLDEST = 30  # age at which value iteration forces a refresh; thresholds stay below 20
+
+
+def load_variances() -> list[Row]:
+    """Return Var[X] as printed, of the table, by linear programme, of random and of oldest-age selection."""
+    rows: list[Row] = []
+    for n, k in _GRID:
+        oldest = _oldest_age_variance(n, k)
+        for m in _AGES:
+            rows.append(
+                {
+                    "seed": 1, "clients": n, "per_round": k, "max_age": m, "printed": printed_variance(n, k, m),
+                    "table": MarkovPolicy.optimal(n, k, m).interval_variance,
+                    "programme": programmed_variance(n, k, m), "random": n * (n - k) / k**2, "oldest": oldest,
+                },
+            )  # fmt: skip
+    return rows
+
+
+def _oldest_age_variance(clients: int, per_round: int) -> float:
+    """Return Var[X] of oldest-age selection over 2000 rounds."""
+    population = everyone(np.ones(clients, dtype=np.int64))
+    return measure(simulate(OldestAgeSelector(per_round, 1), population, 2000, 1)).interval_variance or 0.0
+
+
+def thresholds(seeds: Sequence[int]) -> list[Row]:
+    """Return for single clients with random φ, p, B and λ: eq. (25) without bracket, its floor, and the optimum."""
+    rngs = [np.random.default_rng([seed, 25]) for seed in seeds]
+    sensitivity, payment, budget, wanted = (
+        np.array([draw(rng) for rng in rngs])
+        for draw in (
+            lambda rng: 1.0 - rng.random(),
+            lambda rng: rng.uniform(5, 15),
+            lambda rng: float(rng.choice(BUDGETS)),
+            lambda rng: rng.uniform(0.2, _OLDEST - 10),
+        )
+    )
+    cost = budget * sensitivity / payment
+    charge = cost * wanted * (wanted + 1) / 2  # so that thresholds are spread evenly
+    selecting = selecting_ages(cost, charge, _OLDEST)
+    rows: list[Row] = []
+    for j, seed in enumerate(seeds):
+        first = int(selecting[j].argmax())
+        printed = threshold(float(charge[j]), payment[j : j + 1], sensitivity[j : j + 1], float(budget[j]))
+        rows.append(
+            {
+                "seed": seed, "root": -0.5 + math.sqrt(0.25 + 2 * float(charge[j]) / float(cost[j])),
+                "floor": int(printed[0]), "optimal": first, "structured": int(selecting[j, first:].all()),
+            },
+        )  # fmt: skip
+    return rows
+
+
+def ratio(clients: int, budget: int, seed: int, rounds: int) -> Row:
+    """Return Theorem 3's denominator and the lower bound L_B it rests on, with either M, beside WICS's P2.
+
+    L_B = Nφ_min/(2M) − Σφ/(2N) has the denominator's sign. P2 is measured over the later half of the rounds, and only
+    where a denominator is positive.
+    """
+    table = section5_instance(clients, seed)
+    phi, payments = table.sensitivities, table.payments
+    slots = {"printed": math.floor(budget / payments.max())}
+    slots["affordable"] = int((np.cumsum(np.sort(payments)) <= budget).sum())
+    row: Row = {"seed": seed, "clients": clients, "budget": budget}
+    for name, m in slots.items():
+        denominator = clients**2 * phi.min() - m * phi.sum()
+        row[f"denominator {name}"] = float(denominator)
+        row[f"floor {name}"] = float(denominator) / (2 * m * clients)
+        row[f"ratio {name}"] = 2 * m * (9 * clients - 1) * float(phi.sum()) / denominator if denominator > 0 else None
+    row["p2"] = _late_p2(payments, phi, budget, rounds) if row["denominator printed"] > 0 else None
+    return row
+
+
+def _late_p2(payments: NDArray[np.float64], sensitivities: NDArray[np.float64], budget: int, rounds: int) -> float:
+    ages, total = np.zeros(len(payments), dtype=np.int64), np.zeros(len(payments))
+    for t in range(rounds):
+        chosen = choose(whittle_index(ages, payments, sensitivities, budget), payments, budget)
+        ages += 1
+        ages[chosen] = 0
+        if t >= rounds // 2:
+            total += ages
+    return p2(total / (rounds - rounds // 2), sensitivities)

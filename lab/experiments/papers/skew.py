@@ -1,0 +1,192 @@
+"""The selection skew ρ along training, estimated as Javani & Wang 2025 do for their Table II."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
+from aoi_fl.lab.experiments.harness.drawing import STYLES
+from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.replay import dealt_as
+from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
+from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
+from aoi_fl.lab.experiments.oracles.skew_problem import optima, train
+from aoi_fl.science.skew import objective_gap, selection_skew
+
+_SPLITS: Mapping[str, Mapping[str, Any]] = {
+    "iid": {"kind": "iid"},
+    "dirichlet-0.3": {"kind": "dirichlet", "alpha": 0.3},
+}
+_THEIRS = {  # Table II
+    "mnist": {"random": 0.98, "proportional": 0.83, "markov-optimal": 0.98, "markov-increasing": 0.99},
+    "cifar10": {"random": 0.96, "proportional": 0.85, "markov-optimal": 1.5, "markov-increasing": 1.27},
+    "cifar100": {"random": 1.33, "proportional": 0.93, "markov-optimal": 1.52, "markov-increasing": 1.41},
+}
+_LARGER = "The Markov policies have a larger selection skew ρ than random selection"
+_UNBIASED = "The bias term of Theorem 2, KL/((K−1)μ) · Γ(ρ̄/ρ_ − 1), is close to zero"
+_WITHDRAWN: Mapping[Verdict, str] = {"not testable": "neither Γ nor the factor KL/μ is known here"}
+_SMALLER = "Proportional selection has a smaller selection skew ρ than random selection"
+_SOURCE = f"{JOURNAL}, Table II and Section IV"
+_MARKOV = ("markov-optimal", "markov-increasing")
+
+
+class Skew(Experiment):
+    """Journal, Table II; ``why`` is the reason for a missing run."""
+
+    source = _SOURCE
+    factors: Mapping[str, Sequence[Any]] = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
+    counts = (6, 2)
+
+    def __init__(self, name: str, dataset: str, model: str, rounds: int, minutes: float, why: str) -> None:
+        self.name, self.minutes, self._why = name, minutes, why
+        self._dataset, self._model, self._rounds, self.data = dataset, model, rounds, (dataset,)
+        self.title = f"Selection skew ρ along training, {dataset}"
+        self.quick = dataset == "mnist"
+        self.claims = (
+            self._claim(_LARGER, _MARKOV, why, "not run"),
+            self._claim(_SMALLER, ("proportional",), why, "not run"),
+            self._unbiased([]),
+        )
+
+    def _claim(self, claim: str, policies: Sequence[str], ours: str, verdict: Verdict) -> Claim:
+        table = _THEIRS[self._dataset]
+        said = "“a larger ρ in most scenarios”: " if claim == _LARGER else ""
+        theirs = f"{said}{' and '.join(f'{table[p]:g}' for p in policies)} against {table['random']:g}"
+        if claim == _LARGER and (equal := [p for p in policies if table[p] <= table["random"]]):
+            theirs += f", not larger for {' and '.join(equal)}"
+        behind = {"policy": {*policies, "random"}}
+        setting = "2NN" if self._model == "2nn" else "our CNN"
+        reasons: dict[Verdict, str] = {"not run": "no GPU was available for so long"}
+        return Claim(f"{claim} ({self._dataset})", _SOURCE, theirs, ours, elsewhere(verdict), behind, setting, reasons)
+
+    def _unbiased(self, rows: Sequence[Row]) -> Claim:
+        """Return why Remark 3 is not testable: the factor KL/((K−1)μ) is unknown, and Γ's estimate may be below 0."""
+        theirs = "“this term can be close to zero”, no number"
+        ours = "the factor KL/((K−1)μ) is unknown of a network"
+        gaps = {(row["seed"], row["split"], row["policy"]): row["gap"] for row in rows}
+        if below := sum(gap < 0 for gap in gaps.values()):
+            ours = (
+                f"Γ is estimated below 0 in {below} of {len(gaps)} runs, {min(gaps.values()):.4f} to "
+                f"{max(gaps.values()):.4f}, though it cannot be; {ours}"
+            )
+        claim, source = f"{_UNBIASED} ({self._dataset})", f"{JOURNAL}, Remark 3"
+        return Claim(claim, source, theirs, ours, "not testable", reasons=_WITHDRAWN)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {
+            "dataset": self.datasets(options)[0], "model": options.model or ("2nn" if options.quick else self._model),
+            **setting.PAPER_SIZES, "rounds": options.rounds or (6 if options.quick else self._rounds),
+            "local_steps": 100 if options.quick else 1000, "central_epochs": 3 if options.quick else 20,
+        }  # fmt: skip
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""
+        chosen = self.settings(options)
+        there = dealt_as(chosen, options, unit["seed"], setting.CLIENTS, **_SPLITS[unit["split"]])
+        local, central = optima(there, chosen["local_steps"], chosen["central_epochs"])
+        history = setting.play(unit["policy"], chosen["rounds"], unit["seed"], there.sizes)
+        losses, weights = train(there, history)
+        shares = there.sizes / there.sizes.sum()
+        found = selection_skew(weights, losses[:-1], losses[-1], local, shares)
+        played = np.flatnonzero(weights.any(axis=1)) + 1
+        gap = objective_gap(central, local, shares)
+        return [
+            {"round": int(t), "along": float(a), "final": float(f), "gap": gap}
+            for t, a, f in zip(played, found.along, found.at_optimum, strict=True)
+        ]
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        lines = []
+        above: dict[str, dict[str, list[Interval]]] = {}
+        for split in _SPLITS:
+            if not all(_by_seed(rows, split, policy, "along", np.mean) for policy in setting.POLICIES):
+                continue
+            for policy in setting.POLICIES:
+                least, mean = (interval(_by_seed(rows, split, policy, "along", how)) for how in (np.min, np.mean))
+                most = interval(_by_seed(rows, split, policy, "final", np.max))
+                theirs = f"{_THEIRS[self._dataset][policy]:g}"
+                more = [_above(rows, split, policy, how) for how in (np.min, np.mean)]
+                above.setdefault(policy, {})[split] = more
+                shown = ["" if policy == "random" else m.show(2) for m in more]
+                lines.append([split, policy, least.show(2), mean.show(3), *shown, most.show(2), theirs])
+        gaps = {
+            split: interval(_by_seed(rows, split, "random", "gap", np.mean)).show(3)
+            for split in above.get("random", {})
+        }
+        paragraph = (
+            f"{settings['dataset']}, {settings['model']} (the paper: a CNN), {settings['rounds']} rounds; Γ "
+            f"{'; '.join(f'{split} {gap}' for split, gap in gaps.items())}. The mean over the rounds is judged, as "
+            "Table II's title has it; the theorem's ρ_ is the least over the rounds. F_k* is the loss after "
+            f"{settings['local_steps']} steps on a client's own data. Γ cannot be below 0, but its estimate can be, "
+            "since these steps may not reach F_k*; no claim about Γ is judged. The same F_k* is in every ρ, above and "
+            f"below the fraction. Γ is taken at a model trained centrally for {settings['central_epochs']} epochs, "
+            "ρ̄ at the run's last model. A round's ρ scatters, so its least falls with the number of rounds. Ages start "
+            "from the stationary law, and the increasing policy's p_a is ours, since none is printed. Which statistic "
+            "is judged was changed after the data had been seen."
+        )
+        if missing := [split for split in _SPLITS if split not in gaps]:
+            paragraph += f" Not run: {', '.join(missing)}."
+        head = (
+            "partition", "policy", "least ρ", "mean ρ", "least ρ above random's", "mean ρ above random's",
+            "largest ρ at the last model", "paper's Table II",
+        )  # fmt: skip
+        tables = (Table("ρ along training", head, lines),) if lines else ()
+        claims = []
+        for claim, policies, wanted in ((_LARGER, _MARKOV, 1), (_SMALLER, ("proportional",), -1)):
+            found = [(f"{split}, {p}", more) for p in policies for split, more in above.get(p, {}).items()]
+            means = [(f"{name} {more.show(3)}", more) for name, (_, more) in found]
+            ours = f"mean ρ over the rounds {'above' if wanted > 0 else 'below'} random's, in pairs, " + (
+                tally(means, wanted) if means else ""
+            )
+            verdict = side([more for _, more in means], wanted)
+            if not found or settings["dataset"] != self._dataset:
+                verdict, ours = "not run", f"played on {settings['dataset']}; {ours}" if found else self._why
+            claims.append(self._claim(claim, policies, ours, verdict))
+        halves = [mean.half for policy in above if policy != "random" for _, mean in above[policy].values()]
+        if halves and any(claim.verdict == "undecided" for claim in claims):
+            paragraph += (
+                f" {len({row['seed'] for row in rows})} seeds are too few to decide: by how much the mean ρ is above "
+                f"random's they tell to ±{min(halves):.3f} at best and to ±{max(halves):.3f} at worst."
+            )
+        claims.append(self._unbiased(rows if settings["dataset"] == self._dataset else []))
+        return Conclusion(paragraph, tuple(claims), tables)
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        splits = [split for split in _SPLITS if any(row["split"] == split for row in rows)]
+        for axes, split in zip(figure.subplots(1, len(splits), sharey=True, squeeze=False).flat, splits, strict=True):
+            for x, policy in enumerate(setting.POLICIES):
+                found = [interval(_by_seed(rows, split, policy, "along", how)) for how in (np.mean, np.min)]
+                style = STYLES[policy]
+                axes.errorbar([x], [found[0].mean], [found[0].bar], linestyle="", label="mean", **style)
+                axes.errorbar([x], [found[1].mean], [found[1].bar], linestyle="", markerfacecolor="none", **style)
+                axes.plot([x - 0.25, x + 0.25], [_THEIRS[self._dataset][policy]] * 2, color="#888888", linestyle=":")
+            axes.axhline(1, color="#888888", linewidth=0.8)
+            axes.set_xticks(range(len(setting.POLICIES)), [p.replace("-", "\n") for p in setting.POLICIES])
+            axes.set(title=split)
+        figure.axes[0].set_ylabel("ρ; filled: mean, open: least,\ndotted: the paper's")
+
+
+def _by_seed(rows: Sequence[Row], split: str, policy: str, column: str, how: Any) -> list[float]:
+    """Return a statistic of each seed's rounds."""
+    runs = by_seed(rows, split=split, policy=policy).values()
+    return [float(how([row[column] for row in run])) for run in runs]
+
+
+def _above(rows: Sequence[Row], split: str, policy: str, how: Any) -> Interval:
+    """Return by how much a policy's least or mean skew is above random selection's, of the seeds that both finished."""
+    found = [by_seed(rows, split=split, policy=p).keys() for p in (policy, "random")]
+    both = [row for row in rows if row["seed"] in found[0] & found[1]]
+    return difference(*(_by_seed(both, split, p, "along", how) for p in (policy, "random")))
+
+
+# Of the CNN, as in the learning experiments: 27 to 54 s for a round of CIFAR; all clients' losses after each round, and
+# once for each seed and split the local and central optima, make it 3,000 rounds' work.
+_GPU = "needs a GPU: about 23 to 45 hours of one core with the papers' CNN"
+SKEW = (
+    Skew("skew", "mnist", "2nn", rounds=60, minutes=71, why="not played here yet"),
+    Skew("skew-cifar10", "cifar10", "cnn", rounds=60, minutes=2000, why=_GPU),
+    Skew("skew-cifar100", "cifar100", "cnn", rounds=60, minutes=2000, why=f"the data could not be had; {_GPU}"),
+)

@@ -1,0 +1,202 @@
+"""Results of learning curves: how much earlier or later a policy learns, how steadily, and a claim's verdict."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.lab.experiments.harness.base import Row, by_seed, grouped
+from aoi_fl.lab.experiments.harness.findings import Table, Verdict
+from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval, paired_curves, ratio
+from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
+from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.lab.experiments.papers.paper_claims import HEADLINE, MEMORYLESS, PaperClaim
+
+POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
+# Beside the papers' policies: names of units, with the run keys that they stand for.
+OURS: Mapping[str, Mapping[str, str | int]] = {
+    "markov size": {"policy": "markov-optimal", "weights": "size"},
+    "systematic size": {"policy": "systematic", "weights": "size"},
+}
+VARIANTS = {MEMORYLESS: {"policy": "markov-optimal", "max-age": 0}, **OURS}
+BASE = "random"  # what the others are compared with, seed by seed
+_LAST = 10  # rounds, over which the accuracy at the end is a mean
+_LEAST = 6  # rounds, for the spread of the changes in the later half
+
+Curves = Mapping[str, NDArray[np.float64]]  # (seeds, rounds) accuracies by policy
+
+
+def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLICIES, *VARIANTS)) -> Curves:
+    """Return the curves of some policies under one partition, in pairs, up to the last round that all have.
+
+    A run whose model diverged has its last accuracy from then on.
+    """
+    these = [row for row in rows if row["partition"] == split and row["policy"] in policies]
+    runs = grouped(these, "policy", "seed").values()
+    longest = max((row["round"] for row in these), default=0)
+    last = min((run[-1]["round"] for run in runs if not _lost(run)), default=longest)
+    kept = [run[-1] | {"round": n} for run in runs if _lost(run) for n in range(run[-1]["round"] + 1, last + 1)]
+    shown = [row for row in these if row["round"] <= last]
+    return paired_curves(shown + kept, "policy", policies, "accuracy")
+
+
+def _lost(run: Sequence[Row]) -> bool:
+    """Return whether a run ended since its model had diverged, so that no update was valid."""
+    return run[-1].get("trained") == 0
+
+
+def diverged(rows: Sequence[Row], split: str, policies: Sequence[str]) -> dict[str, str]:
+    """Return by policy with how many of its seeds the model diverged, so that at the end no update was valid."""
+    found = {}
+    for policy in policies:
+        runs = by_seed(rows, partition=split, policy=policy).values()
+        if lost := sum(map(_lost, runs)):
+            found[policy] = f"{lost} of {len(runs)}"
+    return found
+
+
+def table_of(split: str, curves: Curves, target: float) -> Table:
+    """Return what each policy needs to learn under one partition, beside random selection in pairs."""
+    span = levels(target)
+    head = [
+        "policy", f"rounds to {target:.0%}, mean", "these beside random's",
+        f"rounds later than random at {span[0]:.1%} to {span[-1]:.1%}", "mean accuracy above random",
+        "accuracy at the end",
+    ]  # fmt: skip
+    rows = []
+    for policy, curve in curves.items():
+        times, gain = reached(curve, target), curve - curves[BASE]
+        own = policy == BASE
+        moved = shift(curve, curves[BASE], target)
+        rows.append(
+            [
+                policy,
+                f"{times.mean():.1f}"
+                if np.isfinite(times).all()
+                else f"reached by {np.isfinite(times).sum()} of {len(times)} seeds",
+                "" if own else _later(times, reached(curves[BASE], target)),
+                "" if own else NOT_BY_ALL if moved is None else moved.show(1),
+                "" if own else interval((100 * gain.mean(axis=1)).tolist()).show(2, " points"),
+                interval((100 * curve[:, -1]).tolist()).show(2, " %"),
+            ]
+        )
+    return Table(f"{split}, {len(curves[BASE])} seed{'s' if len(curves[BASE]) > 1 else ''}", head, rows)
+
+
+def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Verdict] | None:
+    """Judge a claim by the paired seeds of its two policies; None without any.
+
+    Speed is judged by the time shift over the levels below the claim's target and by the rounds to it; for runs that
+    end before, by the paired test of censored times. Steadiness is judged by the changes from round to round, the
+    headline by the ratio of the rounds.
+    """
+    curves = curves_of(rows, said.partition, (said.policy, said.base))
+    if len(curves) < 2:
+        return None
+    ours, base = curves[said.policy], curves[said.base]
+    if said.kind == "steadiness":
+        return _steadiness(said, model, ours, base)
+    if said.kind == "accuracy":
+        return _accuracy(said, model, ours, base)
+    times, others = reached(ours, said.level), reached(base, said.level)
+    all_there = bool(np.isfinite(times).all() and np.isfinite(others).all())
+    if said.kind == "headline" and all_there:
+        return _headline(said, model, times, others)
+    moved, span = shift(ours, base, said.level), levels(said.level)
+    if said.kind == "headline":  # by which share is not known
+        verdict: Verdict = "undecided" if np.isfinite([times, others]).any() else "not run"
+    elif all_there and moved is not None:
+        verdict = side([moved, difference(times, others)], -1)
+    else:
+        verdict = sooner(ours, base, said.level)
+    said_ = [] if moved is None else [f"{span[0]:.1%} to {span[-1]:.1%}: {moved.show(1)} rounds later"]
+    if all_there:
+        said_.append(f"{said.level:.0%}: {_later(times, others)} against {said.base}'s {others.mean():.1f}")
+    else:
+        said_.append(_short_of(said, ours, base))
+    if said.judged and said.kind == "rounds":
+        said_ += _at_theirs(said, ours, base)
+    control = curves_of(rows, said.partition, (said.policy, MEMORYLESS))
+    if (
+        len(control) == 2
+        and said.base != MEMORYLESS
+        and (alike := shift(control[said.policy], control[MEMORYLESS], said.level))
+    ):
+        said_.append(f"{alike.show(1)} rounds against the control, of equal weights too, but without ages")
+    return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {'; '.join(said_)}", verdict
+
+
+def _steadiness(
+    said: PaperClaim, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]
+) -> tuple[str, Verdict]:
+    if ours.shape[1] < _LEAST:
+        return f"{ours.shape[1]} rounds are too few", "not run"
+    more = interval((100 * (jumps(ours) - jumps(base))).tolist())
+    return (
+        f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, standard deviation of the change from round to "
+        f"round, later half: {more.show(3)} points more than {said.base}'s {100 * float(jumps(base).mean()):.3f}",
+        side([more], -1),
+    )
+
+
+def _accuracy(
+    said: PaperClaim, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]
+) -> tuple[str, Verdict]:
+    """Judge whether the accuracy, the mean over the last rounds, is higher."""
+    more = interval((100 * (ours[:, -_LAST:] - base[:, -_LAST:]).mean(axis=1)).tolist())
+    return (
+        f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, mean accuracy of the last {_LAST} rounds: "
+        f"{more.show(3)} points above {said.base}'s {100 * float(base[:, -_LAST:].mean()):.2f}",
+        side([more], 1),
+    )
+
+
+def _headline(
+    said: PaperClaim, model: str, times: NDArray[np.float64], others: NDArray[np.float64]
+) -> tuple[str, Verdict]:
+    """Judge the share of the rounds by which a target is reached earlier: within the claim, or outside."""
+    found = ratio(times, others)
+    least, most = (1 - share for share in reversed(HEADLINE))
+    verdict: Verdict = "undecided"
+    if least <= found.low and found.high <= most:
+        verdict = "holds"
+    elif found.low > most or found.high < least:
+        verdict = "refuted"
+    return f"{model}, {len(times)} seeds, rounds to {said.level:.0%}: {found.percent()} against {said.base}'s", verdict
+
+
+def jumps(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (seeds,) the standard deviation of the accuracy's change from round to round, in the later half."""
+    later = curve[:, curve.shape[1] // 2 :]
+    found: NDArray[np.float64] = np.diff(later, axis=1).std(axis=1)
+    return found
+
+
+def _short_of(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> str:
+    """Return how often a target was reached, and the comparison."""
+    times, others = reached(ours, said.level), reached(base, said.level)
+    counts = [f"{int(np.isfinite(t).sum())} of {len(t)}" for t in (times, others)]
+    text = (
+        f"{said.level:.0%} within {ours.shape[1]} rounds: {said.policy} with {counts[0]} seeds, {said.base} with "
+        f"{counts[1]}"
+    )
+    if np.isfinite(times).any() or np.isfinite(others).any():
+        found = earlier(times, others)
+        text += f", paired test of censored times p = {found.chance:.2g}"
+    area: Interval = interval((100 * (ours - base).mean(axis=1)).tolist())
+    return f"{text}; mean accuracy {area.show(2)} points higher"
+
+
+def _at_theirs(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> list[str]:
+    """Return the rounds to the paper's level, where we judge by another and all seeds reach it."""
+    times, others = reached(ours, said.target), reached(base, said.target)
+    if not np.isfinite([times, others]).all():
+        return []
+    return [f"the paper's {said.target:.0%}: {times.mean():.1f} rounds against {others.mean():.1f}"]
+
+
+def _later(times: NDArray[np.float64], others: NDArray[np.float64]) -> str:
+    """Write by how many rounds, and by what share, times are later than others."""
+    if not (np.isfinite(times).all() and np.isfinite(others).all()):
+        return f"{NOT_BY_ALL}, p = {earlier(times, others).chance:.2g}"
+    return f"{difference(times, others).show(1)} rounds, {ratio(times, others).percent()}"

@@ -1,0 +1,383 @@
+"""The papers' theorems, checked where an exact or independent computation can check them; nothing is trained."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, grouped
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES
+from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
+from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.verdicts import EXACT, bounded, every, joint, side
+from aoi_fl.lab.experiments.oracles.exact import printed_variance
+from aoi_fl.lab.experiments.oracles.quadratic import CANDIDATES, ageing, choosing_by_loss, federated_averaging
+from aoi_fl.lab.experiments.oracles.theorems import BUDGETS, load_variances, ratio, thresholds
+from aoi_fl.protocol.clients import section5_instance
+
+# Verdicts: for each claim of a part, what was found and the verdict
+
+Found = dict[str, tuple[str, Verdict]]
+
+
+def judge_load(rows: Sequence[Row]) -> Found:
+    """Judge Theorem 2 of the first paper and its two remarks."""
+    settings = len(rows)
+    scale = [1 + row["random"] for row in rows]
+    off = max(abs(row["printed"] - row["programme"]) / s for row, s in zip(rows, scale, strict=True))
+    own = max(abs(row["printed"] - row["table"]) / s for row, s in zip(rows, scale, strict=True))
+    below = sum(row["printed"] < row["random"] for row in rows)
+    steps = [(a, b) for a, b in pairwise(rows) if (a["clients"], a["per_round"]) == (b["clients"], b["per_round"])]
+    falling = sum(a["printed"] > b["printed"] or a["printed"] == b["printed"] == _limit(a) for a, b in steps)
+    settled = [row for row in rows if row["max_age"] >= row["clients"] // row["per_round"]]
+    like = [abs(row["oldest"] - row["printed"]) for row in settled]
+    alike, pairs = max(like) < 0.01, len({(row["clients"], row["per_round"]) for row in settled})
+    return {
+        "table": (
+            f"in {settings} settings of (n, k, m), n ≤ 100, the linear programme's minimum and the printed one differ "
+            f"by at most {off:.0e} of 1 + random's, and the table's own Var[X] by {own:.0e}",
+            "holds" if max(off, own) < 1e-7 else "refuted",
+        ),
+        "remark": (
+            f"below random's in {below} of {settings} settings; from one m to the next it falls, or is at its minimum, "
+            f"in {falling} of {len(steps)} steps",
+            joint([every(below, settings), every(falling, len(steps))]),
+        ),
+        "oldest": (
+            f"Var[X] of oldest-age selection over 2000 rounds is within {max(like):.1e} of the printed minimum for all "
+            f"{pairs} pairs of n and k, with any m ≥ ⌊n/k⌋",
+            "holds" if alike else "refuted",
+        ),
+    }
+
+
+def _limit(row: Row) -> float:
+    return printed_variance(row["clients"], row["per_round"], row["clients"])
+
+
+def _judge_bound(rows: Sequence[Row], groups: Sequence[Sequence[Row]]) -> tuple[str, Verdict]:
+    """Compare bound and error in each group of seeds: the interval of their difference, and how many times as large."""
+    differences = [interval([row["bound"] - row["excess"] for row in group]) for group in groups]
+    last = max(row["round"] for row in rows)
+    end = [group for group in groups if group[0]["round"] == last]
+    loose = [mean(group, "bound") / mean(group, "excess") for group in end]
+    idle = [mean(group, "bound") >= mean(group, "start") for group in groups]
+    above = sum(d.low > 0 for d in differences)
+    return (
+        f"above the error in {above} of {len(groups)} cases (policy and round, 1 to {last}), {_round(min(loose))} to "
+        f"{_round(max(loose))} times as large after {last} rounds; in {sum(idle)} of them above the error that "
+        "training starts with",
+        bounded(differences, idle, min(loose)),
+    )
+
+
+def judge_averaging(rows: Sequence[Row]) -> Found:
+    """Judge the journal's Theorem 2."""
+    ours, verdict = _judge_bound(rows, [*grouped(rows, "policy", "rate", "round").values()])
+    return {"fedavg": (f"with the theorem's learning rate and its proof's, {ours}", verdict)}
+
+
+def judge_ageing(rows: Sequence[Row]) -> Found:
+    """Judge Theorem 1 of Xu et al."""
+    return {"aged": _judge_bound(rows, [*grouped(rows, "policy", "round").values()])}
+
+
+def judge_skew(rows: Sequence[Row]) -> Found:
+    """Judge the journal's Remark 2: from each number of candidates to the next, ρ_ rises and the error falls sooner."""
+    runs = {d: by_seed(rows, candidates=d) for d in CANDIDATES}
+
+    def change(column: str, few: int, more: int) -> Interval:
+        return interval([runs[more][s][0][column] - runs[few][s][0][column] for s in runs[few]])
+
+    steps = [*pairwise(CANDIDATES)]
+    rises, later = ([change(column, *step) for step in steps] for column in ("skew", "tenth"))
+    of = {d: [run[0] for run in runs[d].values()] for d in CANDIDATES}
+    shown = "; ".join(
+        f"d={d}: ρ_ {mean(of[d], 'skew'):.2f}, {mean(of[d], 'tenth'):.1f} rounds, error "
+        f"{_round(mean(of[d], 'excess') / mean(of[d], 'start') * 1e4)} at the end"
+        for d in CANDIDATES
+    )
+    return {
+        "skew": (
+            f"the {CANDIDATES[0]} largest losses of d candidates train; rounds to a tenth of the starting error, and "
+            f"the error after {_MARKS[-1]} rounds in its ten-thousandths: {shown}; from each d to the next "
+            f"{', '.join(d.show(1) for d in later)} rounds later",
+            side(later, -1) if all(rise.low > 0 for rise in rises) else "undecided",
+        )
+    }
+
+
+def judge_index(rows: Sequence[Row]) -> Found:
+    """Judge their Theorem 2."""
+    agree = {
+        "floor": sum(r["floor"] == r["optimal"] for r in rows),
+        "rounding": sum(math.floor(r["root"] + 0.5) == r["optimal"] for r in rows),
+        "ceiling": sum(math.ceil(r["root"]) == r["optimal"] for r in rows),
+    }
+    structured, count = sum(r["structured"] for r in rows), len(rows)
+    return {
+        "index": (
+            f"value iteration selects from an age on in {structured} of {count} single clients; that age is the floor "
+            f"of (25) in {agree['floor']}, its rounding in {agree['rounding']}, its ceiling in {agree['ceiling']}",
+            joint([every(structured, count), every(agree["floor"], count)]),
+        )
+    }
+
+
+def judge_ratio(rows: Sequence[Row]) -> Found:
+    """Judge their Theorem 3."""
+    count = len(rows)
+    vacuous = {
+        m: [100 * float(np.mean([r[f"denominator {m}"] <= 0 for r in of_one])) for of_one in by_seed(rows).values()]
+        for m in ("printed", "affordable")
+    }
+    bounds = sorted(r["ratio printed"] for r in rows if r["ratio printed"] is not None)
+    known = [r for r in rows if r["p2"] is not None]
+    wrong = sum(r["floor printed"] > r["p2"] for r in known)
+    least = f"; elsewhere it is {bounds[0]:.0f} or more, {float(np.median(bounds)):.0f} in the median" if bounds else ""
+    refuted = (
+        f"; there the lower bound on P2 that it rests on exceeds what WICS attains in {wrong} of {len(known)}"
+        if known
+        else ""
+    )
+    usable = sum(r["denominator printed"] > 0 for r in rows) - wrong
+    return {
+        "ratio": (
+            f"its denominator is ≤ 0 in {interval(vacuous['printed']).show(1, ' %')} of {count} instances of Section 5 "
+            f"(N = 10 to 40, B = 25 to 70){least}{refuted}; with M the most clients that B affords, it is ≤ 0 "
+            f"in {interval(vacuous['affordable']).show(1, ' %')}",
+            every(usable, count),
+        )
+    }
+
+
+def mean(rows: Sequence[Row], column: str) -> float:
+    """Return a column's mean."""
+    return float(np.mean([row[column] for row in rows]))
+
+
+def _round(value: float) -> str:
+    """Write a number with two digits: ``1,300``, ``3.4``."""
+    return f"{float(f'{value:.1e}'):,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+_SHOWN = (100, 15)
+_CLIENTS = (10, 20, 30, 40)
+_BATCH = 20  # instances or seeds a unit
+_MARKS = (1, 5, 20, 50, 100, 200)
+_CLAIMS: Mapping[str, tuple[str, str, str]] = {  # claim, source, the paper's own
+    "table": (
+        "The printed table p* gives the least Var[X]",
+        f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorem 1",
+        "p* and minimum (n/k−m)(n/k−m−1), or c(1−c)",
+    ),
+    "remark": (
+        "The least Var[X] falls as m grows, down to m = ⌊n/k⌋, and is below random selection's for every m",
+        f"{GLOBECOM}, Remark 2",
+        "smaller with m, minimum for all m ≥ ⌊n/k⌋; better than random for all choices of m",
+    ),
+    "oldest": (
+        "The optimal Markov policy resembles oldest-age selection",
+        f"{GLOBECOM}, Remark 1",
+        "resembles the oldest-age method",
+    ),
+    "fedavg": ("Theorem 2 bounds the error of federated averaging", f"{JOURNAL}, Theorem 2", "eq. (27)"),
+    "skew": (
+        "A larger selection skew ρ_ makes federated averaging converge faster",
+        f"{JOURNAL}, Remark 2",
+        "a larger ρ_ contributes to faster convergence",
+    ),
+    "aged": ("Theorem 1 bounds the error of training on ageing data", f"{WICS}, Theorem 1", "eq. (9)"),
+    "index": (
+        "Refreshing a client's data from the age H of eq. (25) on is optimal for the single client",
+        f"{WICS}, Theorem 2",
+        "select iff Δ > H − 1; print has lost eq. (25)'s bracket, which is a floor",
+    ),
+    "ratio": (
+        "WICS is ρ-optimal with the ρ printed",
+        f"{WICS}, Theorem 3",
+        "ρ < 2M(9N−1)Σφ/(N²φ_min − MΣφ); M = ⌊B/p_max⌋ is not the number of clients that B affords",
+    ),
+}
+_SCHEME = Claim(
+    "Theorem 2 bounds the error under any client selection scheme", f"{JOURNAL}, Theorem 2",
+    "“any client selection scheme”",
+    "given the ages, clients below the first age with p > 0 are sure to stay out; where all others are at their own "
+    "optimum the numerator of eq. (24) is 0, so ρ_ is 0 and the bound is infinite",
+    "holds, vacuous", {"part": ()}, reasons={"holds, vacuous": "under a Markov policy ρ_ is 0, the bound infinite"},
+)  # fmt: skip
+_LOSS = Claim(
+    "WICS is at least ρ-optimal for Problem P1, the loss", f"{WICS}, Section 4.3",
+    "“WICS algorithm is at least ρ-optimal for Problem P1”, as P2 derives from Theorem 1's bound",
+    "P2 is one term of an upper bound on the loss; a ratio of that term says nothing about a ratio of losses, and "
+    "where Theorem 3's denominator is ≤ 0 there is no ρ",
+    "not testable", {"part": ()}, reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
+)  # fmt: skip
+_REASONS: Mapping[str, Mapping[Verdict, str]] = {
+    "oldest": {"holds": "its Var[X] is the printed minimum, up to simulation"},
+    "fedavg": {},
+    "skew": {"holds": "each larger ρ_ is sooner at a tenth of the error"},
+    "aged": {},
+    "ratio": {"refuted": "its lower bound exceeds what WICS attains in some instances"},
+}
+_JUDGES = {
+    "load": judge_load, "fedavg": judge_averaging, "skew": judge_skew, "aged": judge_ageing,
+    "index": judge_index, "ratio": judge_ratio,
+}  # fmt: skip
+
+
+def _slots() -> Claim:
+    """Judge that Theorem 3 has one M: the theorem and its proof print two, and an instance separates them."""
+    table, budget = section5_instance(_CLIENTS[0], 1), BUDGETS[1]
+    text, appendix = int(budget / table.payments.max()), int(budget / table.sensitivities.min())
+    return Claim(
+        "Theorem 3 and its proof use the same M",
+        f"{WICS}, Theorem 3 and its proof",
+        "M = ⌊B/p_max⌋ in the theorem, M = ⌊B/φ_min⌋ in the proof",
+        f"on the first instance of Section 5, N = {_CLIENTS[0]}, B = {budget}, they are {text} and {appendix}",
+        every(int(text == appendix), 1),
+        {"part": ()},
+        reasons={"refuted": "two formulas for M; one instance gives two values"},
+    )
+
+
+class Theory(Experiment):
+    """Theorems and remarks of all three papers."""
+
+    name = "theory"
+    title = "Theorems against exact computations"
+    source = f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorems 1–2; {WICS}, Theorems 1–3"
+    minutes = 0.5
+    claims = (
+        *(Claim(*said, "not played here yet", "not run") for said in _CLAIMS.values()),
+        *(replace(claim, ours="not played here yet", verdict="not run") for claim in (_SCHEME, _LOSS, _slots())),
+    )
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {"rounds": _MARKS[-1], "p2 rounds": 400}
+
+    def units(self, options: Options) -> list[Unit]:
+        count = options.seeds or (20 if options.quick else 60)
+        firsts = range(1, count + 1, _BATCH)
+        return [{"part": "load", "first": 1}] + [
+            {"part": part, "first": first} for part in ("index", "ratio", "fedavg", "skew", "aged") for first in firsts
+        ]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Compute one part."""
+        numbers = range(unit["first"], unit["first"] + _BATCH)
+        match unit["part"]:
+            case "load":
+                return load_variances()
+            case "index":
+                return thresholds(numbers)
+            case "ratio":
+                return [
+                    ratio(n, b, s, self.settings(options)["p2 rounds"])
+                    for s in numbers
+                    for n in _CLIENTS
+                    for b in BUDGETS
+                ]
+            case "fedavg":
+                return federated_averaging(numbers, _MARKS)
+            case "skew":
+                return choosing_by_loss(numbers, _MARKS[-1])
+            case _:
+                return ageing(numbers, _MARKS)
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        parts = grouped(rows, "part")
+        claims = [
+            Claim(*_CLAIMS[key], ours, verdict, {"part": {part}}, reasons=_REASONS.get(key, EXACT))
+            for part, judge in _JUDGES.items()
+            if part in parts
+            for key, (ours, verdict) in judge(parts[part]).items()
+        ]
+        paragraph = (
+            "The least Var[X] comes from a linear programme in P(X > a) for each p_m; the single client's "
+            "problem is solved by relative value iteration; instances are those of Section 5 of Xu et al. Federated "
+            "averaging is played on 40 quadratics on the line (k=6, K=2 steps, L=2, μ=1, equal sizes), where Γ, Σ, G² "
+            "and F* are known; ρ_ and ρ̄ are taken as 1, what E[ω] = q gives. Under the Markov policies that is so on "
+            "average over ages only: given the ages, ρ_ can be 0, and then Theorem 2 says nothing. Remark 2 is played "
+            "with power-of-choice (Cho et al. 2022) on these quadratics, whose ρ is exact at each model. Ages start "
+            "from the stationary law, and the increasing policy's p_a is ours, since none is printed. The ageing data "
+            "are 10 quadratics under N=10, B=40, τ=10, η=0.005. Intervals are 95 % t-intervals over seeds."
+        )
+        vacuous = [claim.source for claim in claims if claim.verdict == "holds, vacuous"]
+        headline = ""
+        if vacuous:
+            headline = (
+                f"Bounds that hold and say nothing, above the error that training starts with: {'; '.join(vacuous)}."
+            )
+        return Conclusion(paragraph, (*claims, _SCHEME, _LOSS, _slots()), headline=headline)
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        figure.set_size_inches(10, 8)
+        load, index, ratios, bounds = figure.subplots(2, 2).flat
+        there = {row["part"] for row in rows}
+        for part, axes, draw in (
+            ("load", load, _draw_load),
+            ("index", index, _draw_index),
+            ("ratio", ratios, _draw_ratio),
+            ("fedavg", bounds, _draw_bounds),
+        ):
+            if part in there:
+                draw(axes, rows)
+
+
+# Panels
+
+
+def _draw_load(axes: Axes, rows: Sequence[Row]) -> None:
+    shown = [r for r in rows if r["part"] == "load" and (r["clients"], r["per_round"]) == _SHOWN]
+    m = [r["max_age"] for r in shown]
+    axes.plot(m, [r["printed"] for r in shown], color=COLOURS[0], label="Theorem 2")
+    axes.plot(m, [r["programme"] for r in shown], "ko", label="linear programme")
+    axes.plot(m, [r["random"] for r in shown], color=STYLES["random"]["color"], linestyle="--", label="random")
+    axes.set(xlabel="largest age m, rounds", ylabel="least Var[X], rounds²", title=f"n={_SHOWN[0]}, k={_SHOWN[1]}")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+
+
+def _draw_index(axes: Axes, rows: Sequence[Row]) -> None:
+    shown = [r for r in rows if r["part"] == "index"]
+    top = max(r["root"] for r in shown) + 1
+    grid = np.linspace(0, top, 400)
+    axes.plot(grid, np.floor(grid), color=COLOURS[0], linewidth=1.2, label="floor")
+    axes.plot([r["root"] for r in shown], [r["optimal"] for r in shown], "k.", label="value iteration")
+    axes.set(
+        xlabel="eq. (25) without its bracket, rounds", ylabel="refreshed from age, rounds", title="WICS, Theorem 2"
+    )
+    axes.legend()
+
+
+def _draw_ratio(axes: Axes, rows: Sequence[Row]) -> None:
+    for colour, marker, budget in zip(COLOURS, "osv^", BUDGETS, strict=False):
+        shares = []
+        for n in _CLIENTS:
+            found = [r for r in rows if r["part"] == "ratio" and (r["clients"], r["budget"]) == (n, budget)]
+            shares.append(100 * sum(r["denominator printed"] <= 0 for r in found) / len(found))
+        axes.plot(_CLIENTS, shares, f"{marker}-", color=colour, label=f"B={budget}")
+    axes.set(xlabel="clients N", xticks=_CLIENTS, ylabel="instances with denominator ≤ 0, %", title="WICS, Theorem 3")
+    axes.set_ylim(0, 103)
+    axes.legend()
+
+
+def _draw_bounds(axes: Axes, rows: Sequence[Row]) -> None:
+    for part, policy, title, colour, marker in (
+        ("fedavg", "random", "journal, Theorem 2", COLOURS[0], "o"),
+        ("aged", "wics", "WICS, Theorem 1", COLOURS[3], "v"),
+    ):
+        found = [r for r in rows if r["part"] == part and r["policy"] == policy]
+        chosen = [r for r in found if r.get("rate") in (None, "theorem")]  # WICS's rate is constant
+        groups = grouped(chosen, "round")
+        for column, line, label in (("bound", "--", f"{title}: bound"), ("excess", "-", f"error, {policy}")):
+            values = [mean(group, column) for group in groups.values()]
+            axes.plot([*groups], values, f"{marker}{line}", color=colour, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="round", ylabel="F − F*", title="Quadratic problems")
+    axes.legend(fontsize="small")

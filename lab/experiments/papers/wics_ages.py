@@ -1,0 +1,296 @@
+"""How old data become under a budget: P2, which WICS minimises, and the size-weighted average age of Fig. 10."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from aoi_fl.config.policies import BUDGETED
+from aoi_fl.lab.experiments.harness import base
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
+from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import Interval, Ratio, difference, interval, ratio
+from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.protocol.clients import section5_instance
+from aoi_fl.science.ageing import ageing_cost
+from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.names import Ageing
+from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
+from aoi_fl.science.selection import Population
+from aoi_fl.science.simulate import simulate
+from aoi_fl.science.staleness import mean_ages
+
+RIVALS = ("abs", "maxpack", "random-budget")
+CLIENTS, BUDGETS = (10, 20, 30, 40), (25, 40, 55, 70)
+MEASURES = {"p2": "P2", "weighted_age": "size-weighted average age"}
+MEANT = {"p2 meant": "P2, φ = share of the data · rate of staleness"}  # the paper draws φ at random
+
+
+def chosen(rows: Sequence[Row], clients: int | None, budget: int | None) -> list[Row]:
+    """Return the rows of a setting, None standing for every N or B."""
+    return [r for r in rows if clients in (None, r["clients"]) and budget in (None, r["budget"])]
+
+
+def gain(
+    rows: Sequence[Row], measure: str, rival: str, clients: int | None = None, budget: int | None = None
+) -> Interval:
+    """Return by how many percent WICS is above a rival (below, if negative), the mean over paired instances.
+
+    Over several settings an instance counts by its mean over them.
+    """
+
+    def percent(row: Row) -> float:
+        rivals = row[f"{measure} {rival}"]
+        return 100 * float(row[f"{measure} wics"] / rivals - 1 if rivals else 0.0)
+
+    return interval(by_seed(rows, clients, budget, percent))
+
+
+def above_floor(rows: Sequence[Row]) -> list[float]:
+    """Return by how many percent WICS's P2 is above the floor, instance by instance, each summed over the settings."""
+    found, floors = (by_seed(rows, None, None, itemgetter(column)) for column in ("p2 wics", "floor"))
+    return [100 * (p2_ / floor - 1) for p2_, floor in zip(found, floors, strict=True)]
+
+
+def by_seed(rows: Sequence[Row], clients: int | None, budget: int | None, value: Callable[[Row], float]) -> list[float]:
+    """Return a value of each instance, its mean over the settings chosen."""
+    runs = base.by_seed(chosen(rows, clients, budget)).values()
+    return [float(np.mean([value(row) for row in run])) for run in runs]
+
+
+def _age(row: Row, policy: str) -> float:
+    return float(row[f"weighted_age {policy}"])
+
+
+def above_random(
+    rows: Sequence[Row], policy: str, clients: int | None = None, budget: int | None = None
+) -> list[float]:
+    """Return how far a policy's size-weighted age is above Random's, instance by instance."""
+    return by_seed(rows, clients, budget, lambda row: _age(row, policy) - _age(row, "random-budget"))
+
+
+def distances(rows: Sequence[Row], policy: str, clients: int | None = None, budget: int | None = None) -> list[float]:
+    """Return how far a policy's size-weighted age is from WICS's, on either side, instance by instance."""
+    return by_seed(rows, clients, budget, lambda row: abs(_age(row, policy) - _age(row, "wics")))
+
+
+def nearest(rows: Sequence[Row], cells: Sequence[tuple[int, int]]) -> dict[str, int]:
+    """Count the settings in which a rival is nearer to WICS than either other is, beyond chance, in pairs."""
+    count = dict.fromkeys(RIVALS, 0)
+    for n, b in cells:
+        far = {p: distances(rows, p, n, b) for p in RIVALS}
+        for p in RIVALS:
+            others = [difference(far[p], far[q]) for q in RIVALS if q != p]
+            count[p] += all(d.high < 0 for d in others)
+    return count
+
+
+def further(rows: Sequence[Row], policy: str, cells: Sequence[tuple[int, int]]) -> list[Interval]:
+    """Return by how much a policy's distance from WICS exceeds each other rival's, setting by setting, in pairs."""
+    return [
+        difference(distances(rows, policy, n, b), distances(rows, other, n, b))
+        for other in RIVALS
+        if other != policy
+        for n, b in cells
+    ]
+
+
+def rises(rows: Sequence[Row], divided: bool) -> list[Interval]:
+    """Return by how much WICS's size-weighted age rises from one N to the next, instance by instance.
+
+    ``divided``: with the factor 1/N of the paper's formula. Instances of two N share a seed and nothing else.
+    """
+    steps = []
+    for budget in BUDGETS:
+        levels = [
+            {row["seed"]: row["weighted_age wics"] * (1 if divided else n) for row in chosen(rows, n, budget)}
+            for n in CLIENTS
+        ]
+        steps += [interval([of[s] - before[s] for s in of if s in before]) for before, of in pairwise(levels)]
+    return steps
+
+
+def flat(found: Mapping[str, Sequence[Interval]]) -> list[Interval]:
+    """Return the differences from all rivals in one list."""
+    return [of for of_one in found.values() for of in of_one]
+
+
+def sums(rows: Sequence[Row], measure: str, rival: str, policy: str = "wics") -> Ratio:
+    """Return WICS's sum over all instances and settings as a share of a rival's; an instance counts once."""
+    ours, theirs = (by_seed(rows, None, None, itemgetter(f"{measure} {p}")) for p in (policy, rival))
+    return ratio(ours, theirs)
+
+
+def count(found: Sequence[Interval], wanted: int) -> int:
+    """Return how many differences lie beyond chance on one side of 0."""
+    return sum(of.beyond(wanted) for of in found)
+
+
+_BATCH = 20  # instances a unit
+_AGEINGS: Mapping[Ageing, str] = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's
+_BEATING = ("abs", "maxpack", "wics")  # these should beat Random
+
+
+class WicsAges(Experiment):
+    """Fig. 10."""
+
+    name = "wics-ages"
+    title = "WICS's ages, N = 10 to 40"
+    source = f"{WICS}, Fig. 10 and P2"
+    minutes = 11
+    version = 2  # with P2 under a φ that means something
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {"rounds": options.rounds or (50 if options.quick else 200)}
+
+    def units(self, options: Options) -> list[Unit]:
+        instances = options.seeds or (20 if options.quick else 200)
+        return [
+            {"clients": n, "budget": b, "first": first}
+            for first in range(1, instances + 1, _BATCH)
+            for n in CLIENTS
+            for b in BUDGETS
+        ]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Simulate all policies on the same instances."""
+        rounds, rows = self.settings(options)["rounds"], []
+        for seed in range(unit["first"], unit["first"] + _BATCH):
+            table = section5_instance(unit["clients"], seed)
+            everyone = np.ones(unit["clients"], dtype=np.bool_)
+            population = Population(table.ages, table.sizes, everyone, table.payments, table.sensitivities)
+            row: Row = {
+                "seed": seed,
+                "floor": lagrangian_floor(table.payments, table.sensitivities, unit["budget"], rounds),
+            }
+            meant = replace(population, sensitivities=table.sizes / table.sizes.sum() * table.staleness)
+            for policy, index in BUDGETED.items():
+                player = BudgetedSelector(float(unit["budget"]), index, seed, False, False)
+                ages = mean_ages(simulate(player, population, rounds, seed))
+                row[f"p2 {policy}"] = p2(ages, table.sensitivities)
+                row[f"weighted_age {policy}"] = weighted_average_age(ages, table.sizes)
+                player = BudgetedSelector(float(unit["budget"]), index, seed, False, False)
+                row[f"p2 meant {policy}"] = p2(mean_ages(simulate(player, meant, rounds, seed)), meant.sensitivities)
+            for ageing in _AGEINGS:
+                for made_for in ("linear", ageing):
+                    player = BudgetedSelector(float(unit["budget"]), "whittle", seed, ageing=made_for)
+                    ages = mean_ages(simulate(player, population, rounds, seed), ageing_cost(ageing))
+                    row[f"{ageing} {made_for}"] = p2(ages, table.sensitivities)
+            rows.append({column: float(f"{value:.9g}") if column != "seed" else value for column, value in row.items()})
+        return rows
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        cells = [(n, b) for n in CLIENTS for b in BUDGETS]
+        gains = {m: {p: [gain(rows, m, p, n, b) for n, b in cells] for p in RIVALS} for m in MEASURES}
+        near = nearest(rows, cells)
+        random = {p: [interval(above_random(rows, p, n, b)) for n, b in cells] for p in _BEATING}
+        printed, summed = rises(rows, divided=True), rises(rows, divided=False)
+
+        def above(measure: str) -> str:
+            found = gains[measure]
+            return "; ".join(
+                f"{p} {sums(rows, measure, p).percent()} (lower beyond chance in {count(found[p], -1)} of {len(cells)} "
+                f"settings, higher in {count(found[p], 1)})"
+                for p in RIVALS
+            )
+
+        claims = (
+            Claim(
+                "WICS has the lowest P2, its objective", f"{OURS}, read into Section 8 of {WICS}",
+                "“nearly optimal performance on client selection”; that no rival's P2 is lower is read into it here",
+                f"P2 above each rival's, ratio of sums: {above('p2')}", side(flat(gains["p2"]), -1),
+                reasons={"holds": "lower than each rival in all 16 settings"},
+            ),
+            Claim(
+                "WICS has the lowest size-weighted average age", f"{WICS}, Fig. 10",
+                "“consistently achieves the lowest weighted average AoI”; with p ∝ n_i that objective's index is "
+                "MaxPack's",
+                f"above each rival's, ratio of sums: {above('weighted_age')}", side(flat(gains["weighted_age"]), -1),
+                reasons={"refuted": "MaxPack, whose index fits that objective, is lower everywhere"},
+            ),
+            Claim(
+                "ABS comes closest to WICS in size-weighted average age", f"{WICS}, Section 5.2",
+                "“the performance of ABS is the closest when compared to WICS”",
+                "nearest beyond chance, by the distance on the same instance: "
+                + ", ".join(
+                    f"{p} in {near[p]} of {len(cells)} settings, its mean distance "
+                    f"{interval(distances(rows, p)).show(4)}"
+                    for p in RIVALS
+                ),
+                side(further(rows, "abs", cells), -1),
+                reasons={"refuted": "MaxPack is nearest in most settings, ABS in none"},
+            ),
+            Claim(
+                "ABS, MaxPack and WICS all beat Random in size-weighted average age", f"{WICS}, Section 5.2",
+                "“outperform the Random algorithm significantly”",
+                "difference from Random on the same instance: "
+                + ", ".join(
+                    f"{p} {interval(above_random(rows, p)).show(4)} (lower beyond chance in {count(random[p], -1)} of "
+                    f"{len(cells)} settings, higher in {count(random[p], 1)})"
+                    for p in _BEATING
+                ),
+                side(flat(random), -1), reasons={"refuted": "ABS is older than Random in most settings"},
+            ),
+            Claim(
+                "The weighted average age rises with N", f"{WICS}, Fig. 10", "“an upward trend”",
+                f"under WICS, from one N to the next at equal B, the paper's formula rises beyond chance in "
+                f"{count(printed, 1)} of {len(printed)} steps and falls in {count(printed, -1)}; without its factor "
+                f"1/N, as Σ (n_i/n) Δ̄_i, it rises in {count(summed, 1)}",
+                side(printed, 1), reasons={"holds weakly": "it rises in most steps and falls in none"},
+            ),
+        )  # fmt: skip
+        table = Table(
+            "WICS above its rivals, all settings",
+            ("measure", "rival", "ratio of sums", "mean of the ratios"),
+            [
+                [title, p, sums(rows, measure, p).percent(), gain(rows, measure, p).show(1, " %")]
+                for measure, title in {**MEASURES, **MEANT}.items()
+                for p in RIVALS
+            ],
+        )
+        paragraph = (
+            f"{len(rows) // len(cells)} instances for each N in {CLIENTS} and B in {BUDGETS}, {settings['rounds']} "
+            f"rounds. Summed over settings, WICS's P2 is {interval(above_floor(rows)).show(1, ' %')} above the "
+            "Lagrangian floor of as many rounds. φ is drawn from U(0, 1) unless said otherwise. WICS "
+            "minimises P2, which weights ages by φ; Fig. 10 weights them by data size, and with payments in proportion "
+            "to size the index of that objective is MaxPack's. Sizes are "
+            "whole numbers drawn from 500 to 1500, not stated in the paper, payments 5 to 15 in proportion."
+        )
+        costs = [
+            [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]
+            for ageing, formula in _AGEINGS.items()
+        ]
+        others = Table(
+            "Where ages cost f: Σ φ f(Δ) under WICS made for f, beside WICS made for f(j) = j",
+            ("f", "ratio of sums"),
+            costs,
+        )
+        p2_, age = sums(rows, "p2", "maxpack"), sums(rows, "weighted_age", "maxpack")
+        headline = (
+            f"WICS attains its own objective best: its P2 is {sums(rows, 'p2', 'abs').in_words()} ABS's, "
+            f"{p2_.in_words()} MaxPack's. Its size-weighted average age, of Fig. 10, is {age.in_words()} MaxPack's."
+        )
+        return Conclusion(paragraph, claims, (table, others), headline)
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        figure.set_size_inches(11, 6.5)
+        panels = figure.subplots(2, len(BUDGETS), sharex=True)
+        for line, (measure, title) in zip(panels, MEASURES.items(), strict=True):
+            for axes, budget in zip(line, BUDGETS, strict=True):
+                for policy in BUDGETED:
+                    found = [interval([r[f"{measure} {policy}"] for r in chosen(rows, n, budget)]) for n in CLIENTS]
+                    means(axes, CLIENTS, found, label=policy, **STYLES[policy])
+                if measure == "p2":
+                    floors = [interval([r["floor"] for r in chosen(rows, n, budget)]).mean for n in CLIENTS]
+                    axes.plot(CLIENTS, floors, "k:", label="Lagrangian floor")
+                axes.set(title=f"B = {budget}", xticks=CLIENTS)
+                axes.set_ylim(bottom=0)
+            line[0].set_ylabel(f"{title},\nrounds")
+        for axes in panels[1]:
+            axes.set_xlabel("clients N")
+        legend_below(figure, panels[0, 0], 5)

@@ -1,0 +1,232 @@
+"""How much a client's number of selections varies between windows of T rounds: √Var(Y)/T, measured and exact."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.harness.base import Options, Row, Unit, pick
+from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.stats import Interval, agreement, difference, interval
+from aoi_fl.lab.experiments.harness.verdicts import joint, side
+from aoi_fl.science.interval_law import window_deviation as renewal_deviation
+from aoi_fl.science.load import WINDOWS, window_deviation
+from aoi_fl.science.stride_laws import window_variance as stride_variance
+
+
+def expected_variance(policy: str, window: int, rounds: int) -> float:
+    """Return the exact expectation of the measured Var(Y)/T², pooled over clients and ⌊R/T⌋ windows.
+
+    Under proportional selection Y_i ~ Binomial(kT, q_i), multiplicities counted. Otherwise clients are alike, and
+    Var(Y) is that of a stationary renewal process. The measurement is about the pool's mean, which varies under the
+    Markov policies by Var(Y over all windows together)/(n W²); that is subtracted. The other policies have a fixed
+    number a round.
+    """
+    clients, drawn = setting.CLIENTS, setting.PER_ROUND * window
+    if policy == "proportional":
+        shares = setting.sizes() / setting.sizes().sum()
+        second = float((drawn * shares * (1 - shares) + (drawn * shares) ** 2).mean())
+        return (second - (drawn / clients) ** 2) / window**2
+    if policy == setting.SYSTEMATIC:
+        return stride_variance(setting.PER_ROUND / clients, window) / window**2
+    deviation = _deviations(policy)[window - 1]
+    if policy == "random":
+        return deviation**2
+    overall = _deviations(policy)[rounds // window * window - 1]
+    return deviation**2 - overall**2 / clients
+
+
+_NOTHING = 1e-9  # below it a deviation is rounding
+
+
+class Windows(setting.PolicyFigure):
+    """Journal, Fig. 4."""
+
+    name = "windows"
+    title = "√Var(Y)/T against the window T"
+    source = f"{JOURNAL}, Fig. 4, and systematic participation beside it"
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Return the deviation in windows of every length."""
+        history = setting.play(unit["policy"], self.settings(options)["rounds"], unit["seed"])
+        return [{"window": t, "deviation": value} for t, value in window_deviation(history).items()]
+
+    def _fair(self, rows: Sequence[Row], window: int) -> Claim:
+        """Judge that participation is the more even over clients, the lower the variance of X."""
+        order = list(pairwise(("markov-optimal", "markov-increasing", "random")))
+        found = [difference(_values(rows, a, window), _values(rows, b, window)) for a, b in order]
+        shown = ", ".join(f"{a} − {b} {of.show(4)}" for (a, b), of in zip(order, found, strict=True))
+        return Claim(
+            "The lower the variance of X, the fairer the participation of clients",
+            f"{GLOBECOM}, abstract",
+            "“reducing the load metric variance … promotes fairness”, no number",
+            f"√Var(Y)/T at T={window}, by Var[X]: {shown}",
+            side(found, -1),
+            reasons={"holds": "participation spreads less, policy by policy, as Var[X] falls"},
+        )
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        windows = [t for t in WINDOWS if t <= settings["rounds"]]
+        points = [
+            ([v**2 for v in _values(rows, policy, t)], expected_variance(policy, t, settings["rounds"]))
+            for policy in self.policies
+            for t in windows
+        ]
+        met = agreement(points)
+        shown = [t for t in (1, 5, 20, 100) if t in windows]
+        at = {p: [interval(_values(rows, p, t)) for t in shown] for p in self.policies}
+        last = f"at T={shown[-1]}: " + ", ".join(f"{p} {at[p][-1].show(4)}" for p in at)
+        optimal, increasing = "markov-optimal", "markov-increasing"
+        lowest = [_compared(rows, optimal, _others(optimal), t, settings["rounds"], -1) for t in windows]
+        highest = [_compared(rows, "proportional", _others("proportional"), t, settings["rounds"], 1) for t in windows]
+        low = [_compared(rows, increasing, ("random", "proportional"), t, settings["rounds"], -1) for t in windows]
+        falls = {p: _falls(rows, p, windows) for p in setting.POLICIES}
+        rising = {p: [t for t in range(1, max(windows)) if _rises(p, t, settings["rounds"])] for p in setting.POLICIES}
+        monotone = ", ".join(
+            f"{p} {sum(step.beyond(1) for step in steps)} of {len(steps)} steps"
+            + (
+                f" (exact curve rises at {len(rising[p])} of {max(windows) - 1} T, first from T={rising[p][0]})"
+                if rising[p]
+                else ""
+            )
+            for p, steps in falls.items()
+        )
+        level = _root(expected_variance("proportional", windows[-1], settings["rounds"]))
+        paragraph = (
+            f"Measured and exact {met}, compared as Var(Y)/T²; the Markov policies by renewal theory, proportional "
+            "selection by Binomial(kT, q_i) with multiplicities, systematic participation by frac(rT)(1−frac(rT)), "
+            "0 wherever T holds whole strides. At T=1 policies with the same rate tie. Other than in "
+            "the paper, ages start from the stationary law, and the increasing policy's p_a is ours."
+        )
+        table = Table(
+            "√Var(Y)/T, measured",
+            ("policy", *(f"T = {t}" for t in shown)),
+            [[p, *(value.show(4) for value in at[p])] for p in at],
+        )
+        claims = (
+            Claim(
+                "The optimal Markov policy has the lowest normalised variance, √Var(Y)/T, across all window sizes",
+                f"{JOURNAL}, Fig. 4", "lowest across all window sizes, including small T",
+                f"lowest {_where(windows, lowest)}; {last}; measured and exact {met}", met.verdict(joint(lowest)),
+                reasons={"holds weakly": "lowest except at T = 1, where all policies tie"},
+            ),
+            Claim(
+                "Proportional selection has the highest normalised variance across all window sizes",
+                f"{JOURNAL}, Fig. 4", "highest across all window sizes",
+                f"highest {_where(windows, highest)}; {last}", met.verdict(joint(highest)),
+                reasons={"holds": "highest at every window size, as in exact theory"},
+            ),
+            Claim(
+                "Markov increasing, the non-optimal policy, has a lower normalised variance than random and "
+                "proportional selection",
+                f"{JOURNAL}, Fig. 4", "relatively low", f"lower {_where(windows, low)}; {last}",
+                met.verdict(joint(low)), reasons={"holds weakly": "lower except at T = 1, where all policies tie"},
+            ),
+            Claim(
+                "√Var(Y)/T generally falls with T, for all policies", f"{JOURNAL}, Fig. 4", "generally reduces",
+                f"judged at {len(windows)} windows, weakly where the exact curve rises between them; falls beyond "
+                f"chance from one to the next: {monotone}; proportional selection levels off, {level:.3f} at "
+                f"T={windows[-1]}",
+                met.verdict(joint([_falling(steps, bool(rising[p])) for p, steps in falls.items()])),
+                reasons={"holds weakly": "the optimal policy's exact curve rises between some windows"},
+            ),
+            self._fair(rows, shown[-1]),
+        )  # fmt: skip
+        headline = (
+            f"Of the papers' policies load spreads least under Markov optimal: √Var(Y)/T at T={shown[-1]} is "
+            f"{at[optimal][-1].show(4)} against random's {at['random'][-1].show(4)}; systematic participation has "
+            f"{_zero(at[setting.SYSTEMATIC][-1])}."
+        )
+        return Conclusion(paragraph, claims, (table,), headline)
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        axes = figure.subplots()
+        rounds = settings["rounds"]
+        windows = [t for t in WINDOWS if t <= rounds]
+        fine = range(1, max(windows) + 1)
+        for policy in self.policies:
+            style = STYLES[policy]
+            exact = [_root(expected_variance(policy, t, rounds)) for t in fine]
+            line = "--" if policy == setting.SYSTEMATIC else "-"
+            axes.plot(fine, [v or np.nan for v in exact], line, color=style["color"], linewidth=1.4)
+            points = [(t, interval(_values(rows, policy, t))) for t in windows]
+            above = [(t, f.mean, f.half) for t, f in points if f.mean > _NOTHING]  # a logarithmic axis has no zero
+            axes.errorbar(*zip(*above, strict=True), linestyle="", label=policy, **style)
+            even = [t for t, f in points if f.mean <= _NOTHING]
+            if even:
+                lowest = axes.get_xaxis_transform()
+                axes.plot(even, [0.0] * len(even), transform=lowest, linestyle="", clip_on=False, zorder=3, **style)
+                at_left = {"transform": lowest, "ha": "right", "va": "bottom", "color": style["color"]}
+                axes.text(even[0] * 0.93, 0.01, f"{policy}, at 0 →", **at_left)
+        axes.set(
+            xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
+        )
+        legend_below(figure, axes)
+
+
+def _others(policy: str) -> tuple[str, ...]:
+    return tuple(p for p in setting.POLICIES if p != policy)
+
+
+def _compared(
+    rows: Sequence[Row], policy: str, others: Sequence[str], window: int, rounds: int, wanted: int
+) -> Verdict:
+    """Judge whether a policy is below (``wanted`` −1) or above (1) all others, beyond chance in pairs and in theory.
+
+    In theory by a thousandth at least: smaller differences in expectation arise for equal policies, and decide nothing.
+    """
+    found: list[Verdict] = []
+    for other in others:
+        seen = difference(_values(rows, policy, window), _values(rows, other, window))
+        exact, beside = (_root(expected_variance(p, window, rounds)) for p in (policy, other))
+        found.append(side([seen], wanted) if abs(exact - beside) > 1e-3 * beside else "undecided")
+    return joint(found) if "refuted" in found or set(found) == {"holds"} else "undecided"
+
+
+def _falls(rows: Sequence[Row], policy: str, windows: Sequence[int]) -> list[Interval]:
+    """Return by how much a policy's deviation falls from one window to the next, in pairs."""
+    return [difference(_values(rows, policy, a), _values(rows, policy, b)) for a, b in pairwise(windows)]
+
+
+def _falling(steps: Sequence[Interval], rises: bool) -> Verdict:
+    """Judge whether a policy's deviation falls at every step, and, in theory, between the steps too."""
+    verdict = side(steps, 1)
+    return "holds weakly" if verdict == "holds" and rises else verdict
+
+
+def _rises(policy: str, window: int, rounds: int) -> bool:
+    """Return whether the exact curve rises from T to T+1."""
+    before, after = (expected_variance(policy, t, rounds) for t in (window, window + 1))
+    return after > before * (1 + 1e-9)
+
+
+def _where(windows: Sequence[int], verdicts: Sequence[Verdict]) -> str:
+    """Return the windows at which something holds."""
+    fails = [str(t) for t, verdict in zip(windows, verdicts, strict=True) if verdict != "holds"]
+    if not fails:
+        return f"at all {len(windows)} window sizes"
+    return f"at {len(windows) - len(fails)} of {len(windows)} window sizes, all but T={', '.join(fails)}"
+
+
+@cache
+def _deviations(policy: str) -> list[float]:
+    """Return the exact √Var(Y)/T of one client for every window T from 1 to 1000."""
+    return renewal_deviation(setting.markov(policy), range(1, 1001))
+
+
+def _zero(found: Interval) -> str:
+    return "0" if found.mean <= _NOTHING else found.show(4)
+
+
+def _root(value: float) -> float:
+    return math.sqrt(max(value, 0.0))
+
+
+def _values(rows: Sequence[Row], policy: str, window: int) -> list[float]:
+    return pick(rows, "deviation", policy=policy, window=window)

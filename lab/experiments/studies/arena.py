@@ -1,0 +1,203 @@
+"""The arena: policies against one another in simulated time, on devices that come and go."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from aoi_fl.config.keys import over_selected
+from aoi_fl.engine.traces import drawn_start, in_files, make_trace
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.lab.experiments.harness.federation import played
+from aoi_fl.lab.experiments.harness.findings import Conclusion
+from aoi_fl.lab.experiments.harness.pages import listed
+from aoi_fl.lab.experiments.studies.arena_page import beside_refl, draw, headline_of, tables_of, within_reach
+from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, called, own_keys
+from aoi_fl.science.absence import achievable
+from aoi_fl.science.errors import ConfigError, NothingTrainedError
+
+if TYPE_CHECKING:
+    from aoi_fl.report.in_time import InTime
+
+_ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
+_POINTS = 24  # of a curve
+_REACHED = ("reached_lower", "reached_upper")  # seconds until each level
+_LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy
+
+
+def federation(quick: bool = False, model: str | None = None) -> dict[str, Any]:
+    """Return the run keys that all entrants share; ``quick``: digits, twenty minutes of simulated time."""
+    shared = {"train-timeout": 60.0, "over-selection": 1.3}
+    if quick:
+        return shared | {
+            "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 1200.0,
+            "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2,
+        }  # fmt: skip
+    return shared | {
+        "dataset": "mnist", "model": model or "2nn", "num-clients": 300, "clients-per-round": 15, "until": 3600.0,
+    }  # fmt: skip
+
+
+def distinct_entrants(shared: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the entrants that remain distinct under these shared keys."""
+    apart: dict[frozenset[tuple[str, str]], str] = {}
+    for entrant in ENTRANTS:  # by the keys alone: a trace need not be there
+        keys = {**shared, **own_keys(entrant, ())}
+        if int(keys["clients-per-round"]) <= int(shared["clients-per-round"]):
+            plays = frozenset((k, f"{float(v):g}" if k in _ITS_OWN else str(v)) for k, v in keys.items())
+            apart.setdefault(plays, entrant)
+    return tuple(apart.values())
+
+
+@dataclass(eq=False)
+class Arena(Experiment):
+    """Policies × seeds in simulated time."""
+
+    name: str = "arena"
+    title: str = "Selection policies in simulated time"
+    devices: str = "generated"  # as the run key clock, or a file in the data folder
+    partition: str = "iid"  # the clients' data: iid or dirichlet:ALPHA
+    settled: str = ""  # when levels and entrants were settled
+
+    source = "In no paper: seconds, not rounds, on devices that come and go"
+    minutes = 200
+    version = 2
+
+    def clock(self, options: Options) -> str:
+        """Return the run key's value, with the path of a file in the data folder."""
+        return str((options.data_dir / self.devices).absolute()) if self.devices.endswith(".npz") else self.devices
+
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        return (self.settings(options)["dataset"],)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {
+            "clock": Path(self.devices).name,
+            **({"clock-start": "an hour drawn by seed"} if in_files(self.devices) else {}),
+            "partition": self.partition,
+            **federation(options.quick, options.model),
+        }
+
+    def entrants(self, options: Options) -> tuple[str, ...]:
+        """Return the policies, each with keys of its own."""
+        return distinct_entrants(self.settings(options))
+
+    def units(self, options: Options) -> list[Unit]:
+        policies = self.entrants(options)
+        return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Run one entrant, and return its curve, with its costs in each row."""
+        settings = self.settings(options)
+        keys = self.keys(unit["policy"], unit["seed"], options)
+        try:
+            ledger = played(self.name, keys, options)
+        except NothingTrainedError as error:
+            raise ConfigError(
+                called(unit["policy"]),
+                f"seed {unit['seed']}",
+                f"a run that trains: {error}",
+                f"Raise train-timeout ({settings['train-timeout']:g} s of simulated time) or until "
+                f"({settings['until']:g} s).",
+            ) from error
+        found, shares = read_in_time(ledger, keys)
+        end, levels = settings["until"], _LEVELS[settings["dataset"]]  # the last round is over later
+        clients = settings["num-clients"]
+        cost = {
+            **{key: found.reaches(level, end) for key, level in zip(_REACHED, levels, strict=True)},
+            "final": found.accuracy_at(end), "seconds_a_round": found.seconds_a_round,
+            "updates": found.used / found.rounds, "worked": found.worked, "wasted": found.wasted,
+            "never": found.never_share, "interval": found.load.interval_mean,
+            "variance": found.load.interval_variance, "jain": found.load.participation.jain,
+            "present": int((shares > 0).sum()),
+            "reach": float(achievable(np.full(clients, _sent(settings) / clients), shares).sum()),
+        }  # fmt: skip
+        marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
+        return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
+
+    def keys(self, entrant: str, seed: int, options: Options) -> dict[str, Any]:
+        """Return the run keys of an entrant; raises ConfigError for an unknown one."""
+        settings = dict(self.settings(options))
+        start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
+        settings["partition"], _, alpha = settings["partition"].partition(":")
+        return {
+            **settings,
+            **({"alpha": float(alpha)} if alpha else {}),
+            "clock": self.clock(options),
+            **({"clock-start": start} if start else {}),
+            "num-server-rounds": int(settings["until"]),  # more than there is time for
+            "max-empty-rounds": 0,
+            "device": "cpu",
+            "seed": seed,
+            **own_keys(entrant, ()),
+        }
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
+        others = len({row["policy"] for row in rows}) - 1
+        sentences = (
+            f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
+            f"over-selection {settings['over-selection']:g}, deadline {settings['train-timeout']:g} s, "
+            f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
+            f"{settings['partition']}. {beside_refl(rows)}"
+        ).rstrip()
+        points = (
+            "Intervals are t-intervals over pairs of runs of one seed; p is of the paired test of times, censored "
+            "where a level was not reached. Where one seed is far off, they may disagree. Each is a comparison by "
+            "itself.",
+            "Work is in vain if its update was lost, late or not awaited, also in the last round. Var[X] and E[X] "
+            "are of the rounds between two used updates, both within the time.",
+            f"The server selects {sent} of the available clients, or as many as an entrant's own keys set. Where "
+            f"clients decide, each takes part at a rate of {sent} in {settings['num-clients']} while available, so "
+            "fewer train.",
+            within_reach(rows, sent),
+            "The learning rate falls from round to round, so that a policy with short rounds ends with a lower one. "
+            "The accuracy after the hour therefore compares runs at different rates.",
+            f"The arena is exploratory. On this page {others} policies meet random selection in three measures; with "
+            f"the project's {len(ARENAS)} arenas that makes {3 * others * len(ARENAS)} comparisons, and no interval is "
+            "widened for so many.",
+            "Each seed begins at another hour of the trace." if "clock-start" in settings else "",
+            self.settled,
+        )
+        return Conclusion(
+            listed(sentences, [point for point in points if point]),
+            tables=tables_of(rows, levels, settings["num-clients"]),
+            headline=headline_of(self.title, rows, levels[0]),
+        )
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        draw(rows, _LEVELS[settings["dataset"]], figure)
+
+
+def read_in_time(ledger: Path, keys: Mapping[str, Any]) -> tuple["InTime", NDArray[np.float64]]:
+    """Return the cost of a run in simulated time, and (n,) the share of it in which each device is available."""
+    from aoi_fl.report.in_time import in_time
+    from aoi_fl.server.ledger import read
+
+    found = in_time(read(ledger, "rounds"), read(ledger, "participations"), keys["num-clients"])
+    if found is None:
+        raise RuntimeError(f"{ledger} has no simulated time")
+    trace = make_trace(keys["clock"], keys["num-clients"], keys["seed"]).starting(keys.get("clock-start", 0.0))
+    return found, trace.availability.shares_by(keys["until"])
+
+
+def _sent(settings: Mapping[str, Any]) -> int:
+    """Return the clients that receive the model in a round, without an entrant's own keys."""
+    return over_selected(settings["clients-per-round"], settings["over-selection"])
+
+
+_SETTLED = "The lower level and the entrants' keys were settled after a first look at seed 1."
+_SPLITS = {"dirichlet": ("dirichlet:0.3", "unequal data"), "iid": ("iid", "equal data")}
+_DEVICES = {
+    "trace": ("availability_300.npz", "300 devices of a trace"),
+    "generated": ("generated", "300 devices generated"),
+}
+ARENAS = tuple(
+    Arena(f"arena-{devices}-{split}", f"The arena: {name}, {dealt}", clock, partition, _SETTLED)
+    for split, (partition, dealt) in _SPLITS.items()
+    for devices, (clock, name) in _DEVICES.items()
+)

@@ -1,0 +1,298 @@
+"""The page of an arena: each policy's learning, work and load beside random selection, in tables and a picture."""
+
+import math
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import Any, TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from aoi_fl.lab.experiments.harness.base import Row, by_seed
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES, goes_on, legend_below
+from aoi_fl.lab.experiments.harness.findings import Table
+from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier
+from aoi_fl.lab.experiments.studies.entrants import called
+
+BASE = "random"
+_LATE = ("refl:late-rounds=5", "random:late-rounds=5")
+_TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
+TELLING = (BASE, *_TOLD, "random:clients-per-round=4:over-selection=1", "systematic:weights=size:absence=learned")
+_NONE = "–"
+_ABOVE = "points above random"
+_WORK = (
+    "policy", "updates a round", "device-hours", "% in vain (least to most)", "% never reached of those there",
+    "Var[X], rounds² (E[X], rounds; √Var[X]/E[X])", "Jain's index of those there", "seconds a round",
+)  # fmt: skip
+
+Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
+
+
+def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) -> tuple[Table, Table]:
+    """Return each policy's learning, in pairs with random selection, and its work and load.
+
+    ``levels`` are the accuracies of ``reached_lower`` and ``reached_upper``; ``clients`` is n, available or not.
+    """
+    lower, upper = (f"{100 * level:g} %" for level in levels)
+    usual, there = runs_of(rows, BASE), _there(rows)
+    learning, work = [], []
+    for policy in policies_of(rows):
+        runs, against = runs_of(rows, policy), () if policy == BASE else usual
+        seen = [run for run in runs if run["seed"] in there]
+        final, above = interval([100 * final for final in _told(runs, "final")]), interval(points_above(runs, against))
+        updates, hours, missed, jain, seconds = (
+            interval(values).show(digits)
+            for values, digits in (
+                ([run["updates"] for run in runs], 1),
+                (_worked(runs), 1),
+                ([_missed(run, clients, there) for run in seen], 1),
+                ([run["jain"] * clients / there[run["seed"]] for run in seen], 2),
+                ([run["seconds_a_round"] for run in runs], 1),
+            )
+        )
+        reached = _minutes(runs, "reached_lower"), _later(runs, against), _minutes(runs, "reached_upper", against)
+        learning.append([called(policy), *reached, final.show(2), above.show(2)])
+        work.append([called(policy), updates, hours, _wasted(runs), missed, _waits(runs), jain, seconds])
+    about = ", means over seeds with 95 % intervals"
+    if len({row["seed"] for row in rows}) == 1:
+        about = ", one seed, a first look without intervals"
+        learning, work = ([[cell.replace(" (one seed)", "") for cell in line] for line in t] for t in (learning, work))
+    head = (f"minutes to {lower}", "minutes later than random", f"minutes to {upper}", "final accuracy, %", _ABOVE)
+    return Table(f"Learning{about}", ("policy", *head), learning), Table(f"Work and load{about}", _WORK, work)
+
+
+def beside_refl(rows: Sequence[Row]) -> str:
+    """Return REFL's delay against random selection with late updates, the worth of its choice."""
+    later = _later(*(runs_of(rows, policy) for policy in _LATE), " minutes")
+    return "" if later == _NONE else f"Than random selection with late updates too, REFL is later by {later}."
+
+
+def within_reach(rows: Sequence[Row], sent: int) -> str:
+    """Return how many devices are ever available, and the reachable part of each one's share of the rounds."""
+    there, reach = _there(rows), {row["seed"]: row["reach"] for row in rows if row.get("reach") is not None}
+    if not there:
+        return ""
+    return (
+        f"Within the time {_mean(list(there.values()), 0)} of the devices ({min(there.values())} to "
+        f"{max(there.values())}) are ever there, and {_mean(list(reach.values()))} of the {sent} clients a round "
+        f"that are wanted ({min(reach.values()):.1f} to {max(reach.values()):.1f}) are the most that can take part "
+        "where each has the same rate, since nobody can more often than it is there: Σ min(rate, share of the time "
+        "there)."
+    )
+
+
+def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
+    """Return the work of random selection and its part in vain; for the main policies also their delay."""
+    runs = {policy: found for policy in (BASE, *_TOLD) if (found := runs_of(rows, policy))}
+    if BASE not in runs or len(runs) == 1:
+        return ""
+    said = (
+        f"*{called(policy)}* {_mean(_worked(of))} h, {_mean(_shares_wasted(of))} %"
+        + ("" if policy == BASE else f", {_later_by(of, runs[BASE], ' minutes')}")
+        for policy, of in runs.items()
+    )
+    return (
+        f"{title}; device-hours, share in vain, and how much later than random at {level:.0%} (negative: sooner): "
+        f"{'; '.join(said)}."
+    )
+
+
+def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
+    """Return the main policies in several arenas, by title: delay against random selection, and work."""
+    lines = []
+    for policy in sorted({p for rows in arenas.values() for p in policies_of(rows)} & {*TELLING}, key=TELLING.index):
+        line = [called(policy)]
+        for rows in arenas.values():
+            runs, usual = runs_of(rows, policy), runs_of(rows, BASE)
+            later = f"after {_minutes(runs, 'reached_lower')}" if policy == BASE else _later_by(runs, usual)
+            work = f"{_mean(_worked(runs))} h, {_mean(_shares_wasted(runs))} % in vain"
+            line.append(f"{later}; {work}" if runs else _NONE)
+        lines.append(line)
+    about = (
+        "Minutes until random selection is at the lower level, 90 % on MNIST, and of the others how many minutes "
+        "later; device-hours of work, and what share of it was in vain, its update lost, late or not waited for"
+    )
+    return Table(about, ("policy", *arenas), lines)
+
+
+def policies_of(rows: Sequence[Row]) -> list[str]:
+    """Return the policies, in order."""
+    return list(dict.fromkeys(row["policy"] for row in rows))
+
+
+def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
+    """Return the minutes to a level, or the number of runs that reach it; with a test against the usual runs."""
+    reached = [seconds / 60 for seconds in _told(runs, level)]
+    there = interval(reached).show(1) if len(reached) == len(runs) else f"{len(reached)} of {len(runs)}"
+    if len(runs) / 2 < len(reached) < len(runs):
+        there += f", median {np.median([*reached, *[math.inf] * (len(runs) - len(reached))]):.1f}"
+    return there + _chance(_pairs(runs, usual, level))
+
+
+def _wasted(runs: Runs) -> str:
+    """Return the wasted share of the device-hours, in percent: far from normal, so from the least to the most."""
+    shares = _shares_wasted(runs)
+    spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
+    return _mean(shares) + spread
+
+
+def _worked(runs: Runs) -> list[float]:
+    return [run["worked"] / 3600 for run in runs]
+
+
+def _shares_wasted(runs: Runs) -> list[float]:
+    return [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
+
+
+def _waits(runs: Runs) -> str:
+    """Return Var[X] of the rounds between two updates of a client, and its ratio to the mean, which falls with k."""
+    spread = [math.sqrt(run["variance"]) / run["interval"] for run in runs if run.get("interval")]
+    return f"{interval(_told(runs, 'variance')).show(1)} ({_mean(_told(runs, 'interval'))}; {_mean(spread, 2)})"
+
+
+def _mean(values: Sequence[float], digits: int = 1) -> str:
+    return f"{sum(values) / len(values):.{digits}f}" if values else _NONE
+
+
+def _there(rows: Sequence[Row]) -> dict[int, int]:
+    """Return for each seed the number of devices that are ever available."""
+    return {row["seed"]: row["present"] for row in rows if row.get("present") is not None}
+
+
+def _missed(run: Mapping[str, Any], clients: int, there: Mapping[int, int]) -> float:
+    """Return the share of the available devices that was never reached, in percent."""
+    return 100 * (1 - (1 - run["never"]) * clients / there[run["seed"]])
+
+
+def points_above(runs: Runs, usual: Runs) -> list[float]:
+    """Return by how many points of accuracy runs end above the usual of the same seed."""
+    finals, theirs = ({run["seed"]: run["final"] for run in of if run["final"] is not None} for of in (runs, usual))
+    return [100 * (finals[seed] - theirs[seed]) for seed in finals if seed in theirs]
+
+
+def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
+    """Return the delay to the lower level against the usual of the same seed, in minutes, with a test."""
+    return _later_by(runs, usual, unit) + _chance(_pairs(runs, usual, "reached_lower"))
+
+
+def _later_by(runs: Runs, usual: Runs, unit: str = "") -> str:
+    """Return the delay to the lower level against the usual of the same seed, in minutes."""
+    pairs = _pairs(runs, usual, "reached_lower")
+    if not pairs:
+        return _NONE
+    return interval(minutes_later(runs, usual)).show(1, unit) if np.isfinite(pairs).all() else NOT_BY_ALL
+
+
+def minutes_later(runs: Runs, usual: Runs) -> list[float]:
+    """Return by how many minutes, in the pairs that both reached the lower level."""
+    pairs = _pairs(runs, usual, "reached_lower")
+    return [(ours - theirs) / 60 for ours, theirs in pairs if math.isfinite(ours) and math.isfinite(theirs)]
+
+
+def _pairs(runs: Runs, usual: Runs, level: str) -> list[tuple[float, float]]:
+    """Return the seconds until a level, ours and the usual, of the seeds that both have; infinite where never."""
+    seconds, theirs = ({r["seed"]: math.inf if r[level] is None else r[level] for r in of} for of in (runs, usual))
+    return [(seconds[seed], theirs[seed]) for seed in seconds if seed in theirs]
+
+
+def _chance(pairs: Sequence[tuple[float, float]]) -> str:
+    """Write the p of the paired test of censored times, for which it takes two pairs."""
+    return f", p = {earlier(*np.array(pairs).T).chance:.2g}" if len(pairs) > 1 else ""
+
+
+def _told(runs: Runs, column: str) -> list[float]:
+    """Return a column of the runs that have it."""
+    return [run[column] for run in runs if run.get(column) is not None]
+
+
+def runs_of(rows: Sequence[Row], policy: str) -> Runs:
+    """Return a row for each run of a policy."""
+    return [run[-1] for run in by_seed(rows, policy=policy).values()]
+
+
+_WIDTH, _TOP, _LINE, _AXIS = 9.0, 4.2, 0.3, 0.8  # inches: the picture, the curves, a policy below them, its axis
+_NAME = 32  # letters to a line
+_BELOW = 5  # points of accuracy below the lower level: what lies further down is no part of the picture
+_DWARFS = 5  # times the median interval
+_MARKERS = "h<>Pp*"
+_PLAIN = {"color": "#8C8C8C", "marker": "o", "markerfacecolor": "white"}  # of a policy without a curve
+
+_Style: TypeAlias = Mapping[str, Any]
+
+
+def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> None:
+    """Draw accuracy against time, and each policy's delay, final accuracy and work.
+
+    Of many policies six have curves; their markers and colours recur at their names below.
+    """
+    styles = _styles(policies_of(rows))
+    low = _AXIS + _LINE * len(styles)
+    figure.set_size_inches(_WIDTH, _TOP + low)
+    upper, lower = figure.subfigures(2, height_ratios=(_TOP, low))
+    curves = upper.subplots()
+    _curves(curves, rows, levels, {policy: style for policy, style in styles.items() if style is not _PLAIN})
+    legend_below(upper, curves, 2)
+    later, above, work = lower.subplots(1, 3)
+    runs = {policy: runs_of(rows, policy) for policy in styles}
+    usual = runs.get(BASE, ())
+    for axes, apart in ((later, minutes_later), (above, points_above)):
+        _beside(axes, {p: interval(v) for p, r in runs.items() if p != BASE and (v := apart(r, usual))}, styles)
+    for place, (policy, style) in enumerate(styles.items()):
+        for part, strength in (("worked", 0.35), ("wasted", 1.0)):
+            hours = np.mean([run[part] for run in runs[policy]]) / 3600
+            work.barh(place, hours, height=0.6, color=style["color"], alpha=strength)
+    later.set_xlabel(f"minutes later than\nrandom at {100 * levels[0]:g} %")
+    above.set_xlabel("points above random\nat the end")
+    work.set_xlabel("device-hours,\nthose in vain dark")
+    names = [fill(called(policy), _NAME) for policy in styles]
+    for axes in (later, above, work):
+        axes.set_ylim(len(styles) - 0.4, -0.6)
+        axes.set_yticks(range(len(styles)), names if axes is later else [], fontsize="small", linespacing=0.9)
+
+
+def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles: Mapping[str, _Style]) -> None:
+    """Draw each policy's mean accuracy, from the first minute at which it is known."""
+    lowest = 100 * levels[0]
+    for place, (policy, style) in enumerate(styles.items()):
+        found: dict[float, list[float]] = {}
+        for row in rows:
+            if row["policy"] == policy and row["accuracy"] is not None:
+                found.setdefault(row["time"] / 60, []).append(100 * row["accuracy"])
+        means = {minute: float(np.mean(found[minute])) for minute in sorted(found)}
+        axes.plot([*means], [*means.values()], markevery=(place % 4, 4), label=called(policy), **style)
+        lowest = min([lowest, *means.values()])
+    for level in levels:
+        axes.axhline(100 * level, color="#999999", linewidth=1)
+        axes.annotate(
+            f"{100 * level:g} %", (1, 100 * level), (4, 0), xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points", verticalalignment="center", color="#666666",
+        )  # fmt: skip
+    axes.set(xlabel="minutes of simulated time", ylabel="test accuracy in %")
+    axes.set_ylim(bottom=max(100 * levels[0] - _BELOW, lowest - 0.5))
+
+
+def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Style]) -> None:
+    """Draw policies' differences from random selection; a far wider interval than the others' has text."""
+    axes.axvline(0.0, color="#404040", linewidth=1.2)
+    usual, kept = float(np.median([of.bar for of in found.values()] or [0.0])), [0.0]
+    places = list(styles)
+    for policy, of in found.items():
+        axes.errorbar(of.mean, places.index(policy), xerr=of.bar, capsize=3, elinewidth=1.4, **styles[policy])
+        kept += [of.mean - of.bar, of.mean + of.bar] if of.bar <= _DWARFS * usual else [of.mean]
+    room = 0.06 * (max(kept) - min(kept)) or 1.0
+    low, high = axes.set_xlim(min(kept) - room, max(kept) + room)
+    for policy, of in found.items():
+        if goes_on(axes, "x", places.index(policy), of, styles[policy]["color"]):
+            said = f"{of.low:.1f} to {of.high:.1f}"
+            axes.text((low + high) / 2, places.index(policy) - 0.1, said, fontsize="x-small", ha="center", va="bottom")
+
+
+def _styles(policies: Sequence[str]) -> dict[str, _Style]:
+    """Return each policy's colour and marker, plain ones without a curve."""
+    drawn = sorted(policies, key=lambda policy: policy not in TELLING)[: len(TELLING)]
+    taken = {STYLES[policy]["color"] for policy in drawn if policy in STYLES}
+    left = zip((colour for colour in COLOURS if colour not in taken), _MARKERS, strict=False)
+    own = {p: STYLES.get(p) or dict(zip(("color", "marker"), next(left), strict=True)) for p in drawn}
+    return {policy: own.get(policy, _PLAIN) for policy in policies}

@@ -1,0 +1,134 @@
+"""Clients that are lost with probability d: the papers' table, the table made for d, and the one that estimates d."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below, means
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import agreement, interval
+from aoi_fl.science import age, draws
+from aoi_fl.science.dropout import DropoutEstimate, reissued
+from aoi_fl.science.history import History, Recorder
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.selection import evenly, everyone
+from aoi_fl.science.simulate import simulate
+
+_LOST = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+_TABLES = {"plain": "the papers' table", "aware": "the table made for d", "adaptive": "the table for d as estimated"}
+_MEASURES = {"mean": "E[X], rounds", "variance": "Var[X], rounds²"}
+_SHOWN = 0.3  # the d of the page's table
+_WARM_UP = 100  # rounds before counting; the estimate starts at d = 0
+_LONGEST = 100  # no wait is longer, but with a probability below 1e-20
+
+
+def policy(table: str, dropout: float) -> MarkovPolicy:
+    """Return the policy thinned by d; an adaptive run should end at the table made for d."""
+    sizes = setting.CLIENTS, setting.PER_ROUND, setting.MAX_AGE
+    if table == "plain":
+        return MarkovPolicy(MarkovPolicy.optimal(*sizes).probabilities, *sizes[:2], "optimal", dropout)
+    return MarkovPolicy.optimal(*sizes, dropout)
+
+
+class Dropout(Experiment):
+    """Willing clients that are lost, which the papers leave out."""
+
+    name = "dropout"
+    title = "Rounds between participations that count, with willing clients lost"
+    source = "Not in the papers: their clients always answer"
+    minutes = 1.0
+    factors: Mapping[str, Sequence[Any]] = {"table": tuple(_TABLES), "dropout": _LOST}
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {**setting.PAPER_SIZES, "rounds": 400 if options.quick else 1000}
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Return mean and variance of the waits, and how many clients counted in a round."""
+        rounds = _WARM_UP + self.settings(options)["rounds"] + _LONGEST
+        if unit["table"] == "adaptive":
+            history, estimates = _adaptive(unit["dropout"], rounds, unit["seed"])
+            told = float(np.mean(estimates[_WARM_UP:]))
+        else:
+            population = everyone(np.ones(setting.CLIENTS, dtype=np.int64))
+            history = simulate(policy(unit["table"], unit["dropout"]), population, rounds, unit["seed"])
+            told = unit["dropout"]
+        waits = _waits(history)
+        counted = np.diff(history.offsets)[_WARM_UP:].mean()
+        return [
+            {"mean": float(waits.mean()), "variance": float(waits.var()), "counted": float(counted), "estimate": told}
+        ]
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        points = []
+        for table in ("plain", "aware"):
+            for d in _LOST:
+                exact = policy(table, d)
+                points.append((pick(rows, "mean", table=table, dropout=d), exact.interval_mean))
+                points.append((pick(rows, "variance", table=table, dropout=d), exact.interval_variance))
+        met = agreement(points)
+        lines = []
+        for table, title in _TABLES.items():
+            found = {c: interval(pick(rows, c, table=table, dropout=_SHOWN)) for c in ("mean", "variance", "counted")}
+            exact = policy(table, _SHOWN)
+            lines.append(
+                [
+                    title, found["mean"].show(3), f"{exact.interval_mean:.3f}", found["variance"].show(3),
+                    f"{exact.interval_variance:.3f}", found["counted"].show(2),
+                ],
+            )  # fmt: skip
+        estimate = interval(pick(rows, "estimate", table="adaptive", dropout=_SHOWN))
+        paragraph = (
+            f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "
+            f"{estimate.show(3)}; its theory is of the table made for d. Measured means and variances of the "
+            f"other two and the theory of the chain with hazards (1−d)p {met}. A lost client of the papers' table is "
+            "certain to try again in the next round, so d costs d/(1−d) rounds in the mean."
+        )
+        head = ("table", "E[X]", "by theory", "Var[X]", "by theory", "clients a round")
+        return Conclusion(paragraph, (), (Table(f"At d = {_SHOWN}", head, lines),))
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        fine = np.linspace(0, _LOST[-1], 101)
+        for axes, (column, title) in zip(figure.subplots(1, 2), _MEASURES.items(), strict=True):
+            # Markers that show through each other: a ring, a large open triangle, a cross.
+            for table, colour, marker, size in zip(_TABLES, COLOURS, "ovx", (6, 10, 6), strict=False):
+                if table != "adaptive":
+                    exact = [getattr(policy(table, float(d)), f"interval_{column}") for d in fine]
+                    axes.plot(fine, exact, color=colour, linewidth=1.4)
+                found = [interval(pick(rows, column, table=table, dropout=d)) for d in _LOST]
+                look = {"color": colour, "marker": marker, "markersize": size, "markeredgewidth": 1.4}
+                means(axes, _LOST, found, **look, markerfacecolor="none", linestyle="", label=_TABLES[table])
+            axes.set(xlabel="d, probability that a willing client is lost", title=title)
+        legend_below(figure, figure.axes[0], 3)
+
+
+def _adaptive(dropout: float, rounds: int, seed: int) -> tuple[History, list[float]]:
+    """Simulate a server that counts the lost clients and reissues the table in each round."""
+    clients, table = setting.CLIENTS, policy("aware", 0.0)
+    ages = age.first_age(table.probabilities, draws.uniforms(seed, 1, "first-age", clients))
+    estimate, told = DropoutEstimate(float(setting.PER_ROUND)), []
+    recorder = Recorder(clients, ages)
+    for t in range(1, rounds + 1):
+        told.append(estimate.value)
+        probabilities = reissued(table, estimate.value).probabilities
+        willing = draws.uniforms(seed, t, "participate", clients) < age.hazards(probabilities, ages)
+        counted = willing & (draws.uniforms(seed, t, "dropout", clients) >= dropout)
+        recorder.append(evenly(np.flatnonzero(counted)))
+        ages = age.next_ages(ages, counted)
+        estimate = estimate.after(int(willing.sum()), int((willing & ~counted).sum()))
+    return recorder.history(), told
+
+
+def _waits(history: History) -> NDArray[np.int32]:
+    """Return the waits that begin between the warm-up and the last 100 rounds, within which all of them end.
+
+    All waits within a history would be too short in the mean.
+    """
+    members, when, _ = history.by_client
+    same = members[1:] == members[:-1]
+    begun = (when[:-1] > _WARM_UP) & (when[:-1] <= history.rounds - _LONGEST)
+    return np.diff(when)[same & begun]

@@ -1,0 +1,113 @@
+"""Equal work: systematic participation against few random clients, with the server's momentum and a served average."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
+from aoi_fl.lab.experiments.harness.federation import played
+from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
+from aoi_fl.lab.experiments.studies.arena import ARENAS, read_in_time
+from aoi_fl.lab.experiments.studies.entrants import BOTH
+
+_ARENA = ARENAS[0]
+_CASE = "trace, Dirichlet 0.3"
+LEVELS = (0.9, 0.92)
+_FEW = "random:clients-per-round={}:over-selection=1"
+_AGE = "systematic:weights=size:absence=learned"
+_RANDOM, _OURS = "random, k = 4, both", "systematic, both"
+_PLAIN, _OURS_PLAIN = "random, k = 4", "systematic"
+_ENTRANTS: Mapping[str, str] = {
+    _RANDOM: _FEW.format(4) + BOTH, _OURS: _AGE + BOTH, _PLAIN: _FEW.format(4), _OURS_PLAIN: _AGE,
+    "random, k = 3, both": _FEW.format(3) + BOTH, "random, k = 2, both": _FEW.format(2) + BOTH,
+    "random, k = 3": _FEW.format(3), "random, k = 2": _FEW.format(2),
+}  # fmt: skip
+
+
+class ArenaStudy(Study):
+    """Policies on the devices and data of the arena with a trace."""
+
+    source = "In no paper; the arena's devices and data"
+    cases = (_CASE,)
+
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        return _ARENA.datasets(options)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return _ARENA.settings(options)
+
+
+class EqualWork(ArenaStudy):
+    """Policies of about equal work on the devices of a trace, each with and without momentum and a served average."""
+
+    name = "equal-work"
+    title = "Equal work: few random clients or systematic participation, momentum and a served average"
+    minutes = 30
+    policies = tuple(_ENTRANTS)
+    measures = (
+        Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True),
+        Measure("hours_90", "device-hours until 90 %", 2, 1 / 3600),
+        Measure("hours_92", "device-hours until 92 %", 2, 1 / 3600, compared=False),
+        Measure("worked", "device-hours in the hour", 1, 1 / 3600, compared=False),
+        Measure("final", "final accuracy, %", 1, 100.0, compared=False),
+        Measure("jain", "Jain's index of those available", 2, drawn=True),
+    )
+    hypotheses = (
+        Hypothesis(
+            "With momentum 0.5 and a served average of 0.8, systematic participation reaches 90 % at most one minute "
+            "later than random selection at equal work, at a Jain's index above 0.80",
+            (Contrast(_CASE, _OURS, "reached_90", -1, _RANDOM, 1.0), Contrast(_CASE, _OURS, "jain", 1, None, 0.8)),
+        ),
+        expect(
+            "With both, systematic participation shares the load more evenly than random selection at equal work",
+            (_CASE,), _OURS, "jain", 1, _RANDOM,
+        ),
+        expect(
+            "Momentum and a served average bring random selection to 90 % sooner",
+            (_CASE,), _RANDOM, "reached_90", -1, _PLAIN,
+        ),
+        expect(
+            "Momentum and a served average bring systematic participation to 90 % sooner",
+            (_CASE,), _OURS, "reached_90", -1, _OURS_PLAIN,
+        ),
+    )  # fmt: skip
+    planned, first = 10, 21
+
+    @property
+    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+        return [[(_CASE, p) for p in self.policies[i : i + 2]] for i in range(0, len(self.policies), 2)]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Run a federation in simulated time, and return when and at what work it reaches the levels."""
+        keys = _ARENA.keys(_ENTRANTS[unit["policy"]], unit["seed"], options)
+        return [costs(played(self.name, keys, options), keys)]
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        return (
+            f"An hour of {settings['num-clients']} devices of a trace, each seed from another hour, with "
+            f"{settings['model']} on {settings['dataset']}; random selection takes k clients without over-selection, "
+            "and systematic participation is at equal work with k = 4. "
+            "*Both* is the run key `smoothing=momentum:0.5+average:0.8`. "
+            "Device-hours are those of all clients that were sent the model until then, in vain or not."
+        )
+
+
+def costs(ledger: Path, keys: Mapping[str, Any]) -> Row:
+    """Return when a run in simulated time reaches the levels, with its work and its balance of load."""
+    clients, end = keys["num-clients"], keys["until"]
+    found, shares = read_in_time(ledger, keys)
+    available = int((shares > 0).sum())
+    row: Row = {}
+    for level in LEVELS:
+        row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
+        row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
+    return {
+        **row, "worked": _rounded(found.worked), "final": found.accuracy_at(end),
+        "jain": round(found.load.participation.jain * clients / available, 4),
+        "never": round((found.never - clients + available) / available, 4), "rounds": found.rounds,
+        "updates": round(found.used / found.rounds, 3),
+    }  # fmt: skip
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)

@@ -1,0 +1,142 @@
+"""The arena at equal work: every rival gets what its paper assumes, and all train equally many updates."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.engine.traces import check_files, read_trace
+from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
+from aoi_fl.lab.experiments.harness.federation import played
+from aoi_fl.lab.experiments.harness.study import Hypothesis, Measure, expect, within
+from aoi_fl.lab.experiments.studies.arena import ARENAS
+from aoi_fl.lab.experiments.studies.equal_work import ArenaStudy, costs
+from aoi_fl.protocol.files import write_whole
+from aoi_fl.science.absence import achievable
+
+_ARENA = ARENAS[0]
+_CASE = "trace, Dirichlet 0.3"
+_RANDOM = "random"
+_DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
+_ENTRANTS: Mapping[str, str] = {
+    _RANDOM: "random", _DECIDE[0]: "markov-optimal:weights=size:absence=learned",
+    _DECIDE[1]: "systematic:weights=size:absence=learned", "oldest-age": "oldest-age:weights=size",
+    "oort, speeds": "oort:foresight=true", "fedcs, speeds": "fedcs:foresight=true",
+    "refl, forecast": "refl:foresight=true:late-rounds=5", "f3ast": "f3ast", "pow-d": "pow-d", "rpow-d": "rpow-d",
+}  # fmt: skip
+_LEVEL = 1.0  # minutes within which two policies count as level
+
+
+def _sooner(policy: str, text: str) -> Hypothesis:
+    claim = f"{text} reaches 90 % sooner than random selection at equally many updates a round"
+    return expect(claim, (_CASE,), policy, "reached_90", -1, _RANDOM)
+
+
+def _level(policy: str, text: str) -> Hypothesis:
+    claim = f"{text} reaches 90 % within {_LEVEL:g} minute of random selection at equally many updates a round"
+    return within(claim, (_CASE,), policy, "reached_90", _RANDOM, _LEVEL)
+
+
+class FairArena(ArenaStudy):
+    """Ten policies on the phones that exist in the hour, at equally many updates a round and a constant rate."""
+
+    name = "fair-arena"
+    title = "The arena at equal work, and with what each rival assumes"
+    minutes = 130
+    policies = tuple(_ENTRANTS)
+    measures = (
+        Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True),
+        Measure("hours_90", "device-hours until 90 %", 2, 1 / 3600, drawn=True),
+        Measure("final", "final accuracy, %", 1, 100.0, compared=False),
+        Measure("jain", "Jain's index of those available", 2, compared=False),
+        Measure("updates", "updates a round", 1, compared=False),
+    )
+    hypotheses = (
+        _level(_DECIDE[1], "Systematic participation with learned availability"),
+        _level(_DECIDE[0], "Markov participation with learned availability"),
+        _sooner("oort, speeds", "Oort with the devices' speeds"),
+        _sooner("fedcs, speeds", "FedCS with the devices' speeds"),
+        _sooner("refl, forecast", "REFL with its forecast of availability and late updates"),
+        _level("f3ast", "F3AST"),
+    )
+    planned, first = 10, 41
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        changed = {
+            "num-clients": "devices available within the hour",
+            "over-selection": 1.0,
+            "learning-rate-decay": 1.0,
+            "updates a round": "clients-per-round under every policy",
+        }
+        return {**super().settings(options), **changed}
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Run a federation in simulated time, and return when and at what work it reaches the levels."""
+        seed, policy = unit["seed"], unit["policy"]
+        keys = _ARENA.keys(_ENTRANTS[policy], seed, options)
+        start = float(keys.pop("clock-start", 0.0))
+        source = Path(keys["clock"])
+        folder = options.work.absolute() / self.name
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"devices-{seed}.npz"
+        shares = write_available(source, path, start, keys["until"])
+        wanted = min(keys["clients-per-round"], int(shares.sum()))
+        rate = rate_for(wanted, shares) if policy in _DECIDE else wanted / len(shares)
+        keys |= {
+            "clock": str(path),
+            **({"clock-start": start} if start else {}),
+            "num-clients": len(shares),
+            "clients-per-round": max(1, round(rate * len(shares))),
+            "over-selection": 1.0,
+            "learning-rate-decay": 1.0,
+        }
+        return [costs(played(self.name, keys, options), keys)]
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        return (
+            f"The federation has only the devices of the trace that are available within the hour; all policies get "
+            f"{settings['clients-per-round']} updates a round without over-selection, at a constant learning rate. "
+            "Where clients decide, their common rate is raised until the availability of the hour gives as many. "
+            "Oort and FedCS know the devices' speeds, REFL knows when devices leave and takes late updates, and F3AST "
+            "shares its rates among the devices that exist."
+        )
+
+
+def write_available(source: Path, path: Path, start: float, seconds: float) -> NDArray[np.float64]:
+    """Write the devices of a trace that are available within a time, and return their shares of it.
+
+    ``source`` is a file with changes, see :mod:`aoi_fl.engine.traces`; ``path`` keeps the trace's time.
+    """
+    import io
+
+    shares = read_trace(*check_files(str(source))).starting(start).availability.shares_by(seconds)
+    chosen = np.flatnonzero(shares > 0)
+    with np.load(source, allow_pickle=False) as file:
+        offsets, changes = file["offsets"], {name: file[name] for name in ("seconds", "available")}
+        training = file["training_seconds"][chosen]
+    rows = [np.arange(offsets[i], offsets[i + 1]) for i in chosen]
+    taken, last = np.concatenate(rows), changes["seconds"].max()
+    kept = {name: array[taken] for name, array in changes.items()}
+    ends = np.cumsum([len(own) for own in rows])
+    if kept["seconds"].max() < last:  # the last device leaves at the trace's end, which keeps the trace's length
+        kept = {"seconds": np.append(kept["seconds"], last), "available": np.append(kept["available"], 0)}
+        ends[-1] += 1
+    text = io.BytesIO()
+    np.savez(text, offsets=np.concatenate([[0], ends]), training_seconds=training, **kept)
+    write_whole(path, text.getvalue())
+    return shares[chosen]
+
+
+def rate_for(wanted: float, shares: NDArray[np.float64]) -> float:
+    """Return the common rate r with Σ min(r, a_i) = wanted; 1 where even that is too little.
+
+    >>> rate_for(1.0, np.array([0.25, 0.5, 1.0]))
+    0.375
+    """
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if achievable(np.full(len(shares), middle), shares).sum() < wanted else (low, middle)
+    return round(high, 12)

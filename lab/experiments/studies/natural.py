@@ -1,0 +1,204 @@
+"""Natural federations: pupils by school, ratings by student, flights by aircraft, lines by speaker."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aoi_fl.engine.traces import check_files, read_trace
+from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
+from aoi_fl.lab.experiments.harness.natural_data import (
+    Ints,
+    NaturalFederation,
+    Source,
+    Table,
+    read_csv,
+    read_speakers,
+    split_rows,
+)
+from aoi_fl.lab.experiments.harness.replay import late_rounds
+from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
+from aoi_fl.science import draws
+from aoi_fl.science.availability import Availability
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.f3ast import F3ast
+from aoi_fl.science.load import participation
+from aoi_fl.science.names import Weighting
+from aoi_fl.science.participation import MarkovRule, SystematicRule
+from aoi_fl.science.rates import equal_rates
+from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
+from aoi_fl.science.simulate import Decentralised
+
+_PER_ROUND, _CLIENTS, _LEAST = 15, 300, 10
+_TRACE = "availability_300.npz"
+_ROUND = 600.0  # seconds of the trace
+_EVALUATIONS = 5  # in the last quarter of the rounds
+_CONTEXT = 4  # characters that the next one is predicted from
+_ALWAYS, _PHONES = "always available", "phone trace"
+
+
+def _in_steps(step: float) -> Callable[[str], int]:
+    return lambda cell: round(float(cell) / step)
+
+
+SOURCES: Mapping[str, Source] = {
+    "schools": Source(
+        "chem97.csv.gz", "school", "score",
+        {"gender": str, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)}, "schools",
+    ),
+    "students": Source(
+        "insteval.csv.gz", "student", "rating",
+        dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), str), "students",
+    ),
+    "aircraft": Source(
+        "flights.csv.gz", "tailnum", "late",
+        {
+            **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday"), str),
+            "hour": _in_steps(1.0), "distance": _in_steps(250.0),
+        }, "aircraft",
+    ),
+}  # fmt: skip
+_SPEAKERS = "speakers"
+_SETS = (*SOURCES, _SPEAKERS)
+
+_RANDOM, _SYSTEMATIC = "random", "systematic"
+_Make = Callable[[int, int], Decentralised | Selector]
+_MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
+    _RANDOM: (lambda n, seed: RandomSelector(_PER_ROUND, seed), "size"),
+    "oldest-age": (lambda n, seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
+    _SYSTEMATIC: (lambda n, seed: SystematicRule.learning(equal_rates(n, _PER_ROUND), seed), "size"),
+    "markov": (lambda n, seed: MarkovRule.learning(equal_rates(n, _PER_ROUND)), "size"),
+    "f3ast": (lambda n, seed: F3ast(_PER_ROUND, seed), None),
+}
+
+
+_WHERE = {_ALWAYS: "where clients are always available", _PHONES: "on the phone trace"}
+
+
+class Natural(Study):
+    """Five policies in four unpartitioned federations, always available and with the phone trace."""
+
+    name = "natural"
+    title = "Natural federations: schools, students, aircraft and speakers"
+    source = (
+        "In no paper; the data are Chem97 (mlmRev), InstEval (lme4), flights (nycflights13) and Shakespeare (char-rnn)"
+    )
+    minutes = 15
+    cases = tuple(f"{name}, {where}" for name in _SETS for where in (_ALWAYS, _PHONES))
+    policies = tuple(_MAKE)
+    measures = (
+        Measure("loss", "test loss × 1000", 1, 1000.0, drawn=True),
+        Measure("accuracy", "test accuracy, %", 2, 100.0),
+        Measure("jain", "Jain's index of those available", 2, drawn=True),
+        Measure("updates", "updates a round", 1, compared=False),
+    )
+    hypotheses = (
+        *(
+            expect(
+                f"Systematic participation ends at a lower test loss than random selection, {about}, in all four "
+                "federations", [f"{name}, {where}" for name in _SETS], _SYSTEMATIC, "loss", -1, _RANDOM,
+            )
+            for where, about in _WHERE.items()
+        ),
+        expect(
+            "On the phone trace systematic participation shares the load more evenly than random selection",
+            [f"{name}, {_PHONES}" for name in _SETS], _SYSTEMATIC, "jain", 1, _RANDOM,
+        ),
+    )  # fmt: skip
+    planned, first = 10, 201
+
+    @property
+    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+        return [[(c, p) for c in part for p in self.policies] for part in (self.cases[:-2], self.cases[-2:])]
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {
+            "model": "softmax regression on categories",
+            "clients": f"{_CLIENTS} drawn by seed with {_LEAST} rows or more; 141 speakers",
+            "clients-per-round": _PER_ROUND, "round": f"{_ROUND:g} s of the trace",
+            "num-server-rounds": options.rounds or (8 if options.quick else 200), "local-epochs": 1, "batch-size": 50,
+            "learning-rate": 1.0,
+        }  # fmt: skip
+
+    def check(self, options: Options) -> None:
+        for name in _SETS:
+            train, _ = _rows(name, options.data_dir, self.first)[1:]
+            _availability(options.data_dir, len(train))
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Train along the policy's selections, and return the test loss of the last quarter of the rounds."""
+        chosen, seed = self.settings(options), unit["seed"]
+        name, _, where = unit["case"].partition(", ")
+        table, train, test = _rows(name, options.data_dir, seed)
+        n, rounds = len(train), chosen["num-server-rounds"]
+        federation = NaturalFederation(
+            table, train, seed, chosen["local-epochs"], chosen["batch-size"], chosen["learning-rate"]
+        )
+        marks = late_rounds(rounds, _EVALUATIONS)
+        found: list[tuple[float, float]] = []
+
+        def after(round_: int, arrays: Any) -> None:
+            if round_ in marks:
+                found.append(federation.evaluate(arrays, *test))
+
+        there = np.ones((rounds + 1, n), np.bool_)
+        if where == _PHONES:
+            trace = _availability(options.data_dir, n)
+            start = _ROUND * int(draws.uniform(seed, 0, "natural-start", 0) * trace.period / _ROUND)
+            there = np.array([trace.here(start + _ROUND * t) for t in range(rounds + 1)])
+        make, weighting = _MAKE[unit["policy"]]
+        history = federation.play(make(n, seed), rounds, weighting, after, lambda round_: there[round_])
+        loss, accuracy = np.mean(found, axis=0).tolist()
+        available = int(there[1:].any(axis=0).sum())
+        return [
+            {
+                "loss": round(loss, 6),
+                "accuracy": round(accuracy, 6),
+                "jain": round(participation(history).jain * n / available, 4),
+                "updates": round(len(history.members) / rounds, 3),
+            }
+        ]
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        return (
+            f"Clients are schools, students, aircraft and speakers as the data have them, {_CLIENTS} drawn by seed "
+            f"among those with at least {_LEAST} rows, and 141 speakers; a fifth of each client's rows are test rows. "
+            f"A softmax regression trains for {settings['num-server-rounds']} rounds of {_PER_ROUND} clients, one "
+            "local epoch each, at a constant rate; losses are means over the last quarter of the rounds. "
+            f"On the phone trace a round is {_ROUND / 60:g} minutes, each seed starts at another moment, and "
+            "systematic and Markov clients learn their availability."
+        )
+
+
+@lru_cache(maxsize=2)
+def _table(name: str, folder: Path) -> Table:
+    return read_csv(folder / "natural", SOURCES[name])
+
+
+@lru_cache(maxsize=2)
+def _rows(name: str, folder: Path, seed: int) -> tuple[Table, list[Ints], tuple[Ints, Ints]]:
+    """Return all rows, each client's training rows, and the test examples."""
+    if name == _SPEAKERS:
+        table, test = read_speakers(folder / "natural" / "speakers.npz", _CONTEXT)
+        train = [np.flatnonzero(table.clients == i) for i in range(len(table.names))]
+        return table, train, (test.x, test.y)
+    table = _table(name, folder)
+    train, rows, _ = split_rows(table, _LEAST, _CLIENTS, seed, SOURCES[name].what)
+    return table, train, (table.x[rows], table.y[rows])
+
+
+@lru_cache(maxsize=2)
+def _availability(folder: Path, clients: int) -> Availability:
+    """Return the availability of n phones; raises ConfigError if the file has fewer."""
+    path = folder / _TRACE
+    trace = read_trace(*check_files(str(path)))
+    if trace.clients < clients:
+        raise ConfigError(
+            f"devices of {path}",
+            trace.clients,
+            f"at least {clients}, the clients of the federation",
+            "Use a larger file, or draw fewer clients.",
+        )
+    return trace.first(clients).availability

@@ -1,0 +1,114 @@
+"""The arena without foresight: 1,000 generated devices, six hours, and each rival with its best weights."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
+from aoi_fl.lab.experiments.harness.federation import played
+from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
+from aoi_fl.lab.experiments.studies.arena import Arena, read_in_time
+from aoi_fl.lab.experiments.studies.entrants import own_keys
+
+_ARENA = Arena("open-arena", partition="dirichlet:0.3")
+_CASE = "generated, Dirichlet 0.3"
+_HOURS = (1, 3, 6)
+_RANDOM, _ROBIN, _MARKOV, _SYSTEMATIC = "random", "round-robin", "markov", "systematic"
+_ENTRANTS: Mapping[str, str] = {
+    _RANDOM: "random", _ROBIN: "oldest-age", _MARKOV: "markov-optimal:compensate=availability",
+    _SYSTEMATIC: "systematic:compensate=availability", "oort": "oort", "fedcs": "fedcs", "refl": "refl",
+    "f3ast": "f3ast",
+}  # fmt: skip
+_MARGIN = 0.5  # points of accuracy within which two policies count as level
+_SHARED: Mapping[str, Any] = {
+    "model": "lr", "num-clients": 1000, "clients-per-round": 15, "over-selection": 1.0, "train-timeout": 60.0,
+    "late-rounds": 5, "weights": "size", "learning-rate": "auto:1.0", "until": 3600.0 * _HOURS[-1], "evaluate-every": 2,
+}  # fmt: skip
+
+
+def _level(policy: str, text: str) -> Hypothesis:
+    claim = f"{text} is within {_MARGIN:g} points of random selection after one, three and six hours"
+    sides = (
+        Contrast(_CASE, policy, f"accuracy_{hour}", way, _RANDOM, -way * _MARGIN) for hour in _HOURS for way in (1, -1)
+    )
+    return Hypothesis(claim, tuple(sides))
+
+
+def _first(policy: str, text: str) -> Hypothesis:
+    return expect(
+        f"{text} is more accurate than random selection after one hour", (_CASE,), policy, "accuracy_1", 1, _RANDOM
+    )
+
+
+def _fairer(policy: str, text: str) -> Hypothesis:
+    claim = f"{text} shares the load of six hours more evenly than random selection"
+    return expect(claim, (_CASE,), policy, "jain", 1, _RANDOM)
+
+
+class OpenArena(Study):
+    """Eight policies on 1,000 generated devices, with what a server knows from its clients' replies."""
+
+    name = "open-arena"
+    title = "The arena without foresight: 1,000 devices, six hours"
+    source = "In no paper; generated devices, MNIST"
+    cases = (_CASE,)
+    minutes = 60
+    policies = tuple(_ENTRANTS)
+    measures = (
+        *(
+            Measure(f"accuracy_{hour}", f"accuracy after {hour} h, %", 2, 100.0, drawn=hour != _HOURS[1])
+            for hour in _HOURS
+        ),
+        Measure("jain", "Jain's index of those available", 3, drawn=True),
+        Measure("never", "% never reached of those available", 1, 100.0, compared=False),
+        Measure("updates", "updates a round", 1, compared=False),
+        Measure("worked", "device-hours", 1, 1 / 3600, compared=False),
+    )
+    hypotheses = (
+        _level(_SYSTEMATIC, "Systematic participation at rates adapted from replies"),
+        _level(_MARKOV, "Markov participation at rates adapted from replies"),
+        _fairer(_SYSTEMATIC, "Systematic participation at rates adapted from replies"),
+        _fairer(_MARKOV, "Markov participation at rates adapted from replies"),
+        _fairer(_ROBIN, "Round-robin"),
+        _first("oort", "Oort without the devices' speeds"),
+        _first("fedcs", "FedCS without the devices' speeds"),
+        _first("refl", "REFL without a forecast"),
+        _first("f3ast", "F3AST with weights by size"),
+    )
+    planned, first = 10, 301
+
+    def datasets(self, options: Options) -> tuple[str, ...]:
+        return _ARENA.datasets(options)
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {**_ARENA.settings(options), **({} if options.quick else _SHARED)}
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Run a federation in simulated time, and return its accuracy after each hour, its load and its work."""
+        settings = self.settings(options)
+        keys = {
+            **settings, "num-server-rounds": int(settings["until"]), "max-empty-rounds": 0, "device": "cpu",
+            "seed": unit["seed"], **own_keys(_ENTRANTS[unit["policy"]], ()),
+        }  # fmt: skip
+        found, shares = read_in_time(played(self.name, keys, options), keys)
+        clients, available = keys["num-clients"], int((shares > 0).sum())
+        end = settings["until"]
+        return [
+            {
+                **{f"accuracy_{hour}": found.accuracy_at(end * hour / _HOURS[-1]) for hour in _HOURS},
+                "jain": round(found.load.participation.jain * clients / available, 4),
+                "never": round((found.never - clients + available) / available, 4),
+                "updates": round(found.used / found.rounds, 3), "worked": round(found.worked, 2),
+                "wasted": round(found.wasted, 2), "rounds": found.rounds,
+            }
+        ]  # fmt: skip
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        return (
+            f"{settings['num-clients']} generated devices, {settings['clients-per-round']} a round without "
+            f"over-selection, a deadline of {settings['train-timeout']:g} s, {settings['until'] / 3600:g} h of "
+            f"simulated time; {settings['model']} on {settings['dataset']}, {settings['partition']}, at a constant "
+            "learning rate. No policy knows more of a device than its replies have told. Every policy has weights by "
+            "size and takes updates that are up to five rounds late. Round-robin is oldest-age: of the available "
+            "clients those that have waited longest. The hypotheses are older than the data: this page's study was "
+            "committed before its first run."
+        )

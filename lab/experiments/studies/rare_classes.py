@@ -1,0 +1,142 @@
+"""Availability by label: the accuracy of each policy on the classes of rarely available clients."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
+from aoi_fl.lab.experiments.harness.replay import Dealt, dealt_as, late_rounds
+from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
+from aoi_fl.learning.examples import Examples
+from aoi_fl.science import draws
+from aoi_fl.science.f3ast import F3ast
+from aoi_fl.science.load import participation
+from aoi_fl.science.names import Weighting
+from aoi_fl.science.oort import OortSelector
+from aoi_fl.science.participation import MarkovRule, SystematicRule
+from aoi_fl.science.rates import equal_rates
+from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
+from aoi_fl.science.simulate import Decentralised
+
+_CLIENTS, _PER_ROUND, _ALPHA, _CLASSES = 100, 10, 0.1, 10
+_LOW, _HIGH = 0.05, 0.9  # availability of the rarest and of the most frequent class
+_RARE = 3  # classes
+_CASE = "availability by label"
+_EVALUATIONS = 6  # in the last quarter of the rounds
+
+_RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
+    "random", "oldest-age", "systematic, learned", "markov, learned", "f3ast", "oort",
+)  # fmt: skip
+_Make = Callable[[int], Decentralised | Selector]
+_MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
+    _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
+    _AGE: (lambda seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
+    _SYSTEMATIC: (lambda seed: SystematicRule.learning(equal_rates(_CLIENTS, _PER_ROUND), seed), "size"),
+    _MARKOV: (lambda seed: MarkovRule.learning(equal_rates(_CLIENTS, _PER_ROUND)), "size"),
+    _F3AST: (lambda seed: F3ast(_PER_ROUND, seed), None),
+    _OORT: (lambda seed: OortSelector(_PER_ROUND, seed), "size"),
+}
+
+
+def availability_by_class(seed: int) -> NDArray[np.float64]:
+    """Return (10,) the availability of each class's clients: 0.05 to 0.9 in equal steps, in an order drawn by seed."""
+    order = draws.generator(seed, 0, "rare-classes").permutation(_CLASSES)
+    found = np.empty(_CLASSES)
+    found[order] = np.linspace(_LOW, _HIGH, _CLASSES)
+    return found
+
+
+def availability_of(labels: Sequence[NDArray[np.int64]], by_class: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (n,) the availability of clients: that of the most frequent label of their examples."""
+    return by_class[[int(np.bincount(own, minlength=_CLASSES).argmax()) for own in labels]]
+
+
+_HIGHER = "{} has a higher accuracy on the rare classes than random selection"
+_TEXTS = {
+    _AGE: "Oldest-age selection", _SYSTEMATIC: "Systematic participation with learned availability",
+    _MARKOV: "Markov participation with learned availability", _F3AST: "F3AST", _OORT: "Oort",
+}  # fmt: skip
+
+
+class RareClasses(Study):
+    """Six policies on clients that are available in 5 to 90 % of the rounds, by their most frequent label."""
+
+    name = "rare-classes"
+    title = "Who loses when availability goes with the labels"
+    source = "Not in the papers; MNIST, Dirichlet 0.1"
+    minutes = 30
+    data = ("mnist",)
+    cases = (_CASE,)
+    policies = tuple(_MAKE)
+    measures = (
+        Measure("rare", "accuracy on the 3 rare classes, %", 1, 100.0, drawn=True),
+        Measure("others", "accuracy on the other 7, %", 1, 100.0),
+        Measure("accuracy", "accuracy, %", 1, 100.0, drawn=True),
+        Measure("jain", "Jain's index", 2, compared=False),
+        Measure("updates", "updates a round", 1, compared=False),
+    )
+    hypotheses = tuple(
+        expect(_HIGHER.format(text), (_CASE,), policy, "rare", 1, _RANDOM) for policy, text in _TEXTS.items()
+    )
+    planned, first = 20, 101
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {
+            "dataset": self.datasets(options)[0], "model": "2nn", "num-clients": _CLIENTS,
+            "clients-per-round": _PER_ROUND, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}",
+            "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
+            "num-server-rounds": options.rounds or (8 if options.quick else 120), **setting.constant_rate(options),
+        }  # fmt: skip
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
+        chosen, seed = self.settings(options), unit["seed"]
+        there = dealt_as(chosen, options, seed, _CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
+        by_class = availability_by_class(seed)
+        shares = availability_of([part.y.numpy() for part in there.parts], by_class)
+        rounds = chosen["num-server-rounds"]
+        rare, others = _tests(there, np.argsort(by_class)[:_RARE])
+        marks = late_rounds(rounds, _EVALUATIONS)
+        found: list[tuple[float, float]] = []
+
+        def after(round_: int, arrays: Any) -> None:
+            if round_ in marks:
+                found.append((there.task.evaluate(arrays, rare)[1], there.task.evaluate(arrays, others)[1]))
+
+        def available(round_: int) -> NDArray[np.bool_]:
+            return draws.uniforms(seed, round_, "rare-classes-availability", _CLIENTS) < shares
+
+        make, weighting = _MAKE[unit["policy"]]
+        history = there.play(make(seed), rounds, weighting, after, available)
+        on_rare, on_others = np.mean(found, axis=0).tolist()
+        return [
+            {
+                "rare": round(on_rare, 5),
+                "others": round(on_others, 5),
+                "accuracy": round((len(rare) * on_rare + len(others) * on_others) / (len(rare) + len(others)), 5),
+                "jain": round(participation(history).jain, 4),
+                "updates": round(len(history.members) / rounds, 3),
+            }
+        ]
+
+    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+        return (
+            f"Each of {settings['num-clients']} clients is available with the probability of its most frequent label, "
+            f"{_LOW} to {_HIGH} in equal steps; the order of the labels is drawn by seed. "
+            f"The server takes {settings['clients-per-round']} clients a round. They train for one local epoch, and "
+            "accuracies are means over the last quarter of "
+            f"{settings['num-server-rounds']} rounds. "
+            "Weights are by size, but F3AST has its own; clients that decide alone aim at the same rate for all."
+        )
+
+
+def _tests(there: Dealt, rare: NDArray[np.int64]) -> tuple[Examples, Examples]:
+    """Return the test examples of the rare classes, and the others."""
+    import torch
+
+    x, y = torch.from_numpy(there.task.data.test_x), torch.from_numpy(there.task.data.test_y)
+    which = torch.from_numpy(np.isin(there.task.data.test_y, rare))
+    return Examples(x[which], y[which]), Examples(x[~which], y[~which])

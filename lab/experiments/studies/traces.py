@@ -1,0 +1,114 @@
+"""The generator of devices that come and go beside the trace that it was fitted to."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from aoi_fl.engine.traces import read_trace
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
+from aoi_fl.science.availability import DAY
+from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.phone_availability import PhoneAvailability
+
+FILE = "availability_300.npz"  # in the data folder
+_TRACE, _GENERATED = "trace", "generated"
+_QUANTILES = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
+_ENDS = {0: "least", 100: "most"}
+_HOURS = 24
+_SPELLS = {
+    "presence": "seconds of a spell of presence",
+    "absence": "seconds of a spell of absence",
+    "share": "share of time present, by client",
+    "spells": "spells of presence a client and day",
+    "training": "seconds of a local training",
+}
+
+
+class Traces(Experiment):
+    """Fit against trace."""
+
+    name = "traces"
+    title = "Devices that come and go: the generator beside a trace of 300 phones"
+    source = "Not in the papers. The trace is of the public repository dhruvsgarg/flame, derived there from FedScale's"
+    minutes = 1
+    version = 2
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {"clients": 300}
+
+    def units(self, options: Options) -> list[Unit]:
+        return [{"seed": 0, "of": _TRACE}, *({"seed": seed, "of": _GENERATED} for seed in seeds(options, 10, 2))]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Return the quantiles of each quantity, and the share of clients present by the hour."""
+        if unit["of"] == _GENERATED:
+            return described(PhoneAvailability().trace(self.settings(options)["clients"], unit["seed"]))
+        path = options.data_dir / FILE
+        if not path.is_file():
+            raise ConfigError(
+                "--data-dir", path, "a file that exists", "Put the trace there, or give its folder with --data-dir."
+            )
+        return described(read_trace(path))
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        tables, head = [], ("", *(_ENDS.get(q, f"{q} %") for q in _QUANTILES))
+        for what, about in _SPELLS.items():
+            digits = 3 if what == "share" else 1
+            lines = [
+                [of, *(f"{_mean(rows, of, what, q):.{digits}f}" for q in _QUANTILES)] for of in (_TRACE, _GENERATED)
+            ]
+            tables.append(Table(about[0].upper() + about[1:], head, lines))
+        present = {
+            of: 100 * np.mean([_mean(rows, of, "hour", h) for h in range(_HOURS)]) for of in (_TRACE, _GENERATED)
+        }
+        return Conclusion(
+            f"On average {present[_TRACE]:.1f} % of the phones are there, and {present[_GENERATED]:.1f} % of the "
+            "generated devices. The trace's seconds are whole, its first second may fall into a spell of any length, "
+            "and it thins out on its last day, which the generator does not imitate.",
+            tables=tuple(tables),
+        )
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        panels = figure.subplots(1, 3)
+        looks = {_TRACE: {"color": COLOURS[5], "marker": "s"}, _GENERATED: {"color": COLOURS[0], "marker": "o"}}
+        for of, look in looks.items():
+            for what, style in (("presence", "-"), ("absence", "--")):
+                values = [_mean(rows, of, what, q) for q in _QUANTILES]
+                panels[0].plot(_QUANTILES, values, label=f"{of}, {what}", linestyle=style, **look)
+            panels[1].plot(_QUANTILES, [_mean(rows, of, "share", q) for q in _QUANTILES], **look)
+            panels[2].plot(range(_HOURS), [_mean(rows, of, "hour", h) for h in range(_HOURS)], markevery=3, **look)
+        panels[0].set(yscale="log", xlabel="% of spells", ylabel="at most this long, s")
+        panels[1].set(xlabel="% of clients", ylabel="at most this share of time")
+        panels[2].set(xlabel="hour of the trace's day", ylabel="share of devices there", ylim=(0, None))
+        legend_below(figure, panels[0])
+
+
+def described(trace: DeviceTrace) -> list[Row]:
+    """Return quantiles of a trace's spells, shares and training times, and its daily pattern, as rows."""
+    there = trace.availability
+    client = np.repeat(np.arange(there.clients), np.diff(there.offsets))
+    gaps = (there.begins[1:] - there.ends[:-1])[client[1:] == client[:-1]]
+    found: dict[str, NDArray[np.float64]] = {
+        "presence": there.ends - there.begins, "absence": gaps, "share": there.shares,
+        "spells": np.diff(there.offsets) * DAY / there.period, "training": trace.speed,
+    }  # fmt: skip
+    rows: list[Row] = [
+        {"what": what, "at": q, "value": float(np.percentile(values, q))}
+        for what, values in found.items()
+        for q in _QUANTILES
+    ]
+    days, looks = int(there.period // DAY), 4
+    for hour in range(_HOURS):
+        times = [DAY * day + 3600 * (hour + look / looks) for day in range(days) for look in range(looks)]
+        rows.append({"what": "hour", "at": hour, "value": float(np.mean([there.here(t).mean() for t in times]))})
+    return rows
+
+
+def _mean(rows: Sequence[Row], of: str, what: str, at: int) -> float:
+    return float(np.mean(pick(rows, "value", of=of, what=what, at=at)))

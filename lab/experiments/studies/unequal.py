@@ -1,0 +1,160 @@
+"""Unequal data: which policy, with which weights, is no later than random selection, and at what load."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.lab.experiments.harness.findings import Conclusion
+from aoi_fl.lab.experiments.harness.replay import dealt_as
+from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded, drawn
+from aoi_fl.science.history import History
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.rates import pooled_variance, size_rates
+from aoi_fl.science.rule import is_decentralised
+from aoi_fl.science.selection import ProportionalSelector, RandomSelector, Selector
+from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.weighting import Weighting
+
+_FIRST_SEED = 6  # a pilot, after which the levels of accuracy were chosen, had seeds 1 to 5
+_CLIENTS, _PER_ROUND = setting.CLIENTS, setting.PER_ROUND
+_SEEDS = 10
+_JITTER = 0.2
+_MOST_TELLING = 4  # policies, with random, that complete before the others
+
+
+def split_of(name: str) -> dict[str, Any]:
+    """Return how :func:`aoi_fl.learning.partition.make` is asked for ``IID`` or ``Dirichlet ALPHA``."""
+    kind, _, alpha = name.lower().partition(" ")
+    return {"kind": kind, **({"alpha": float(alpha)} if alpha else {})}
+
+
+_SPLITS: Mapping[str, dict[str, Any]] = {
+    "dirichlet 0.3": split_of("dirichlet 0.3"),
+    "dirichlet 0.6": split_of("dirichlet 0.6"),
+    "zipf": {"kind": "iid", "sizes": "zipf:2.0"},
+    "iid": {"kind": "iid"},
+}
+
+
+Sizes = NDArray[np.int64]
+_Make = Callable[[Sizes, int], Decentralised | Selector]  # from the clients' sizes and the seed
+
+
+def _markov(sizes: Sizes, seed: int) -> Decentralised:
+    return setting.markov("markov-optimal")
+
+
+def _rates(sizes: Sizes) -> NDArray[np.float64]:
+    return size_rates(sizes, _PER_ROUND)[0]
+
+
+def _jittered(jitter: float) -> _Make:
+    return lambda sizes, seed: SystematicPolicy.equal(_CLIENTS, _PER_ROUND, "spread", jitter, seed)
+
+
+# Each policy with its weights; None: those that are the policy's own.
+POLICIES: Mapping[str, tuple[_Make, Weighting | None]] = {
+    "random": (lambda sizes, seed: RandomSelector(_PER_ROUND, seed), None),
+    "markov size": (_markov, "size"),
+    "systematic size": (_jittered(0.0), "size"),
+    "systematic rates": (lambda sizes, seed: SystematicPolicy.rated(_rates(sizes), "spread", 0.0, seed), "unbiased"),
+    "markov equal": (_markov, "equal"),
+    "markov rates": (lambda sizes, seed: MarkovPolicy.rated(_rates(sizes)), "unbiased"),
+    "proportional": (lambda sizes, seed: ProportionalSelector(_PER_ROUND, seed), None),
+    "systematic jitter": (_jittered(_JITTER), "size"),
+    "markov unbiased": (_markov, "unbiased"),
+    CONTROL: (lambda sizes, seed: RandomSelector(_PER_ROUND, seed), "equal"),
+}
+
+
+class Unequal(Experiment):
+    """Options beside the papers': weights by size, rates of one's own, systematic participation."""
+
+    name = "unequal"
+    title = "Unequal data: weights, rates and phases, MNIST"
+    source = "Not in the papers; the setting of their MNIST"
+    minutes = 532
+    version = 2
+    data = ("mnist",)
+    claims = CLAIMS
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return setting.learning(options, *self.datasets(options), (80, 4), **setting.PAPER_KEYS)
+
+    def units(self, options: Options) -> list[Unit]:
+        named = tuple(POLICIES)
+        return [
+            {"seed": s, "split": split, "policy": p}
+            for policies in (named[:_MOST_TELLING], named[_MOST_TELLING:])
+            for split in _SPLITS
+            for s in seeds(options, _SEEDS, 2, _FIRST_SEED)
+            for p in policies
+            if p != CONTROL or split in CONTROLLED
+        ]
+
+    def play(self, unit: Unit, options: Options) -> list[Row]:
+        """Train along the policy's selections, and return the curve, what each round trained on, and the load."""
+        chosen, seed = self.settings(options), unit["seed"]
+        there = dealt_as(chosen, options, seed, _CLIENTS, **_SPLITS[unit["split"]])
+        make, weighting = POLICIES[unit["policy"]]
+        policy = make(there.sizes, seed)
+        history = there.history(policy, chosen["num-server-rounds"], weighting)
+        loads = _loads(history, there.sizes)
+        about = {"variance": round(law_variance(policy, there.sizes), 3)}
+        about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)
+        about |= {column: loads[-1][column] for column in ("met", "waits", "wait_mean", "wait_variance")}
+        rows: list[Row] = []
+        for t, model in there.rounds(history):
+            loss, accuracy = there.task.evaluate_test(model)
+            rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), **loads[t - 1], **about})
+        return rows
+
+    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+        return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS), _SEEDS)
+
+    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+        drawn(rows, figure, [policy for policy in POLICIES if policy != CONTROL], tuple(_SPLITS))
+
+
+def law_variance(policy: Decentralised | Selector, sizes: Sizes) -> float:
+    """Return Var[X] of all clients' intervals together, in rounds², by the policy's law."""
+    if is_decentralised(policy):
+        return policy.law().interval_variance
+    drawn_ = isinstance(policy, ProportionalSelector)
+    rates = 1 - (1 - sizes / sizes.sum()) ** _PER_ROUND if drawn_ else np.full(len(sizes), _PER_ROUND / len(sizes))
+    return pooled_variance(rates, (1 - rates) / rates**2)  # by a coin of its own in every round
+
+
+def _loads(history: History, sizes: Sizes) -> list[Row]:
+    """Return, for each round, the load up to it.
+
+    ``trained`` counts participants, ``data`` is their data, 1 for k average clients, and ``met`` the share of the pairs
+    of clients that trained in a same round. ``waits``, ``wait_mean`` and ``wait_variance`` are number and moments (ddof
+    = 0) of the completed intervals X; long ones are rarer among them than among all.
+    """
+    met = np.zeros((history.clients, history.clients), dtype=np.bool_)
+    last = np.zeros(history.clients, dtype=np.int64)
+    pairs = history.clients * (history.clients - 1)
+    count = total = squares = 0
+    rows: list[Row] = []
+    for t in range(1, history.rounds + 1):
+        these = history.selection(t).clients
+        met[np.ix_(these, these)] = True
+        waits = (t - last[these])[last[these] > 0]
+        last[these] = t
+        count, total, squares = count + len(waits), total + int(waits.sum()), squares + int(waits @ waits)
+        mean = total / max(count, 1)
+        rows.append(
+            {
+                "trained": len(these), "data": round(float(sizes[these].sum() / sizes.mean() / _PER_ROUND), 4),
+                "met": float((met.sum() - np.trace(met)) / pairs), "waits": count, "wait_mean": mean,
+                "wait_variance": squares / max(count, 1) - mean**2,
+            },
+        )  # fmt: skip
+    return rows

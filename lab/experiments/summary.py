@@ -1,0 +1,273 @@
+"""The pages over all results: every claim of the papers with its verdict, claims without results, WICS, the arena."""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from aoi_fl.lab.experiments.harness.account import commands, count, hours, seeds, telling
+from aoi_fl.lab.experiments.harness.base import Experiment, Row, Unit
+from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.pages import table, written
+from aoi_fl.lab.experiments.harness.store import Store, rests_on
+from aoi_fl.lab.experiments.registry import find, known
+from aoi_fl.lab.experiments.studies.arena import ARENAS
+from aoi_fl.lab.experiments.studies.arena_page import side_by_side
+
+ARENA_PAGE = tuple(arena.name for arena in ARENAS)
+_WICS = "WICS: choosing whose data to refresh under a budget"
+WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
+# Experiments with a main result on the first page.
+FRONT = (
+    "theory", "remarks", "windows", "modes", "unequal", "wics-ages", "wics-sensitivity", "arena-trace-dirichlet",
+)  # fmt: skip
+_UNMEASURED = "not-run.md"
+_BAR = "verdicts.svg"
+_COLOURS: Mapping[Verdict, str] = {
+    "holds": "#1b7837", "holds weakly": "#5aae61", "holds, vacuous": "#a6dba0", "direction reproduced": "#4393c3",
+    "equivalent": "#92c5de", "undecided": "#b8b8b8", "not reproduced": "#e08214", "refuted": "#b2182b",
+    "not testable": "#dddddd", "not run": "#f3f3f3",
+}  # fmt: skip
+_DATA = {
+    "cifar100": "CIFAR-100", "cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST", "mnist": "MNIST",
+    "digits": "digits",
+}  # fmt: skip
+_SYMBOLS = (
+    ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
+    (
+        "m",
+        "the largest age that a Markov policy tells apart; in the lemmas and remarks of Javani & Wang 2025 it is our k",
+    ),
+    ("X, Var[X]", "rounds from one participation of a client to its next, mean n/k at equal rates, and their variance"),
+    ("Y, √Var(Y)/T", "how often a client takes part in a window of T rounds, and its standard deviation over T"),
+    (
+        "age, p_a",
+        "rounds missed since the last participation, and the probability with which a client of age a takes part",
+    ),
+    ("stationary", "of ages: drawn from the law that they have in the long run, in place of all 0"),
+    ("ω, q, Σ", "a round's weights, the clients' shares of the data, and Σ_i Var[ω_i]"),
+    (
+        "ρ, ρ_, ρ̄",
+        "selection skew, Σ ω_i (F_i − F_i*) / Σ q_i (F_i − F_i*), 1 where there is none; its least along a run, "
+        "its largest at the optimum. In Theorem 3 of Xu et al. a ratio to the optimum",
+    ),
+    ("Γ", "how far the clients' own optima are from the common one: F* − Σ q_i F_i*"),
+    ("p_i", "under a budget what a client's data cost to refresh; elsewhere a probability"),
+    ("φ, P2", "what a round of age of a client's data costs, and the mean over clients and rounds of φ times that age"),
+    ("poll, broadcast, reserve", "wires: all are asked; the model goes to all; a client says when it comes next"),
+)  # as the pages use them
+_RULES = """\
+- *Holds*: every comparison of the claim comes out its way beyond chance (95 % intervals over paired seeds).
+- *Holds weakly*: one comparison does, beyond a Bonferroni correction, and none comes out the other way.
+- *Holds, vacuous*: the bound says less than no training.
+- *Direction reproduced (model or setting)*: as *holds* or *holds weakly*, with another model or setting than the
+  paper's.
+- *Equivalent*: the whole interval lies within a margin that the row states.
+- *Undecided*: chance may explain the result, or the measurement decides nothing.
+- *Not reproduced (model or setting)*: a comparison comes out the other way beyond chance, with another model or setting
+  than the paper's. An interval outside the 7.5 to 20 % of an abstract counts, too.
+- *Refuted*: an exact counterexample, or a comparison in the paper's own setting that comes out the other way beyond
+  chance. One better rival refutes a superlative.
+- *Not testable*: no outcome of the test could confirm the claim.
+
+The wording of each claim, and the meaning of *near* and *equivalent*, was fixed after the data had been seen, except
+where a page says otherwise. Two pages may rest on the same runs, and each page names them. The seeds of a claim are
+those of its runs, and the time is their time on one core. `aoi reproduce summary` writes all pages from the CSV files
+in this folder."""
+
+
+def write_summary(out: Path) -> Path:
+    """Write README.md with a line for each claim, not-run.md, wics.md and arena.md from results; return the first."""
+    out.mkdir(parents=True, exist_ok=True)
+    lines: dict[str, list[str]] = {}
+    unmeasured: dict[tuple[str, str], list[tuple[str, Claim]]] = {}
+    judged: dict[bool, list[Claim]] = {False: [], True: []}
+    headlines = []
+    for name, experiment in known().items():
+        store = Store.recorded(out, name)
+        found = concluded(experiment, store)
+        played = {} if store is None else commands(experiment, store)
+        for claim in found.claims:
+            judged[claim.is_ours].append(claim)
+            if claim.verdict == "not run":
+                unmeasured.setdefault((_data(experiment, claim), claim.reason), []).append((name, claim))
+            else:
+                paper = "Our own" if claim.is_ours else claim.source.partition(",")[0]  # the first of two
+                lines.setdefault(paper, []).append(_line(experiment, store, claim, played))
+        if found.headline and name in FRONT:
+            headlines.append(f"- {found.headline} [{name}]({name}.md)")
+    pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
+    if any((out / f"{name}.md").exists() for name in WICS_PAGE):
+        pages.append(f"- [{_WICS}](wics.md): the pages of Xu et al. 2024, together.")
+    more = {
+        "What the verdicts mean": _RULES,
+        "Symbols": table(("symbol", "meaning"), _SYMBOLS) + _policies(out),
+        "Main results": "\n".join(headlines),
+        "All pages": "\n".join(pages),
+    }
+    (out / _BAR).write_text(_bar({"papers": judged[False], "ours": judged[True]}), encoding="utf-8")
+    page = out / "README.md"
+    page.write_text(
+        "# Claims of the papers, measured\n\n"
+        f"![Verdicts on {len(judged[False])} claims of three papers: {_counted(judged[False])}; and on "
+        f"{len(judged[True])} of our own: {_counted(judged[True])}]({_BAR})\n\n"
+        f"A line unfolds into the paper's figure, our measurement and the command. "
+        f"[{sum(map(len, unmeasured.values()))} claims]({_UNMEASURED}) have no measurement.\n\n"
+        + "".join(f"## {paper}\n\n{_folds(folds)}\n\n" for paper, folds in lines.items())
+        + f"## How to read this page\n\n{_folds([_fold(title, text) for title, text in more.items() if text])}\n",
+        encoding="utf-8",
+    )
+    (out / _UNMEASURED).write_text(_not_run(unmeasured), encoding="utf-8")
+    _write_together(
+        out, "wics", _WICS, WICS_PAGE,
+        "All of them: `aoi reproduce wics`, which resumes an interrupted reproduction.",
+    )  # fmt: skip
+    _write_together(
+        out, "arena", "The arena: selection policies in simulated time", ARENA_PAGE,
+        "Each resumes after an interruption. For your own policies, devices and data: `aoi arena`.", side_by_side,
+    )  # fmt: skip
+    return page
+
+
+def _folds(folds: Sequence[str]) -> str:
+    """Return elements that unfold, as a list without space between them."""
+    return '<div class="claims" markdown="1">\n\n' + "\n\n".join(folds) + "\n\n</div>"
+
+
+def _fold(title: str, text: str) -> str:
+    """Return a line, in HTML, that unfolds into Markdown."""
+    return f'<details markdown="1"><summary>{title}</summary>\n\n{text}\n\n</details>'
+
+
+def _inline(text: str) -> str:
+    """Return Markdown's text and code as HTML on one line."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(" ".join(text.split()), quote=False))
+
+
+def _not_run(unmeasured: Mapping[tuple[str, str], Sequence[tuple[str, Claim]]]) -> str:
+    """Return the page of claims without results: a row for each data set, and its claims below."""
+    rows, folds = [], []
+    for (data, reason), claims in unmeasured.items():
+        names = list(dict.fromkeys(name for name, _ in claims))
+        rows.append((data, str(len(claims)), reason, " ".join(f"`aoi reproduce {name}`" for name in names)))
+        points = "\n".join(f"- {claim.claim} ({claim.source}): {' '.join(claim.theirs.split())}" for _, claim in claims)
+        folds.append(_fold(f"{_inline(data)}: {_inline(reason)}", points))
+    return (
+        "# Claims without a measurement\n\nThe [other claims](README.md) have a verdict.\n\n"
+        f"{table(('data', 'claims', 'why', 'command'), rows)}\n\n{_folds(folds)}\n"
+    )
+
+
+def _data(experiment: Experiment, claim: Claim) -> str:
+    """Return the data set of a claim, or the title of its experiment."""
+    text = f"{claim.claim} {experiment.name}".lower()
+    return next((title for name, title in _DATA.items() if name in text), experiment.title)
+
+
+def _bar(groups: Mapping[str, Sequence[Claim]]) -> str:
+    """Return an SVG picture with a bar for each group of claims, one stretch for each verdict, and a legend."""
+    left, width, high = 70, 620, 34  # narrow, so that a phone shows legible text
+    of = {title: Counter(claim.verdict for claim in claims) for title, claims in groups.items()}
+    shown = [verdict for verdict in _COLOURS if any(counts[verdict] for counts in of.values())]
+    parts = []
+    for row, (title, counts) in enumerate(of.items()):
+        x, y, scale = float(left), 8 + row * (high + 8), width / max(counts.total(), 1)
+        parts.append(f'<text x="8" y="{y + 22}">{title}</text>')
+        for verdict in shown:
+            if counts[verdict]:
+                wide, dark = counts[verdict] * scale, verdict in ("holds", "refuted", "direction reproduced")
+                parts.append(
+                    f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{high}" fill="{_COLOURS[verdict]}" '
+                    f'stroke="#fff"/><text x="{x + wide / 2:.1f}" y="{y + 22}" text-anchor="middle" '
+                    f'fill="{"#fff" if dark else "#111"}">{counts[verdict]}</text>'
+                )
+                x += wide
+    y = 8 + len(of) * (high + 8)
+    for i, verdict in enumerate(shown):
+        at_x, at_y = left + (i % 3) * 206, y + 6 + (i // 3) * 24
+        parts.append(
+            f'<rect x="{at_x}" y="{at_y}" width="14" height="14" fill="{_COLOURS[verdict]}" stroke="#888"/>'
+            f'<text x="{at_x + 20}" y="{at_y + 12}">{verdict}</text>'
+        )
+    height = y + 12 + 24 * -(-len(shown) // 3)
+    whole = left + width + 10
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" viewBox="0 0 {whole} {height}" '
+        'font-family="system-ui, sans-serif" font-size="15">'
+        f'<rect width="100%" height="100%" rx="6" fill="#fff"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
+    """Return what results show; of none, the claims that are not run yet."""
+    rows = [] if store is None else telling(experiment, store)
+    return experiment.conclude(rows, store.settings) if store and rows else Conclusion("", experiment.claims)
+
+
+def _counted(claims: Iterable[Claim]) -> str:
+    """Return the number of claims of each verdict."""
+    of = Counter(claim.verdict for claim in claims)
+    return ", ".join(f"{of[verdict]} {verdict}" for verdict in get_args(Verdict) if of[verdict])
+
+
+def _policies(out: Path) -> str:
+    """Point to the page of the policies, where the repository has it."""
+    page = Path("../policies.md")
+    return f"\n\nThe policies have [a page of their own]({page})." if (out / page).exists() else ""
+
+
+def _line(experiment: Experiment, store: Store | None, claim: Claim, played: Mapping[str, Sequence[Unit]]) -> str:
+    """Return a claim with its verdict, which unfolds into both figures, seeds, time and command."""
+    name = experiment.name
+    seeds_used, core, run = "–", "–", f"`aoi reproduce {name}`"
+    page = f"{name}.md" if store is not None else ""
+    if store is not None:
+        rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)]
+        seeds_used = str(count(store, rows) or "–")
+        core = hours(store.spent(claim.units, seeds(rows))) if rows else "–"
+        these = [unit for unit in store.units if rests_on(unit, claim.units)]
+        run = " ".join(f"`{c}`" for c, units in played.items() if any(u in units for u in these)) or run
+    points = (
+        f"- {claim.source}: {claim.theirs}",
+        f"- Measured: {claim.ours}",
+        f"- Verdict: {claim.reason}. Seeds: {seeds_used}. One core: {core}. Command: {run}"
+        + (f". [All results]({page})" if page else ""),
+    )
+    text = "\n".join(" ".join(point.split()) for point in points)
+    kinds = " ".join(re.findall(r"\w+", claim.verdict))
+    return _fold(f'<b class="{kinds}">{_inline(claim.judgement)}</b> {_inline(claim.claim)}', text)
+
+
+def _write_together(
+    out: Path,
+    page: str,
+    title: str,
+    names: Sequence[str],
+    last: str,
+    beside: Callable[[Mapping[str, Sequence[Row]]], Table] | None = None,
+) -> None:
+    """Write experiments that belong together on one page, if any has results: what was found, pictures, verdicts.
+
+    ``beside`` puts their rows, by title, side by side, in place of what each has found.
+    """
+    found: list[str] = []
+    parts: list[str] = []
+    rows: dict[str, Sequence[Row]] = {}
+    for name in names:
+        store = Store.recorded(out, name)
+        if store is not None:
+            experiment = find(name)
+            conclusion = concluded(experiment, store)
+            found += [f"- {conclusion.headline}\n"] if conclusion.headline else []
+            rows[experiment.title.rpartition(": ")[2]] = store.rows
+            shown = written(experiment, replace(conclusion, paragraph="", tables=()))
+            parts.append(f"## [{experiment.title}]({name}.md)\n\n{shown}{hours(store.seconds)} of one core\n")
+    if parts:
+        if beside is not None:
+            both = beside(rows)
+            found = [f"{both.caption}:\n\n{table(both.head, both.rows)}\n"]
+        text = f"# {title}\n\n" + "\n".join(["".join(found), *parts]) + f"\n{last}\n"
+        (out / f"{page}.md").write_text(text, encoding="utf-8")
