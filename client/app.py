@@ -174,7 +174,14 @@ def _row(context: Context, ask: ParticipationRequest) -> tuple[ClientTable, int]
     return _table(path), client.partition
 
 
-_table = lru_cache(maxsize=4)(read_clients_file)
+def _table(path: Path) -> ClientTable:
+    about = path.stat()
+    return _read_table(path, about.st_ino, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _read_table(path: Path, inode: int, changed: int) -> ClientTable:
+    return read_clients_file(path)
 
 
 def _frozen(context: Context) -> RunConfig:
@@ -204,8 +211,9 @@ def _task(message: Message, context: Context) -> "Task":
     form = None
     if "data-shape" in config:
         form = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
-    source = str(config.get("model-source", ""))
+    source, data_source = (str(config.get(key, "")) for key in ("model-source", "data-source"))
     return Task(
         settings.dataset, data, settings.architecture, settings.processor, settings.seed, settings.zeros, models, form,
         source, settings.augment, settings.precision, settings.target, settings.client,
+        data_source,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from aoi_fl.config.task import DATASETS, OWN_DATA
 from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
+from aoi_fl.protocol.files import digest
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 
@@ -42,8 +43,10 @@ _DIGITS_TEST = 297  # of 1797, which leaves 1500 to train on
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # train_x, train_y, test_x, test_y
 
 
-def load(name: str, data_dir: Path | str, *, download: bool = True, target: str = "", client: str = "") -> Dataset:
-    """Return a data set; its arrays are cached in this process.
+def load(
+    name: str, data_dir: Path | str, *, download: bool = True, target: str = "", client: str = "", source: str = ""
+) -> Dataset:
+    """Return a data set; its arrays are cached in this process until its files change.
 
     Parameters
     ----------
@@ -55,19 +58,30 @@ def load(name: str, data_dir: Path | str, *, download: bool = True, target: str 
         arrays, images (N, 32, 32, 3)) takes precedence over torchvision's files.
     download : whether a missing data set may be downloaded.
     target, client : for your own data the column to predict, and the column (or array) with each row's client.
+    source : the required digest of your own data's file; empty: any.
 
     Raises
     ------
-    ConfigError : the name is unknown; the data set is missing and cannot be downloaded; or a file cannot be read or has
-        arrays that do not fit together.
+    ConfigError : the name is unknown; the data set is missing and cannot be downloaded; a file has another digest,
+        cannot be read, or has arrays that do not fit together.
     """
     if name not in DATASETS and not name.startswith(OWN_DATA):
         raise ConfigError("dataset", name, (*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)), "Choose one of these.")
-    return _load(name, Path(data_dir).expanduser().absolute(), download, target, client)
+    root = Path(data_dir).expanduser().absolute()
+    return _load(name, root, download, target, client, source or present_digest(name, root))
+
+
+def present_digest(name: str, data_dir: Path | str) -> str:
+    """Return the digest of a data set's files; "" while one is missing, and for a package's data set."""
+    paths = files(name, data_dir)
+    return digest(paths) if all(path.is_file() for path in paths) else ""
 
 
 @lru_cache(maxsize=4)
-def _load(name: str, root: Path, download: bool, target: str, client: str) -> Dataset:
+def _load(name: str, root: Path, download: bool, target: str, client: str, source: str) -> Dataset:
+    if name.startswith(OWN_DATA) and (here := present_digest(name, root)) != source:
+        allowed = f"the run's, of digest {source[:12]}…; the file {_own(name)} has {here[:12] or 'none'}…"
+        raise ConfigError("dataset", name, allowed, "Bring the run's file back, or start a new run.")
     if name.startswith("npz:"):
         arrays = npz.read(_own(name))
         regression = np.issubdtype(arrays[1].dtype, np.floating)

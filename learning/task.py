@@ -61,7 +61,7 @@ class Task:
     precision : precision of products in training: ``float32``, ``tf32`` or ``bfloat16`` (:func:`.sgd.products`)
     target, client : columns of the user's own data set
     told : the form of the server's data, for a client with its own data only; None: the data set's form
-    source : the required digest of the user's own model's module; empty: any
+    source, data_source : the required digests of the user's own model's module, and of the own data's file; empty: any
     """
 
     dataset: str
@@ -77,11 +77,12 @@ class Task:
     precision: str = "float32"
     target: str = ""
     client: str = ""
+    data_source: str = ""
 
     @property
     def data(self) -> Dataset:
         """The data set, loaded or downloaded at first use."""
-        return data.load(self.dataset, self.data_dir, target=self.target, client=self.client)
+        return data.load(self.dataset, self.data_dir, target=self.target, client=self.client, source=self.data_source)
 
     @property
     def form(self) -> Form:

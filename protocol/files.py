@@ -1,9 +1,12 @@
 """Write files atomically; in this room, because every other room may import it."""
 
+import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +45,25 @@ def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
         raise
+
+
+def digest(paths: Sequence[Path]) -> str:
+    """Return the SHA-256 of the concatenated files; "" without files.
+
+    A file is read again when its size, its times or its place on the disk have changed.
+    """
+    stats = [(path, path.stat()) for path in paths]
+    return _digest(tuple((p, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for p, s in stats)) if stats else ""
+
+
+@lru_cache(maxsize=64)
+def _digest(files: tuple[tuple[Path, int, int, int, int], ...]) -> str:
+    hasher = hashlib.sha256()
+    for path, *_ in files:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                hasher.update(block)
+    return hasher.hexdigest()
 
 
 def try_writing(folder: Path) -> None:

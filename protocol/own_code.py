@@ -1,14 +1,16 @@
 """Load the user's own code, ``python:MODULE:NAME``, from a folder or an installed package."""
 
-import hashlib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from aoi_fl.protocol.files import digest
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX
 
@@ -16,7 +18,7 @@ FAULTS = (Exception, SystemExit)  # a script may end the process without a reaso
 
 
 def source_digest(key: str, name: str, folder: str) -> str:
-    """Return the SHA-256 of the module's file, without the modules that it imports.
+    """Return the SHA-256 of the module's file, and of the modules beside it that it imports.
 
     Parameters
     ----------
@@ -29,8 +31,22 @@ def source_digest(key: str, name: str, folder: str) -> str:
     ConfigError : the module cannot be imported.
     """
     with looking_in(folder):
-        path = _module(key, name, folder).__file__
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path and Path(path).is_file() else ""
+        file = _module(key, name, folder).__file__
+    if not file or not Path(file).is_file():
+        return ""
+    return digest([Path(file), *(path for path in _files(name, folder) if not path.samefile(file))])
+
+
+def _files(value: str, folder: str) -> list[Path]:
+    """Return the files in a folder that own code consists of: its module's and those that it imports."""
+    finder = ModuleFinder([str(Path(folder).expanduser().absolute())], excludes=["aoi_fl"])
+    with suppress(*FAULTS):  # Python's own import names the fault
+        finder.import_hook(_module_name(value))
+    return sorted(Path(module.__file__) for module in finder.modules.values() if module.__file__)  # type: ignore[attr-defined]
+
+
+def _module_name(value: str) -> str:
+    return value.removeprefix(OWN_PREFIX).partition(":")[0]
 
 
 @contextmanager
@@ -65,8 +81,10 @@ def load(key: str, name: str, folder: str) -> Callable[..., Any]:
 
 
 def _module(key: str, value: str, folder: str) -> ModuleType:
-    name = value.removeprefix(OWN_PREFIX).partition(":")[0]
+    name = _module_name(value)
     place = Path(folder).expanduser().absolute()
+    file = place / f"{name.replace('.', '/')}.py"
+    _forget_changed(_files(value, folder))
     try:
         module = importlib.import_module(name)
     except FAULTS as error:
@@ -85,11 +103,26 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
             key, value, f"the module {name} cannot be imported: {error_line(error)}", "correct it"
         ) from error
     # Python returns a module of that name that it has loaded before.
-    file, there = getattr(module, "__file__", None), place / f"{name.replace('.', '/')}.py"
-    if there.is_file() and not (file and Path(file).samefile(there)):
-        what = f"the name {name} is taken: Python has loaded {file or 'a built-in module'}, not {there}"
+    loaded = getattr(module, "__file__", None)
+    if file.is_file() and not (loaded and Path(loaded).samefile(file)):
+        what = f"the name {name} is taken: Python has loaded {loaded or 'a built-in module'}, not {file}"
         raise unusable(key, value, what, "rename it")
     return module
+
+
+_loaded: dict[Path, str] = {}  # the digests of the files whose modules Python has loaded
+
+
+def _forget_changed(files: list[Path]) -> None:
+    """Let Python import modules again if one of their files has changed, as between two runs of a notebook."""
+    now = {file.resolve(): digest([file]) for file in files}
+    if any(_loaded.get(file) != content for file, content in now.items()):
+        for name, module in list(sys.modules.items()):
+            if (file := getattr(module, "__file__", None)) and Path(file).resolve() in now and name != "__main__":
+                del sys.modules[name]
+        for file in now:  # Python compares whole seconds
+            Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+    _loaded.update(now)
 
 
 def unusable(key: str, value: str, what: str, remedy: str) -> ConfigError:

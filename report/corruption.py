@@ -61,5 +61,5 @@ def check_run(about: Mapping[str, Any]) -> None:
         if not isinstance(about.get(key) or {}, dict):
             raise ValueError(f"run has {about[key]!r:.40} as its {key}")
     for key, value in about.items():
-        if (key == "since" or key.startswith("initial_")) and not isinstance(value, int | float | None):
+        if key.startswith(("since", "initial_", "test_examples")) and not isinstance(value, int | float | None):
             raise ValueError(f"run has {value!r:.40} as its {key}")

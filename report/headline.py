@@ -161,6 +161,7 @@ def _difference(best: Setting, rival: Setting) -> str:
     differences = np.array([mine[seed] - theirs[seed] for seed in seeds])
     mean = float(differences.mean())
     half = quantile(len(seeds)) * float(differences.std(ddof=1)) / np.sqrt(len(seeds))
+    half = max(half, judge.scale * judge.grain(best.first))
     equal = _EQUAL * judge.scale if judge.unit else _EQUAL
     name = judge.name.removeprefix("test ")
     unit = " points" if judge.unit else ""

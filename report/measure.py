@@ -58,6 +58,10 @@ class Measure:
         """The largest possible displayed value."""
         return 100.0 if self.unit else np.inf
 
+    def grain(self, run: Run) -> float:
+        """Return the smallest difference that a run's test set can show, one example of an accuracy; 0: any."""
+        return 1 / run.about["test_examples"] if self.unit and run.about.get("test_examples") else 0.0
+
     def end(self, run: Run) -> float | None:
         """Return a run's last value, or None."""
         values = run.column(f"test_{self.field}")

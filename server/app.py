@@ -67,7 +67,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         allowed = "empty, because only the local engine simulates time"
         raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")
     sgd.threads(config.threads)
-    task = _task(config)
+    task = replace(_task(config), data_source=given_sources(config)["data_source"])
     sources = _checked(config, task, folder)
     # A version that began a resumed run may not have checked names.
     rates = rates_of(config, folder, simulated=not uploads(grid) and not config.resume)
@@ -85,7 +85,8 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         ledger = Ledger(folder / LEDGER)
         try:
             ledger.note(**sources, **dealt_sources(folder))
-            _play_rounds(grid, config, replace(task, source=sources["model_source"]), folder, ledger, rates)
+            task = replace(task, source=sources["model_source"], data_source=sources["data_source"])
+            _play_rounds(grid, config, task, folder, ledger, rates)
         except BaseException as error:
             with suppress(StorageError):  # the first error is reported
                 ledger.note(**ending(None, error))
@@ -125,7 +126,8 @@ def _is_complete(folder: Path) -> bool:
 def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
     """Check that model, data and settings are compatible; return the digests of their files."""
     check_installed(config.trackers)
-    sources = {"model_source": task.check(), **given_sources(config)}
+    model = task.check()  # which may download the data
+    sources = {**given_sources(config), "model_source": model}
     if config.resume:
         check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
     for caution in cautions(task.data):
@@ -180,6 +182,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         "data-shape": list(task.form.shape),
         "classes": task.form.classes,
         "model-source": task.source,
+        "data-source": task.data_source,
     }
     result = strategy.start(
         grid,
@@ -219,6 +222,7 @@ def _central_evaluation(
         metrics = {"loss": loss, task.form.metric: value}
         if round_ == 0:
             ledger.note(**{f"initial_{name}": value for name, value in metrics.items()})
+            ledger.note(test_examples=len(task.data.test_y))
         return MetricRecord({**metrics})
 
     return evaluate

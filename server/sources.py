@@ -1,8 +1,6 @@
 """The files that a resumed run reads again: their paths and digests."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import data
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
+from aoi_fl.protocol.files import digest
 from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.names import is_own
@@ -38,10 +37,17 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
 def given_sources(config: RunConfig) -> dict[str, str]:
     """Return the digests of files that run keys name, by the ledger's keys; "" without a file."""
     return {
-        "data_source": digest(data.files(config.dataset, config.data_dir)),
+        "data_source": data.present_digest(config.dataset, config.data_dir),
+        "model_source": source_digest("model", config.model, config.model_dir) if is_own(config.model) else "",
         "clock_source": digest_of(config.clock),
         "policy_source": source_digest("policy", config.policy, config.model_dir) if is_own(config.policy) else "",
     }
+
+
+def clients_digest(config: RunConfig) -> str:
+    """Return the digest of the clients file; "" without one. A run has its own copy, so this does not count there."""
+    path = Path(config.clients_file)
+    return digest([path]) if config.clients_file and path.is_file() else ""
 
 
 def dealt_sources(folder: Path) -> dict[str, str]:
@@ -86,22 +92,6 @@ def digest_of(clock: str) -> str:
     """Return a digest of the files that a clock names; "" if it names none."""
     paths = [Path(part).expanduser() for part in clock.split(",")]
     return digest(paths) if all(path.is_file() for path in paths) else ""
-
-
-def digest(paths: Sequence[Path]) -> str:
-    """Return the SHA-256 of the concatenated files; "" without files."""
-    return _digest(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths)) if paths else ""
-
-
-@lru_cache(maxsize=16)
-def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return the digest of files, cached while their sizes and times stay the same."""
-    hasher = hashlib.sha256()
-    for path, *_ in files:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                hasher.update(block)
-    return hasher.hexdigest()
 
 
 def _absolute(path: str) -> str:

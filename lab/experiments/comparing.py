@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,10 @@ from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, own_keys
 from aoi_fl.learning.data import named_clients
-from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import is_own
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
-from aoi_fl.server.sources import check_unchanged, given_sources, settled
+from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, settled
 from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, is_policy
 
 _WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target")
@@ -72,16 +71,38 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
                 given.pop("clients-per-round", None)
         for seed in range(1, seeds + 1):
             config = settled(RunConfig.parse({"preset": PRESET, **given, **own[name], "seed": seed}).flat())
-            config["run-name"] = f"compare-{policy.rpartition(':')[2]}-{digest(config)}-s{seed}"
+            config["run-name"] = _run_name(config, policy)
             if (other := named.setdefault(config["run-name"], name)) != name:
                 raise ConfigError("policies", name, f"different from {other}, which runs the same", "Leave one out.")
             found[config["run-name"]] = config
-        for key in ("policy", "model"):
-            if is_own(config[key]):
-                source_digest(key, config[key], config["model-dir"])  # which names a module that is missing
     if len({digest(config) for config in found.values()}) < 2:
         raise ConfigError("policies", policies, "two settings or more", "Name two policies, or give a key two values.")
     return list(found.values())
+
+
+def _run_name(config: Mapping[str, Any], policy: str) -> str:
+    """Return the name of a run: its settings, its own files and its seed; another one where the run was extended."""
+    chosen = RunConfig.parse(config)
+    own = {key: content for key, content in own_sources(chosen).items() if content}
+    stem, seed = f"compare-{policy.rpartition(':')[2]}-{digest(dict(config) | own)}", config["seed"]
+    for again in itertools.count(1):
+        name = f"{stem}-s{seed}" if again == 1 else f"{stem}.{again}-s{seed}"
+        ledger = Path(config["runs-dir"]) / name / LEDGER
+        recorded = read_run(ledger).get("config") if ledger.is_file() else None
+        if not isinstance(recorded, dict):
+            return name
+        rounds = present(recorded, warn=False).get("num-server-rounds")
+        if rounds == config["num-server-rounds"]:
+            return name
+        print(f"aoi: the run {name} has {rounds} rounds now; its place is taken by a new one", file=sys.stderr)
+    raise AssertionError
+
+
+def own_sources(config: RunConfig) -> dict[str, str]:
+    """Return the digests of the user's own files that a configuration names, by the ledger's keys; "" without one."""
+    own = {key: content for key, content in given_sources(config).items() if key != "clock_source"}
+    own["data_source"] = own["data_source"] if config.dataset.startswith(OWN_DATA) else ""
+    return {**own, "clients_source": clients_digest(config)}
 
 
 def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[str, str]]:
@@ -129,8 +150,9 @@ def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         about = read_run(ledger) if ledger.is_file() else {}
         if about.get("status") != "completed":
             left.append(config)
-        elif str(config["dataset"]).startswith(OWN_DATA) or is_own(config["policy"]) or config["clock"]:
-            check_unchanged(folder(config), about, given_sources(RunConfig.parse(config)), RunConfig.parse(config))
+            continue
+        now = {key: content for key, content in given_sources(RunConfig.parse(config)).items() if content}
+        check_unchanged(folder(config), about, now, RunConfig.parse(config))
     return left
 
 

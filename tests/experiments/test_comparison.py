@@ -5,6 +5,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from aoi_fl.lab.experiments import comparing
 from aoi_fl.lab.experiments.harness.comparison import TIME, compare
 from aoi_fl.report.runs import Run, load
 from aoi_fl.science.errors import ConfigError
+from tests.learning.test_changed_files import model, table
 from tests.refusals import refused
 
 SMALL = ("--clients", "6", "--per-round", "2", "--rounds", "3")
@@ -258,3 +260,42 @@ def test_a_sweep_in_simulated_time_has_a_pair_a_value(aoi):
     settings = {(pair["first"], pair["second"]) for pair in told["pairs"]}
     assert len(settings) == 4 and all("learning-rate" in name for pair in settings for name in pair)
     assert all(any("minutes to" in f["quantity"] for f in pair["findings"]) for pair in told["pairs"])
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_a_verdict_needs_three_seeds_and_an_interval_one_test_example(seeds):
+    """Two seeds with one difference gave an interval of no width, and a verdict."""
+    found = compare([replace_about(one) for one in runs([BASE[0]] * seeds, [OURS[0]] * seeds)], 0.5)
+    end = findings(found)["test accuracy at the end"]
+    assert end.difference.half >= 1 / 50 and end.word == ("better" if seeds == 3 else "no conclusion")
+    noise = [[*BASE[0][:-1], BASE[0][-1] + s * 1e-12] for s in range(seeds)]
+    assert findings(compare(runs([BASE[0]] * seeds, noise), 0.5))["test accuracy at the end"].difference.mean == 0
+
+
+def replace_about(one):
+    return replace(one, about=one.about | {"test_examples": 50})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["model", "data"])
+def test_changed_files_and_extended_runs_are_run_again(kind, aoi, tmp_path, monkeypatch):
+    """The table equals that of a fresh folder."""
+    monkeypatch.chdir(tmp_path)
+    options = ["-c", "local-work=epochs:1", *SMALL, "--seeds", "1"]
+    options += ["-c", "model=python:net_7:make"] if kind == "model" else ["-c", "dataset=csv:o.csv", "-c", "target=y"]
+
+    def written(content):
+        model(tmp_path / "net_7.py", content)
+        table(tmp_path / "o.csv", content)
+
+    def ends(folder):
+        out = json.loads(aoi("compare", "random,systematic", *options, "-c", f"runs-dir={folder}", "--json")[1])
+        return [row["at the end"] for row in out["runs"]]
+
+    written(2)
+    first = ends("runs")
+    extended = next(tmp_path.glob("runs/compare-random-*-s1"))
+    assert aoi("resume", str(extended), "--rounds", "5")[0] == 0
+    assert ends("runs") == first
+    written(64)
+    assert ends("runs") == ends("fresh") != first

@@ -13,7 +13,7 @@ from aoi_fl.lab.experiments.harness.times import earlier, reached
 from aoi_fl.report.measure import Measure, judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import Setting, factors, settings
+from aoi_fl.report.seeds import LEAST_SEEDS, Setting, factors, settings
 from aoi_fl.report.seeds import named as labelled
 from aoi_fl.science.errors import ConfigError
 
@@ -24,6 +24,7 @@ CLOCK = "minutes to target"  # in place of TIME where time is simulated
 _LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
 _SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
 _JAIN, _ACCURACY = 0.01, 0.005
+_NOTHING = 1e-9  # smaller differences are rounding errors of zero
 _MOST = 6  # settings that are all compared with one another
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
 _AGREED = ("dataset", "target", "clock", "num-server-rounds", "until", "evaluate-every")
@@ -84,7 +85,8 @@ class Pair:
     def __str__(self) -> str:
         """Write the conclusion in one line."""
         count = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
-        hint = "; one seed allows no conclusion, give --seeds 2 or more" if len(self.seeds) < 2 else ""
+        few = len(self.seeds) < LEAST_SEEDS
+        hint = f"; {count} allow{'s' * (len(self.seeds) == 1)} no conclusion, give --seeds 3 or more" if few else ""
         return f"{self.second} against {self.first} ({count}): " + "; ".join(map(str, self.findings)) + hint
 
 
@@ -221,7 +223,8 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
         name = f"{quantity.split()[0]} to {_level(main, level)}" if timed else quantity
         name = f"{main.name} {END}" if quantity == END else name
         less = quantity in _LESS or (quantity == END and main.least)
-        finding = _finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0)
+        least = main.grain(base_run) if quantity == END else 0.0
+        finding = _finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0, least)
         findings.append(replace(finding, points=quantity == END and not main.least))
     return Pair(first.label, second.label, seeds, tuple(findings))
 
@@ -251,14 +254,16 @@ def _length(run: Run) -> float:
 
 
 def _finding(
-    name: str, ours: Sequence[float], base: Sequence[float], margin: float, less: bool, rounding: float
+    name: str, ours: Sequence[float], base: Sequence[float], margin: float, less: bool, rounding: float, least: float
 ) -> Finding:
+    """Judge a quantity; ``least`` is the smallest half width of its interval."""
     a, b = np.array(ours), np.array(base)
     if np.isnan(a).any() or np.isnan(b).any():
         return Finding(name, None, margin, "no conclusion", "is not measured in every run")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return _censored(name, a, b, margin)
-    found = difference(a, b)
+    found = difference(np.where(np.abs(a - b) < _NOTHING, b, a), b)
+    found = replace(found, half=max(found.half, least))
     if rounding and found.count > 1:
         floor = interval(_spread(found, rounding, found.count)).half
         found = replace(found, half=max(found.half, floor))
@@ -277,7 +282,7 @@ def judged(found: Interval, margin: float, wanted: int) -> Word:
     >>> judged(Interval(2.0, 1.0, 5), 0.5, 1), judged(Interval(0.0, 1.0, 5), 2, 1)
     ('better', 'equal')
     """
-    if not math.isfinite(found.half):
+    if found.count < LEAST_SEEDS:
         return "no conclusion"
     if -margin <= found.low and found.high <= margin:
         return "equal"
@@ -290,7 +295,7 @@ def _censored(name: str, ours: np.ndarray[Any, Any], base: np.ndarray[Any, Any],
     """Judge times of which some are censored at the end of the run, by a paired test of ranks."""
     there = int(np.isfinite(ours).sum()), int(np.isfinite(base).sum())
     note = f"reached by {there[0]} of {len(ours)} runs against {there[1]} of {len(base)} (censored)"
-    if len(ours) < 2 or not any(there):
+    if len(ours) < LEAST_SEEDS or not any(there):
         return Finding(name, None, margin, "no conclusion", note)
     verdict = earlier(ours, base).verdict
     words: dict[str, Word] = {"holds": "better", "refuted": "worse"}

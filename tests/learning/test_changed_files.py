@@ -1,0 +1,77 @@
+"""A second run of one process reads files that have changed since the first, as in a notebook."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+import aoi_fl
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import read_run
+
+KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 2, "local_work": "epochs:1"}
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(60, 2))
+
+
+def table(path, shift):
+    rows = [f"{a},{b},{'ab'[int(a + shift * b > 0)]}" for a, b in X]
+    path.write_text("\n".join(["u,v,y", *rows]) + "\n")
+
+
+def arrays(path, shift):
+    y = (X[:, 0] + shift * X[:, 1] > 0).astype(np.int64)
+    x = X.astype(np.float32)
+    np.savez(path, train_x=x[:40], train_y=y[:40], test_x=x[40:], test_y=y[40:])
+
+
+def model(path, width):
+    path.write_text(
+        "import math\nfrom torch import nn\ndef make(shape, outputs):\n"
+        f"    first = nn.Linear(math.prod(shape), {width})\n"
+        f"    return nn.Sequential(nn.Flatten(), first, nn.ReLU(), nn.Linear({width}, outputs))\n"
+    )
+
+
+def helped(path, width):
+    path.write_text("from help_9 import make\n")
+    model(path.with_name("help_9.py"), width)
+
+
+def policy(path, first):
+    path.write_text(
+        "from aoi_fl.science.selection import RandomSelector\nclass Mine:\n    def select(self, round_, population):\n"
+        f"        return RandomSelector(2, {first}).select(round_, population)\n"
+    )
+
+
+def rule(path, first):
+    path.write_text(
+        "import numpy as np\nclass Mine:\n    def __init__(self, clients, per_round): pass\n"
+        f"    def participates(self, ages, round_, uniforms): return uniforms >= {first - 1}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "key", "keys"),
+    [
+        ("own.csv", table, "data_source", {"dataset": "csv:{}", "target": "y"}),
+        ("own.npz", arrays, "data_source", {"dataset": "npz:{}"}),
+        ("net_9.py", model, "model_source", {"model": "python:net_9:make"}),
+        ("net_8.py", helped, "model_source", {"model": "python:net_8:make"}),
+        ("sel_9.py", policy, "policy_source", {"policy": "python:sel_9:Mine"}),
+        ("rule_9.py", rule, "policy_source", {"policy": "python:rule_9:Mine"}),
+    ],
+)
+def test_a_changed_file_counts_in_the_next_run(name, write, key, keys, tmp_path):
+    """The third run, on the first content, equals the first, and each digest is its file's."""
+    keys = {k: v.format(tmp_path / name) for k, v in keys.items()} | KEYS
+    ends, digests = [], []
+    for content in (1, 2, 1):
+        write(tmp_path / name, content)
+        run = aoi_fl.run(model_dir=str(tmp_path), runs_dir=str(tmp_path / "runs"), **keys)
+        ends.append([run.numbers["test_loss"], *(row["client"] for row in run.recorded.participations)])
+        digests.append(read_run(run.folder / LEDGER)[key])
+    assert ends[0] == ends[2] != ends[1] and digests[0] == digests[2] != digests[1]
+    if write is not helped:
+        assert digests[2] == hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
