@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol import CENTRAL, ParticipationRequest
+from aoi_fl.protocol import CENTRAL, MAX_AGE, ParticipationRequest
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
@@ -33,7 +33,8 @@ class Decider:
 
     def newcomer(self, round_: int) -> ClientAge:
         """Return the clock of a client that joins in a round."""
-        return ClientAge(last=round_ - 1 - int(self._rule.first_age(round_, self._draw("first-age", round_))[0]))
+        age = int(self._rule.first_age(round_, self._draw("first-age", round_))[0])
+        return ClientAge(last=max(-MAX_AGE, round_ - 1 - age))
 
     def count(self, clock: ClientAge) -> int | None:
         """Return the number of a client's last participation, computed from its clock."""
@@ -50,7 +51,7 @@ class Decider:
     def reserve(self, clock: ClientAge, count: int | None, round_: int) -> ClientAge:
         """Draw the next round of participation, ``round_`` or later."""
         clocks, u = _clocks(clock, count, round_), self._draw("reserve", round_)
-        return replace(clock, reserved=int(self._rule.next_round(clocks, round_, u)[0]))
+        return replace(clock, reserved=min(MAX_AGE, int(self._rule.next_round(clocks, round_, u)[0])))
 
     def after(self, clock: ClientAge, count: int | None, round_: int, forced: bool) -> int | None:
         """Return the number of the participation in a round, given the clock before it."""

@@ -5,6 +5,7 @@ deployment the node's configuration has it (``flower-supernode --node-config 'na
 """
 
 import secrets
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,11 +28,12 @@ class Identity:
     state_dir: Path
 
 
-def identity(context: Context, run: str) -> Identity:
+def identity(context: Context, run: str, *, private: bool = False) -> Identity:
     """Read a client's identity in one run.
 
     ``node_config`` may have ``name``, ``partition-id``, ``state-dir`` and ``seed``. Without a seed there, the run's
-    configuration may have one. Otherwise the client draws a seed and keeps it with its state.
+    configuration may have one. Otherwise, and in a ``private`` run, the client draws a seed from the operating system
+    and keeps it with its state: a seed of the run would tell the server when the client takes part.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def identity(context: Context, run: str) -> Identity:
             "Start the client with --node-config 'name=\"…\"' (or partition-id=…), and keep the name across restarts.",
         )
     name = checked_name("client name", str(name))
-    seed = node.get("seed", context.run_config.get("seed"))
+    seed = node.get("seed", None if private else context.run_config.get("seed"))
     return Identity(
         name=name,
         partition=partition,
@@ -57,6 +59,16 @@ def identity(context: Context, run: str) -> Identity:
         seed=seed if type(seed) is int else secrets.randbits(63),
         state_dir=run_folder(context, run),
     )
+
+
+def is_simulated(context: Context) -> bool:
+    """Return whether this client is simulated: it has no owner, and the run's folder keeps its state.
+
+    Our engine says so in the node's configuration, which no server can set. Flower's engine runs clients in Ray.
+    """
+    ray = sys.modules.get("ray")
+    simulated = context.node_config.get("simulated") is True or (ray is not None and bool(ray.is_initialized()))
+    return simulated and "state-dir" not in context.node_config
 
 
 def run_folder(context: Context, run: str) -> Path:

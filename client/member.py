@@ -1,10 +1,12 @@
 """One client's state machine: its age, its reservation, its data's age and its replies."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from flwr.app import Context
@@ -15,8 +17,9 @@ from aoi_fl.client.compression import Residuals
 from aoi_fl.client.deciding import Decider, make_decider
 from aoi_fl.client.device import history, rules
 from aoi_fl.client.freshness import Fixed, Source
-from aoi_fl.client.identity import Identity, identity
-from aoi_fl.client.state import ClientState, Promise, StateFile
+from aoi_fl.client.gate.device import Device, Forbidden, Promise, has_promised, strictest
+from aoi_fl.client.identity import Identity, identity, is_simulated
+from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.science import whittle
 from aoi_fl.science.age import ClientAge
@@ -48,18 +51,41 @@ class Member:
         self.ask = ask
         self._context = context
         self._make_source = make_source
-        self.identity: Identity = identity(context, ask.run)
+        self.identity: Identity = identity(context, ask.run, private=ask.private)
+        self._simulated = is_simulated(context)
         self._file = StateFile(self.identity.state_dir, self.identity.name)
-        self.state: ClientState = self._file.load(self.identity.seed)
-        if ask.token not in (None, self.state.token):
-            self.state = ClientState(self.identity.seed, token=ask.token)
+        self._device = device_of(context, self.identity, bound=ask.private)
+        self.state = ClientState(self.identity.seed)
+        self.promise: Promise | None = None
+        with self._changing(read=True):
+            pass
+
+    @contextmanager
+    def _changing(self, read: bool = False) -> Iterator[None]:
+        """Hold the lock of the client's state, which is read again if another process may have changed it."""
+        if self._simulated and not read:
+            yield
+            return
+        with self._device.locked():
+            self.state = self._file.load(self.identity.seed)
+            self.promise = self._device.load().runs.get(self.ask.run)
+            if self._file.corrupt and self.promise is not None:  # nothing is known of what it has done
+                self.promise = replace(self.promise, rounds=0)
+                self._device.keep(self.ask.run, self.promise)
+            if self.ask.token not in (None, self.state.token):
+                self.state = ClientState(self.identity.seed, token=self.ask.token)
+            yield
 
     @cached_property
     def _source(self) -> Source:
         """The client's data; found lazily, because most messages do not need them."""
         return Fixed(np.empty(0, np.int64)) if self._make_source is None else self._make_source(self._context, self.ask)
 
-    def _keep(self, state: ClientState) -> None:
+    def _keep(self, state: ClientState, promise: Promise | None) -> None:
+        """Write what has changed; the promise first, so that no update leaves without it."""
+        if promise is not None and promise != self.promise:
+            self._device.keep(self.ask.run, promise)
+            self.promise = promise
         if state != self.state:
             self._file.save(state)
             self.state = state
@@ -81,20 +107,17 @@ class Member:
         folder = str(node.get("model-dir") or run.get("model-dir") or ".")
         return make_decider(self.ask, self.state.seed, self.identity.number, folder)
 
-    def _promise(self) -> Promise | None:
+    def _promised(self) -> Promise | None:
         """Return the strictest promise of all requests so far and the owner's rule, or None."""
-        known, ask = self.state.promise, self.ask
-        separation = max(
-            ask.min_separation or 1,
-            rules.separation(self._context.node_config),
-            1 if known is None else known.separation,
-        )
-        if separation == 1:
+        ask, owners = self.ask, rules.separation(self._context.node_config)
+        if self.promise is None and owners == 1 and not ask.private:
             return None
-        if known is None:
-            return Promise(separation, ask.rounds, since=0 if self.state.age is not None else ask.round - 1)
-        ends = [rounds for rounds in (ask.rounds, known.rounds) if rounds is not None]
-        return Promise(separation, min(ends) if ends else None, known.since)
+        age = self.state.age
+        known = self.promise
+        if known is None and age is not None:  # the first terms arrive in the middle of the run
+            known = Promise(1, None, since=0, last=max(0, age.last))
+        clear = bool(ask.clear) or not ask.private
+        return strictest(known, max(owners, ask.min_separation or 1), ask.rounds, since=ask.round - 1, clear=clear)
 
     def _turn(self, clock: ClientAge) -> int | None:
         """Return the number of the last participation, if the rule counts them."""
@@ -112,8 +135,20 @@ class Member:
             entries["number"] = self.identity.partition
         if self.state.age is not None and self.state.age.last >= 1:
             entries["last-round"] = self.state.age.last
-        self._keep(replace(self.state, promise=self._promise()))
+        with self._changing():
+            self._keep(self.state, self._promised())
         return entries
+
+    def may_evaluate(self) -> bool:
+        """Return whether the client may evaluate a model; its metrics have no noise."""
+        with self._changing():
+            promise = self._promised()
+            self._keep(self.state, promise)
+        return promise is None or promise.clear
+
+    def training(self) -> Any:
+        """Return a context that yields whether no other process of this client trains, and keeps it so."""
+        return self._device.training()
 
     def bid(self, payment: float | None, sensitivity: float | None) -> Bid:
         """Compute the client's index of its data (Xu et al. 2024, Algorithm 1, steps 1 and 2)."""
@@ -145,7 +180,8 @@ class Member:
         if self.ask.refresh and clock.last < round_:  # a repeated message finds the data refreshed already
             self._source.refresh(round_)
             clock = clock.took_part(round_)
-            self._keep(replace(self.state, data=clock))
+            with self._changing():
+                self._keep(replace(self.state, data=clock), None)
         ages = {"data-age": 0 if self.ask.refresh else self._source.age(clock, round_) + 1}
         if self._source.keeps and clock.before is not None and clock.last <= round_:
             ages["previous-age"] = round_ - clock.before
@@ -154,12 +190,17 @@ class Member:
     def _data(self) -> ClientAge:
         return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
 
-    def answer(self) -> ParticipationReply:
+    def answer(self, *, alone: bool = True) -> ParticipationReply:
         """Decide by age, promise and the owner's rules; a forced client only by the last two.
 
         If a rule declines, the age goes on to grow, and a reservation for this round is drawn again for a later one. A
-        repeated request then gets the same no, but without the rule's name.
+        repeated request then gets the same no, but without the rule's name. A client that is not ``alone``, because
+        another process trains, declines under a promise.
         """
+        with self._changing():
+            return self._retire(self._decide(alone))
+
+    def _decide(self, alone: bool) -> ParticipationReply:
         ask, clock = self.ask, self._clock()
         turn = self._turn(clock)
         if ask.wire == protocol.RESERVE and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
@@ -172,34 +213,37 @@ class Member:
             case _:
                 takes_part = self._decider.willing(clock, turn, ask.round)
         takes_part = takes_part or ask.forced
-        promise = self._promise()
+        promise = self._promised()
         rule = rules.forbidden(self._context.node_config) if takes_part else None
-        if takes_part and rule is None and promise is not None and promise.forbids(ask.round, clock.last):
+        kept = promise is None or (alone and not promise.forbids(ask.round, repeats=self._simulated))
+        if takes_part and rule is None and not kept:
             rule = rules.SEPARATION
         if rule is not None:
             self._note(history.BY_RULE, rule)
             if ask.wire == protocol.RESERVE and clock.reserved == ask.round:
                 clock = self._decider.reserve(clock, turn, ask.round + 1)
-        self._keep(replace(self.state, age=clock, turn=turn, promise=promise))
-        return self._retire(
-            ParticipationReply(
-                name=self.identity.name,
-                takes_part=takes_part and rule is None,
-                age=clock.age(ask.round),
-                next_round=clock.reserved,
-                rule=rule,
-            )
+        self._keep(replace(self.state, age=clock, turn=turn), promise)
+        return ParticipationReply(
+            name=self.identity.name,
+            takes_part=takes_part and rule is None,
+            age=clock.age(ask.round),
+            next_round=clock.reserved,
+            rule=rule,
         )
 
     def took_part(self, answer: ParticipationReply) -> ParticipationReply:
         """Reset the age after training; in reserve mode draw the next round and report it."""
-        before, round_ = self._clock(), self.ask.round
-        clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
-        if clock != before:
-            turn = self._decider.after(before, turn, round_, self.ask.forced)
-        if self.ask.wire == protocol.RESERVE:
-            clock = self._decider.reserve(clock, turn, round_ + 1)
-        self._keep(replace(self.state, age=clock, turn=turn))
+        with self._changing():
+            before, round_ = self._clock(), self.ask.round
+            clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
+            if clock != before:
+                turn = self._decider.after(before, turn, round_, self.ask.forced)
+            if self.ask.wire == protocol.RESERVE:
+                clock = self._decider.reserve(clock, turn, round_ + 1)
+            promise = self._promised()
+            if promise is not None:
+                promise = replace(promise, last=max(promise.last, round_))
+            self._keep(replace(self.state, age=clock, turn=turn), promise)
         self._note(history.TOOK_PART)
         return self._retire(replace(answer, next_round=clock.reserved), trained=True)
 
@@ -214,3 +258,29 @@ class Member:
         """Add an event to the history for the device's owner, if the client has its own folder."""
         if "state-dir" in self._context.node_config:
             history.note(self.identity.state_dir, self.identity.name, self.ask.round, what, rule)
+
+
+def device_of(context: Context, who: Identity, *, bound: bool) -> Device:
+    """Return a client's device.
+
+    Raises
+    ------
+    Forbidden : the run or the owner binds the client, and the owner has set no folder that keeps its promises.
+    """
+    node = context.node_config
+    if "state-dir" in node:
+        return Device(Path(str(node["state-dir"])), who.name, durable=True)
+    if not is_simulated(context) and (bound or not node.keys().isdisjoint(rules.KEYS)):
+        allowed = "set in node.toml, because the client keeps its promises and its owner's rules there"
+        raise Forbidden("state-dir", None, allowed, "Set it to a folder of this client.")
+    return Device(who.state_dir, who.name, durable=False)
+
+
+def bound(context: Context) -> bool:
+    """Return whether an owner's rule or a promise binds a client, whatever a message says."""
+    node = context.node_config
+    if is_simulated(context):
+        return False
+    return not node.keys().isdisjoint(rules.KEYS) or (
+        "state-dir" in node and has_promised(Path(str(node["state-dir"])))
+    )

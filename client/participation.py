@@ -13,13 +13,15 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar, cast
 
 import flwr.clientapp
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Sent, compress_update
 from aoi_fl.client.envelope import opened, with_content
-from aoi_fl.client.member import MakeSource, Member
+from aoi_fl.client.gate.device import Forbidden
+from aoi_fl.client.member import MakeSource, Member, bound
+from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.protocol.arrays import config_key
 from aoi_fl.science.errors import ConfigError
@@ -96,7 +98,17 @@ class ClientApp(flwr.clientapp.ClientApp):
         return reply
 
     def _respond(self, message: Message, context: Context) -> Message:
+        try:
+            return self._answer(message, context)
+        except Forbidden as error:
+            return Message(Error(CLIENT_APP_RAISED, str(error)), reply_to=message)
+
+    def _answer(self, message: Message, context: Context) -> Message:
+        on_data = protocol.category(message.metadata.message_type) in (protocol.TRAIN, protocol.EVALUATE)
         if not message.has_content() or protocol.AOI not in message.content:
+            if on_data and bound(context):
+                remedy = "Start the run with a strategy of aoi_fl.strategies."
+                raise Forbidden("message", message.metadata.message_type, "of an age-aware strategy", remedy)
             return self._play(message, context)
         ask = _ask(message)
         poll_schedule.lay_down(poll_schedule.foretold(ask, None, context.node_config), context.node_id)
@@ -114,9 +126,12 @@ class ClientApp(flwr.clientapp.ClientApp):
                 return _reply(message, member.bid(about.payment, about.sensitivity))
             case kind if protocol.category(kind) == protocol.TRAIN:
                 return self._train(message, context, member)
+        if on_data and not member.may_evaluate():
+            remedy = "Set metrics to clear if they may be seen."
+            raise Forbidden("metrics", None, "clear for an evaluation in a private run", remedy)
         with opened(message, context, ask) as handed:
             reply = self._play(handed, context)
-        if protocol.category(message.metadata.message_type) == protocol.EVALUATE and ask.ahead and reply.has_content():
+        if on_data and ask.ahead and reply.has_content():
             # The message with the model also asks about the next round.
             following = Member(context, replace(ask, round=ask.round + 1))
             reply.content[protocol.AOI] = ConfigRecord(following.answer().write())
@@ -144,7 +159,7 @@ class ClientApp(flwr.clientapp.ClientApp):
             for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
                 with suppress(Exception, SystemExit):
                     member = self._member(message, context, _ask(message))
-                    answer = member.answer()
+                    answer = member.answer(alone=stack.enter_context(member.training()))
                     if answer.takes_part:
                         handed = stack.enter_context(opened(message, context, member.ask))
                         self._note_ages(handed, member)
@@ -161,9 +176,9 @@ class ClientApp(flwr.clientapp.ClientApp):
             except (Exception, SystemExit) as error:
                 logger.warning("Training %d clients together failed (%r). They train one by one.", len(willing), error)
                 return replies
-        for (i, (member, answer, _)), reply in zip(willing.items(), trained, strict=True):
-            with suppress(Exception):
-                replies[i] = None if reply is None else _conclude(reply, sent[i], member, answer)
+            for (i, (member, answer, _)), reply in zip(willing.items(), trained, strict=True):
+                with suppress(Exception):
+                    replies[i] = None if reply is None else _conclude(reply, sent[i], member, answer)
         return replies
 
     def sits_out(self, message: Message, context: Context) -> Message | None:
@@ -197,14 +212,15 @@ class ClientApp(flwr.clientapp.ClientApp):
         return Introduction.read({**entries, **tags, **member.introduction(), "packing": packing.FORM})
 
     def _train(self, message: Message, context: Context, member: Member) -> Message:
-        answer = member.answer()
-        if not answer.takes_part:
-            return _reply(message, answer)
-        with opened(message, context, member.ask) as handed:
-            self._note_ages(handed, member)
-            sent = Sent.with_(handed)
-            reply = self._play(handed, context)
-        return _conclude(reply, sent, member, answer)
+        with member.training() as alone:
+            answer = member.answer(alone=alone)
+            if not answer.takes_part:
+                return _reply(message, answer)
+            with opened(message, context, member.ask) as handed:
+                self._note_ages(handed, member)
+                sent = Sent.with_(handed)
+                reply = self._play(handed, context)
+            return _conclude(reply, sent, member, answer)
 
     def _note_ages(self, message: Message, member: Member) -> None:
         """Refresh the data on request, and write their ages into the configuration."""

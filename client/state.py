@@ -17,47 +17,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from aoi_fl.protocol import MAX_AGE
-from aoi_fl.protocol.files import sync
+from aoi_fl.protocol.files import read_regular, sync
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import NAMES, ConfigError
 
 VERSION = 1
 _FEW = 64  # files that are synced one by one
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-R = TypeVar("R", ClientAge, "Promise")
+R = TypeVar("R")
+S = TypeVar("S")
 logger = logging.getLogger("flwr")
-
-
-@dataclass(frozen=True)
-class Promise:
-    """The terms that a client keeps in one run, whatever the server sends later.
-
-    Attributes
-    ----------
-    separation : b, the least number of rounds between two participations
-    rounds : T, the last round in which it takes part; None: unknown
-    since : the round before the client's first message; the client may have taken part in it and lost its state
-    """
-
-    separation: int
-    rounds: int | None
-    since: int
-
-    def forbids(self, round_: int, last: int) -> bool:
-        """Return whether a participation is too early, or after the end of the run.
-
-        >>> [Promise(3, 9, 0).forbids(t, 4) for t in (2, 4, 6, 7, 10)]
-        [True, True, True, False, True]
-        """
-        latest = max(last, self.since)
-        too_soon = latest >= 1 and round_ - latest < self.separation
-        return too_soon or (self.rounds is not None and round_ > self.rounds)
 
 
 @dataclass(frozen=True)
@@ -71,7 +46,6 @@ class ClientState:
     data : the clock of the data set, where ``last`` is the round of the last refresh; None before the first refresh
     turn : the number of the last participation of a systematic client (:class:`aoi_fl.science.strides.ClientStride`)
     token : the run's token, if any; a state with another token belongs to an earlier run of the same name
-    promise : the least distance of participations; None if neither the run nor the owner requires one
     """
 
     seed: int
@@ -79,20 +53,70 @@ class ClientState:
     data: ClientAge | None = None
     turn: int | None = None
     token: str | None = None
-    promise: Promise | None = None
 
 
-class StateFile:
+class Durable(Generic[S]):
+    """A record on disk, as one JSON object with a version and a checksum.
+
+    Parameters
+    ----------
+    path : the file; its folder is created at the first write
+    decode : makes the record of the JSON object, or raises ValueError, KeyError or TypeError
+    """
+
+    def __init__(self, path: Path, decode: Callable[[dict[str, Any]], S]) -> None:
+        self.path, self._decode = path, decode
+
+    def read(self) -> S | None:
+        """Return the stored record, or None without a file.
+
+        Raises
+        ------
+        ConfigError : the file cannot be read.
+        ValueError : the file is corrupt.
+        """
+        if _held is not None and (state := _held.states.get(self.path)) is not None:
+            return cast(S, state)
+        try:
+            blob = read_regular(self.path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ConfigError("state-dir", self.path, f"readable ({error.strerror})", "Check this file.") from error
+        try:
+            return self._decode(_opened(blob))
+        except (KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+
+    def save(self, record: S) -> None:
+        """Write the record atomically: after any failure the old or the new one is complete.
+
+        Raises ValueError if the record could not be read back, and ConfigError if it cannot be written.
+        """
+        if self._decode(asdict(cast(Any, record))) != record:
+            raise ValueError(f"{self.path.name} would not be read as it is written")
+        if _held is None:
+            _write({self.path: record}, {})
+        else:
+            _held.states[self.path] = _held.changed[self.path] = record
+
+
+class StateFile(Durable[ClientState]):
     """The state of one client in one run, on disk.
 
     Parameters
     ----------
     folder : folder with one file per client; created at the first write
     name : the client's name, and the file's
+
+    Attributes
+    ----------
+    corrupt : whether the last load has found a corrupt file
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.path = _file(folder, name)
+        super().__init__(_file(folder, name), _decode)
+        self.corrupt = False
 
     def load(self, seed: int) -> ClientState:
         """Return the stored state, or a fresh one under ``seed``.
@@ -100,17 +124,13 @@ class StateFile:
         A corrupt file is renamed, with a warning. The client then starts again; under an age policy it draws an age
         from the stationary law.
         """
-        if _held is not None and (state := _held.states.get(self.path)) is not None:
-            return state
+        self.corrupt = False
         try:
-            blob = self.path.read_bytes()
-        except FileNotFoundError:
-            return ClientState(seed)
-        except OSError as error:
-            raise ConfigError("state-dir", self.path, f"readable ({error})", "Check its permissions.") from error
-        try:
-            return _decode(blob)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            return self.read() or ClientState(seed)
+        except ConfigError:
+            raise
+        except ValueError as error:
+            self.corrupt = True
             asides = (self.path.with_suffix(f".corrupt-{i}") for i in range(1, 10**6))
             aside = next(path for path in asides if not path.exists())
             os.replace(self.path, aside)
@@ -119,13 +139,6 @@ class StateFile:
                 self.path, error, aside.name,
             )  # fmt: skip
             return ClientState(seed)
-
-    def save(self, state: ClientState) -> None:
-        """Write the state atomically: after any failure the old or the new one is complete."""
-        if _held is None:
-            _write({self.path: state}, {})
-        else:
-            _held.states[self.path] = _held.changed[self.path] = state
 
 
 def keep(path: Path, blob: bytes) -> None:
@@ -151,8 +164,8 @@ def kept(folder: Path) -> dict[Path, Path]:
 class _Held:
     """In memory: all saved states, the states not yet on disk, and files that wait for a rename."""
 
-    states: dict[Path, ClientState] = field(default_factory=dict)
-    changed: dict[Path, ClientState] = field(default_factory=dict)
+    states: dict[Path, Any] = field(default_factory=dict)
+    changed: dict[Path, Any] = field(default_factory=dict)
     asides: dict[Path, Path] = field(default_factory=dict)
 
 
@@ -189,9 +202,7 @@ def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
             _remove(held.asides)
 
 
-def _write(
-    states: Mapping[Path, ClientState], asides: dict[Path, Path], each: Callable[..., Iterable[Any]] = map
-) -> None:
+def _write(states: Mapping[Path, Any], asides: dict[Path, Path], each: Callable[..., Iterable[Any]] = map) -> None:
     """Write states to temporary files, sync and rename these and ``asides``, sync their folders."""
     path = next(iter([*states, *asides]))  # the path in the error if the folder cannot be created
     try:
@@ -215,8 +226,29 @@ def _write(
 
 
 def _write_aside(path: Path, blob: bytes, asides: dict[Path, Path]) -> None:
-    asides[path] = path.with_suffix(f".{os.getpid()}.tmp")
+    _sweep(path.parent)
+    asides[path] = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     asides[path].write_bytes(blob)
+
+
+@cache
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes have left half-written; once in each process."""
+    for path in folder.glob("*.tmp"):
+        number = path.name.split(".")[-2]
+        if number.isdecimal() and not _runs(int(number)):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _remove(asides: Mapping[Path, Path]) -> None:
@@ -243,7 +275,8 @@ def checked_name(what: str, name: str) -> str:
     return name
 
 
-def _decode(blob: bytes) -> ClientState:
+def _opened(blob: bytes) -> dict[str, Any]:
+    """Return the checked JSON object of a file without its version and checksum."""
     body = json.loads(blob)
     if not isinstance(body, dict):
         raise ValueError("it holds no object")
@@ -251,22 +284,23 @@ def _decode(blob: bytes) -> ClientState:
         raise ValueError(f"version {body.get('version')!r}, this program writes {VERSION}")
     if body.pop("checksum", None) != _checksum(body):
         raise ValueError("its checksum does not match")
+    return body
+
+
+def _decode(body: dict[str, Any]) -> ClientState:
     clocks = {
-        key: None if body[key] is None else _whole(ClientAge(**body[key]), last=(int,), forced=(bool,))
+        key: None if body[key] is None else whole(ClientAge(**body[key]), last=(int,), forced=(bool,))
         for key in ("age", "data")
     }
     seed, turn, token = body["seed"], body.get("turn"), body.get("token")
     if type(seed) is not int or type(turn) not in (int, NoneType) or type(token) not in (str, NoneType):
         raise ValueError(f"seed {seed!r:.40}, turn {turn!r:.40} and token {token!r:.40} are not of their kinds")
-    promise = None
-    if body.get("promise") is not None:
-        promise = _whole(Promise(**body["promise"]), separation=(int,), since=(int,))
-    return ClientState(seed=seed, turn=turn, token=token, promise=promise, **clocks)
+    return ClientState(seed=seed, turn=turn, token=token, **clocks)
 
 
-def _whole(record: R, **kinds: tuple[type, ...]) -> R:
+def whole(record: R, **kinds: tuple[type, ...]) -> R:
     """Return a record if its fields have the types in ``kinds``, by default int or None."""
-    for name, value in asdict(record).items():
+    for name, value in asdict(cast(Any, record)).items():
         if type(value) not in kinds.get(name, (int, NoneType)) or abs(value or 0) > MAX_AGE:
             raise ValueError(f"{name} is {value!r:.40}")
     return record

@@ -46,7 +46,10 @@ class LocalGrid(Grid):
         first = secrets.randbits(62)
         self._contexts = {
             first + i: flower.context(
-                self._run.run_id, first + i, self._run_config, {"partition-id": i, "num-partitions": nodes}
+                self._run.run_id,
+                first + i,
+                self._run_config,
+                {"partition-id": i, "num-partitions": nodes, "simulated": True},
             )
             for i in range(nodes)
         }

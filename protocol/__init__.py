@@ -43,6 +43,10 @@ MAX_EXAMPLES = 10**9  # more than any client trains on in a round
 MAX_AGE = 2**31 - 1  # rounds
 LEAST, MOST = 1e-30, 1e30  # all other numbers; their products and squares stay finite
 
+MAX_TEXT = 1000  # characters of a text in a request
+MAX_TABLE = 2**20  # entries of a table in a request
+MAX_SECONDS = 1e9  # of any time in a request
+
 _LARGEST = sys.float_info.max
 
 
@@ -118,6 +122,14 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("min_separation", "rounds"), (1, MAX_AGE)),
+    **dict.fromkeys(("clients", "per_round"), (1, MAX_EXAMPLES)),
+    **dict.fromkeys(("pace", "looks"), (0, MAX_SECONDS)),
+    "elapsed": (-MAX_SECONDS, MAX_SECONDS),
+}
+
+
 @dataclass(frozen=True)
 class ParticipationRequest(Record):
     """The server's request in every message to a client: run, round and terms.
@@ -140,6 +152,7 @@ class ParticipationRequest(Record):
     token : distinguishes the run from an earlier run of the same name
     min_separation, rounds : terms of a private run: the least number of rounds between two participations, and the last
         round
+    clear : whether a client of a private run evaluates models, whose metrics have no noise; None: no
     rule, rule_source : name and digest of the user's own rule, by which the client decides
     clients, per_round : n and k, arguments of that rule
     """
@@ -164,10 +177,32 @@ class ParticipationRequest(Record):
     token: str | None = None
     min_separation: int | None = None
     rounds: int | None = None
+    clear: bool | None = None
     rule: str | None = None
     rule_source: str | None = None
     clients: int | None = None
     per_round: int | None = None
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """Build the request as :meth:`Record.read` does; raise ValueError for a value out of its bounds too."""
+        request = super().read(values)
+        for name, key, hint in _fields(cls):
+            value = getattr(request, name)
+            if hint in (int, float) and value is not None:
+                least, most = _BOUNDS.get(name, (-MAX_AGE, MAX_AGE) if hint is int else (-MOST, MOST))
+                if not least <= value <= most:
+                    raise ValueError(f"{key} is {value}, not from {least} to {most}")
+            elif hint is str and value is not None and not (len(value) <= MAX_TEXT and value.isprintable()):
+                raise ValueError(f"{key} is {_short(value)}, not a text of at most {MAX_TEXT} printable characters")
+        if len(request.table) > MAX_TABLE or not all(0 <= p <= 1 for p in request.table):
+            raise ValueError(f"table is {_short(request.table)}, not at most {MAX_TABLE} probabilities")
+        return request
+
+    @property
+    def private(self) -> bool:
+        """Whether the run is private, so that the client makes a promise."""
+        return self.min_separation is not None or self.rounds is not None
 
     def untimed(self) -> Self:
         """Return the request for a client that reserves no round, and so needs no times of rounds."""

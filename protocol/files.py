@@ -1,8 +1,10 @@
 """Write files atomically; in this room, because every other room may import it."""
 
+import errno
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import tarfile
+
+MOST_BYTES = 1 << 24  # of a file of settings or states
 
 
 def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
@@ -64,6 +68,26 @@ def _digest(files: tuple[tuple[Path, int, int, int, int], ...]) -> str:
             while block := file.read(1 << 20):
                 hasher.update(block)
     return hasher.hexdigest()
+
+
+def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file; never wait for a pipe or a device.
+
+    Raises
+    ------
+    OSError : the file is missing, unreadable, longer than ``most`` bytes, or not a regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        if about.st_size > most:
+            raise OSError(errno.EFBIG, f"longer than {most} bytes", str(path))
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def try_writing(folder: Path) -> None:

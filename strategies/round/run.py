@@ -198,7 +198,7 @@ class Run:
             self.options.run, round_, looks=looks, token=self.options.token,
             pace=self.round_duration, elapsed=self._elapsed(round_),
         )  # fmt: skip
-        if self.separation == 1 or self.privacy is None:
+        if self.privacy is None:
             return request
         return replace(request, min_separation=self.separation, rounds=self.privacy.spec.rounds)
 

@@ -1,0 +1,200 @@
+"""The durable state of a device: the promises of its client in all runs, in one file.
+
+The promises of a run are kept by its name, apart from the client's age. So another token, a lost age or a restart does
+not end them. A corrupt file is never replaced: it forbids every training until the owner has looked at it.
+"""
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from aoi_fl.client.state import Durable, checked_name, whole
+from aoi_fl.science.errors import ConfigError
+
+_MOST_RUNS = 10_000  # runs with a promise
+_PATIENCE = 10.0  # seconds to wait for another process of this client
+_LOOK = 0.01  # seconds between two tries to lock
+SUFFIX = ".promises"
+
+
+class Forbidden(ConfigError):
+    """The device refuses a message; the client's reply is an error, and no function of the app runs."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The terms that a client keeps in one run, whatever the server sends later.
+
+    Attributes
+    ----------
+    separation : b, the least number of rounds between two participations
+    rounds : T, the last round in which it takes part; None: unknown
+    since : the round before the client's first message; the client may have taken part in it and lost its state
+    last : the last round in which it took part; 0: none
+    clear : whether it may evaluate models, whose metrics have no noise
+    """
+
+    separation: int
+    rounds: int | None
+    since: int
+    last: int = 0
+    clear: bool = True
+
+    def forbids(self, round_: int, *, repeats: bool = False) -> bool:
+        """Return whether a participation is too early, or before or after the run.
+
+        With ``repeats`` the round of the last participation is allowed again.
+
+        >>> [Promise(3, 9, 0, last=4).forbids(t) for t in (0, 2, 4, 6, 7, 10)]
+        [True, True, True, True, False, True]
+        """
+        latest = max(self.last, self.since)
+        too_soon = latest >= 1 and round_ - latest < self.separation and not (repeats and round_ == self.last)
+        return round_ < 1 or too_soon or (self.rounds is not None and round_ > self.rounds)
+
+
+@dataclass(frozen=True)
+class DeviceState:
+    """What a device remembers over all runs: the promise of each run, by the run's name."""
+
+    runs: Mapping[str, Promise] = field(default_factory=dict)
+
+
+_known: dict[Path, DeviceState] = {}  # what this process has written; a file that vanishes later is lost
+
+
+class Device(Durable[DeviceState]):
+    """The device state of one client, with its locks.
+
+    Parameters
+    ----------
+    folder : the owner's folder of states; for a simulated client the run's
+    name : the client's name
+    durable : whether the folder is the owner's; a simulated client needs no lock
+    """
+
+    def __init__(self, folder: Path, name: str, *, durable: bool) -> None:
+        super().__init__(folder / f"{checked_name('client name', name)}{SUFFIX}", _decode)
+        self._durable = durable
+
+    def load(self) -> DeviceState:
+        """Return the device's state.
+
+        Raises
+        ------
+        Forbidden : the file cannot be read or is corrupt.
+        """
+        try:
+            state = self.read()
+        except ValueError as error:
+            remedy = "The client trains no more with it. Restore the file, or remove it if all its runs have ended."
+            raise Forbidden("state-dir", self.path, f"a readable file of promises ({error})", remedy) from error
+        return state or _known.get(self.path, DeviceState())
+
+    def keep(self, run: str, promise: Promise) -> None:
+        """Write the promise of one run.
+
+        Raises
+        ------
+        Forbidden : the device has promised in too many runs.
+        """
+        state = self.load()
+        if state.runs.get(run) == promise:
+            return
+        state = DeviceState({**state.runs, run: promise})
+        if len(state.runs) > _MOST_RUNS:
+            remedy = "Remove the file if its runs have ended."
+            raise Forbidden("state-dir", self.path, f"a file of at most {_MOST_RUNS} runs", remedy)
+        self.save(state)
+        if self._durable:
+            _known[self.path] = state
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the device's state; wait for another process that holds it.
+
+        Raises
+        ------
+        Forbidden : the lock is not free in time.
+        ConfigError : the lock cannot be opened.
+        """
+        with self._lock(".lock", _PATIENCE) as free:
+            if not free:
+                remedy = "End the other process of this client."
+                raise Forbidden("state-dir", self.path, f"unlocked within {_PATIENCE:g} s", remedy)
+            yield
+
+    def training(self) -> Any:
+        """Return a context that holds the lock of training; it yields False if another training holds it."""
+        return self._lock(".training", 0.0)
+
+    @contextmanager
+    def _lock(self, suffix: str, patience: float) -> Iterator[bool]:
+        if not self._durable:
+            yield True
+            return
+        path, until = self.path.with_suffix(suffix), time.monotonic() + patience
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            allowed = f"a folder that this client can write ({error.strerror})"
+            raise ConfigError("state-dir", path, allowed, "Set state-dir to a folder with room left.") from error
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ConfigError("state-dir", path, "a regular file", "Remove it.")
+            yield _flock(descriptor, until)
+        finally:
+            os.close(descriptor)
+
+
+def _flock(descriptor: int, until: float) -> bool:
+    """Lock a file; return False if it is not free in time."""
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_LOOK)
+
+
+def has_promised(folder: Path) -> bool:
+    """Return whether any client has made a promise in an owner's folder, or the folder cannot be read."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        names = []
+    except OSError:
+        return True
+    return any(name.endswith(SUFFIX) for name in names) or any(path.parent == folder for path in _known)
+
+
+def strictest(known: Promise | None, separation: int, rounds: int | None, *, since: int, clear: bool) -> Promise:
+    """Return the strictest of a known promise and new terms; ``since`` is for a first promise."""
+    if known is None:
+        return Promise(separation, rounds, since, clear=clear)
+    ends = [end for end in (rounds, known.rounds) if end is not None]
+    return replace(
+        known,
+        separation=max(separation, known.separation),
+        rounds=min(ends) if ends else None,
+        clear=clear and known.clear,
+    )
+
+
+def _decode(body: dict[str, Any]) -> DeviceState:
+    runs = {
+        checked_name("run name", run): whole(
+            Promise(**promise), separation=(int,), since=(int,), last=(int,), rounds=(int, NoneType), clear=(bool,)
+        )
+        for run, promise in body["runs"].items()
+    }
+    return DeviceState(runs)

@@ -1,0 +1,287 @@
+"""A server that lies to a real client: what leaves the device never exceeds the promise, whatever arrives."""
+
+import json
+import math
+import multiprocessing
+import os
+import random
+import shutil
+import threading
+from dataclasses import replace
+
+import flwr.clientapp
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+
+from aoi_fl.client import ClientApp, attach
+from aoi_fl.protocol import ParticipationRequest
+from tests.fakes import request
+
+B, T = 6, 24
+K = math.ceil(T / B)
+TERMS = {"min-separation": B, "rounds": T}
+FORK = multiprocessing.get_context("fork")
+
+
+def train(message, context):
+    return Message(
+        RecordDict({"arrays": ArrayRecord({"w": Array(np.ones(2))}), "metrics": MetricRecord({"num-examples": 1})}),
+        reply_to=message,
+    )
+
+
+def evaluate(message, context):
+    return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1, "loss": 0.125})}), reply_to=message)
+
+
+class Device:
+    """A real client, and the number of its updates and evaluations that leave it."""
+
+    def __init__(self, folder, attached=False, **node):
+        self.app = flwr.clientapp.ClientApp() if attached else ClientApp()
+        for kind in ("train", "evaluate"):
+            for action in ("default", "x"):
+                getattr(self.app, kind)(action)({"train": train, "evaluate": evaluate}[kind])
+        self.app = attach(self.app)
+        self.folder = folder / "state"
+        self.node = {"partition-id": 3, "state-dir": str(self.folder)} | node
+        self.config = {"runs-dir": str(folder / "runs"), "seed": 1}
+
+    def send(self, kind, round_=1, *, bare=False, **record):
+        """Return whether an update or a metric leaves the device."""
+        record = {k.replace("_", "-"): v for k, v in record.items()}
+        message = request(kind, ParticipationRequest("r", 1), arrays=ArrayRecord({}), config=ConfigRecord({}))
+        message.content["aoi"] = ConfigRecord(
+            {k: v for k, v in ({"run": "r", "round": round_} | TERMS | record).items() if v is not None}
+        )
+        if bare:
+            del message.content["aoi"]
+        context = Context(1, 99, dict(self.node), RecordDict(), dict(self.config))
+        try:
+            reply = self.app(message, context)
+        except ValueError:
+            return False
+        return reply.has_content() and any(isinstance(r, ArrayRecord | MetricRecord) for r in reply.content.values())
+
+    def lose(self):
+        shutil.rmtree(self.folder / "r", ignore_errors=True)
+
+    def lose_all(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def every_round(**more):
+    return [("train", t, more) for t in range(1, T + 1)]
+
+
+NUMBERS = (2**31, 2**62, -(2**62), 6.0, math.nan, math.inf, True, 0, -1, "6", [6])
+ATTACKS = {  # messages, and how many updates may leave
+    "round 0": ([("train", 0, {})] * 20, 0),
+    "rounds below 1": ([("train", -t, {"forced": True}) for t in range(20)], 0),
+    "huge rounds": ([("train", t, {}) for t in (2**31, 2**62, T + 1, 2**31 - 1)] * 5, 0),
+    "no record": ([(kind, 1, {"bare": True}) for kind in ("train", "train.x")] * 10, 0),
+    "a round of every kind": ([(kind, 1, {}) for kind in ("train", "train.x")] * 10, 1),
+    "a token each time": ([("train", 1, {"token": f"t{i}"}) for i in range(20)], 1),
+    "two tokens in turn": ([("train", t, {"token": "ab"[i % 2]}) for t in range(1, T + 1) for i in range(2)], K),
+    "all rounds": (every_round(), K),
+    "all rounds backwards": (every_round()[::-1], 1),
+    "forced": (every_round(forced=True), K),
+    "the terms left out": (every_round(min_separation=None, rounds=None), K),
+    "other terms": (every_round(min_separation=1, rounds=10**6), K),
+    "a T that grows": ([("train", t, {"rounds": t + 100}) for t in range(1, 200)], K),
+    "a b that falls": ([("train", t, {"min_separation": max(1, B - t)}) for t in range(1, T + 1)], K),
+    "fewer rounds later": (every_round() + [("train", T, {"rounds": 6})] * 3 + every_round(), K),
+    "fewer rounds first": ([("query.hello", 1, {"rounds": B}), *every_round()], 1),
+    "terms of no kind": (
+        [("train", 1, {key: value}) for key in ("min_separation", "rounds") for value in NUMBERS]
+        + [("train", value, {}) for value in NUMBERS if value is not True]
+        + every_round(),
+        K,
+    ),
+    "asked again and again": (
+        [(kind, t, {}) for t in range(1, T + 1) for kind in ["query.participate"] * 3 + ["train"] * 2],
+        K,
+    ),
+    "waits beyond all bounds": (
+        [m for t in range(1, T + 1) for m in (
+            ("query.participate", t, {"wire": "reserve", "table": [0.0, 1e-15]}),
+            ("query.participate", t, {"wire": "poll", "table": [1e-15]}),
+            ("query.participate", t, {"wire": "reserve", "rate": 1e-300}),
+            ("train", t, {"wire": "reserve", "table": [0.0, 1e-15], "forced": True}),
+        )],
+        K,
+    ),
+    "evaluations": ([(kind, t, {}) for t in range(20) for kind in ("evaluate", "evaluate.x")], 0),
+    "evaluations without a record": ([(k, 1, {"bare": True}) for k in ("evaluate", "evaluate.x")] * 10, 0),
+    "evaluations said to be clear later": ([("evaluate", 1, {})] + [("evaluate", 1, {"clear": True})] * 20, 0),
+    "evaluations in the clear without terms": (
+        [("evaluate", 1, {"clear": True, "min_separation": None, "rounds": None})] * 20,
+        0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("attached", [False, True])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_more_leaves_than_promised(attack, attached, tmp_path, caplog):
+    device = Device(tmp_path, attached)
+    device.send("query.hello")
+    messages, most = ATTACKS[attack]
+    left = sum(device.send(kind, round_, **more) for kind, round_, more in messages)
+    assert left == most
+    assert "corrupt" not in caplog.text
+
+
+def test_evaluations_in_the_clear_are_allowed_from_the_first_terms_on(tmp_path):
+    device = Device(tmp_path)
+    device.send("query.hello", clear=True)
+    assert device.send("evaluate", clear=True)
+    assert not device.send("evaluate") and not device.send("evaluate", clear=True)
+
+
+@pytest.mark.parametrize("lose", [Device.lose, Device.lose_all])
+def test_a_lost_state_is_no_new_promise(lose, tmp_path):
+    device, left = Device(tmp_path), 0
+    device.send("query.hello")
+    for _ in range(20):
+        left += device.send("train")
+        lose(device)
+        left += device.send("query.hello")
+    assert left == 1
+
+
+def test_a_state_set_aside_forbids_the_run(tmp_path):
+    device = Device(tmp_path)
+    assert device.send("train", 1)
+    (device.folder / "r" / "client-3.json").write_text("{")
+    assert not any(device.send("train", t) for t in range(1, 3 * T))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', "x" * 2**25])
+def test_promises_that_cannot_be_read_forbid_every_run(content, tmp_path):
+    device = Device(tmp_path)
+    assert device.send("train", 1)
+    (path := device.folder / "client-3.promises").write_text(content)
+    assert not any(device.send("train", t, run=run) for t in range(1, T) for run in ("r", "s"))
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("node", [{}, {"pause": False}, {"min-separation": 3}, {"num-partitions": 9}])
+def test_promises_and_rules_need_the_owners_folder(node, tmp_path):
+    device = Device(tmp_path, **node)
+    del device.node["state-dir"]
+    left = 0
+    for i in range(20):
+        device.config["runs-dir"] = str(tmp_path / str(i))
+        left += device.send("query.hello") + device.send("train")
+    assert left == 0
+
+
+@pytest.mark.parametrize("rules", [{"pause": True}, {"min-separation": 3}, {"hours": "00:00-23:59"}])
+@pytest.mark.parametrize("kind", ["train", "train.x", "evaluate", "evaluate.x"])
+def test_a_message_without_a_record_is_refused_by_any_rule(rules, kind, tmp_path):
+    assert not Device(tmp_path, **rules).send(kind, bare=True)
+    assert Device(tmp_path / "free").send(kind, bare=True)
+
+
+@pytest.mark.parametrize("start", ["threads", "processes"])
+def test_of_four_messages_at_once_one_has_an_update(start, tmp_path):
+    device = Device(tmp_path)
+    device.send("query.hello")
+    kind = threading.Thread if start == "threads" else FORK.Process
+    barrier = threading.Barrier(4) if start == "threads" else FORK.Barrier(4)
+    left = FORK.Queue()
+
+    def slow(message, context):
+        barrier.wait(1) if not barrier.broken else None
+        return train(message, context)
+
+    def send():
+        barrier.wait(20)
+        left.put(device.send("train"))
+
+    workers = [kind(target=send) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    assert sum(left.get(timeout=30) for _ in workers) == 1
+    for worker in workers:
+        worker.join(30)
+    assert not device.send("train", 2)
+
+
+class Model:
+    """The promise, written again as plainly as possible: a set of rounds, and the terms that were heard."""
+
+    def __init__(self):
+        self.rounds, self.b, self.end, self.first = [], 1, math.inf, None
+
+    def hear(self, round_, b, end):
+        self.b, self.end = max(self.b, b or 1), min(self.end, end or math.inf)
+        self.first = round_ if self.first is None else self.first
+
+    def may(self, round_):
+        gaps = [round_ - t for t in self.rounds] + ([round_ - self.first + 1] if self.first > 1 else [])
+        return 1 <= round_ <= self.end and all(gap >= self.b for gap in gaps)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_agrees_with_a_model_on_random_servers(seed, tmp_path):
+    rng, device, model = random.Random(seed), Device(tmp_path), Model()
+    for _ in range(120):
+        round_, b, end = rng.randint(-2, 40), rng.choice([None, 1, 3, 6, 9]), rng.choice([None, 24, 30, 36])
+        kind, token = rng.choice(["train", "train.x", "query.hello", "query.participate"]), rng.choice([None, "a", "b"])
+        if model.first is None and b is None and end is None:
+            continue
+        model.hear(round_, b, end)
+        expected = kind.startswith("train") and model.may(round_)
+        assert device.send(kind, round_, min_separation=b, rounds=end, token=token) == expected
+        if expected:
+            model.rounds.append(round_)
+
+
+def test_a_seed_of_the_run_is_not_the_seed_of_a_private_client(tmp_path):
+    seeds = set()
+    for name in ("a", "b"):
+        device = Device(tmp_path / name)
+        device.send("query.participate", wire="poll", table=[0.5])
+        seeds.add(json.loads((device.folder / "r" / "client-3.json").read_text())["seed"])
+    assert len(seeds) == 2 and device.config["seed"] not in seeds
+    own = Device(tmp_path / "c", seed=77)
+    own.send("query.participate", wire="poll", table=[0.5])
+    assert json.loads((own.folder / "r" / "client-3.json").read_text())["seed"] == 77
+
+
+@pytest.mark.parametrize("name", ["r/client-3.json", "client-3.promises", "client-3.lock", "client-3.training"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
+def test_a_file_of_no_regular_kind_hangs_nothing(name, kind, tmp_path):
+    device = Device(tmp_path)
+    path = device.folder / name
+    path.parent.mkdir(parents=True)
+    match kind:
+        case "a pipe":
+            os.mkfifo(path)
+        case "a device":
+            path.symlink_to("/dev/zero")
+        case _:
+            path.mkdir()
+    assert not device.send("train")
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    device = Device(tmp_path)
+    (device.folder / "r").mkdir(parents=True)
+    process = FORK.Process(target=int)
+    process.start()
+    process.join()
+    left = [device.folder / "r" / f"client-3.json.{process.pid}.tmp", device.folder / f"x.{process.pid}.tmp"]
+    alive = device.folder / "r" / f"client-4.json.{os.getppid()}.tmp"
+    for path in (*left, alive):
+        path.write_text("{")
+    assert device.send("train")
+    assert alive.exists() and not any(path.exists() for path in left)
+
+
+def test_a_request_is_read_as_it_is_written():
+    terms = ParticipationRequest("r", 1, min_separation=B, rounds=T, clear=False)
+    assert ParticipationRequest.read(replace(terms).write()) == terms
