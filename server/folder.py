@@ -17,6 +17,7 @@ from aoi_fl.server.ledger import make_room, read
 LEDGER, MODEL, _LOCK = "ledger.sqlite", "model.safetensors", ".lock"
 RATES_FILE = "rates.csv"  # each client's own rate at the run's start
 NOISE_KEY = "noise.key"  # the secret of a private run's noise, readable for its owner only
+NOISE_RELEASE = "noise.release"  # the last sum with noise, which lies beside it
 CHECKPOINTS, STATES = "checkpoints", "clients"  # folders of the server and of the simulated clients
 _PATIENCE = 15.0  # seconds for the processes of a killed run to end
 
@@ -67,7 +68,7 @@ def make_run_folder(folder: Path) -> None:
             "folder if the run is no longer wanted."
         )
     with writing(folder):
-        dealt = [folder / name for name in (PARTITION_FILE, CLIENTS_FILE, RATES_FILE, NOISE_KEY)]
+        dealt = [folder / name for name in (PARTITION_FILE, CLIENTS_FILE, RATES_FILE, NOISE_KEY, NOISE_RELEASE)]
         for leftover in (*folder.glob(f"{LEDGER}*"), *dealt):
             leftover.unlink(missing_ok=True)  # of a run that ended before its first round
         if (folder / STATES).exists():  # the clients' states of that run, perhaps of another seed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aoi_fl.config.policies import STRATEGIES
 
 if TYPE_CHECKING:
+    from aoi_fl.strategies.aggregation.private import PrivateMean
     from aoi_fl.strategies.plan import RoundOptions
     from aoi_fl.strategies.policy import Plan, Policy, PolicyTraits, RoundOutcome, RoundView
     from aoi_fl.strategies.selection.budgeted import BudgetedRefresh
@@ -29,6 +30,7 @@ _HOMES = {
     "Plan": "policy",
     "Policy": "policy",
     "PolicyTraits": "policy",
+    "PrivateMean": "aggregation.private",
     "RoundOptions": "plan",
     "RoundOutcome": "policy",
     "RoundView": "policy",
@@ -43,6 +45,7 @@ __all__ = [
     "Plan",
     "Policy",
     "PolicyTraits",
+    "PrivateMean",
     "RoundOptions",
     "RoundOutcome",
     "RoundView",

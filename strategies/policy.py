@@ -71,6 +71,7 @@ class RoundView:
     seed : key of the server's draws
     first : whether this is the first round of the run, or after an interruption
     second_attempt : whether no client was willing in a first attempt
+    may_force : whether the server may force a client where none is willing; in a private run it may not
     """
 
     def __init__(
@@ -84,10 +85,11 @@ class RoundView:
         seed: int,
         first: bool,
         second_attempt: bool,
+        may_force: bool = True,
     ) -> None:
         self._roster, self._record, self._population, self._query = roster, record, population, query
         self.round, self.base, self.seed = base.round, base, seed
-        self.first, self.second_attempt = first, second_attempt
+        self.first, self.second_attempt, self.may_force = first, second_attempt, may_force
 
     @property
     def population(self) -> Population:

@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -158,17 +159,30 @@ class AgeAwareStrategy(Strategy):
         warnings.warn("recall() is now called load_state_dict().", DeprecationWarning, stacklevel=2)
         self.load_state_dict(memory)
 
-    def _promise_privacy(self, private: PrivateMean, rounds: int) -> None:
+    def _promise_privacy(self, private: PrivateMean, rounds: int, model: ArrayRecord) -> None:
         """Take up the account of a private run."""
+        self._check_step()
         if rounds != private.rounds:
             allowed = f"{private.rounds}, for which the noise is made"
             raise ConfigError("rounds", rounds, allowed, "Fix the rounds before the run starts.")
-        privacy = self._run.privacy = Privacy(private, self.policy.traits.law, self._run.needs)
-        if isinstance(self._run.aggregation, ByPrivateMean):
-            self._run.aggregation.promise(privacy)
+        run, k = self._run, self.policy.describe().get("per_round")
+        if k is not None and private.per_round not in (k, run.options.enough):
+            allowed = f"{k}, the number of clients that the policy selects"
+            raise ConfigError("per-round", private.per_round, allowed, f"Set per_round of the PrivateMean to {k}.")
+        privacy = run.privacy = Privacy(private, self.policy.traits.law, run.needs)
         if (why := privacy.over(1)) is not None:
             remedy = "Raise noise-multiplier or max-epsilon."
             raise ConfigError("max-epsilon", private.max_epsilon, f"larger: {why}", remedy)
+        done = 0 if run.resume is None else run.resume.next_round - 1
+        if isinstance(run.aggregation, ByPrivateMean) and privacy.over(done + 1) is None:
+            run.aggregation.promise(privacy, model, run.needs, done)
+
+    def _check_step(self) -> None:
+        """Refuse an aggregation step in the place of a private run's, which could bypass clipping and noise."""
+        step = self.aggregate_train
+        if getattr(step, "__func__", None) is not _OUR_STEP or getattr(step, "__self__", None) is not self:
+            allowed = "left out of a private run, because it could bypass clipping and noise"
+            raise ConfigError(f"aggregate_train of {type(self).__name__}", None, allowed, "Leave it out.")
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the ledger."""
@@ -192,7 +206,7 @@ class AgeAwareStrategy(Strategy):
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
-    ) -> Result:
+    ) -> "RunResult":
         """Run the rounds, once; the signature is that of :meth:`flwr.serverapp.strategy.Strategy.start`.
 
         Raises
@@ -231,18 +245,18 @@ class AgeAwareStrategy(Strategy):
         train_config: ConfigRecord | None,
         evaluate_config: ConfigRecord | None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None,
-    ) -> Result:
+    ) -> "RunResult":
         run = self._run
         if not isinstance(initial_arrays, ArrayRecord):
             remedy = "Give for instance ArrayRecord(model.state_dict())."
             raise ConfigError("initial_arrays", initial_arrays, "an ArrayRecord", remedy)
         judge = None if evaluate_fn is None else judging(evaluate_fn)
         if self._private is not None:
-            self._promise_privacy(self._private, num_rounds)
+            self._promise_privacy(self._private, num_rounds, initial_arrays)
         self.summary()
         if run.last:
             raise self._used()
-        result = Result()
+        result = RunResult()
         arrays = result.arrays = initial_arrays
         # One of each for all rounds, as in Flower: a subclass may change it from round to round.
         train_config = ConfigRecord() if train_config is None else train_config
@@ -288,6 +302,10 @@ class AgeAwareStrategy(Strategy):
                 break
         if first <= num_rounds:
             run.check_trained()
+        if run.privacy is not None:
+            result.epsilon = run.privacy.epsilon(max(run.round.number, first - 1))
+        if isinstance(run.aggregation, ByPrivateMean) and not self.stopped:
+            run.aggregation.complete()
         return result
 
     def configure_train(
@@ -356,19 +374,23 @@ class AgeAwareStrategy(Strategy):
     ) -> tuple[ArrayRecord, MetricRecord | None]:
         run = self._run
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
-        self._overridden.wrap(self)
+        if self._private is None:
+            self._overridden.wrap(self)
+        else:
+            self._check_step()
+        aggregate = self.aggregate_train
         messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
         if run.round.number != round_ or not run.round.planned:
             self._overridden.adopt_training(round_, arrays, messages := list(messages), grid)
         if not self._dispatch.count:
             run.late.wait(run.round.recorder, run.clock, timeout)
-        fresh, metrics = self.aggregate_train(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
+        fresh, metrics = aggregate(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
         if run.round.may_try_again(fresh):
             plan = self._training.select(arrays, grid, second_attempt=True)
             if len(plan.clients):
                 messages = self._training.messages(plan, arrays, config, grid)
                 replies = self._dispatch.send(grid, messages, timeout, sequential=True)
-                fresh, metrics = self.aggregate_train(round_, replies)
+                fresh, metrics = aggregate(round_, replies)
         run.observe()
         return (arrays if fresh is None else fresh), metrics
 
@@ -395,6 +417,14 @@ class AgeAwareStrategy(Strategy):
         return ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
 
 
+@dataclass
+class RunResult(Result):
+    """Flower's result of a run, with the ε that a private run has spent; None: the run is not private."""
+
+    epsilon: float | None = None
+
+
+_OUR_STEP = AgeAwareStrategy.aggregate_train
 # Methods of a strategy that were the policy's.
 _FORMER = frozenset(
     ("choose", "rescue", "rates", "counted", "terms", "meet", "learn", "over", "asleep", "ahead", "greeting", "hear",

@@ -5,7 +5,8 @@ averaging, and with momentum m the triangle of 1 + m + … + m^j. C is the lower
 coefficients of A's square root. Each round's sum gets the noise w_t = z_t − Σ_{j=1}^{β−1} c_j w_{t−j}, so w = C⁻¹z.
 Without momentum c_j = C(2j, j)/4^j. One band is white noise.
 
-Noise comes from a secret key: SHAKE-256 of key and round gives the bits, Box and Muller's transform the normal numbers.
+Noise comes from a secret key: SHAKE-256 of key, round and nonce gives the bits, Box and Muller's transform the normal
+numbers. A round that draws again takes a fresh nonce, so no two sums share a z_t.
 
 References
 ----------
@@ -15,6 +16,7 @@ Theorem 1 (the root with momentum) and Section 3 (the bands).
 
 import hashlib
 import math
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -73,7 +75,7 @@ def prefix_error(column: Floats, rounds: int, momentum: float = 0.0) -> float:
 class CorrelatedNoise:
     """The noise of a run, round after round: a function of the secret key.
 
-    A resumed run draws the last β−1 vectors anew from the key, so no vector is stored.
+    A resumed run draws all vectors anew from key and nonces, so no vector is stored.
 
     Parameters
     ----------
@@ -81,19 +83,22 @@ class CorrelatedNoise:
     column : (β,) :func:`coefficients`
     deviation : s > 0, of each z_t
     size : d, numbers a round
+    nonces : a nonce for each round from 1 on, which may grow before a round is drawn; None: no round draws again
 
     >>> noise = CorrelatedNoise(bytes(32), coefficients(2), 1.0, 3)
     >>> bool((noise.of(2) == noise.of(2)).all())
     True
     """
 
-    def __init__(self, key: bytes, column: Floats, deviation: float, size: int) -> None:
+    def __init__(
+        self, key: bytes, column: Floats, deviation: float, size: int, nonces: Sequence[bytes] | None = None
+    ) -> None:
         if len(key) != KEY_BYTES:
             raise ConfigError(
                 "noise key", f"{len(key)} bytes long", f"{KEY_BYTES} bytes long", "Use secrets.token_bytes."
             )
         self._key, self._column, self._deviation, self._size = key, column, deviation, size
-        self._round = 0
+        self._round, self._nonces = 0, nonces
         self._recent: list[NDArray[np.float32]] = []  # w_t, w_{t−1}, … of the last round
 
     def of(self, round_: int) -> NDArray[np.float32]:
@@ -101,7 +106,8 @@ class CorrelatedNoise:
         if not 1 <= self._round <= round_ and not (self._round == 0 < round_):
             raise ValueError(f"the noise of round {round_} is gone: the last round is {self._round}")
         for t in range(self._round + 1, round_ + 1):
-            drawn = self._deviation * normals(self._key, t, self._size)
+            nonce = b"" if self._nonces is None else self._nonces[t - 1]
+            drawn = self._deviation * normals(self._key, t, self._size, nonce)
             for c, earlier in zip(self._column[1:], self._recent, strict=False):
                 drawn -= c * earlier
             self._recent = [drawn.astype(np.float32), *self._recent][: max(len(self._column) - 1, 1)]
@@ -109,14 +115,14 @@ class CorrelatedNoise:
         return self._recent[0]
 
 
-def normals(key: bytes, round_: int, size: int) -> Floats:
+def normals(key: bytes, round_: int, size: int, nonce: bytes = b"") -> Floats:
     """Return (d,) standard normal numbers that are unpredictable without the key.
 
     >>> bool((normals(bytes(32), 1, 5) == normals(bytes(32), 1, 5)).all())
     True
     """
     half = -(-size // 2)
-    stream = hashlib.shake_256(key + round_.to_bytes(8, "big")).digest(16 * half)
+    stream = hashlib.shake_256(key + round_.to_bytes(8, "big") + nonce).digest(16 * half)
     whole = np.frombuffer(stream, dtype="<u8").reshape(2, half) >> np.uint64(11)  # 53 bits
     radius = np.sqrt(-2 * np.log((whole[0] + 1) * 2.0**-53))
     angle = whole[1] * (2.0**-52 * math.pi)

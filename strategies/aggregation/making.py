@@ -56,6 +56,9 @@ def make_aggregation(
         if own_step:
             allowed = "left out of a private run, because it could bypass clipping and noise"
             raise ConfigError(own_step, None, allowed, "Leave it out.")
+        if options.max_weight < 1:
+            allowed = "1 in a private run, where every client weighs the same"
+            raise ConfigError("max-weight", options.max_weight, allowed, "Leave it out.")
         weights = weighting.EQUAL
     by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
     if by_flower is None:

@@ -3,42 +3,46 @@
 The new model is θ + (Σ_i clip(θ_i − θ) + w_t)/k. What then makes a step of this mean may be any Flower strategy that
 averages: it is handed the mean as the one update of the round.
 
-Each round's noise belongs to one sum. A round that runs again after a break with another sum leaves the
-model as it is: two models with the same noise would show the difference of their sums.
+Every round has noise, also one without an update. :mod:`aoi_fl.strategies.aggregation.releases` keeps what a round has
+published, so that no round publishes two sums.
 """
 
-import hashlib
-import json
 import logging
 import math
-import secrets
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
 from numpy.typing import NDArray
 
+from aoi_fl import protocol
 from aoi_fl.config.policies import SEPARATED
-from aoi_fl.protocol.files import write_whole
-from aoi_fl.science.errors import ConfigError, ResumeError
-from aoi_fl.science.privacy.account import Account, check_delta, check_positive
+from aoi_fl.protocol import npy
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
-from aoi_fl.science.privacy.factorisation import KEY_BYTES, CorrelatedNoise
 from aoi_fl.science.selection import Selector
 from aoi_fl.science.simulate import Decentralised
-from aoi_fl.strategies.aggregation.base import Aggregation, Draft
+from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.strategies.aggregation.base import NO_METRICS, Aggregation, Draft, called, log_failure
 from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
+from aoi_fl.strategies.aggregation.releases import Releases
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import State
-from aoi_fl.strategies.validation import Update
+from aoi_fl.strategies.validation import Refused, Update
 
 logger = logging.getLogger("flwr")
+METRICS = ("hidden", "clear")
+# What batch normalisation counts, by the names of PyTorch, Keras and Flax.
+_STATISTICS = re.compile(r"(^|[._/])((running|moving)_(mean|var|variance)|batch_stats)($|[._/])")
 _AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)
 
 
@@ -57,11 +61,20 @@ class PrivateMean:
     max_epsilon : the run ends before ε is above it; infinite for no bound
     strategy : a Flower strategy that averages and makes a step of the private mean; None: the mean is the new model
     secret : file that keeps the noise's key for a run that is resumed; None: the key is gone with the process
+    metrics : "clear" records and prints what clients report beside their updates; "hidden": their participation alone
+    frozen : names of arrays that stay as they are, outside sum, clip and noise; ``*`` stands for any text
 
     Raises
     ------
     ConfigError
         A value is out of range, or the strategy does not average.
+
+    Examples
+    --------
+    >>> from aoi_fl.science.markov import MarkovPolicy
+    >>> mean = PrivateMean.for_epsilon(8, MarkovPolicy.optimal(100, 15), rounds=100, delta=1e-3)
+    >>> mean.per_round, mean.bands, round(mean.noise_multiplier, 3)
+    (15, 6, 0.48)
     """
 
     clip: float
@@ -73,6 +86,8 @@ class PrivateMean:
     max_epsilon: float = math.inf
     strategy: Strategy | None = None
     secret: Path | None = None
+    metrics: Literal["hidden", "clear"] = "hidden"
+    frozen: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_positive("clip", self.clip)
@@ -83,10 +98,45 @@ class PrivateMean:
         for key, value in (("bands", self.bands), ("rounds", self.rounds), ("per-round", self.per_round)):
             if value < 1:
                 raise ConfigError(key, value, "a whole number from 1 on", "Raise it.")
+        if self.metrics not in METRICS:
+            raise ConfigError("metrics", self.metrics, METRICS, "Choose one of these.")
         if self.strategy is not None and not averages(self.strategy):
             allowed = tuple(kind.__name__ for kind in _AVERAGING)
             remedy = "Choose one of these, or none: a private mean takes the mean of the updates only."
             raise ConfigError("strategy", type(self.strategy).__name__, allowed, remedy)
+
+    @classmethod
+    def for_epsilon(
+        cls, epsilon: float, policy: Any, rounds: int, delta: float = 1e-5, *, clients: int | None = None, **more: Any
+    ) -> Self:
+        """Return the private mean with the least noise that keeps (ε, δ), with k and the bands of a policy.
+
+        Parameters
+        ----------
+        epsilon, delta : of the whole run, without amplification
+        policy : a strategy or policy of :mod:`aoi_fl.strategies`, or a policy of the simulator
+        rounds : T, of the whole run
+        clients : n, for a policy of the server; one by which clients decide knows it
+        more : further fields; ``clip`` is 1 by default, and the bands are as many as the policy allows
+
+        Raises
+        ------
+        ConfigError
+            No noise keeps ε, or it is not known how many clients a round has.
+        """
+        policy = getattr(policy, "policy", policy)
+        law = policy.traits.law if hasattr(policy, "traits") else policy
+        k = policy.describe().get("per_round") if hasattr(policy, "describe") else getattr(law, "per_round", None)
+        k = round(float(np.sum(law.rates))) if k is None and isinstance(law, SystematicPolicy) else k
+        if k is None:
+            raise ConfigError(
+                "policy", type(policy).__name__, "one with a number of clients a round", "Choose another."
+            )
+        apart = kept_bounds(law, rounds, clients).min_separation
+        values: dict[str, Any] = {"clip": 1.0, "bands": min(apart, rounds), **more}
+        made = cls(noise_multiplier=multiplier_of(epsilon, delta), rounds=rounds, per_round=k, delta=delta, **values)
+        Privacy(made, law, clients)
+        return made
 
     @property
     def momentum(self) -> float:
@@ -148,55 +198,6 @@ class Privacy:
         return kept_bounds(self._law, rounds, self._clients)
 
 
-class NoiseKey:
-    """The secret of a run's noise, the terms that it was made for, and which sum each round's noise was used for.
-
-    Parameters
-    ----------
-    path : a file that only its owner can read; None: the secret is gone with the process
-    terms : what the noise depends on beside the key
-    resumed : whether it must be there already
-
-    Raises
-    ------
-    ResumeError
-        A run that goes on has no such file, or other terms: its noise would no longer cancel, or the account be wrong.
-    """
-
-    def __init__(self, path: Path | None, terms: Mapping[str, float], resumed: bool) -> None:
-        self._path, self._terms = path, terms
-        self._used: dict[str, str] = {}
-        if not resumed:
-            self.key = secrets.token_bytes(KEY_BYTES)
-            self._keep()
-            return
-        try:
-            kept = json.loads(path.read_text()) if path is not None else {}
-            self.key, self._used = bytes.fromhex(kept["key"]), dict(kept["used"])
-        except (OSError, ValueError, KeyError) as error:
-            raise ResumeError(
-                f"the noise key {path} of a private run cannot be read ({type(error).__name__}): bring it back from a "
-                "copy, or start the run anew"
-            ) from error
-        for name, value in kept.get("terms", {}).items():
-            if value != terms.get(name):
-                raise ResumeError(
-                    f"the private run began with {name} {value}, not {terms.get(name)}: give {value} again"
-                )
-
-    def may_use(self, round_: int, digest: str) -> bool:
-        """Return whether a round's noise may go with this sum, and write down that it does."""
-        if self._used.setdefault(str(round_), digest) != digest:
-            return False
-        self._keep()
-        return True
-
-    def _keep(self) -> None:
-        if self._path is not None:
-            kept = {"key": self.key.hex(), "terms": self._terms, "used": self._used}
-            write_whole(self._path, json.dumps(kept).encode(), mode=0o600)
-
-
 class ByPrivateMean:
     """The aggregation of a :class:`PrivateMean`.
 
@@ -212,91 +213,134 @@ class ByPrivateMean:
 
     def __init__(self, spec: PrivateMean, inner: Aggregation, options: RoundOptions, resumed: bool) -> None:
         self._spec, self._inner, self._options = spec, inner, options
-        terms = {key: getattr(spec, key) for key in ("rounds", "bands", "clip", "noise_multiplier", "momentum")}
-        self._key = NoiseKey(spec.secret, terms, resumed)
-        self._noise: CorrelatedNoise | None = None
+        self._releases = Releases(spec.secret, options.run, options.token, resumed)
         self._account: Account | None = None
-        self._round, self._model = 0, ArrayRecord()
+        self._round, self._done, self._model, self._names = 0, 0, ArrayRecord(), list[str]()
         self._sum: NDArray[np.float64] = np.empty(0)
         self._change: NDArray[np.float64] = np.empty(0)  # of the client at hand
-        self._first: tuple[int, Message, Update] | None = None
         self._contents: dict[int, RecordDict] = {}
 
-    def promise(self, privacy: Privacy) -> None:
-        """Take the account by which noise is drawn, before round 1."""
-        self._account = privacy.account
+    def promise(self, privacy: Privacy, model: ArrayRecord, clients: int, done: int) -> None:
+        """Take the account by which noise is drawn, and check the model, before the next round.
+
+        Parameters
+        ----------
+        privacy : the account
+        model : the arrays that clients train
+        clients : n
+        done : the complete rounds of a resumed run
+
+        Raises
+        ------
+        ConfigError
+            An array of the model cannot have noise.
+        ResumeError
+            The noise of the run is not there, or has other terms.
+        """
+        spec, account = self._spec, privacy.account
+        size = sum(model[name].numpy().size for name in self._trained(model))
+        terms: dict[str, float] = {
+            field.name: getattr(spec, field.name)
+            for field in fields(spec)
+            if field.name in ("clip", "noise_multiplier", "rounds", "per_round", "bands", "delta")
+        }
+        terms |= {"momentum": spec.momentum, "clients": clients, "size": size}
+        terms |= {"min_separation": privacy.separation, "max_participations": account.bounds.max_participations}
+        self._releases.agree(terms, done, account.column, account.deviation * spec.clip, size)
+        self._account, self._done = account, done
 
     def to_train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
     ) -> Mapping[int, Draft]:
         """Return what the inner aggregation sends."""
-        if not _floating(arrays):
-            raise ConfigError(
-                "model", None, "one with a floating-point array for a private mean", "Choose another model."
-            )
         return self._inner.to_train(round_, arrays, config, nodes, grid)
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
-        self._round, self._model, self._first, self._contents = round_, model, None, {}
-        self._sum = np.zeros(sum(model[name].numpy().size for name in _floating(model)))
+        self._round, self._model, self._contents = round_, model, {}
+        self._names = _floating(model, self._spec.frozen)
+        self._sum = np.zeros(sum(model[name].numpy().size for name in self._names))
         self._change = np.empty_like(self._sum)
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
-        """Add the update's change of the model, scaled down to the clip; every client weighs the same."""
+        """Add the update's change of the model, scaled down to the clip; every client weighs the same.
+
+        Raises
+        ------
+        Refused
+            The change has no norm, because it is not finite.
+        """
         at = 0
         for name in self._names:
-            new, old = np.ravel(update.arrays[name]), np.ravel(self._model[name].numpy())
-            np.subtract(new, old, out=self._change[at : at + old.size], dtype=np.float64)
-            at += old.size
-        norm = math.sqrt(float(self._change @ self._change))
-        if norm > self._spec.clip:
-            self._change *= self._spec.clip / norm
-        self._sum += self._change
+            change = npy.change(update.arrays[name], self._model[name].numpy(), np.dtype(np.float64))
+            self._change[at : at + change.size] = np.ravel(change)
+            at += change.size
+        largest = float(np.abs(self._change).max(initial=0.0))
+        if not largest < math.inf:
+            raise Refused("its change of the model is not finite, so it cannot be clipped")
+        if largest > 0:
+            self._change /= largest  # the squares of huge and of tiny numbers stay finite
+            self._change *= min(largest, self._spec.clip / math.sqrt(float(self._change @ self._change)))
+            self._sum += self._change
         self._contents[client] = stripped(reply)
-        if self._first is None or client < self._first[0]:
-            self._first = client, reply, update
-
-    @property
-    def _names(self) -> list[str]:
-        return _floating(self._model)
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return the model that the inner aggregation makes of the noisy mean; None if no update came."""
-        contents = [content for _, content in sorted(self._contents.items())]
-        options = self._options
-        metrics = aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
-        if self._first is None:
-            return None, metrics
-        digest = hashlib.sha256(self._key.key + self._sum.tobytes()).hexdigest()
-        if not self._key.may_use(self._round, digest):
-            logger.warning(
-                "Round %d ran before with other updates. Its noise is used up, so its model stays.",
-                self._round,
-            )
-            return None, metrics
-        client, reply, update = self._first
-        self._inner.begin(self._round, self._model)
-        self._inner.add(client, reply, replace(update, arrays=self._noisy(update)), 1.0)
-        return self._inner.finish()[0], metrics
+        """Return the model that the inner aggregation makes of the noisy mean; a round without updates has noise too.
 
-    def _noisy(self, update: Update) -> dict[str, NDArray[Any]]:
-        """Return the model with the noisy mean change; arrays of whole numbers stay as they are."""
-        if self._account is None:
-            raise ConfigError("aggregation", "PrivateMean", "run by the policy's own start", "Call start.")
-        if self._noise is None:
-            deviation = self._account.deviation * self._spec.clip
-            self._noise = CorrelatedNoise(self._key.key, self._account.column, deviation, self._sum.size)
-        mean = (self._sum + self._noise.of(self._round)) / self._spec.per_round
-        arrays: dict[str, NDArray[Any]] = {}
+        Raises
+        ------
+        StorageError
+            What is to be published cannot be written down before.
+        """
+        mean = self._releases.of(self._round, self._sum) / self._spec.per_round
+        arrays = {name: array.numpy() for name, array in self._model.items()}
         at = 0
-        for name in update.arrays:
-            arrays[name] = self._model[name].numpy()
         for name in self._names:
             old = arrays[name]
-            arrays[name] = (old + mean[at : at + old.size].reshape(old.shape)).astype(old.dtype)
+            with np.errstate(over="ignore"):
+                arrays[name] = np.asarray(old + mean[at : at + old.size].reshape(old.shape), old.dtype)
             at += old.size
-        return arrays
+        self._inner.begin(self._round, self._model)
+        self._inner.add(0, self._reply(arrays), Update(arrays, 1, None, None), 1.0)
+        return self._inner.finish()[0], self._metrics()
+
+    def _reply(self, arrays: Mapping[str, NDArray[Any]]) -> Message:
+        """Return the one reply of the round, which the server makes: no record of a client's is in it."""
+        options = self._options
+        content = RecordDict(
+            {
+                options.arrayrecord_key: ArrayRecord({name: Array(array) for name, array in arrays.items()}),
+                protocol.METRICS: MetricRecord({options.weighted_by_key: 1}),
+            }
+        )
+        return Message(content, reply_to=Message(RecordDict(), 1, protocol.TRAIN))
+
+    def _metrics(self) -> MetricRecord | None:
+        if self._spec.metrics == "hidden":
+            return None
+        options = self._options
+        contents = [content for _, content in sorted(self._contents.items())]
+        try:
+            return aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
+        except Exception as error:  # of the caller's function
+            log_failure(self._round, NO_METRICS, called(self._contents), error)
+            return None
+
+    def _trained(self, model: ArrayRecord) -> list[str]:
+        """Return the names of the arrays that get noise; raise ConfigError for one that must not."""
+        names = _floating(model, self._spec.frozen)
+        if not names:
+            allowed = "one with a floating-point array that is not frozen, for a private mean"
+            raise ConfigError("model", None, allowed, "Choose another model.")
+        keep = "name it in PrivateMean(frozen=…), and it stays as it is."
+        for name in names:
+            if _STATISTICS.search(name):
+                remedy = f"Use GroupNorm or LayerNorm in place of batch normalisation, or {keep}"
+                raise ConfigError("model", name, "free of batch statistics: noise makes variances negative", remedy)
+            if not npy.is_finite(model[name].numpy()):
+                remedy = f"Leave it out of the model, as a buffer with persistent=False, or {keep}"
+                raise ConfigError("model", name, "an array of finite numbers in a private run", remedy)
+        return names
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -306,15 +350,20 @@ class ByPrivateMean:
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return what the inner aggregation makes of the evaluations."""
-        return self._inner.evaluated(round_, replies)
+        return None if self._spec.metrics == "hidden" else self._inner.evaluated(round_, replies)
 
     def state_dict(self) -> State:
-        """Return the inner aggregation's; the noise's secret lies in a file of its own."""
-        return self._inner.state_dict()
+        """Return the inner aggregation's, and which release was the last; the secret lies in a file of its own."""
+        return {**self._inner.state_dict(), **self._releases.state_dict()}
 
     def load_state_dict(self, memory: State) -> None:
-        """Take back what :meth:`state_dict` returned."""
+        """Take back what :meth:`state_dict` returned; raise ResumeError if its release is not that of the noise key."""
+        self._releases.load_state_dict(memory, self._done)
         self._inner.load_state_dict(memory)
+
+    def complete(self) -> None:
+        """Delete the secret of a complete run."""
+        self._releases.forget()
 
     def summary(self) -> None:
         """Log what is promised."""
@@ -330,5 +379,7 @@ class ByPrivateMean:
         self._inner.summary()
 
 
-def _floating(model: ArrayRecord) -> list[str]:
-    return [name for name, array in model.items() if np.dtype(array.dtype).kind == "f"]
+def _floating(model: ArrayRecord, frozen: Sequence[str]) -> list[str]:
+    """Return the names of the arrays that the noise covers."""
+    floating = [name for name, array in model.items() if np.dtype(array.dtype).kind == "f"]
+    return [name for name in floating if not any(fnmatchcase(name, pattern) for pattern in frozen)]

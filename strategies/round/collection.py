@@ -103,16 +103,16 @@ class Collector:
             if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._separation:
                 raise Refused(f"it took part in round {last}, less than {self._separation} rounds ago")
             update = self._read(reply)
+            if math.isnan(self._weight[client]):
+                self._weight[client] = float(update.examples)
+            if self._options.max_weight < 1:
+                self._held.append((client, reply, update))
+            else:
+                self._aggregation.add(client, reply, update, self._weight[client])
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
             return False
-        if math.isnan(self._weight[client]):
-            self._weight[client] = float(update.examples)
-        if self._options.max_weight < 1:
-            self._held.append((client, reply, update))
-        else:
-            self._aggregation.add(client, reply, update, self._weight[client])
         part = self._participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
         self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))

@@ -73,6 +73,7 @@ class TrainingStep:
             seed=run.options.seed,
             first=run.joining is not None and round_.number == run.joining.first,
             second_attempt=second_attempt,
+            may_force=run.privacy is None,
         )
         with named(policy, "plan"):
             plan = policy.plan(view)
@@ -81,6 +82,9 @@ class TrainingStep:
                 f"{kind}.plan", plan, "a function that returns a Plan", "Return an aoi_fl.strategies.Plan."
             )
         plan.check(kind, len(run.roster))
+        if plan.forced and run.privacy is not None:
+            allowed = "false in a private run, which forces no client"
+            raise ConfigError(f"forced of {kind}.plan", True, allowed, "Return a plan without clients.")
         if second_attempt and not len(plan.clients):
             return plan
         if run.options.must_include:
@@ -184,8 +188,10 @@ class TrainingStep:
             arrays, metrics = make()
         aggregated = (recorder.record.aggregate_seconds or 0.0) - before
         recorder.add_seconds("train", time.monotonic() - run.round.step_begun - aggregated)
-        run.progress.trained |= arrays is not None
-        recorder.conclude(arrays is None)
+        # A private round makes a model of noise alone too, so that an empty one cannot be told.
+        used = arrays is not None and (run.privacy is None or recorder.record.trained > 0)
+        run.progress.trained |= used
+        recorder.conclude(not used)
         if not (run.last and run.round.may_try_again(arrays)):
             run.observe()
         self._loop.conclude(arrays)

@@ -161,10 +161,10 @@ class RulePolicy(Policy):
     def _forced(self, view: RoundView) -> Plan:
         """Force one client at random where none volunteered (Javani & Wang 2025, "forced selection").
 
-        A client that has just failed, or rests in a private run, is left out. So is a silent one, if there are others,
+        A private run forces none. A client that has just failed is left out. So is a silent one, if there are others,
         and a sleeping one, unless all sleep: then it is the first to wake up.
         """
-        available = view.free & ~view.failed & view.rested
+        available = view.free & ~view.failed & view.rested & view.may_force
         answering = available & ~view.silent
         here = np.flatnonzero(answering if answering.any() else available)
         left = view.awake_in[here]

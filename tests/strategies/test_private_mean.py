@@ -1,5 +1,6 @@
 """The private mean: clipping, divisor, noise, composition, account, secret, and all that it refuses before round 1."""
 
+import functools
 import json
 import math
 import secrets
@@ -11,6 +12,7 @@ from flwr.serverapp import strategy as flower
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.flower.messages import failure
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.bounds import ParticipationBounds
@@ -45,7 +47,8 @@ def norm(partition):
 
 def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
     clip, k = 3.0, 5  # of four clients
-    _, result, _ = play(lambda **s: everyone(aggregation=private(1, k, clip=clip), **s), honest_app(), tmp_path, 1)
+    spec = private(1, k, clip=clip)
+    _, result, _ = play(lambda **s: RandomSelection(k, aggregation=spec, **s), honest_app(), tmp_path, 1, min_clients=4)
     found = values(result.arrays)
     for name in ("w", "b"):
         steps = sum(np.asarray(steps_of(p)[name]) * min(1, clip / norm(p)) for p in range(4))
@@ -86,7 +89,7 @@ def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
     strategy = SystematicParticipation(4, 2, aggregation=spec, options=options())
     result = begin(strategy, silent_app(), tmp_path, rounds)
     account = Account(ParticipationBounds(2, 3), rounds, noise, bands)
-    drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000)
+    drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000, [KEY] * rounds)
     expected = sum(drawn.of(t) for t in range(1, rounds + 1)) / 2
     np.testing.assert_allclose(values(result.arrays)["w"], expected, atol=1e-5)
     assert np.std(drawn.of(rounds)) > 0
@@ -200,14 +203,18 @@ def test_a_resumed_run_draws_the_noise_of_no_break(tmp_path, monkeypatch):
 
 
 def test_the_secret_is_for_its_owner_alone(tmp_path):
-    secret = tmp_path / "noise.key"
-    notes, _ = resumed(tmp_path, 3, secret)
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    key = json.loads(secret.read_text())["key"]
-    assert len(bytes.fromhex(key)) == 32
-    others = [path for path in tmp_path.rglob("*") if path.is_file() and path != secret]
-    assert not any(key.encode() in path.read_bytes() for path in others)
+    secret, seen = tmp_path / "noise.key", []
+
+    def look(path):
+        assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(path.with_suffix(".release").stat().st_mode) == 0o600
+        seen.append(json.loads(path.read_text())["key"].encode())
+
+    notes, _ = resumed(tmp_path, 3, secret, spoil=look)
+    assert len(bytes.fromhex(seen[0].decode())) == 32
+    others = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert others and not any(seen[0] in path.read_bytes() for path in others)
     assert not any("noise" in name for name in notes.memories[6])
+    assert not secret.exists()  # the run is complete
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("{}")])
@@ -227,16 +234,127 @@ def test_a_run_is_not_resumed_under_other_terms(tmp_path, name, value):
         resumed(tmp_path, 3, tmp_path / "noise.key", spoil=claim)
 
 
-def test_a_round_played_again_with_other_updates_keeps_its_model(tmp_path):
-    secret = tmp_path / "noise.key"
+def test_a_round_played_again_publishes_what_it_published(tmp_path, monkeypatch):
+    notes, secret = Notes(), tmp_path / "noise.key"
 
-    def claim(path):  # round 4 has been published already, with another sum
-        kept = json.loads(path.read_text())
-        kept["used"]["4"] = "0" * 64
-        path.write_text(json.dumps(kept))
+    class Lost(Notes):  # the process ends after the round's model is made, and before it is recorded
+        def round_done(self, record, arrays, memory):
+            if record.round == 4:
+                self.models.append(values(arrays))
+                raise KeyboardInterrupt
+            super().round_done(record, arrays, memory)
 
-    notes, _ = resumed(tmp_path, 3, secret, spoil=claim)
-    assert [record.round for record in notes.rounds if record.empty] == [4]
+    def strategy(observer, resume=None):
+        spec = PrivateMean(1.0, 0.5, 6, per_round=2, bands=2, secret=secret)
+        return SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=observer, resume=resume)
+
+    lost = Lost()
+    with pytest.raises(KeyboardInterrupt):
+        begin(strategy(lost), honest_app(), tmp_path, 6, arrays=model())
+    other = ToyApp(lambda array, client, round_: (array - 9).astype(array.dtype))
+    begin(strategy(notes, lost.resume()), other, tmp_path, 6, arrays=record_of(lost.models[2]))
+    assert [record.round for record in notes.rounds] == [4, 5, 6]
+    for name, value in lost.models[3].items():
+        np.testing.assert_array_equal(notes.models[0][name], value)
+
+
+@pytest.mark.parametrize("step", [None, flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5)])
+def test_an_empty_round_has_noise_and_counts_as_empty(tmp_path, step):
+    def spoil(message, act, kind, round_, client):
+        return failure(message, "broken") if kind == "train" and round_ == 2 else act()
+
+    app = ToyApp(spoil=spoil)
+    spec = private(3, noise_multiplier=1.0, clip=1.0, strategy=step)
+    notes, _, _ = play(lambda **s: everyone(aggregation=spec, **s), app, tmp_path, 3)
+    assert [record.empty for record in notes.rounds] == [False, True, False]
+    assert np.abs(notes.models[1]["w"] - notes.models[0]["w"]).min() > 0
+
+
+def test_a_private_run_forces_no_client(tmp_path):
+    spec = PrivateMean(1.0, 1.0, 12, per_round=1, bands=2)
+    make = lambda **s: MarkovParticipation.optimal(3, 1, aggregation=spec, **s)  # noqa: E731
+    notes, _, _ = play(make, honest_app(), tmp_path, 12)
+    assert not any(record.forced for record in notes.rounds)
+    assert any(record.empty for record in notes.rounds)
+
+
+def test_a_step_set_on_an_instance_is_refused(tmp_path):
+    strategy = everyone(aggregation=private(), options=options())
+    strategy.aggregate_train = functools.wraps(strategy.aggregate_train)(lambda round_, replies: (None, None))
+    with refused("aggregate_train of"):
+        begin(strategy, honest_app(), tmp_path, 2, arrays=model())
+
+
+HOSTILE = {
+    "boast": lambda a: a + 1e6, "huge": lambda a: np.full_like(a, 3e38), "tiny": lambda a: a + 1e-300,
+    "wide": lambda a: (a + np.full(a.shape, 1e300)), "nan": lambda a: a * np.nan, "infinite": lambda a: a + np.inf,
+    "one": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, 1e30, a), "half": lambda a: (a + 6e4),
+    "complex": lambda a: a + 1e6j, "whole": lambda a: a + 10**6, "text": lambda a: a.astype(str),
+}  # fmt: skip
+STARTS = {
+    "float32": np.zeros(4, np.float32), "float64": np.full(4, 1e308), "float16": np.zeros(4, np.float16),
+    "0-d": np.array(0.5, np.float32), "empty": np.zeros((0, 3), np.float32), "big-endian": np.zeros(4, ">f4"),
+}  # fmt: skip
+KINDS = {"float64": np.float64, "float16": np.float16}
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile, start, second):
+    rest = {"v": np.zeros(2, np.float32), "count": np.array([7]), "mask": np.array([0.0, -np.inf], np.float32)}
+
+    def spoil(message, act, kind, round_, client):
+        reply = act()
+        if kind == "train" and client == 1:
+            with np.errstate(all="ignore"):
+                bad = {"w": HOSTILE[hostile](STARTS[start]), **rest, "count": np.array([10**9])}
+            reply.content["arrays"] = record_of(bad)
+            if second:
+                reply.content["more"] = record_of(bad)
+        return reply
+
+    spec = private(1, clip=1.0, frozen=("mask",), strategy=flower.FedAvgM(server_learning_rate=1.0))
+    arrays = record_of({"w": STARTS[start], **rest})
+    strategy = everyone(aggregation=spec, options=options(), observer=(notes := Notes()))
+    begin(strategy, ToyApp(unchanged, examples=1, spoil=spoil), tmp_path, 1, arrays=arrays)
+    found = notes.models[-1]
+    starts = {"w": STARTS[start], "v": rest["v"]}
+    moved = [np.ravel(found[k].astype(np.float64) - value.astype(np.float64)) for k, value in starts.items()]
+    assert np.linalg.norm(np.concatenate(moved)) <= 1 / 4 * (1 + 1e-3)
+    assert found["count"][0] == 7 and found["mask"].tolist() == [0.0, -np.inf]
+
+
+@pytest.mark.parametrize(
+    "name, array",
+    [
+        ("mask", np.array([0.0, -np.inf])), ("x", np.array([np.nan])), ("bn.running_var", np.ones(2)),
+        ("bn/moving_mean", np.ones(2)), ("batch_stats.bn.mean", np.ones(2)), ("running_mean", np.ones(2)),
+    ],
+)  # fmt: skip
+def test_an_array_that_cannot_have_noise_is_refused_unless_frozen(tmp_path, name, array):
+    arrays = {"w": np.zeros(3, np.float32), name: array.astype(np.float32)}
+    with refused("model", name):
+        begin(everyone(aggregation=private(1), options=options()), silent_app(), tmp_path, 1, arrays=record_of(arrays))
+    strategy = everyone(aggregation=private(1, frozen=("*" + name[-4:],)), options=options())
+    result = begin(strategy, silent_app(), tmp_path, 1, arrays=record_of(arrays))
+    np.testing.assert_array_equal(values(result.arrays)[name], arrays[name])
+
+
+@pytest.mark.parametrize("wrong", [3, 5])
+def test_the_divisor_is_the_policys(tmp_path, wrong):
+    with refused("per-round", wrong):
+        begin(everyone(aggregation=private(per_round=wrong), options=options()), silent_app(), tmp_path, 2)
+
+
+def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
+    policy = SystematicParticipation(4, 2, options=options())
+    spec = PrivateMean.for_epsilon(8.0, policy, 6, delta=1e-3, clip=2.0)
+    assert (spec.per_round, spec.bands, spec.rounds, spec.clip) == (2, 2, 6, 2.0)
+    assert PrivateMean.for_epsilon(8.0, policy.policy.traits.law, 6, delta=1e-3, clip=2.0) == spec
+    strategy = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=(notes := Notes()))
+    result = begin(strategy, silent_app(), tmp_path, 6)
+    assert result.epsilon == notes.rounds[-1].epsilon == pytest.approx(8.0, rel=1e-9)
 
 
 def mine(**settings):
