@@ -104,7 +104,10 @@ def check(config: RunConfig) -> None:
     ------
     AoiError : it is missing, or does not fit.
     """
-    _checked(config, _task(config), Path())
+    task = _task(config)
+    _checked(config, task, Path())
+    rates_of(config)
+    _shares(config, task)
 
 
 def _task(config: RunConfig) -> Task:

@@ -302,6 +302,29 @@ def test_pruning_unregisters_replaced_keys_of_absent_clients(tmp_path: Path) -> 
     assert control.prune(tmp_path.glob("*.pub")) == api.gone == [2]
 
 
+def test_an_own_app_takes_its_own_keys(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.flwr.app.config]\nrounds = 3\nlearning-rate = 0.2\nloud = false\nnote = ""\n'
+    )
+    environment = {"AOI_ROUNDS": "5", "AOI_LEARNING_RATE": "1", "AOI_LOUD": "true", "AOI_NOTE": "7", "AOI_POLICY": "x"}
+    keys = settings.own_keys(environment, tmp_path)
+    assert keys == {"rounds": 5, "learning-rate": 1.0, "loud": True, "note": "7"}
+    assert [type(value) for value in keys.values()] == [int, float, bool, str]
+    for wrong in ({"AOI_ROUNDS": "many"}, {"AOI_ROUNDS": "2.5"}, {"AOI_LOUD": "1"}):
+        with refused(next(iter(wrong))):
+            settings.own_keys(wrong, tmp_path)
+
+
+def test_a_client_gets_the_data_that_are_laid_down_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "DATA", tmp_path)
+    own = tmp_path / "clients" / "client-1"
+    own.mkdir(parents=True)
+    (own / "train.npz").touch()
+    first, second = (client.node_config(slot, f"client-{slot}") for slot in (0, 1))
+    assert f'data-dir="{tmp_path}"' in first and "data-file" not in first
+    assert f'data-dir="{own}"' in second and f'data-file="{own / "train.npz"}"' in second
+
+
 @pytest.mark.parametrize("harm", ["no key", "no certificate", "another key", "torn key"])
 def test_half_an_authority_is_refused_and_kept(tmp_path: Path, harm: str) -> None:
     """A new authority would overwrite a restored key, and lock out each client that trusts the old one."""

@@ -129,6 +129,23 @@ def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["c", "d"]
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"dataset": "mnist", "data-dir": "nowhere"},
+        {"dataset": "csv:nowhere.csv", "target": "y"},
+        {"model": "python:no_such_module:make"},
+        {"policy": "wics", "clients-file": "nowhere.csv"},
+    ],
+)
+def test_what_a_run_lacks_is_named_before_any_client_is_waited_for(keys: dict[str, str]) -> None:
+    from aoi_fl.server.app import check
+
+    with pytest.raises(AoiError):
+        check(RunConfig.parse({"num-clients": "4"} | keys))
+    check(RunConfig.parse({"num-clients": "4", "policy": "random", "clients-per-round": "2"}))
+
+
 def test_a_waiting_process_ends_with_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compose's `down` leaves the containers of `run`, which would keep the volumes in use."""
     looks = [False, True, False, True, False, False]  # not there yet, there, restarting, there, gone
