@@ -161,7 +161,7 @@ def _epsilon(run: Run) -> str:
     if not np.isfinite(spent).any():
         return ""
     delta = run.config.get("delta")
-    return f"{np.nanmax(spent):.4g}{'' if delta is None else f', δ = {delta:g}'}"
+    return f"{np.nanmax(spent):.5g}{'' if delta is None else f', δ = {delta:g}'}"
 
 
 _NUMBERS: dict[str, Callable[[Run], str]] = {

@@ -1,5 +1,6 @@
 """Private runs by their run keys: what is refused before anything starts, and what a run leaves behind."""
 
+import json
 import logging
 
 import pytest
@@ -82,7 +83,7 @@ def test_a_private_run_records_epsilon_and_deletes_its_secret(tmp_path, caplog, 
     assert not list(folder.glob("noise.*"))  # the run is complete
     page = tmp_path / "page.html"
     write([str(folder)], page)
-    assert f"{expected[-1]:.4g}" in page.read_text()
+    assert f"{expected[-1]:.5g}" in page.read_text()
     assert "private mean" in caplog.text
 
 
@@ -93,3 +94,24 @@ def test_max_epsilon_completes_the_run(tmp_path):
     assert about["status"] == "completed"
     assert "max-epsilon" in about["reason"]
     assert len(read(folder / "ledger.sqlite", "rounds")) == 4
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"policy": "systematic"},
+        {"policy": "markov-optimal", "max-age": 2},
+        {"policy": "oldest-age", "coordination": "auto"},
+        {"policy": "random", "coordination": "auto", "privacy": "white"},
+    ],
+)
+def test_the_command_counts_as_ledger_page_and_max_epsilon_do(keys, tmp_path, aoi):
+    options = ["--max-age", str(keys["max-age"])] if "max-age" in keys else []
+    sizes = ["--clients", "8", "--per-round", "2", "--rounds", "6", "--delta", "1e-2", "--noise-multiplier", "0.8"]
+    planned = json.loads(aoi("privacy", "--policy", keys["policy"], *options, *sizes, "--json")[1])["epsilon"]
+    folder = play(tmp_path, **keys, **{"max-epsilon": planned})
+    spent = [row["epsilon"] for row in read(folder / "ledger.sqlite", "rounds")]
+    assert len(spent) == 6 and spent[-1] == planned
+    assert not read_run(folder / "ledger.sqlite")["reason"]
+    write([str(folder)], tmp_path / "page.html")
+    assert f"{planned:.5g}" in (tmp_path / "page.html").read_text()
