@@ -8,7 +8,9 @@ of this project.
 """
 
 import argparse
+import signal
 import sys
+import threading
 import time
 from multiprocessing import forkserver, get_context
 from typing import Any
@@ -45,14 +47,28 @@ class Forking:
         keywords = flower.keywords(spec)
         for _ in range(_ATTEMPTS):
             try:
-                self._context.Process(target=exec, args=(_ANSWER, {"keywords": keywords})).start()
+                process = self._context.Process(target=exec, args=(_ANSWER, {"keywords": keywords}))
+                process.start()
             except (OSError, EOFError):  # a broken torch ends the process that imports it
                 print("torch cannot be preloaded; each message's process starts without it", flush=True)
                 self._context.set_forkserver_preload([flower.MODULE])
                 time.sleep(_LOOK)  # until the broken process has ended
             else:
+                threading.Thread(target=_name_end, args=(process,), daemon=True).start()
                 return flower.launched()
         return flower.launched("no process could be started to fork the ClientApp's from")
+
+
+def _name_end(process: Any) -> None:
+    """Print why a message's process was killed; the server learns only that it ended."""
+    process.join()
+    if process.exitcode == -signal.SIGKILL:
+        print(
+            "the ClientApp's process was killed, as the system does for want of memory: raise the client's limit "
+            "(AOI_CLIENT_MEMORY, MemoryMax)",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from flwr.common.constant import ErrorCode
 
+CLIENT_APP_CRASHED: int = ErrorCode.CLIENT_APP_CRASHED
 CLIENT_APP_RAISED: int = ErrorCode.CLIENT_APP_RAISED_EXCEPTION
 MESSAGE_UNAVAILABLE: int = ErrorCode.MESSAGE_UNAVAILABLE
 NO_HELLO = "No query function registered with name 'hello'"  # error of Flower's own ClientApp

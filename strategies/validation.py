@@ -11,6 +11,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
+from aoi_fl.flower.errors import CLIENT_APP_CRASHED
 from aoi_fl.protocol import MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
 from aoi_fl.strategies.measures import training_loss
 
@@ -181,6 +182,8 @@ def metrics_key(content: RecordDict, examples_key: str) -> str | None:
 
 def _check_content(reply: Message) -> None:
     if reply.has_error():
+        if reply.error.code == CLIENT_APP_CRASHED:
+            raise Refused("its ClientApp was killed or has crashed; the usual cause is its limit of memory")
         raise Refused(f"error: {what_failed(reply.error.reason)}{_place(reply.error.reason)}")
 
 

@@ -154,3 +154,18 @@ def test_a_wrong_rule_keeps_the_client_from_starting(tmp_path, rule, named):
     command += ["--node-config", str(tmp_path / "node.toml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and named in done.stderr
+
+
+def test_a_killed_message_names_the_memory():
+    code = """
+import multiprocessing, os, signal, time
+from aoi_fl.client import superexec
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+for work in (time.time, die):
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    superexec._name_end(process)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.count("memory") == 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
+from aoi_fl.flower.errors import CLIENT_APP_CRASHED
 from aoi_fl.strategies import RandomSelection
 from tests.fakes import (
     HOSTILE,
@@ -86,6 +87,7 @@ ADVERSARIES = {
     "raises": (raises(RuntimeError("power \ud800left")), "failed", ["error: RuntimeError", "left"]),
     "leaves": (raises(SystemExit(1)), "failed", ["SystemExit"]),
     "error reply": (lambda m, act: Message(Error(7, "gone"), reply_to=m), "failed", ["gone"]),
+    "a killed app": (lambda m, act: Message(Error(CLIENT_APP_CRASHED, "gone"), reply_to=m), "failed", ["memory"]),
     "a forged place": (lambda m, act: Message(Error(7, PLACE), reply_to=m), "failed", ["gone"]),
     "error without a reason": (lambda m, act: Message(Error(7), reply_to=m), "failed", ["no reason"]),
     "no message": (lambda m, act: None, "failed", ["reply"]),
