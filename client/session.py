@@ -8,8 +8,10 @@ The file is one line that a shell can read: time of the return, time before whic
 since 1970, and the node's id. A 0 means none.
 """
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +23,7 @@ from cryptography.hazmat.primitives import serialization
 
 from aoi_fl.client.poll_schedule import LONGEST_SILENCE, NextMessage, lasting
 from aoi_fl.flower.seams import FLEET
+from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ LEAD = 90.0  # seconds between the return and the end of the nap: the timer's mi
 def back(path: Path) -> float:
     """Return when a file's SuperNode returns, in seconds since 1970; 0 if it has not left."""
     with suppress(OSError):
-        return _read(path.read_bytes())[0]
+        return _read(read_regular(path))[0]
     return 0.0
 
 
@@ -60,7 +63,7 @@ class Session:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+            self._file = os.fdopen(_opened(path), "r+b", buffering=0)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             allowed = "held by one SuperNode, and another one of this client is running"
@@ -105,6 +108,15 @@ class Session:
         self._file.truncate()
         os.fsync(self._file)
         self.node, self.until = node, until
+
+
+def _opened(path: Path) -> int:
+    """Open or create a file, but no pipe and no device."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
 
 
 def _read(line: bytes) -> tuple[float, float, int]:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from aoi_fl.flower.plain import Database, now, signed, unsigned
 
+_SHOWN = 80  # characters of an id in the log
 _COLUMNS = (
     "message_id", "group_id", "run_id", "src_node_id", "dst_node_id", "reply_to_message_id", "created_at",
     "delivered_at", "ttl", "message_type", "content", "error",
@@ -48,11 +49,14 @@ def store_message_ins(self: Any, message: Any) -> str | None:
     """Store a message to a node and return its id, or None for an invalid one."""
     from flwr.server.utils.validator import validate_message
     from flwr.supercore.constant import NodeStatus
+    from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash
     from sqlalchemy.exc import IntegrityError
 
     if any(errors := validate_message(message=message, is_reply_message=False)):
         return _refuse(errors)
     metadata, row = message.metadata, _row(message)
+    if not is_valid_sha256_hash(metadata.message_id):
+        return _refuse("A message's id is no digest: %r", metadata.message_id[:_SHOWN])
     try:
         with self.session() as session:
             run = Database(session)
@@ -76,12 +80,16 @@ def store_message_res(self: Any, message: Any) -> str | None:
     """Store a node's reply and return its id, or None for an invalid one."""
     from flwr.common.constant import MESSAGE_TTL_TOLERANCE
     from flwr.server.utils.validator import validate_message
+    from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash
     from sqlalchemy.exc import IntegrityError
 
     if any(errors := validate_message(message=message, is_reply_message=True)):
         return _refuse(errors)
     metadata = message.metadata
     asked_id = metadata.reply_to_message_id
+    for number in (asked_id, metadata.message_id):  # SQLite's JSON ends a text at its first NUL
+        if not is_valid_sha256_hash(number):
+            return _refuse("An id of a reply is no digest: %r", number[:_SHOWN])
     try:
         with self.session() as session:
             run = Database(session)

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.rules import Rules, Value
-from aoi_fl.protocol.files import try_writing
+from aoi_fl.protocol.files import read_regular, try_writing
 from aoi_fl.science.errors import ConfigError
 
 _LEAST_PYTHON = (3, 11)
@@ -81,7 +81,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
         yield disk(Path.home())
         return
     try:
-        values = tomllib.loads(node.read_text("utf-8"))
+        values = tomllib.loads(read_regular(node).decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         yield Finding("configuration", "fail", f"{node}: {error}", "Correct the file. docs/edge.md lists its keys.")
         return

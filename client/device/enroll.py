@@ -28,7 +28,7 @@ from aoi_fl.client.device.reach import split_address
 from aoi_fl.client.device.unit import command, node_toml, timer, unit
 from aoi_fl.client.session import FILE
 from aoi_fl.client.state import checked_name
-from aoi_fl.protocol.files import sync, write_whole
+from aoi_fl.protocol.files import read_regular, sync, write_whole
 from aoi_fl.science.errors import ConfigError
 
 KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
@@ -140,7 +140,7 @@ def read_node(folder: Path) -> dict[str, Any]:
     """
     path = folder / NODE
     try:
-        node = tomllib.loads(path.read_text("utf-8"))
+        node = tomllib.loads(read_regular(path).decode("utf-8"))
         node["name"], node["state-dir"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         remedy = "Run aoi enroll first, or give the client's folder with --dir."

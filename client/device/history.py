@@ -6,15 +6,19 @@ With ``state-dir`` there is one file for each run beside the client's state.
 
 import json
 import logging
+import os
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from aoi_fl.client.state import StateFile, checked_name
+from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.age import ClientAge
+from aoi_fl.science.errors import ConfigError
 
 TOOK_PART, BY_RULE = "took part", "declined by rule"
 _SUFFIX = ".history"
+_MOST_BYTES = 1 << 28
 logger = logging.getLogger("flwr")
 
 
@@ -43,10 +47,14 @@ def note(folder: Path, name: str, round_: int, what: str, rule: str | None = Non
     path = folder / f"{checked_name('client name', name)}{_SUFFIX}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
+        with open(path, "a", encoding="utf-8", opener=_without_waiting) as file:
             file.write(json.dumps(asdict(event)) + "\n")
     except OSError as error:
         logger.warning("The client's history %s cannot be written: %s.", path, error)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)  # a pipe has no reader
 
 
 def histories(state_dir: Path, name: str) -> list[RunHistory]:
@@ -59,7 +67,13 @@ def histories(state_dir: Path, name: str) -> list[RunHistory]:
 def _events(path: Path) -> tuple[Event, ...]:
     """Return the events of a file without repetitions and incomplete lines."""
     events: dict[tuple[int, str], Event] = {}
-    for line in path.read_text("utf-8", "replace").splitlines() if path.exists() else ():
+    try:
+        text = read_regular(path, most=_MOST_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise ConfigError("state-dir", path, f"a readable history ({error.strerror})", "Check this file.") from error
+    for line in text.splitlines():
         try:
             event = Event(**json.loads(line))
         except (ValueError, TypeError, RecursionError):

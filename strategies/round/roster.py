@@ -235,6 +235,12 @@ class Roster:
                 del self._number_of_node[old]
                 self.packing.discard(old)
                 self.patience.forget(number)
+            last = int(self.last[number]) if number < len(self) else 0
+            if last >= max(1, self.records[number].since) and (intro.last_round or 0) < last:
+                logger.warning(
+                    "Client %s took part in round %d and no longer knows it: its state was lost or deleted.",
+                    intro.name, last,
+                )  # fmt: skip
             if self._packs and intro.packing == packing.FORM:
                 self.packing.add(node)
             self._number_of_node[node] = number

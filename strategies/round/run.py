@@ -200,7 +200,8 @@ class Run:
         )  # fmt: skip
         if self.privacy is None:
             return request
-        return replace(request, min_separation=self.separation, rounds=self.privacy.spec.rounds)
+        spec = self.privacy.spec
+        return replace(request, min_separation=self.separation, rounds=spec.rounds, clear=spec.metrics == "clear")
 
     def plain(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide nothing."""

@@ -1,5 +1,6 @@
 """A server that lies to a real client: what leaves the device never exceeds the promise, whatever arrives."""
 
+import contextlib
 import json
 import math
 import multiprocessing
@@ -14,8 +15,11 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp, attach
+from aoi_fl.client import ClientApp, attach, session
+from aoi_fl.client.device import history
+from aoi_fl.client.device.status import status
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.science.errors import ConfigError
 from tests.fakes import request
 
 B, T = 6, 24
@@ -266,6 +270,23 @@ def test_a_file_of_no_regular_kind_hangs_nothing(name, kind, tmp_path):
         case _:
             path.mkdir()
     assert not device.send("train")
+
+
+@pytest.mark.parametrize("name", ["session", "r/client-3.history", "node.toml"])
+def test_no_pipe_in_the_place_of_a_file_hangs_the_device(name, tmp_path):
+    device = Device(tmp_path)
+    assert device.send("train")
+    (path := device.folder / name).unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert device.send("train", 1 + B)
+    assert session.back(device.folder / "session") == 0.0
+    for read in (
+        lambda: session.Session(path),
+        lambda: history.histories(device.folder, "client-3"),
+        lambda: list(status(device.folder)),
+    ):
+        with contextlib.suppress(ConfigError):
+            read()
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):

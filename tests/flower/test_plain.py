@@ -23,7 +23,7 @@ NODES, MESSAGES, NONE = 4, 5, "0" * 64
 ROOT = 7  # the object that is the first message itself
 STRANGE = (
     {"run_id": 7}, {"dst_node_id": 7}, {"src_node_id": 7}, {"ttl": 1e6}, {"ttl": 0.0}, {"created_at": 1.0},
-    {"reply_to_message_id": "another"}, {"message_id": "another"}, {"message_type": ""},
+    {"reply_to_message_id": "another"}, {"message_id": "a" * 64}, {"message_type": ""},
 )  # fmt: skip
 
 
@@ -386,3 +386,18 @@ def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
 
     runtime_handlers.push_messages(None, Counting(), None)
     assert seen == [1]
+
+
+@pytest.mark.parametrize("spoil", [lambda i: i + "\0 1", lambda i: i + "\0" * 64, lambda i: i[:10], lambda i: "x" * 64])
+@pytest.mark.parametrize("key", ["_message_id", "_reply_to_message_id"])
+def test_an_id_that_is_no_digest_is_refused(key, spoil, world):
+    state = world.states[1]
+    world.reset()
+    assert state.store_message_ins(world.messages[0][0])
+    before = world._contents(world.paths[1])
+    for of in (0, MESSAGES):
+        metadata = copy.copy(world.messages[of][0].metadata)
+        metadata.__dict__[key] = spoil(world.messages[0][0].metadata.message_id)
+        store = state.store_message_res if of else state.store_message_ins
+        assert store(Message(RecordDict(), metadata=metadata)) is None
+    assert world._contents(world.paths[1]) == before

@@ -8,7 +8,7 @@ import pytest
 from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
-from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol import Introduction, ParticipationRequest
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roll_call import RollCall
@@ -252,3 +252,14 @@ def test_who_was_cut_off_and_is_back_does_not_rest(tmp_path):
     grid.away = set()
     call(roll, grid, 6)
     assert roster.patience.resting(6, TRAINING) == [0]
+
+
+@pytest.mark.parametrize(("knows", "lost"), [(4, False), (5, False), (3, True), (None, True)])
+def test_a_client_that_lost_its_state_is_named(knows, lost, caplog):
+    roster = Roster()
+    roster.admit([(1, Introduction("pi"))], {1}, 2)
+    roster.admit([(2, Introduction("pi"))], {2}, 3)
+    assert not caplog.messages  # it has taken part in no round
+    roster.last[0] = 4
+    roster.admit([(3, Introduction("pi", last_round=knows))], {3}, 5)
+    assert ["pi" in line and "round 4" in line for line in caplog.messages] == [True] * lost
