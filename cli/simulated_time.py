@@ -32,7 +32,7 @@ def make_clock(
     """
     import numpy as np
 
-    from aoi_fl.engine.traces import make_trace, too_few
+    from aoi_fl.lab.simulated_time.traces import make_trace, too_few
     from aoi_fl.science.clock import RoundClock
 
     sizes = population.sizes.astype(float)

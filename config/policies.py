@@ -23,7 +23,7 @@ class PolicyRow:
     Attributes
     ----------
     name : the value of the run key ``policy``
-    code : ``"module:attribute"`` within :mod:`aoi_fl.science` of the selector or rule; without ``:`` a function of
+    code : ``"module:attribute"`` within :mod:`aoi_fl` of the selector or rule; without ``:`` a function of
         :mod:`aoi_fl.config.build`
     maker : ``"module:attribute"`` within :mod:`aoi_fl.strategies.selection` of the strategy's factory. In ``selector``
         the attribute is the name of a strategy made from this row; ``own:by_keys`` is for any rule
@@ -61,7 +61,7 @@ class PolicyRow:
     def load(self) -> Any:
         """Return the class of the selector or rule, or the function that builds it."""
         module, _, name = self.code.rpartition(":")
-        return getattr(import_module(f"aoi_fl.science.{module}" if module else "aoi_fl.config.build"), name)
+        return getattr(import_module(f"aoi_fl.{module or 'config.build'}"), name)
 
     def build(self, keys: Mapping[str, Any], rates: "NDArray[np.float64] | None" = None) -> Any:
         """Build the policy's object without Flower: a selector, or the clients' participation rule.
@@ -106,27 +106,27 @@ _ROWS = (
         separated=True,
     ),
     PolicyRow(
-        "random", "selection:RandomSelector", "selector:RandomSelection", frozenset(),
+        "random", "science.selection:RandomSelector", "selector:RandomSelection", frozenset(),
         "k clients, uniformly", "data size", "Javani & Wang 2025, Policy 1",
         rates="known",
         traits={"own_weights": "size"},
         arguments=("clients-per-round",),
     ),
     PolicyRow(
-        "proportional", "selection:ProportionalSelector", "selector:ProportionalSelection", frozenset(),
+        "proportional", "science.selection:ProportionalSelector", "selector:ProportionalSelection", frozenset(),
         "k draws with replacement, by data size", "times drawn", "Javani & Wang 2025, Policy 2",
         arguments=("clients-per-round",),
         traits={"sizes": "required", "sizes_for": "policy 'proportional'"},
     ),
     PolicyRow(
-        "oldest-age", "selection:OldestAgeSelector", "selector:OldestAge", frozenset(),
+        "oldest-age", "science.selection:OldestAgeSelector", "selector:OldestAge", frozenset(),
         "the k clients with the largest ages", "equal", "Javani & Wang 2024, Remark 1",
         rates="known",
         separated=True,
         arguments=("clients-per-round",),
     ),
     PolicyRow(
-        "pow-d", "power_of_choice:PowerOfChoice", "selector:AskedChoice", frozenset({"candidates"}),
+        "pow-d", "lab.rivals.power_of_choice:PowerOfChoice", "selector:AskedChoice", frozenset({"candidates"}),
         "of candidates drawn by size, the k with the highest loss; they evaluate the model first", "equal",
         "Cho, Wang & Joshi 2022, π_pow-d",
         arguments=("clients-per-round", "candidates"),
@@ -134,34 +134,34 @@ _ROWS = (
         evaluates=True,
     ),
     PolicyRow(
-        "rpow-d", "power_of_choice:PowerOfChoice", "selector:ReportedChoice", frozenset({"candidates"}),
+        "rpow-d", "lab.rivals.power_of_choice:PowerOfChoice", "selector:ReportedChoice", frozenset({"candidates"}),
         "the same by the last reported losses, without a question", "equal", "Cho, Wang & Joshi 2022, π_rpow-d",
         arguments=("clients-per-round", "candidates"),
         traits={"sizes": "optional", "sizes_for": "the draw of candidates"},
     ),
     PolicyRow(
-        "oort", "oort:OortSelector", "selector:OortSelection", frozenset({"foresight"}),
+        "oort", "lab.rivals.oort:OortSelector", "selector:OortSelection", frozenset({"foresight"}),
         "clients with a high loss and a short training time, explored gradually", "data size",
         "Lai et al. 2021, Algorithm 1",
         arguments=("clients-per-round",),
         foresees=("speed",),
     ),
     PolicyRow(
-        "fedcs", "fedcs:FedCS", "selector:FedCSSelection", frozenset({"candidates", "foresight"}),
+        "fedcs", "lab.rivals.fedcs:FedCS", "selector:FedCSSelection", frozenset({"candidates", "foresight"}),
         "of candidates, as many as can meet the deadline, at most k", "data size",
         "Nishio & Yonetani 2019, Algorithm 3",
         arguments=("clients-per-round", "train-timeout", "candidates"),
         foresees=("speed",),
     ),
     PolicyRow(
-        "refl", "refl:Refl", "selector:ReflSelection", frozenset({"foresight"}),
+        "refl", "lab.rivals.refl:Refl", "selector:ReflSelection", frozenset({"foresight"}),
         "of the available clients, the k least likely to be available next", "equal",
         "Abdelmoniem et al. 2023, Section 4.1",
         arguments=("clients-per-round",),
         foresees=("availability", "speed"),
     ),
     PolicyRow(
-        "f3ast", "f3ast:F3ast", "selector:F3astSelection", frozenset(),
+        "f3ast", "lab.rivals.f3ast:F3ast", "selector:F3astSelection", frozenset(),
         "the k clients furthest below target rates, which suit their availability and minimise the variance",
         "unbiased", "Ribero et al. 2022, Algorithm 1",
         rates="learned",

@@ -1,27 +1,22 @@
 """Run a Flower app on this machine without Ray, with clients in this process or in workers."""
 
-import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
+from importlib import import_module
+from typing import Any
 
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from aoi_fl.client.state import written_together
-from aoi_fl.config.keys import over_selected
-from aoi_fl.config.policies import BUDGETED, users_of
 from aoi_fl.config.values import threads_of
-from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.machine import check
-from aoi_fl.engine.traces import check_foresight, drawn_start, make_trace, too_few, too_few_decide
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
 from aoi_fl.science.errors import ConfigError
-
-logger = logging.getLogger("flwr")
 
 
 def run_local(
@@ -39,7 +34,7 @@ def run_local(
     server_app : runs the rounds, in this process
     client_app : the app of every client, or ``"module:attribute"``, which several workers need
     run_config : the flat run configuration; ``device`` sets the threads of each process, ``clock`` the trace of
-        devices (:mod:`aoi_fl.engine.traces`), ``clock-start`` its first second, ``seed`` its random draws
+        devices (:mod:`aoi_fl.lab.simulated_time.traces`), ``clock-start`` its first second, ``seed`` its random draws
     nodes : number of clients
     workers : number of processes in which clients train and evaluate; 1: this process
 
@@ -54,25 +49,13 @@ def run_local(
     clock = str(run_config.get("clock", ""))
     if clock and workers > 1:
         raise ConfigError("clock", clock, f"run with --workers 1, and --workers is {workers}", "Leave one of them out.")
-    seed = int(run_config.get("seed", 0))
-    trace = make_trace(clock, nodes, seed) if clock else None
-    if trace is not None:
-        start = float(run_config.get("clock-start", 0.0))
-        trace = trace.starting(start if start >= 0 else drawn_start(clock, seed))
-        policy = str(run_config.get("policy"))
-        if run_config.get("foresight"):
-            check_foresight(trace, clock, policy)
-        per_round, factor = int(run_config.get("clients-per-round", 0)), float(run_config.get("over-selection", 1.0))
-        if policy not in BUDGETED and (few := too_few(trace, per_round, factor)):
-            logger.warning("%s", few)
-        decide = policy in users_of("coordination") and run_config.get("compensate") != "availability"
-        if decide and (few := too_few_decide(trace, over_selected(per_round, factor))):
-            logger.warning("%s", few)
+    simulated: Any = import_module("aoi_fl.lab.simulated_time.start") if clock else None
+    trace = simulated.trace_of(run_config, nodes) if clock else None
     app = load(client_app) if isinstance(client_app, str) else client_app
     with ExitStack() as stack:
         write_states = stack.enter_context(written_together(alone=workers == 1))
         if trace is not None:
-            grid: LocalGrid = ClockedGrid(app, run_config, nodes, write_states, trace)
+            grid: LocalGrid = simulated.ClockedGrid(app, run_config, nodes, write_states, trace)
         elif workers == 1:
             grid = LocalGrid(app, run_config, nodes, write_states)
         else:

@@ -1,7 +1,7 @@
 """Two bounds on the error after T rounds, and the sensitivities φ_i that the second one gives.
 
-F is the global objective, θ* (or ω*) its minimiser. Γ and ρ are in :mod:`aoi_fl.science.skew`, Σ in
-:mod:`aoi_fl.science.weight_variance`.
+F is the global objective, θ* (or ω*) its minimiser. Γ and ρ are in :mod:`aoi_fl.lab.experiments.oracles.skew`, Σ in
+:mod:`aoi_fl.lab.experiments.oracles.weight_variance`.
 
 References
 ----------

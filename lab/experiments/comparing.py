@@ -16,10 +16,10 @@ from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import MILLION, threads_of
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import unordered
-from aoi_fl.engine.traces import check_foresight, in_files, make_trace, too_few
 from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, own_keys
+from aoi_fl.lab.simulated_time.traces import check_foresight, in_files, make_trace, too_few
 from aoi_fl.learning.data import named_clients
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import LEDGER

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.refl import late_weights
+from aoi_fl.science.rates import Floats
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
     NO_METRICS,
@@ -25,6 +25,7 @@ from aoi_fl.strategies.aggregation.metrics import aggregate, stripped, whole
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.validation import Update
 
+_NOVELTY = 0.35  # β of :func:`late_weights`, the paper's
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
 _LARGE, _FAR = 2**40, 2.0**50  # of whole numbers: sums in float64 begin to round; too far apart for an exact mean
 _KINDS = "fiub"  # of NumPy's types: those that have a mean
@@ -232,7 +233,7 @@ class Mean(Aggregation):
         Parameters
         ----------
         changes : updates, each less the model that it was made from
-        weights, rounds_late : ω and τ of each; it is given ω times :func:`aoi_fl.science.refl.late_weights`
+        weights, rounds_late : ω and τ of each; it is given ω times :func:`late_weights`
         """
         shares = late_weights(np.array(rounds_late, dtype=np.int64), self._mean.distances(changes))
         given: list[float] = (np.array(weights, dtype=np.float64) * shares).tolist()
@@ -280,3 +281,24 @@ class Mean(Aggregation):
         config = ConfigRecord({**config, "server-round": round_})
         content = RecordDict({self._options.arrayrecord_key: arrays, self._options.configrecord_key: config})
         return dict.fromkeys(nodes, Draft(content, kind))
+
+
+def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: float = _NOVELTY) -> Floats:
+    """Return (s,) the weights of late updates, where one in time counts 1.
+
+    (1−β)/(τ+1) + β(1 − exp(−Λ/Λ_max)), Abdelmoniem et al. 2023, Section 4.2: less for a later one, more for a new
+    direction. Λ/Λ_max is the ratio of squared distances from the mean update.
+
+    Parameters
+    ----------
+    rounds_late : (s,) τ ≥ 1
+    distances : (s,) from the mean update in time, ≥ 0; all 0 where there is none
+    novelty : β, from 0 to 1
+
+    >>> late_weights(np.array([1, 3]), np.array([1.0, 2.0])).round(4).tolist()
+    [0.4024, 0.3837]
+    """
+    furthest = distances.max(initial=0.0)
+    share = (distances / furthest) ** 2 if furthest > 0 else np.zeros(len(distances))
+    found: Floats = (1 - novelty) / (rounds_late + 1) + novelty * (1 - np.exp(-share))
+    return found

@@ -37,7 +37,7 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
         client decides.
     """
     name, per_round, folder = keys["policy"], keys["clients-per-round"], keys["model-dir"]
-    code = name if is_own(name) else f"{OWN_PREFIX}aoi_fl.science.{ROWS[name].code}"
+    code = name if is_own(name) else f"{OWN_PREFIX}aoi_fl.{ROWS[name].code}"
     made = make_own(code, folder, keys["num-clients"], per_round, seed_of(settings))
     if isinstance(made, OwnRule):
         policy: Policy = OwnRulePolicy(made, source_digest("policy", code, folder), keys["coordination"], name)

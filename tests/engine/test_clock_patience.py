@@ -7,7 +7,7 @@ import pytest
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
-from aoi_fl.engine.clocked_grid import ClockedGrid
+from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.strategies import (

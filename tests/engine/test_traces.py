@@ -10,7 +10,7 @@ import pytest
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.engine.traces import make_trace, read_trace, too_few, too_few_decide
+from aoi_fl.lab.simulated_time.traces import make_trace, read_trace, too_few, too_few_decide
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import alike, steady
 from aoi_fl.science.phone_availability import PhoneAvailability

@@ -9,11 +9,11 @@ from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.oracles import lemmas
+from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.lab.experiments.papers import remarks
 from aoi_fl.lab.experiments.registry import find
 from aoi_fl.science import draws
 from aoi_fl.science.budget import choose
-from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.science.whittle import whittle_index
 
 _LOSSES = ("absolute loss is smooth", "squared loss has bounded gradients")

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.engine.traces import drawn_start, read_trace
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.replay import dealt
@@ -18,8 +17,9 @@ from aoi_fl.lab.experiments.studies.headline import Headline
 from aoi_fl.lab.experiments.studies.rare_classes import RareClasses, availability_by_class, availability_of
 from aoi_fl.lab.experiments.studies.unequal import Unequal
 from aoi_fl.lab.experiments.studies.unequal_page import later
+from aoi_fl.lab.rivals.oort import OortSelector
+from aoi_fl.lab.simulated_time.traces import drawn_start, read_trace
 from aoi_fl.science.absence import achievable
-from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy

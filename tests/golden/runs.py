@@ -21,8 +21,8 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.clocked_grid import ClockedGrid
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.server.strategy import make_strategy
@@ -45,7 +45,7 @@ CENTRAL: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 DECENTRALISED: dict[str, dict[str, Any]] = {
     "markov-optimal": {"max-age": 5},
-    "markov-few": {"policy": "markov-optimal", "clients-per-round": 1},  # some rounds have to be forced
+    "markov-few": {"policy": "markov-optimal", "clients-per-round": 1, "max-age": 10},  # some rounds have to be forced
     "markov-given": {"policy": "markov-optimal", "rates": "given"},
     "markov-dropout": {"policy": "markov-optimal", "adaptive-dropout": True, "rates": "size"},
     "markov-absence": {"policy": "markov-optimal", "absence": "learned", "weights": "unbiased"},

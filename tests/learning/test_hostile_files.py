@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.engine.traces import read_trace
+from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.learning import npz
 from aoi_fl.science.errors import ConfigError
 
@@ -121,7 +121,7 @@ MEASURED = """
 import resource, sys
 from pathlib import Path
 from aoi_fl.learning import npz
-from aoi_fl.engine import traces
+from aoi_fl.lab.simulated_time import traces
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     npz.read(Path(sys.argv[1]))

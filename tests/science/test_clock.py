@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from aoi_fl.lab.rivals.f3ast import F3ast
+from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.devices import DeviceTrace, alike, steady
-from aoi_fl.science.f3ast import F3ast
-from aoi_fl.science.fedcs import FedCS
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector

@@ -6,13 +6,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from aoi_fl.lab.experiments.oracles.skew import objective_gap, selection_skew, skew
+from aoi_fl.lab.experiments.oracles.weight_variance import (
+    proportional_weight_variance,
+    random_weight_variance,
+    subset_sums,
+)
 from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.science.load import measure, weight_spread
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.skew import objective_gap, selection_skew, skew
-from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance, subset_sums
 
 SIZES = [[5], [1, 1], [3, 5, 9], [600, 600, 1200, 40, 40], [1, 2, 3, 5, 8, 13, 21, 34, 55, 89], [7] * 6 + [70] * 3]
 

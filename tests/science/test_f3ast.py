@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import population
 

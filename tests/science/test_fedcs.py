@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aoi_fl.lab.rivals.fedcs import FedCS, schedule
 from aoi_fl.science.availability import always
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.devices import Foresight
-from aoi_fl.science.fedcs import FedCS, schedule
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 

@@ -7,11 +7,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from aoi_fl.lab.rivals.oort import OortSelector, OortSettings
 from aoi_fl.science.availability import always
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.devices import Foresight
 from aoi_fl.science.load import measure
-from aoi_fl.science.oort import OortSelector, OortSettings
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import population
 

@@ -5,8 +5,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.science.client_stats import Report, drawn_reports
-from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.selection import sequential
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import population

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from aoi_fl.lab.rivals.refl import Refl
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.devices import Foresight
-from aoi_fl.science.refl import Refl, late_weights
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
+from aoi_fl.strategies.aggregation.mean import late_weights
 
 
 def population(n, available=None):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance
 from aoi_fl.science.load import weight_spread
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.mixing import stationary
@@ -13,7 +14,6 @@ from aoi_fl.science.rates import size_rates
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.science.weight_variance import proportional_weight_variance
 from aoi_fl.science.weighting import weigh
 from tests.science.populations import population
 

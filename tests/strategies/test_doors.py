@@ -60,7 +60,7 @@ def add(tmp_path, monkeypatch):
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         monkeypatch.setitem(sys.modules, spec.name, module)
-        made = PolicyRow(name, f"{name}:{attribute}", who="some clients", weight="equal", source="nobody 2026", **row)
+        made = PolicyRow(name, f"science.{name}:{attribute}", who="some clients", weight="equal", source="us", **row)
         monkeypatch.setitem(ROWS, name, made)
         monkeypatch.setitem(STRATEGIES, made.maker.partition(":")[2], name)
 

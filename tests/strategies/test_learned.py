@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from aoi_fl.science.oort import OortSettings
+from aoi_fl.lab.rivals.oort import OortSettings
 from aoi_fl.strategies.policy import ClientOutcome
 from aoi_fl.strategies.selection.selector import (
     AskedChoice,

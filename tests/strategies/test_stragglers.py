@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from aoi_fl.engine.clocked_grid import ClockedGrid
+from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.science.availability import Availability, always
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.selection import RandomSelector

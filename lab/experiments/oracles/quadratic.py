@@ -11,15 +11,15 @@ from scipy import stats
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Row
+from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
+from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.power_of_choice import PowerOfChoice
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, everyone
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_variance
 
 Floats = NDArray[np.float64]
 CLIENTS, PER_ROUND, MAX_AGE = 40, 6, 10

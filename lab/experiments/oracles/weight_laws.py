@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_moments
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.stride_laws import window_variance
-from aoi_fl.science.weight_variance import proportional_weight_variance, random_weight_moments
 
 
 @dataclass(frozen=True)

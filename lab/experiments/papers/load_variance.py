@@ -20,8 +20,8 @@ from aoi_fl.lab.experiments.oracles.weight_laws import (
     random_law,
     systematic_law,
 )
+from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance
 from aoi_fl.science.sizes import make_sizes
-from aoi_fl.science.weight_variance import proportional_weight_variance
 
 _MARKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _THEIRS = {"random": 0.204, "proportional": 0.116, "markov-optimal": 0.055, "markov-increasing": 0.061}

@@ -13,8 +13,8 @@ from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, 
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
+from aoi_fl.lab.experiments.oracles.skew import objective_gap, selection_skew
 from aoi_fl.lab.experiments.oracles.skew_problem import optima, train
-from aoi_fl.science.skew import objective_gap, selection_skew
 
 _SPLITS: Mapping[str, Mapping[str, Any]] = {
     "iid": {"kind": "iid"},

@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
-from aoi_fl.engine.traces import drawn_start, in_files, make_trace
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, seeds
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.studies.arena_page import beside_refl, draw, headline_of, tables_of, within_reach
 from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, called, own_keys
+from aoi_fl.lab.simulated_time.traces import drawn_start, in_files, make_trace
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.engine.traces import check_files, read_trace
 from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.study import Hypothesis, Measure, expect, within
 from aoi_fl.lab.experiments.studies.arena import ARENAS
 from aoi_fl.lab.experiments.studies.equal_work import ArenaStudy, costs
+from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
 
@@ -107,7 +107,7 @@ class FairArena(ArenaStudy):
 def write_available(source: Path, path: Path, start: float, seconds: float) -> NDArray[np.float64]:
     """Write the devices of a trace that are available within a time, and return their shares of it.
 
-    ``source`` is a file with changes, see :mod:`aoi_fl.engine.traces`; ``path`` keeps the trace's time.
+    ``source`` is a file with changes, see :mod:`aoi_fl.lab.simulated_time.traces`; ``path`` keeps the trace's time.
     """
     import io
 

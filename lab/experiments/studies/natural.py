@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.engine.traces import check_files, read_trace
 from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.natural_data import (
     Ints,
@@ -20,10 +19,11 @@ from aoi_fl.lab.experiments.harness.natural_data import (
 )
 from aoi_fl.lab.experiments.harness.replay import late_rounds
 from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
+from aoi_fl.lab.rivals.f3ast import F3ast
+from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.science import draws
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.load import participation
 from aoi_fl.science.names import Weighting
 from aoi_fl.science.participation import MarkovRule, SystematicRule

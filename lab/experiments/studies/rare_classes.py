@@ -10,12 +10,12 @@ from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.replay import Dealt, dealt_as, late_rounds
 from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
+from aoi_fl.lab.rivals.f3ast import F3ast
+from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
-from aoi_fl.science.f3ast import F3ast
 from aoi_fl.science.load import participation
 from aoi_fl.science.names import Weighting
-from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector

@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from aoi_fl.engine.traces import read_trace
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
+from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.science.availability import DAY
 from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.oort import OortSelector
 from aoi_fl.science.privacy.bounds import bounds
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy

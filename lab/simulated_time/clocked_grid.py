@@ -17,8 +17,8 @@ from aoi_fl import protocol
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.config.values import local_work
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.virtual_clock import VirtualClock
 from aoi_fl.flower.messages import RunValue
+from aoi_fl.lab.simulated_time.virtual_clock import VirtualClock
 from aoi_fl.protocol import Introduction, coding
 from aoi_fl.science.devices import Devices, DeviceTrace, Foresight
 from aoi_fl.science.errors import ConfigError

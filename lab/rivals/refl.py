@@ -22,7 +22,6 @@ from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, evenly
 
 REST = 5  # rounds for which a client that has trained is passed over
-NOVELTY = 0.35  # β, what an update's difference from the others counts, beside its lateness; the paper's
 _OLD = 0.25  # what the mean round's length keeps of itself
 
 
@@ -101,24 +100,3 @@ class Refl(LearningSelector):
         if np.isnan(self._begun):
             return float(np.median(population.foresight.seconds))
         return (1 - _OLD) * (population.now - self._begun) + _OLD * self._length
-
-
-def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: float = NOVELTY) -> Floats:
-    """Return (s,) the weights of late updates, where one in time counts 1.
-
-    (1−β)/(τ+1) + β(1 − exp(−Λ/Λ_max)), Abdelmoniem et al. 2023, Section 4.2: less for a later one, more for a new
-    direction. Λ/Λ_max is the ratio of squared distances from the mean update.
-
-    Parameters
-    ----------
-    rounds_late : (s,) τ ≥ 1
-    distances : (s,) from the mean update in time, ≥ 0; all 0 where there is none
-    novelty : β, from 0 to 1
-
-    >>> late_weights(np.array([1, 3]), np.array([1.0, 2.0])).round(4).tolist()
-    [0.4024, 0.3837]
-    """
-    furthest = distances.max(initial=0.0)
-    share = (distances / furthest) ** 2 if furthest > 0 else np.zeros(len(distances))
-    found: Floats = (1 - novelty) / (rounds_late + 1) + novelty * (1 - np.exp(-share))
-    return found

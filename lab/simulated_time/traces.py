@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import row_of, users_of
-from aoi_fl.engine import fedscale
+from aoi_fl.lab.simulated_time import fedscale
 from aoi_fl.protocol import npz
 from aoi_fl.science import draws
 from aoi_fl.science.availability import Availability, bernoulli

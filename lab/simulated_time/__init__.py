@@ -1,0 +1,1 @@
+"""Simulated time: rounds by the clock of device traces."""
