@@ -218,6 +218,10 @@ class Privacy(Group):
     )
     delta: float = key(1e-5, "δ of the ε in the ledger, below 1 / `num-clients`", ge=1e-15, le=0.5)
     max_epsilon: float = key(0.0, "the run completes before ε exceeds it; 0: no bound", ge=0, le=1e9)
+    metrics: Literal["hidden", "clear"] = key(
+        "hidden", "what a private run records of clients beside their participation: nothing, or all that they report",
+        see="`clear` also lets clients evaluate the model; no noise covers what they report",
+    )  # fmt: skip
 
     @property
     def bands(self) -> int:

@@ -295,7 +295,7 @@ def opposed(
 
 # Privacy
 
-_PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon")
+_PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon", "metrics")
 
 
 def separation(config: RunKeys) -> int:
@@ -322,6 +322,9 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
                 allowed = "left out: privacy is none, which does not use it"
                 yield ConfigError(kebab(name), value, allowed, "Leave it out, or set privacy to white or banded.")
         return
+    if config.evaluate_clients and config.metrics == "hidden":
+        allowed = "0 in a private run with metrics=hidden, because no noise covers what clients report"
+        yield ConfigError("evaluate-clients", config.evaluate_clients, allowed, "Set it to 0, or metrics to clear.")
     if config.delta * config.num_clients >= 1:
         allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
         yield ConfigError("delta", config.delta, allowed, "Lower it.")

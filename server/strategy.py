@@ -55,6 +55,7 @@ def make_strategy(
             delta=config.delta,
             max_epsilon=config.max_epsilon or math.inf,
             strategy=settings.get("aggregation"),
+            metrics=config.metrics,
             secret=Path(config.runs_dir) / run / NOISE_KEY,
         )
     return REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from flwr.app import ArrayRecord
@@ -64,8 +64,15 @@ class Participation:
     sensitivity: float | None = None
     reason: str | None = None
 
+    def alone(self) -> "Participation":
+        """Return the participation without what the client reports of its data and its device."""
+        hidden: dict[str, Any] = dict.fromkeys(("examples", "loss", "seconds", "device_seconds", "sensitivity"))
+        reason = HIDDEN if self.outcome in ("failed", "refused") else self.reason
+        return replace(self, reason=reason, **hidden)
+
 
 BELOW_QUORUM = "the round lacks min-updates, or a client of must-include, so it does not count"
+HIDDEN = "its reply was not used; metrics=clear records why"  # of a client of a private run
 SURPLUS = "enough updates had arrived before"  # the reason of a surplus client
 
 
@@ -120,6 +127,11 @@ class RoundRecord:
     test_seconds: float | None = None
     participations: list[Participation] = field(default_factory=list)
     nodes: Nodes | None = None  # of a deployment
+
+    def participation_only(self) -> "RoundRecord":
+        """Return the record without anything that clients report, but who took part."""
+        hidden: dict[str, Any] = dict.fromkeys(("train_loss", "client_loss", "client_accuracy", "client_rmse"))
+        return replace(self, participations=[part.alone() for part in self.participations], **hidden)
 
     @property
     def surplus(self) -> list[int]:

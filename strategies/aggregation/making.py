@@ -1,5 +1,7 @@
 """Which aggregation a strategy has: our weighted mean, a Flower strategy, or a private mean around one of them."""
 
+from dataclasses import replace
+
 from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.config.rules import check, opposed_aggregation
@@ -60,6 +62,8 @@ def make_aggregation(
             allowed = "1 in a private run, where every client weighs the same"
             raise ConfigError("max-weight", options.max_weight, allowed, "Leave it out.")
         weights = weighting.EQUAL
+        if private.metrics == "hidden":
+            options = _without_metrics(options)
     by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
     if by_flower is None:
         made: Aggregation = Mean(options, weights == weighting.UNBIASED)
@@ -69,3 +73,17 @@ def make_aggregation(
     if private is not None:
         made = ByPrivateMean(private, made, options, resumed=resumed)
     return made, weights, options
+
+
+def _without_metrics(options: RoundOptions) -> RoundOptions:
+    """Return the options of a private run with hidden metrics, where no client evaluates the model."""
+    asked = {
+        "evaluate_clients": options.evaluate_clients,
+        "train_metrics_aggr_fn": options.train_metrics_aggr_fn,
+        "evaluate_metrics_aggr_fn": options.evaluate_metrics_aggr_fn,
+    }
+    for name, value in asked.items():
+        if value:
+            allowed = "left out of a private run, because no noise covers what clients report"
+            raise ConfigError(name, value, allowed, 'Leave it out, or give the PrivateMean metrics="clear".')
+    return replace(options, evaluate_clients=0)

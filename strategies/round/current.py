@@ -17,6 +17,7 @@ class Round:
     ----------
     number : from 1; 0 before the first round
     opened : simulated seconds at which it began; None: time is the machine's
+    hidden : whether the run records of clients their participation alone
 
     Attributes
     ----------
@@ -28,8 +29,8 @@ class Round:
     step_begun : machine seconds at which the step at hand began
     """
 
-    def __init__(self, number: int, opened: float | None = None) -> None:
-        self.recorder, self.opened = Recorder(number), opened
+    def __init__(self, number: int, opened: float | None = None, hidden: bool = False) -> None:
+        self.recorder, self.opened = Recorder(number, hidden), opened
         self.plan, self.planned = Plan(np.empty(0, np.int64), np.empty(0)), False
         self.model = ArrayRecord()
         self.result: ArrayRecord | None = None

@@ -27,13 +27,15 @@ class Recorder:
     Parameters
     ----------
     round_ : the round
+    hidden : whether the log has nothing of what clients report
 
     Attributes
     ----------
     record : the record
     """
 
-    def __init__(self, round_: int) -> None:
+    def __init__(self, round_: int, hidden: bool = False) -> None:
+        self._hidden = hidden
         self.record = RoundRecord(round_, started=time.time())
         self._begun = time.monotonic()
 
@@ -115,7 +117,8 @@ class Recorder:
         self.record.participations.append(part)
         level = logging.DEBUG if quietly else logging.WARNING
         client = f"{part.name} (client {part.client})"
-        logger.log(level, "Round %d: %s %s: %s", self.round, client, part.outcome, part.reason)
+        reason = part.alone().reason if self._hidden else part.reason
+        logger.log(level, "Round %d: %s %s: %s", self.round, client, part.outcome, reason)
 
     def drop_evaluation(self) -> None:
         """Count an evaluation that is not used."""

@@ -241,6 +241,9 @@ class Roster:
                     "Client %s took part in round %d and no longer knows it: its state was lost or deleted.",
                     intro.name, last,
                 )  # fmt: skip
+            if self.records[number].examples is None and intro.num_examples is not None:  # a ledger may hide it
+                self.records[number] = replace(self.records[number], examples=intro.num_examples)
+                self.sizes[number] = intro.num_examples
             if self._packs and intro.packing == packing.FORM:
                 self.packing.add(node)
             self._number_of_node[node] = number

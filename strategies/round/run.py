@@ -208,6 +208,11 @@ class Run:
         return self.request(round_).untimed()
 
     @property
+    def hidden(self) -> bool:
+        """Whether the run records of clients their participation alone."""
+        return self.privacy is not None and self.privacy.spec.metrics == "hidden"
+
+    @property
     def separation(self) -> int:
         """The least number of rounds between two participations of a client that count."""
         return 1 if self.privacy is None else self.privacy.separation
@@ -246,7 +251,7 @@ class Run:
         if self.round.number == round_:
             return
         self.close()
-        self.round = Round(round_, self.clock.simulated)
+        self.round = Round(round_, self.clock.simulated, self.hidden)
         self._greet(grid)
 
     def wait_for_start(self, grid: Grid) -> None:
@@ -282,7 +287,8 @@ class Run:
         recorder.waited(waited)
         recorder.exchanged(len(fresh))
         if fresh:
-            self.observer.clients_seen(fresh)
+            shown = [replace(one, examples=None, sensitivity=None) for one in fresh] if self.hidden else fresh
+            self.observer.clients_seen(shown)
 
     def observe(self) -> None:
         """Let the policy learn from the round, once."""
@@ -325,7 +331,8 @@ class Run:
         if recorder.round == self.last or self.time_is_up:
             self.late.end(recorder, self.clock)
         self.progress.idle = self.progress.idle + 1 if recorder.record.empty else 0
-        self.observer.round_done(recorder.record, arrays, self.state_dict())
+        record = recorder.record.participation_only() if self.hidden else recorder.record
+        self.observer.round_done(record, arrays, self.state_dict())
 
     def check_trained(self, withheld: bool = False) -> None:
         """Refuse to end a run in which nothing was trained.
@@ -342,7 +349,9 @@ class Run:
 
     def nothing_trained(self, withheld: bool) -> NothingTrainedError:
         """Return the error of a run in which nothing was trained; ``withheld``: another loop kept the replies."""
-        return _nothing_trained(self.round.recorder.record, len(self.round.plan.clients) if withheld else 0)
+        record = self.round.recorder.record
+        record = record.participation_only() if self.hidden else record
+        return _nothing_trained(record, len(self.round.plan.clients) if withheld else 0)
 
 
 def _nothing_trained(last: RoundRecord, withheld: int) -> NothingTrainedError:

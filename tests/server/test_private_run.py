@@ -2,6 +2,8 @@
 
 import json
 import logging
+import shutil
+import time
 
 import pytest
 
@@ -10,11 +12,13 @@ from aoi_fl.config.rules import bands, separation
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.report.page import write
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import Ledger, read, read_run
+from aoi_fl.strategies.aggregation.private import ByPrivateMean
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -115,3 +119,39 @@ def test_the_command_counts_as_ledger_page_and_max_epsilon_do(keys, tmp_path, ao
     assert not read_run(folder / "ledger.sqlite")["reason"]
     write([str(folder)], tmp_path / "page.html")
     assert f"{planned:.5g}" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("metrics", ["hidden", "clear"])
+def test_a_private_ledger_has_participation_alone(tmp_path, metrics):
+    folder = play(tmp_path, metrics=metrics)
+    rounds, clients, parts = (read(folder / "ledger.sqlite", name) for name in ("rounds", "clients", "participations"))
+    told = [row["train_loss"] for row in rounds] + [row["examples"] for row in clients]
+    told += [row[name] for row in parts for name in ("examples", "loss", "seconds")]
+    assert all(value is None for value in told) == (metrics == "hidden")
+    assert all(row["test_loss"] is not None for row in rounds)
+
+
+def test_evaluation_by_clients_needs_clear_metrics():
+    keys = {"policy": "markov-optimal", "privacy": "banded", "delta": 1e-3, "evaluate-clients": 2}
+    with refused("evaluate-clients"):
+        RunConfig.parse(keys)
+    RunConfig.parse(keys | {"metrics": "clear"})
+
+
+def test_a_restored_run_is_refused(tmp_path, monkeypatch):
+    def stop(*about):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ByPrivateMean, "complete", stop)  # the process ends before the run does
+    with pytest.raises(KeyboardInterrupt):
+        play(tmp_path)
+    folder, backup = tmp_path / "private", tmp_path / "backup"
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.forget_after(5)
+    ledger.close()
+    shutil.copytree(folder, backup)
+    time.sleep(0.02)
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    with pytest.raises(ResumeError, match="copy"):
+        play(tmp_path, resume=True)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import math
 import secrets
 import stat
@@ -408,3 +409,33 @@ def test_a_loop_of_another_is_refused(tmp_path):
     grid = LocalGrid(honest_app(), {"runs-dir": str(tmp_path), "seed": 3}, 4)
     with refused("aggregation", "PrivateMean"):
         strategy.configure_train(1, model(), {}, grid)
+
+
+@pytest.mark.parametrize("metrics", ["hidden", "clear"])
+def test_a_private_run_records_participation_alone(tmp_path, metrics, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+
+    def spoil(message, act, kind, round_, client):
+        return failure(message, "ValueError: 31337") if kind == "train" and client == 1 else act()
+
+    app = ToyApp(unchanged, examples=31337, loss=31337.0, spoil=spoil, evaluates=lambda client: 31337.0)
+    spec = private(2, metrics=metrics)
+    more = {} if metrics == "hidden" else {"evaluate_clients": 2}
+    with caplog.at_level("DEBUG", logger="flwr"):
+        how = {"evaluate_clients": None, **more}
+        notes, result, _ = play(lambda **s: everyone(aggregation=spec, **s), app, tmp_path, 2, **how)
+    told = [caplog.text, repr(notes.clients), repr(notes.rounds), repr(result.train_metrics_clientapp)]
+    told += [repr(result.evaluate_metrics_clientapp), repr(notes.memories)]
+    assert any("31337" in text for text in told) == (metrics == "clear")
+    assert all(part.seconds is None for part in notes.rounds[0].participations) == (metrics == "hidden")
+    assert notes.trained() == [[0, 2, 3], [0, 2, 3]]
+    assert (len(notes.grid.whom("evaluate", 1, 2)) == 0) == (metrics == "hidden")
+
+
+@pytest.mark.parametrize(
+    "how", [{"evaluate_clients": 2}, {"train_metrics_aggr_fn": max}, {"evaluate_metrics_aggr_fn": max}]
+)
+def test_metrics_in_the_clear_are_asked_for(how):
+    with refused(next(iter(how))):
+        everyone(aggregation=private(), options=RoundOptions(**how))
+    everyone(aggregation=private(metrics="clear"), options=RoundOptions(**how))
