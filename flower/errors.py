@@ -4,6 +4,7 @@ from flwr.common.constant import ErrorCode
 
 CLIENT_APP_CRASHED: int = ErrorCode.CLIENT_APP_CRASHED
 CLIENT_APP_RAISED: int = ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+DECLINED: int = ErrorCode.UNKNOWN  # a client that could answer, and does not now
 MESSAGE_UNAVAILABLE: int = ErrorCode.MESSAGE_UNAVAILABLE
 NO_HELLO = "No query function registered with name 'hello'"  # error of Flower's own ClientApp
 FORMER_APP = "Invalid message type: query.hello"  # error of an app with Flower's former client_fn interface

@@ -23,7 +23,7 @@ ERRORS = Seam(
     "the codes of error replies", "errors",
     """
     flwr.common.constant: ErrorCode.CLIENT_APP_RAISED_EXCEPTION ErrorCode.MESSAGE_UNAVAILABLE
-    flwr.common.constant: ErrorCode.NODE_UNAVAILABLE
+    flwr.common.constant: ErrorCode.NODE_UNAVAILABLE ErrorCode.UNKNOWN
     """,
     "a client that has left cannot be distinguished from a client that failed",
 )  # fmt: skip
