@@ -22,8 +22,9 @@ from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.superlink import own_address
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.files import write_whole
+from aoi_fl.server.folder import DEALT
 
-CLIENTS, ENROLMENT, RUNS, DATA = Path("/clients"), Path("/enrolment"), Path("/runs"), Path("/data")
+CLIENTS, ENROLMENT, DATA = Path("/clients"), Path("/enrolment"), Path("/data")
 KEYS = Path("/keys")  # in this container only
 TRUST = Path("/pki/trust/ca.crt")
 HEALTH = "127.0.0.1:9095"
@@ -47,13 +48,13 @@ def claim(folder: Path) -> int:
 def share(state: Path) -> None:
     """Link the server's files with images and terms into the client's state folder.
 
-    The links point into the current run, or nowhere before the first run.
+    The server copies them there when a run begins. Before the first run the links point nowhere.
     """
     state.mkdir(exist_ok=True)
     for name in (PARTITION_FILE, CLIENTS_FILE):
         link = state / name
-        if not link.is_symlink():
-            link.symlink_to(RUNS / ".current" / name)
+        link.unlink(missing_ok=True)
+        link.symlink_to(DEALT / name)
 
 
 def own_folder(slot: int, keys: Path = KEYS, clients: Path = CLIENTS) -> Path:

@@ -22,7 +22,17 @@ from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.protocol.clients import ClientTable
 from aoi_fl.science.errors import AoiError, ConfigError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
-from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, RATES_FILE, keep, make_run_folder, only_player, run_folder
+from aoi_fl.server.folder import (
+    CHECKPOINTS,
+    LEDGER,
+    MODEL,
+    RATES_FILE,
+    deal,
+    keep,
+    make_run_folder,
+    only_player,
+    run_folder,
+)
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import speak_json, speak_with_times, tell
 from aoi_fl.server.observe import Recorder
@@ -82,6 +92,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
                 write_table(folder / CLIENTS_FILE, table)
             if rates is not None:
                 write_rates(folder / RATES_FILE, rates)
+        deal(folder)
         ledger = Ledger(folder / LEDGER)
         try:
             ledger.note(**sources, **dealt_sources(folder))

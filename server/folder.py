@@ -19,6 +19,7 @@ RATES_FILE = "rates.csv"  # each client's own rate at the run's start
 NOISE_KEY = "noise.key"  # the secret of a private run's noise, readable for its owner only
 NOISE_RELEASE = "noise.release"  # the last sum with noise, which lies beside it
 CHECKPOINTS, STATES = "checkpoints", "clients"  # folders of the server and of the simulated clients
+DEALT = Path("/dealt")  # in a cluster, the folder with what clients read of the current run
 _PATIENCE = 15.0  # seconds for the processes of a killed run to end
 
 
@@ -74,6 +75,17 @@ def make_run_folder(folder: Path) -> None:
         if (folder / STATES).exists():  # the clients' states of that run, perhaps of another seed
             shutil.rmtree(folder / STATES)
         try_writing(folder)
+
+
+def deal(folder: Path, to: Path | None = None) -> None:
+    """Copy what clients read of a run, where a cluster has a folder for it: they see no other file of the run."""
+    to = DEALT if to is None else to
+    if to.is_dir():
+        for name in (PARTITION_FILE, CLIENTS_FILE):
+            if (folder / name).exists():
+                keep(to / name, (folder / name).read_bytes())
+            else:
+                (to / name).unlink(missing_ok=True)
 
 
 def _has_rounds(ledger: Path) -> bool:

@@ -36,7 +36,7 @@ from aoi_fl.docker import arrivals, client, pki, requirements, settings, submit
 from aoi_fl.docker.control import Control, read_pems
 from aoi_fl.flower.control import ControlError, NodeState, RunState
 from aoi_fl.science.errors import AoiError, NodesError
-from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.folder import DEALT, LEDGER, deal
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.refusals import refused
@@ -113,6 +113,24 @@ def test_private_keys_are_mounted_only_where_they_are_needed() -> None:
     assert [n for n, v in mounts.items() if "authority" in v] == ["init"]
     assert sorted(n for n, v in mounts.items() if "server" in v) == ["init", "superlink"]
     assert [n for n, v in mounts.items() if "clients" in v] == ["client"]
+
+
+def test_a_client_mounts_no_run(tmp_path: Path) -> None:
+    """The volume of runs has the ledger and the key of a private run's noise; a client gets a copy of what it reads."""
+    run, dealt, state = tmp_path / "run", tmp_path / "dealt", tmp_path / "state"
+    targets = {v.rsplit(":/", 1)[1].removesuffix(":ro") for v in COMPOSE["services"]["client"]["volumes"]}
+    assert str(DEALT)[1:] in targets and not targets & {"runs", "operator", "pki/authority", "pki/superexec"}
+    run.mkdir()
+    dealt.mkdir()
+    state.mkdir()
+    for name in ("partition.npy", "ledger.sqlite", "noise.key", "noise.release"):
+        (run / name).write_text(name)
+    (dealt / "clients.csv").write_text("of an earlier run")
+    deal(run, dealt)
+    assert [path.name for path in dealt.iterdir()] == ["partition.npy"]
+    (state / "partition.npy").symlink_to("/runs/.current/partition.npy")  # of a former version
+    client.share(state)
+    assert os.readlink(state / "partition.npy") == str(DEALT / "partition.npy")
 
 
 def test_no_volume_holds_a_clients_private_key(tmp_path: Path) -> None:

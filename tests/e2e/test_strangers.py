@@ -137,6 +137,11 @@ def test_a_client_container_sees_its_own_key_only(cluster: Cluster, strangers: S
     assert strangers.key and keys == {n: [f"/keys/{n}/key"] for n in range(4)}
 
 
+def test_a_client_container_reads_no_run(cluster: Cluster) -> None:
+    look = "import pathlib; print(*(p for d in ('runs', 'dealt') for p in pathlib.Path('/', d).rglob('[ln]*')))"
+    assert [cluster.docker("exec", cluster.client_of(n), "python", "-c", look).split() for n in range(4)] == [[]] * 4
+
+
 def test_plain_text_to_the_tls_port_gets_nowhere(strangers: Strangers) -> None:
     _, log = strangers.ends["plaintext"]
     assert "SuperNode ID" not in log and (NEWEST or "Connection attempt failed" in log)
