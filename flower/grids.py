@@ -2,13 +2,11 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
-from flwr.app import Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.errors import code_of, is_busy
@@ -19,9 +17,6 @@ _GRPC = _ROOM + "grpc_grid.GrpcGrid"
 _UPLOADING = {_GRPC, _ROOM + "http_grid.HttpGrid"}
 _AT_ONCE = {_ROOM + "inmemory_grid.InMemoryGrid"}
 
-
-Receive: TypeAlias = Callable[..., Iterable[Message]]  # a bound ``send_and_receive``
-_RECEIVES = "_aoi_receives"  # a grid's attribute: the function that replaces its ``send_and_receive``
 _FORKS = "GRPC_ENABLE_FORK_SUPPORT"
 _BROKEN = 20  # consecutive calls that fail with an internal error of the SuperLink
 _HERE = threading.local()
@@ -90,44 +85,6 @@ def once() -> Iterator[None]:
         yield
     finally:
         _HERE.once = False
-
-
-def open_grids() -> None:
-    """Let :func:`receive_by` replace ``send_and_receive`` of every loaded grid class.
-
-    Flower's loop looks the method up before it asks the strategy for messages. To replace it on the instance would be
-    too late.
-    """
-    for kind in _kinds_of(Grid):
-        plain = vars(kind).get("send_and_receive")
-        if plain is not None and not hasattr(plain, _RECEIVES):
-            kind.send_and_receive = _open(plain)
-
-
-def receive_by(grid: Grid, function: Callable[[Receive, list[Message], float | None], list[Message]]) -> None:
-    """Replace a grid's ``send_and_receive`` by a function of the original, messages and timeout."""
-    vars(grid)[_RECEIVES] = function
-
-
-def _kinds_of(base: type[Any]) -> Iterator[type[Any]]:
-    for kind in base.__subclasses__():
-        yield kind
-        yield from _kinds_of(kind)
-
-
-def _open(plain: Callable[..., Iterable[Message]]) -> Callable[..., Iterable[Message]]:
-    @wraps(plain)
-    def send_and_receive(self: Grid, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        function = vars(self).pop(_RECEIVES, None)  # the grid's own method may call its base class's
-        if function is None:
-            return plain(self, messages, timeout=timeout)
-        try:
-            return list(function(partial(plain, self), list(messages), timeout))
-        finally:
-            vars(self).setdefault(_RECEIVES, function)
-
-    setattr(send_and_receive, _RECEIVES, True)
-    return send_and_receive
 
 
 def say_what_ray_needs(grid: Grid) -> None:

@@ -21,9 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class Recording:
     """An observer that writes one run's ledger, ``runs-dir/name/ledger.sqlite``, and no model.
 
-    The strategy's ``start`` begins and ends the recording, with the run's true status. If other code drives the
-    strategy (a wrapper of Flower's, your own ``start``), the recording begins with the first client, and a ``with``
-    block ends it. Without a block the run counts as interrupted when the process ends.
+    The strategy's ``start`` begins and ends the recording, with the run's true status.
 
     Parameters
     ----------
@@ -41,14 +39,6 @@ class Recording:
         self.folder = Path(runs_dir) / name
         self._held = ExitStack()
         self._open: tuple[Ledger, Recorder] | None = None
-        self._outside = False
-
-    def __enter__(self) -> "Recording":
-        self._outside = True
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._end(None, error)
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
         """Make the folder and the ledger, and lock them until the end.
@@ -57,24 +47,15 @@ class Recording:
         ------
         ConfigError, ResumeError : they cannot be written, or the run exists already.
         """
-        self._begin(policy, rounds)
-
-    def _begin(self, policy: dict[str, Any], rounds: int | None) -> tuple[Ledger, Recorder]:
         self._held.enter_context(only_player(self.folder))
         make_run_folder(self.folder)
         ledger = Ledger(self.folder / LEDGER)
         self._held.callback(ledger.close)
-        config = {} if rounds is None else {"num-server-rounds": rounds}
-        ledger.note(run=self.folder.name, config=config, status="running", policy=policy)
+        ledger.note(run=self.folder.name, config={"num-server-rounds": rounds}, status="running", policy=policy)
         self._open = ledger, Recorder(self.folder.name, ledger, None, rounds)
-        return self._open
 
     def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
-        """Record the end of the run; within a ``with`` block a success is recorded at its end."""
-        if error is not None or stopped or not self._outside:
-            self._end(stopped, error)
-
-    def _end(self, stopped: str | None, error: BaseException | None) -> None:
+        """Record the end of the run."""
         if self._open is None:
             return
         ledger, _ = self._open
@@ -86,14 +67,13 @@ class Recording:
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:
         """Write the clients into the ledger."""
-        self._now().clients_seen(clients)
+        if self._open is not None:
+            self._open[1].clients_seen(clients)
 
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Write the round into the ledger and print its line."""
-        self._now().round_done(record, arrays, memory)
-
-    def _now(self) -> Recorder:
-        return (self._open or self._begin({}, None))[1]
+        if self._open is not None:
+            self._open[1].round_done(record, arrays, memory)
 
 
 def record(name: str, runs_dir: str | Path = "runs") -> Recording:

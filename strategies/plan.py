@@ -54,8 +54,7 @@ class RoundOptions:
     must_include : names of clients that are selected in every round, and without which a round does not count
     min_updates : updates without which a round does not count
     max_weight : largest share of one client in a round's weights
-    max_empty_rounds : rounds in a row without a usable update before the run stops; 0: never, except in another loop
-        that trains no client in its first three rounds
+    max_empty_rounds : rounds in a row without a usable update before the run stops; 0: never
     compression : coding of updates, see :mod:`aoi_fl.protocol.coding`
     packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.protocol.packing`
     weighted_by_key : metric with a client's number of examples

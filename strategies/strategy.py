@@ -4,14 +4,13 @@ A :class:`aoi_fl.strategies.policy.Policy` selects the clients of a round and th
 model of their updates: our own mean, or any Flower strategy. The parts of a round are in
 :mod:`aoi_fl.strategies.round`.
 
-:meth:`AgeAwareStrategy.start` runs all rounds. A wrapper of Flower's, or a loop of your own, may run them too. It calls
-``configure_train``, ``aggregate_train``, ``configure_evaluate`` and ``aggregate_evaluate``, as Flower does. A subclass
-may override each of these steps.
+:meth:`AgeAwareStrategy.start` runs all rounds, by the steps ``configure_train``, ``aggregate_train``,
+``configure_evaluate`` and ``aggregate_evaluate``. A subclass may override each of these steps. Another loop is refused.
 """
 
-import atexit
 import logging
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
-from aoi_fl.flower.grids import open_grids
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.making import make_aggregation
@@ -34,7 +32,6 @@ from aoi_fl.strategies.policy import Plan, Policy
 from aoi_fl.strategies.records import Log, Observer, RunObserver, State, shown
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
-from aoi_fl.strategies.round.foreign import ForeignLoop
 from aoi_fl.strategies.round.overridden import OverriddenSteps, is_ours
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.round.run import Run
@@ -97,13 +94,11 @@ class AgeAwareStrategy(Strategy):
         made, weights, options = make_aggregation(
             policy, aggregation, weights, options, resumed=resume is not None, own_step=own_step
         )
-        open_grids()
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
         self.weights = weights
         self._run = run = Run(policy, options, made, observer or Log(), resume, needs, type(self).__name__)
         dispatch = self._dispatch = Dispatch(run)
-        self._loop = ForeignLoop(run, dispatch, lambda round_, replies: self.aggregate_train(round_, replies))
-        self._training = TrainingStep(run, dispatch, self._loop, weights, configure)
+        self._training = TrainingStep(run, dispatch, weights, configure)
         self._evaluation = EvaluationStep(run, dispatch)
         self._overridden = OverriddenSteps(run, dispatch, self._training, self._evaluation)
         self._private = aggregation if isinstance(aggregation, PrivateMean) else None
@@ -291,8 +286,8 @@ class AgeAwareStrategy(Strategy):
                 if metrics is not None:
                     result.evaluate_metrics_serverapp[round_] = metrics
                     run.evaluate("test", metrics)
-            run.round.result, result.arrays = arrays, served
-            run.close(by_start=True)
+            result.arrays = served
+            run.close(arrays)
             idle = run.progress.idle
             if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:
                 self.stopped = f"no usable update arrived in {idle} rounds in a row (max-empty-rounds)"
@@ -314,16 +309,11 @@ class AgeAwareStrategy(Strategy):
         """Begin a round: call the roll, select clients, and return the messages that carry the model to them."""
         run = self._run
         if not run.last:
-            self._loop.refuse()
-        if run.joining is not None and self._loop.is_over(server_round):
-            raise self._used()
-        self._loop.settle(arrays)
-        self._overridden.wrap(self)
-        self._open(server_round, arrays, grid)
+            raise _other_loop(type(self).__name__, sys._getframe(1).f_code.co_qualname)
+        run.open(server_round, grid)
         with run.round.recorder.timed("ask"):
             run.wait_for_start(grid)
             plan = self._training.select(arrays, grid)
-        self._loop.begin(grid)
         return self._training.messages(plan, arrays, config, grid)
 
     def aggregate_train(
@@ -334,10 +324,7 @@ class AgeAwareStrategy(Strategy):
         Raises
         ------
         ConfigError
-            Another loop has begun no round with :meth:`configure_train`.
-        NothingTrainedError
-            In another loop not one update could be used in three rounds, or in ``max_empty_rounds``. (Our own ``start``
-            knows which round is the last, and goes on until then.)
+            Another loop calls this step.
         """
         if self._overridden.has_updates:
             return self._overridden.aggregate(replies)
@@ -353,8 +340,7 @@ class AgeAwareStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Return evaluation messages for some of the clients, drawn at random."""
-        self._loop.settle(arrays)
-        self._open(server_round, arrays, grid)
+        self._run.open(server_round, grid)
         return self._evaluation.messages(server_round, arrays, config, grid)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
@@ -403,15 +389,6 @@ class AgeAwareStrategy(Strategy):
             self._evaluation.adopt(round_, messages := list(messages))
         return self.aggregate_evaluate(round_, self._dispatch.send(grid, messages, timeout, sequential=False))
 
-    def _open(self, round_: int, arrays: ArrayRecord, grid: Grid) -> None:
-        """Begin a round, and the run with the first one."""
-        if (run := self._run).joining is None:
-            warn_of_first_model(arrays)
-            run.join(round_, grid)
-            if not run.last:
-                atexit.register(self._loop.leave)
-        run.open(round_, grid)
-
     def _used(self) -> ConfigError:
         allowed = "a new one: this one has been used for a run already"
         return ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
@@ -425,6 +402,16 @@ class RunResult(Result):
 
 
 _OUR_STEP = AgeAwareStrategy.aggregate_train
+
+
+def _other_loop(strategy: str, caller: str) -> ConfigError:
+    remedy = (
+        f"Call {strategy}.start. For differential privacy give it aggregation=PrivateMean(...) in place of a wrapper; "
+        "other steps may be overridden in a subclass."
+    )
+    return ConfigError("loop", caller, f"{strategy}.start, because it alone knows when a round is over", remedy)
+
+
 # Methods of a strategy that were the policy's.
 _FORMER = frozenset(
     ("choose", "rescue", "rates", "counted", "terms", "meet", "learn", "over", "asleep", "ahead", "greeting", "hear",

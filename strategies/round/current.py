@@ -24,7 +24,6 @@ class Round:
     recorder : of its record
     plan, planned : the last plan, and whether there is one
     model : what the clients of the plan are sent
-    result : the model after the round, until the round is written down
     sent : seconds, by the run's clock, at which the model was sent
     step_begun : machine seconds at which the step at hand began
     """
@@ -33,7 +32,6 @@ class Round:
         self.recorder, self.opened = Recorder(number, hidden), opened
         self.plan, self.planned = Plan(np.empty(0, np.int64), np.empty(0)), False
         self.model = ArrayRecord()
-        self.result: ArrayRecord | None = None
         self.sent = self.step_begun = 0.0
         self._view: RoundView | None = None  # of the last plan, until the policy has learned from the round
         self._trainings = 0  # outcomes before the training

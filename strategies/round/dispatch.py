@@ -25,17 +25,11 @@ class Dispatch:
         self._sent: dict[int, Message] = {}
         self._kind = TRAINING
         self._excused: set[int] = set()
-        self._exchange: Exchange | None = None  # ours; None if another loop sends the messages
+        self._exchange: Exchange | None = None  # of these messages, once they are sent
 
     def message_id(self, client: int) -> str:
         """Return the id of a client's message."""
         return self._sent[client].metadata.message_id
-
-    def trained_by(self, reply: Message) -> int | None:
-        """Return the client of a reply to a training message; None of any other reply."""
-        answered = reply.metadata.reply_to_message_id
-        sent = self._sent.items() if self._kind == TRAINING else ()
-        return next((client for client, message in sent if message.metadata.message_id == answered), None)
 
     @property
     def count(self) -> int:
@@ -80,7 +74,7 @@ class Dispatch:
         return messages
 
     def adopt(self, kind: str, messages: Iterable[Message]) -> Mapping[int, Message]:
-        """Adopt messages of another loop, or the replies to them; return them by client."""
+        """Adopt messages of a subclass's step; return them by client."""
         self._sent = self._by_client(messages)
         self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
         self._excused, self._exchange = set(), None
@@ -126,7 +120,7 @@ class Dispatch:
         silent = set(self._sent)
         for reply in replies:
             client = client_of.get(reply.metadata.reply_to_message_id)
-            if client is None:  # another loop has sent messages of its own
+            if client is None:  # a step of a subclass has made it
                 client = self._roster.number(reply.metadata.src_node_id)
             if client in silent:
                 silent.discard(client)

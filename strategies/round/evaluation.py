@@ -47,7 +47,7 @@ class EvaluationStep:
     def messages(self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
         """Return the messages of a round's evaluation, for clients drawn at random."""
         run = self._run
-        run.round.step_begun, run.round.result = time.monotonic(), arrays
+        run.round.step_begun = time.monotonic()
         self._begin(None)
         if run.progress.unevaluable or not run.options.evaluators(int(run.roster.available.sum())):
             return []
@@ -77,7 +77,7 @@ class EvaluationStep:
         replies: Iterable[Message],
         make: Callable[[int, Sequence[Message]], MetricRecord | None],
     ) -> MetricRecord | None:
-        """Accept and drop evaluations, have metrics made of them, and write the round down."""
+        """Accept and drop evaluations, and have metrics made of them."""
         run, metrics = self._run, None
         if self.evaluation is None:  # a step of a subclass may have asked for them
             self.adopt(round_, replies := list(replies))
@@ -94,7 +94,6 @@ class EvaluationStep:
             run.round.recorder.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
         if metrics is not None:
             run.evaluate("client", metrics)
-        run.close()
         return metrics
 
     def _begin(self, evaluation: "Evaluation | None") -> None:

@@ -50,7 +50,7 @@ class LateUpdates:
     def keep(
         self, recorder: Recorder, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]
     ) -> Collection[int]:
-        """Let clients without an answer work on, and return them; none if another loop has sent the messages.
+        """Let clients without an answer work on, and return them; none if a subclass's step returned the replies.
 
         A client that has left for ever looks the same.
         """

@@ -233,8 +233,8 @@ class RetryPolicy:
     ) -> None:
         """Note the clients without an answer, and the seconds of the others.
 
-        Without an exchange another loop has sent the messages. A client that would have answered by the deadline gets
-        the full time at its next try. In simulated time the clock knows this. Otherwise its late answer shows it,
+        Without an exchange the step of a subclass has the replies. A client that would have answered by the deadline
+        gets the full time at its next try. In simulated time the clock knows this. Otherwise its late answer shows it,
         unless another part fetches that answer (``elsewhere``).
         """
         silence = self._silences[kind]

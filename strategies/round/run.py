@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from flwr.app import MetricRecord
+from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -105,9 +105,8 @@ class Run:
     joining : waits for clients; None before the run has begun
     privacy : the account of a private run; None: the run is not private
     complete : why there is nothing more to do; None: there is
-    last : the last round of our own ``start``; 0 in another loop
+    last : the last round; 0 before the start
     round : the round at hand
-    failed : whether the run has ended because nothing was trained
     """
 
     def __init__(
@@ -133,7 +132,7 @@ class Run:
         self.joining: Joining | None = None
         self.privacy: Privacy | None = None
         self.complete: str | None = None
-        self.last, self.failed = 0, False
+        self.last = 0
         self.round, self._started = Round(0), 0  # the last round that has started
         self.unable: set[int] = set()  # clients that have failed to evaluate
         self._cautioned: set[str] = set()  # evaluations with a warning about their accuracy
@@ -250,7 +249,6 @@ class Run:
         """Begin a round, unless it has begun: its record, and the roll call."""
         if self.round.number == round_:
             return
-        self.close()
         self.round = Round(round_, self.clock.simulated, self.hidden)
         self._greet(grid)
 
@@ -319,11 +317,8 @@ class Run:
         """Return why a round must not begin; None: it may."""
         return self.complete or (None if self.privacy is None else self.privacy.over(round_))
 
-    def close(self, *, by_start: bool = False) -> None:
-        """Write the round down, unless it is open, or our own ``start`` does so when it is over."""
-        if self.round.result is None or (self.last and not by_start):
-            return
-        arrays, self.round.result = self.round.result, None
+    def close(self, arrays: ArrayRecord) -> None:
+        """Write the round down, with the model after it."""
         recorder, opened = self.round.recorder, self.round.opened
         if opened is not None and self.clock.simulated == opened:  # no message was sent
             self.clock.wait((), 0, 0.0, opened + ROUND_TRIP)
@@ -334,7 +329,7 @@ class Run:
         record = recorder.record.participation_only() if self.hidden else recorder.record
         self.observer.round_done(record, arrays, self.state_dict())
 
-    def check_trained(self, withheld: bool = False) -> None:
+    def check_trained(self) -> None:
         """Refuse to end a run in which nothing was trained.
 
         Raises
@@ -343,30 +338,17 @@ class Run:
             Not one update could be used.
         """
         if not self.progress.trained:
-            self.close()
-            self.failed = True
-            raise self.nothing_trained(withheld)
-
-    def nothing_trained(self, withheld: bool) -> NothingTrainedError:
-        """Return the error of a run in which nothing was trained; ``withheld``: another loop kept the replies."""
-        record = self.round.recorder.record
-        record = record.participation_only() if self.hidden else record
-        return _nothing_trained(record, len(self.round.plan.clients) if withheld else 0)
+            record = self.round.recorder.record
+            raise _nothing_trained(record.participation_only() if self.hidden else record)
 
 
-def _nothing_trained(last: RoundRecord, withheld: int) -> NothingTrainedError:
+def _nothing_trained(last: RoundRecord) -> NothingTrainedError:
     lost = [part for part in last.participations if part.outcome != "trained"]
     reasons = list(dict.fromkeys(f"{part.name} {part.outcome}: {part.reason}" for part in lost))
     remedy = ". Raise train-timeout" if {p.outcome for p in last.participations} == {"late"} else ""
     none = "No client was sent the model in the last of them."
     if last.trained:
         none = f"In the last of them no model was made of {last.trained} updates."
-    if withheld:
-        none = (
-            f"In the last of them {withheld} client(s) were sent the model, and no reply was handed on: the loop that "
-            "calls the steps keeps them, as a wrapper of Flower's does that wants a reply without an error from each "
-            "client."
-        )
     return NothingTrainedError(
         f"not one update could be used in {last.round} round(s), so the model is the one that the run began with. "
         f"{'; '.join(reasons[:3]) or none}{remedy}"

@@ -21,7 +21,6 @@ from aoi_fl.strategies.records import Participation
 from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.exchange import Exchange
-from aoi_fl.strategies.round.foreign import ForeignLoop
 from aoi_fl.strategies.round.questions import Questions
 from aoi_fl.strategies.round.run import Run
 
@@ -31,7 +30,7 @@ class TrainingStep:
 
     Parameters
     ----------
-    run, dispatch, loop : the run, its messages, and the books of another loop
+    run, dispatch : the run, and its messages
     weights, configure : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
 
@@ -39,11 +38,10 @@ class TrainingStep:
         self,
         run: Run,
         dispatch: Dispatch,
-        loop: ForeignLoop,
         weights: str,
         configure: Callable[[int], dict[str, Any]] | None,
     ) -> None:
-        self._run, self._dispatch, self._loop = run, dispatch, loop
+        self._run, self._dispatch = run, dispatch
         self._weights, self._configure = weights, configure
         self._questions = Questions(run, dispatch)
 
@@ -146,12 +144,12 @@ class TrainingStep:
         Raises
         ------
         ConfigError
-            Another loop has begun no round.
+            No round has begun.
         """
         run, round_ = self._run, self._run.round
         if run.joining is None:
-            begun = f"one that {run.strategy}.configure_train has begun"
-            raise ConfigError("round", number, begun, "Call super().configure_train in it.")
+            begun = f"one that {run.strategy}.start has begun"
+            raise ConfigError("round", number, begun, f"Call {run.strategy}.start.")
         recorder = round_.recorder
         collector = Collector(
             round_, intake, self._weights == weighting.UNBIASED, run.roster, run.options, run.clock,
@@ -167,7 +165,7 @@ class TrainingStep:
         def keep(exchange: Exchange | None, silent: set[int]) -> Collection[int]:
             return run.late.keep(recorder, run.clock, exchange, collector, silent)
 
-        for client in self._dispatch.take(self._loop.together(replies), take, keep):
+        for client in self._dispatch.take(replies, take, keep):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
         return collector, before
 
@@ -192,7 +190,6 @@ class TrainingStep:
         used = arrays is not None and (run.privacy is None or recorder.record.trained > 0)
         run.progress.trained |= used
         recorder.conclude(not used)
-        if not (run.last and run.round.may_try_again(arrays)):
+        if not (run.round.may_try_again(arrays)):
             run.observe()
-        self._loop.conclude(arrays)
         return arrays, metrics

@@ -64,7 +64,7 @@ class BudgetedPolicy(Policy):
     def plan(self, view: RoundView) -> Plan:
         """Spend the round's budget in descending order of the index."""
         self._take_in(view)
-        if reason := self._over(view):  # our own start ends the run before; another loop goes on
+        if reason := self._over(view):
             logger.warning("Round %d pays no client: %s.", view.round, reason)
         population = view.population
         population = replace(population, ages=view.round - 1 - self._refreshed, now=None, foresight=None)

@@ -11,7 +11,6 @@ from tests.adopt.installation import ROOT
 FEDAVG = "Federated averaging"
 OTHER = "Another of Flower's strategies"
 COUNTING = "A strategy that counts clients"
-WRAPPER = "A wrapper of Flower's"
 OWN = "A strategy of your own"
 
 Change = tuple[str, str]  # the new line, and the old one; none for a line that is new

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tests.adopt.adoption import COUNTING, FEDAVG, OTHER, OWN, WRAPPER
-
-_WRAPPED = "DifferentialPrivacyServerSideFixedClipping"  # in the app `private`
+from tests.adopt.adoption import COUNTING, FEDAVG, OTHER, OWN
 
 
 @dataclass(frozen=True)
@@ -31,17 +29,6 @@ def _strategy(name: str, arguments: str, rounds: int, chapter: str = OTHER, erro
     return Row("any_strategy", chapter, error, {"rounds": rounds, "liar": liar}, stock, names={example: name})
 
 
-def _wrapper(name: str, rounds: int, mod: str | None = None) -> Row:
-    server = {f"import {_WRAPPED},": f"import {name},", f"{_WRAPPED}(": f"{name}("}
-    if "Adaptive" in name:
-        server["clipping_norm="] = "initial_clipping_norm="
-    client = {}
-    if mod is not None:
-        imports = "from flwr.clientapp import ClientApp"
-        client = {"mods=[]": f"mods=[{mod}]", imports: f"{imports}\nfrom flwr.clientapp.mod import {mod}"}
-    return Row("private", WRAPPER, 0.1, {"rounds": rounds, "liar": -1}, server, client)
-
-
 ROWS = {
     "quickstart-numpy": Row("quickstart_numpy", FEDAVG, 0.01, {"rounds": 8, "lr": 0.2}),
     "quickstart-sklearn": Row("quickstart_sklearn", FEDAVG, 0.2, {"rounds": 6}),
@@ -57,13 +44,5 @@ ROWS = {
     "FedTrimmedAvg": _strategy("FedTrimmedAvg", "beta=0.2, ", 6, COUNTING, liar=3),
     "Krum": _strategy("Krum", "num_malicious_nodes=1, ", 6, COUNTING, liar=3),
     "MultiKrum": _strategy("MultiKrum", "num_malicious_nodes=1, num_nodes_to_select=2, ", 6, COUNTING, liar=3),
-    _WRAPPED: _wrapper(_WRAPPED, 8),
-    "DifferentialPrivacyServerSideAdaptiveClipping": _wrapper("DifferentialPrivacyServerSideAdaptiveClipping", 12),
-    "DifferentialPrivacyClientSideFixedClipping": _wrapper(
-        "DifferentialPrivacyClientSideFixedClipping", 8, "fixedclipping_mod"
-    ),
-    "DifferentialPrivacyClientSideAdaptiveClipping": _wrapper(
-        "DifferentialPrivacyClientSideAdaptiveClipping", 12, "adaptiveclipping_mod"
-    ),
     "FedXgbBagging": Row("xgboost_bagging", OTHER, 0.1, {"rounds": 5}, names={"FedAdam": "FedXgbBagging"}),
 }

@@ -19,6 +19,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from tests.refusals import refused
 
 CLIENTS, ROUNDS = 7, 4
 
@@ -196,26 +197,6 @@ def test_a_promoting_strategy_keeps_a_float32_model(name, tmp_path):
     assert same(metrics_of(ours), metrics_of(stock))
 
 
-@pytest.mark.parametrize("how", WRAPPERS)
-def test_a_wrapper_around_ours_is_the_wrapper_around_fedavg(how, tmp_path):
-    wrap, mods = WRAPPERS[how]
-    stock = play(wrap(flower.FedAvg()).start, client_app(flwr.clientapp.ClientApp, mods), tmp_path)
-    around = wrap(RandomSelection(CLIENTS, aggregation=flower.FedAvg()))
-    ours = play(around.start, client_app(ClientApp, mods), tmp_path)
-    assert not same(dict(stock.arrays), dict(model("float64")))
-    assert same(dict(ours.arrays), dict(stock.arrays))
-    assert same(metrics_of(ours), metrics_of(stock))
-
-
-@pytest.mark.parametrize("how", WRAPPERS)
-def test_decentralised_clients_train_within_a_wrapper(how, tmp_path):
-    wrap, mods = WRAPPERS[how]
-    around = wrap(MarkovParticipation.optimal(CLIENTS, 3))
-    result = play(around.start, client_app(ClientApp, mods), tmp_path)
-    assert not same(dict(result.arrays), dict(model("float64")))
-    assert result.train_metrics_clientapp and result.evaluate_metrics_clientapp
-
-
 def policy(wire: str, aggregation: Strategy | None) -> Any:
     """Return a policy that does not choose everybody."""
     settings: dict[str, Any] = {"aggregation": aggregation, "options": RoundOptions(run="r")}
@@ -224,37 +205,21 @@ def policy(wire: str, aggregation: Strategy | None) -> Any:
     return MarkovParticipation.optimal(CLIENTS, 3, coordination=wire, **settings)
 
 
-@pytest.mark.parametrize(
-    ("wire", "aggregation"),
-    [
-        ("central", None), ("central", PROMOTING["FedYogi"]), ("poll", flower.FedAvg), ("poll", FEDERATED["FedAvgM"]),
-        ("broadcast", None), ("reserve", FEDERATED["FedAvgM"]),
-    ],
-)  # fmt: skip
-def test_played_by_flowers_own_loop_it_is_the_same_run(wire, aggregation, tmp_path):
-    policies = [policy(wire, aggregation and aggregation()) for _ in range(2)]
-    ours = play(policies[0].start, client_app(), tmp_path / "ours")
-    theirs = play(partial(Strategy.start, policies[1]), client_app(), tmp_path / "theirs")
-    assert not same(dict(ours.arrays), dict(model("float64")))
-    assert same(dict(ours.arrays), dict(theirs.arrays))
-    assert same(metrics_of(ours), metrics_of(theirs))
+LOOPS = {**{name: wrap for name, (wrap, _) in WRAPPERS.items()}, "Strategy": lambda s: partial(Strategy.start, s)}
 
 
-def driven(driver: str, strategy: Strategy) -> Callable[..., Result]:
-    """Return the start of a strategy, of Flower's loop around it, or of a wrapper."""
-    if driver == "ours":
-        return strategy.start
-    return partial(Strategy.start, strategy) if driver == "flower's" else WRAPPERS[driver][0](strategy).start
+@pytest.mark.parametrize("name", LOOPS)
+def test_another_loop_is_refused_by_name_before_it_sends(name, tmp_path):
+    loop = LOOPS[name](RandomSelection(CLIENTS))
+    with refused("loop", allowed="RandomSelection.start") as error:
+        play(getattr(loop, "start", loop), client_app(), tmp_path)
+    assert name in WRAPPERS or "Strategy.start" in error.value.value
+    assert "PrivateMean" in error.value.remedy
 
 
-DRIVERS = ["ours", "flower's", *WRAPPERS]
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("aggregation", [None, flower.FedAvg, PROMOTING["FedAdam"]])
 @pytest.mark.parametrize("wire", ["central", "poll", "broadcast", "reserve"])
-def test_a_run_that_has_trained_nobody_is_no_success(driver, wire, tmp_path):
-    kinds = [None, flower.FedAvg, PROMOTING["FedAdam"]]  # each with every driver or every wire
-    aggregation = kinds[(DRIVERS.index(driver) + len(wire)) % 3]
+def test_a_run_that_has_trained_nobody_is_no_success(aggregation, wire, tmp_path):
     strategy = policy(wire, aggregation and aggregation())
     with pytest.raises(AoiError, match="not one update could be used"):
-        play(driven(driver, strategy), client_app(fails=range(1, 9)), tmp_path)
+        play(strategy.start, client_app(fails=range(1, 9)), tmp_path)

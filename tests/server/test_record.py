@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
-from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local_run import run_local
@@ -110,21 +109,3 @@ def test_a_run_is_held_while_it_lasts_and_never_written_over(tmp_path):
     assert load(tmp_path / "runs" / "mine", "mine").status == "completed"
     with refused("run-name"):
         record("../up")
-
-
-def test_without_start_a_block_says_how_the_run_ended(tmp_path):
-    class Driven(RandomSelection):
-        """A strategy that a foreign loop drives: it announces no end."""
-
-        def start(self, *args, **settings):
-            return Strategy.start(self, *args, **settings)
-
-    with record("whole") as observer:
-        play(Driven(3, observer=observer), 2)
-    assert load(tmp_path / "runs" / "whole", "whole").status == "completed"
-    with pytest.raises(ZeroDivisionError), record("broken") as observer:
-        play(Driven(3, observer=observer), 2)
-        raise ZeroDivisionError
-    assert load(tmp_path / "runs" / "broken", "broken").status == "failed"
-    play(Driven(3, observer=record("open")), 2)
-    assert load(tmp_path / "runs" / "open", "open").status == "running"  # until this process ends

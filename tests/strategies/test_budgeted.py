@@ -5,12 +5,11 @@ from functools import partial
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client.state import StateFile
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.errors import NothingTrainedError
-from aoi_fl.strategies import BudgetedRefresh, RoundOptions
+from aoi_fl.strategies import BudgetedRefresh
 from tests.fakes import Notes, ScriptedGrid, ToyApp, play, unchanged, zeros
 from tests.refusals import refused
 
@@ -135,17 +134,6 @@ def test_a_total_budget_survives_a_break(done, tmp_path):
     rest = run(tmp_path / "b", rounds=9, total_budget=25.0, resume=whole.resume(done))
     assert [r.spent for r in rest.rounds] == [r.spent for r in whole.rounds[done:]]
     assert refreshed_of(rest) == refreshed_of(whole)[done:]
-
-
-def test_a_foreign_loop_learns_that_the_total_is_spent(tmp_path, caplog):
-    notes = Notes()
-    options = RoundOptions(run="r", seed=1, join_timeout=0.1, evaluate_clients=0)
-    strategy = BudgetedRefresh(BudgetedSelector(B), 4, options=options, observer=notes, total_budget=25.0)
-    grid = ScriptedGrid(federation(), {"runs-dir": str(tmp_path), "seed": 1}, 4)
-    Strategy.start(strategy, grid, zeros(), 5)
-    assert "Round 4 pays no client: 0 is left of the total budget of 25" in caplog.text
-    assert "Round 3 pays no client" not in caplog.text
-    assert [r.spent for r in notes.rounds[2:]] == [8.0, 0.0, 0.0]
 
 
 def test_a_run_with_a_spent_total_resumes_without_a_round(tmp_path):

@@ -5,12 +5,12 @@ import operator
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.strategies import OldestAge, RandomSelection, RoundOptions
+from aoi_fl.science.errors import NothingTrainedError
+from aoi_fl.strategies import OldestAge, RandomSelection
 from aoi_fl.strategies.registry import REGISTRY
 from tests.fakes import (
     HOSTILE,
@@ -20,7 +20,6 @@ from tests.fakes import (
     expected,
     honest_app,
     hostile_app,
-    model,
     play,
     same_model,
     values,
@@ -177,22 +176,6 @@ def test_compressed_updates_reach_a_step_as_arrays(tmp_path):
     assert shapes == [{k: (str(v.dtype), v.shape) for k, v in MODEL.items()}] * N
 
 
-def test_a_loop_of_ones_own_with_a_step_of_its_own(tmp_path):
-    class Own(OwnMean, OldestAge):
-        def start(self, grid, initial_arrays, num_rounds=3, **_):
-            arrays = initial_arrays
-            for round_ in range(1, num_rounds + 1):
-                messages = self.configure_train(round_, arrays, ConfigRecord(), grid)
-                arrays = self.aggregate_train(round_, grid.send_and_receive(messages))[0] or arrays
-            self._loop.leave()
-            return arrays
-
-    notes = Notes()
-    strategy = Own(2, observer=notes, options=RoundOptions(run="r", join_timeout=0.2))
-    strategy.start(LocalGrid(honest_app(), {"runs-dir": str(tmp_path)}, N), model(), 6)
-    assert np.bincount(functools.reduce(operator.iadd, whom(notes), []), minlength=N).tolist() == [3] * N
-
-
 def test_an_update_that_a_subclass_leaves_out_has_no_weight(tmp_path):
     class Own(RandomSelection):
         def aggregate_train(self, server_round, replies):
@@ -222,22 +205,12 @@ def test_a_step_whose_model_is_not_finite_leaves_the_model(value, tmp_path, capl
             arrays = values(mean(list(replies)))
             return ArrayRecord({k: Array(np.asarray(v * value if k == "b" else v)) for k, v in arrays.items()}), None
 
-    notes, result, _ = play_anyway(lambda **s: Own(N, **s), honest_app(), tmp_path)
-    same_model(result, MODEL)
-    assert [record.empty for record in notes.rounds] == [True, True] and whom(notes) == [[0, 1, 2, 3]] * 2
-    assert "no model was made of 4 updates" in caplog.text and ": None" not in caplog.text
-
-
-def play_anyway(make, app, tmp_path):
-    """Play two rounds by a loop that ends without an error, and return observer, model and strategy."""
     notes = Notes()
-    strategy = make(observer=notes, options=RoundOptions(run="r", join_timeout=0.2))
-    arrays, grid = model(), LocalGrid(app, {"runs-dir": str(tmp_path)}, N)
-    for round_ in (1, 2):
-        messages = strategy.configure_train(round_, arrays, ConfigRecord(), grid)
-        arrays = strategy.aggregate_train(round_, grid.send_and_receive(messages))[0] or arrays
-    strategy._loop.leave()
-    return notes, arrays, strategy
+    with pytest.raises(NothingTrainedError, match="no model was made of 4 updates"):
+        play(lambda **s: Own(N, **s), honest_app(), tmp_path, notes=notes)
+    same_model(notes.arrays, MODEL)
+    assert [record.empty for record in notes.rounds] == [True, True] and whom(notes) == [[0, 1, 2, 3]] * 2
+    assert ": None" not in caplog.text
 
 
 def test_a_client_chosen_by_a_subclass_alone_is_recorded(tmp_path, caplog):
@@ -254,8 +227,8 @@ def test_a_client_chosen_by_a_subclass_alone_is_recorded(tmp_path, caplog):
     same_model(result.arrays, expected(whom(notes)[0], 3))
 
 
-def test_a_loop_that_begins_no_round_of_ours_is_refused():
-    with refused("round", 1, "configure_train"):
+def test_a_step_outside_a_round_is_refused():
+    with refused("round", 1, "RandomSelection.start"):
         RandomSelection(2).aggregate_train(1, [])
 
 

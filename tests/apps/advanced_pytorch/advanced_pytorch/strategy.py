@@ -1,4 +1,4 @@
-"""Federated averaging with a loop of its own."""
+"""Federated averaging that keeps the best model."""
 
 from collections.abc import Callable, Iterable
 
@@ -31,26 +31,15 @@ class KeepsTheBest(FedAvg):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Play the rounds, one message after the other, and write down what is best."""
-        train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
-        result, arrays = Result(), initial_arrays
-        for number in range(1, num_rounds + 1):
-            replies = grid.send_and_receive(self.configure_train(number, arrays, train_config, grid), timeout=timeout)
-            fresh, metrics = self.aggregate_train(number, replies)
-            if fresh is not None:
-                result.arrays = arrays = fresh
-            if metrics is not None:
-                result.train_metrics_clientapp[number] = metrics
-            replies = grid.send_and_receive(
-                self.configure_evaluate(number, arrays, evaluate_config, grid), timeout=timeout
-            )
-            metrics = self.aggregate_evaluate(number, replies)
-            if metrics is not None:
-                result.evaluate_metrics_clientapp[number] = metrics
-            if evaluate_fn and (metrics := evaluate_fn(number, arrays)) is not None:
-                result.evaluate_metrics_serverapp[number] = metrics
+        """Play the rounds, and write down what is best."""
+
+        def judge(number: int, arrays: ArrayRecord) -> MetricRecord | None:
+            metrics = None if evaluate_fn is None else evaluate_fn(number, arrays)
+            if number and metrics is not None:
                 self._keep(metrics["accuracy"], arrays)
-        return result
+            return metrics
+
+        return super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, judge)
 
     def _keep(self, accuracy: float, arrays: ArrayRecord) -> None:
         if accuracy > self.best:

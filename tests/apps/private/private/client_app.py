@@ -1,1 +1,0 @@
-../../any_strategy/any_strategy/client_app.py
