@@ -355,7 +355,8 @@ def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
     assert PrivateMean.for_epsilon(8.0, policy.policy.traits.law, 6, delta=1e-3, clip=2.0) == spec
     strategy = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=(notes := Notes()))
     result = begin(strategy, silent_app(), tmp_path, 6)
-    assert result.epsilon == notes.rounds[-1].epsilon == pytest.approx(8.0, rel=1e-9)
+    assert result.epsilon == notes.rounds[-1].epsilon <= 8.0
+    assert result.epsilon == pytest.approx(8.0, rel=1e-5)  # the multiplier is rounded up to six digits
 
 
 def mine(**settings):
@@ -402,13 +403,6 @@ def test_what_breaks_the_guarantee_is_refused_before_round_one(tmp_path, make, r
     with pytest.raises(ConfigError):
         play(make, honest_app(), tmp_path, rounds, notes=notes)
     assert not notes.rounds
-
-
-def test_a_loop_of_another_is_refused(tmp_path):
-    strategy = everyone(aggregation=private(), options=options())
-    grid = LocalGrid(honest_app(), {"runs-dir": str(tmp_path), "seed": 3}, 4)
-    with refused("aggregation", "PrivateMean"):
-        strategy.configure_train(1, model(), {}, grid)
 
 
 @pytest.mark.parametrize("metrics", ["hidden", "clear"])
