@@ -109,6 +109,16 @@ class Task:
             models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
         )
 
+    def untrained(self) -> list[str]:
+        """Return the names of the model's arrays that clients do not train.
+
+        These are frozen parameters, buffers but for batch statistics, and all names but the last of a shared parameter.
+        """
+        state = self._model().state_dict(keep_vars=True)
+        last = {id(value): name for name, value in state.items()}
+        trained = {name for name, value in state.items() if value.requires_grad and last[id(value)] == name}
+        return [name for name in state if name not in trained and not name.endswith(("running_mean", "running_var"))]
+
     def examples(self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None) -> Examples:
         """Return a subset of the training images.
 

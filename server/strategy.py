@@ -1,6 +1,8 @@
 """Build a strategy from a configuration."""
 
+import glob
 import math
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,12 @@ from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 
 def make_strategy(
-    config: RunConfig, run: str, token: str | None = None, rates: Rates | None = None, **settings: Any
+    config: RunConfig,
+    run: str,
+    token: str | None = None,
+    rates: Rates | None = None,
+    untrained: Sequence[str] = (),
+    **settings: Any,
 ) -> AgeAwareStrategy:
     """Build the strategy of a configuration.
 
@@ -27,6 +34,7 @@ def make_strategy(
     config : the run's configuration
     run, token : the run's name, and a token that distinguishes it from earlier runs of that name
     rates : given rates, if already read; None: as the configuration sets them
+    untrained : names of the model's arrays that clients do not train, which a private run leaves as they are
     settings : observer, configure and resume of :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
     shared: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(RoundOptions) if hasattr(config, f.name)}
@@ -56,6 +64,7 @@ def make_strategy(
             max_epsilon=config.max_epsilon or math.inf,
             strategy=settings.get("aggregation"),
             metrics=config.metrics,
+            frozen=tuple(map(glob.escape, untrained)),
             secret=Path(config.runs_dir) / run / NOISE_KEY,
         )
     return REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)

@@ -57,7 +57,7 @@ Path("/tmp/liar").mkdir()
 Path("/tmp/liar/sitecustomize.py").write_text({_LIE!r})
 """)
 START = "LIAR={number} PYTHONPATH=/tmp/liar exec python -m aoi_fl.docker.client"
-VOLUMES = ("trust:/pki/trust:ro", "clients:/clients", "enrolment:/enrolment", "runs:/runs:ro", "data:/data:ro")
+VOLUMES = ("trust:/pki/trust:ro", "clients:/clients", "enrolment:/enrolment", "dealt:/dealt:ro", "data:/data:ro")
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,15 @@ import logging
 import shutil
 import time
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.config.rules import bands, separation
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.learning.task import Task
 from aoi_fl.report.page import write
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.privacy.account import Account
@@ -155,3 +158,42 @@ def test_a_restored_run_is_refused(tmp_path, monkeypatch):
     shutil.copytree(backup, folder)
     with pytest.raises(ResumeError, match="copy"):
         play(tmp_path, resume=True)
+
+
+OWN = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.base, self.one, self.two = nn.Linear(64, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.base.requires_grad_(False)
+        self.two.weight = self.one.weight
+        self.register_buffer("mask", torch.full((8,), -torch.inf))
+        self.inner, self.head = inner, nn.Linear(8, 10)
+
+    def forward(self, x):
+        return self.head(self.inner(self.two(self.one(self.base(x.flatten(1))))))
+
+
+def plain(shape, outputs):
+    return Net(nn.ReLU())
+
+
+def normalised(shape, outputs):
+    return Net(nn.BatchNorm1d(8))
+"""
+
+
+def test_noise_covers_trained_arrays_alone(tmp_path):
+    (tmp_path / "own_net.py").write_text(OWN)
+    how = {"model": "python:own_net:plain", "model-dir": str(tmp_path), "num-server-rounds": 2}
+    folder = play(tmp_path, **how)
+    first = Task("digits", str(tmp_path), "python:own_net:plain", "cpu", 1, False, str(tmp_path)).initial_arrays()
+    last = load_file(folder / "model.safetensors")
+    same = {name for name, array in first.items() if np.array_equal(array, last[name])}
+    assert same == {"base.weight", "base.bias", "mask", "one.weight"}  # two.weight has the shared parameter
+    with refused("model", "inner.running_mean"):
+        play(tmp_path / "bn", **how | {"model": "python:own_net:normalised"})
