@@ -9,6 +9,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 
 from aoi_fl.config.values import names_of
+from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.science.weighting import capped
@@ -111,8 +112,12 @@ class Collector:
                 self._aggregation.add(client, reply, update, self._weight[client])
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"
+            gone = reply.has_error() and reply.error.code == NODE_UNAVAILABLE
+            if client in self._weight and not gone:
+                self._roster.patience.trained(client, self.round, usable=False)
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
             return False
+        self._roster.patience.trained(client, self.round, usable=True)
         part = self._participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
         self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))

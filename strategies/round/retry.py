@@ -1,8 +1,9 @@
 """Retry and timeout policy for unresponsive clients, by kind of message.
 
 A connected client that does not answer costs one deadline for each kind of message. After that the server retries it
-after growing pauses and waits at most twice the time of the other clients. Seconds follow the exchange's clock, which
-may be simulated.
+after growing pauses and waits at most twice the time of the other clients. A client whose update cannot be used rests
+in the same way. A count is kept by the client's name: success halves it, and a new connection does not clear it.
+Seconds follow the exchange's clock, which may be simulated.
 """
 
 import math
@@ -87,8 +88,13 @@ class Backoff:
         """Note that earlier answers are lost: the server waits for every client at its next try."""
         self._late.update(self._times)
 
+    def retry(self, client: int) -> None:
+        """Try a client in the next round; its count stays, and grows if it does not answer."""
+        if client in self._times:
+            self._until[client] = 0
+
     def forget(self, clients: Iterable[int]) -> None:
-        """Forget clients that have started anew, or left."""
+        """Forget clients."""
         for one in clients:
             self._unsteady.pop(one, None)
             self._times.pop(one, None)
@@ -148,12 +154,14 @@ class RetryPolicy:
 
     def __init__(self) -> None:
         self._silences = {kind: Backoff() for kind in _KEYS}
+        self._failures = Backoff()  # clients whose last update could not be used
         self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer of the last exchange
         self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
 
     def resting(self, round_: int, *kinds: str) -> list[int]:
-        """Return the clients that a round does not try, because of their silence to one of these kinds of messages."""
-        return sorted({client for kind in kinds for client in self._silences[kind].resting(round_)})
+        """Return the clients that a round does not try: silent ones, by kind of message, and failed trainings."""
+        backoffs = [self._silences[kind] for kind in kinds] + [self._failures] * (TRAINING in kinds)
+        return sorted({client for backoff in backoffs for client in backoff.resting(round_)})
 
     def silent(self, *kinds: str) -> set[int]:
         """Return the clients that have left the last message of one of these kinds unanswered."""
@@ -200,8 +208,8 @@ class RetryPolicy:
 
     def listen(self, now: float) -> dict[int, ParticipationReply]:
         """Note the time at the start of a round, and late answers; return the decisions in these by client."""
-        for silence in self._silences.values():
-            silence.now = now
+        for backoff in (*self._silences.values(), self._failures):
+            backoff.now = now
         decided: dict[int, ParticipationReply] = {}
         for kind, exchange in self._unanswered:
             for reply in exchange.ready():
@@ -249,16 +257,25 @@ class RetryPolicy:
         if exchange.open and not elsewhere:
             self._unanswered.append((kind, exchange))
 
-    def forget(self, client: int) -> None:
-        """Forget a client that has started anew."""
+    def trained(self, client: int, round_: int, *, usable: bool) -> None:
+        """Note whether a client's reply to a model had a usable update."""
+        if usable:
+            self._failures.answer(client)
+        else:
+            self._failures.note(client, round_)
+
+    def returned(self, client: int) -> None:
+        """Note that a client has connected again: it is tried at once, and no round waits for it."""
         for silence in self._silences.values():
-            silence.forget([client])
+            silence.retry(client)
 
     def state_dict(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
         """Return the state as arrays by name; it has seconds only if time is ``simulated``."""
         found: dict[str, NDArray[Any]] = {
             _KEYS[kind]: silence.state_dict(seconds=simulated) for kind, silence in self._silences.items()
         }
+        if self._failures.counted():
+            found["failures"] = self._failures.state_dict()
         if simulated:
             found["patience"] = np.array(list(self._took.values()))
         return found
@@ -273,5 +290,6 @@ class RetryPolicy:
                 silence.load_state_dict(memory[_KEYS[kind]])
             if not simulated:
                 silence.excuse()
+        self._failures.load_state_dict(memory.get("failures", np.empty((0, 6))))
         if "patience" in memory:
             self._took = dict(zip(_KEYS, memory["patience"].tolist(), strict=True))

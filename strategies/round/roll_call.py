@@ -107,7 +107,6 @@ class RollCall:
         decided = self._roster.patience.listen(self._mute.now)
         self.late = {client: late for client, late in decided.items() if late.name == self._roster.own_name(client)}
         nodes = set(grid.get_node_ids())
-        self._mute.forget(set(self._mute) - nodes)
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
         self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
         heard = {node for node, *_ in replies}

@@ -234,7 +234,7 @@ class Roster:
             elif old is not None:  # started anew; after a resume a client may rest as before
                 del self._number_of_node[old]
                 self.packing.discard(old)
-                self.patience.forget(number)
+                self.patience.returned(number)
             last = int(self.last[number]) if number < len(self) else 0
             if last >= max(1, self.records[number].since) and (intro.last_round or 0) < last:
                 logger.warning(
@@ -252,7 +252,7 @@ class Roster:
         self.available = np.zeros(len(self), np.bool_)
         self.available[[number for node, number in self._number_of_node.items() if node in nodes]] = True
         for number in np.flatnonzero(self.available & self.away).tolist():  # reconnected
-            self.patience.forget(number)
+            self.patience.returned(number)
         self.away = ~self.available
         self.seen[self.available] = round_
         return fresh

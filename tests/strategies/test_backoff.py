@@ -11,11 +11,19 @@ from flwr.app import ConfigRecord
 
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions, SystematicParticipation
+from aoi_fl.strategies import (
+    F3astSelection,
+    MarkovParticipation,
+    OldestAge,
+    RandomSelection,
+    RoundOptions,
+    SystematicParticipation,
+)
 from aoi_fl.strategies.clock import MACHINE, Clock
 from aoi_fl.strategies.round import run
-from aoi_fl.strategies.round.retry import Backoff
+from aoi_fl.strategies.round.retry import TRAINING, Backoff, RetryPolicy
 from aoi_fl.strategies.round.roster import Roster
+from tests import fakes
 from tests.fakes import ASK, EVALUATE, HELLO, HUNG, LOST, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
 
 N = 6
@@ -418,3 +426,26 @@ def test_an_answer_halves_the_count_of_silences():
         silence.answer(7)
         assert (silence.mute(), list(silence)) == (set(), [])
     assert not silence.counted() and not len(silence.state_dict())
+
+
+@pytest.mark.parametrize("broken", [{0}, {0, 1}], ids=["one", "two"])
+@pytest.mark.parametrize("policy", [OldestAge, F3astSelection])
+def test_a_client_that_always_fails_costs_its_share(policy, broken, tmp_path):
+    def fail(array, client, round_):
+        if client in broken:
+            raise ValueError("broken")
+        return array + 1
+
+    notes, *_ = fakes.play(partial(policy, 2), ToyApp(fail), tmp_path, 60, 10)
+    trained = sum(part.outcome == "trained" for record in notes.rounds for part in record.participations)
+    assert len(notes.rounds) == 60 and trained >= 120 * (1 - len(broken) / 10)
+
+
+def test_absence_forgives_no_silence(tmp_path):
+    silence = RetryPolicy()
+    for round_ in range(1, 8):
+        silence.ended(TRAINING, {3}, round_)
+        silence.returned(3)
+        assert silence.doubtful(TRAINING) == {3} and 3 not in silence.resting(round_ + 1, TRAINING)
+    wait = silence.worth(TRAINING, {3, 4}, MACHINE, others=True)
+    assert wait({3}) is not None  # no round waits for it until the deadline
