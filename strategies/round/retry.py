@@ -21,6 +21,7 @@ from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import Refused, read_record
 
 _LONGEST_PAUSE = 64  # rounds
+_FORGIVEN = 2.0  # unanswered messages; a client with fewer is waited for when it has connected again
 _LEAST = 0.5  # unanswered messages; a smaller count is forgotten
 _ENOUGH = 4, 60.0  # rounds and seconds; a pause ends after both
 
@@ -89,9 +90,11 @@ class Backoff:
         self._late.update(self._times)
 
     def retry(self, client: int) -> None:
-        """Try a client in the next round; its count stays, and grows if it does not answer."""
+        """Try a client in the next round; the round waits for it if its count, which stays, is below two."""
         if client in self._times:
             self._until[client] = 0
+            if self._times[client] < _FORGIVEN:
+                self._late.add(client)
 
     def forget(self, clients: Iterable[int]) -> None:
         """Forget clients."""
@@ -265,7 +268,7 @@ class RetryPolicy:
             self._failures.note(client, round_)
 
     def returned(self, client: int) -> None:
-        """Note that a client has connected again: it is tried at once, and no round waits for it."""
+        """Note that a client has connected again: it is tried at once, and rounds wait for it once or twice."""
         for silence in self._silences.values():
             silence.retry(client)
 

@@ -443,9 +443,10 @@ def test_a_client_that_always_fails_costs_its_share(policy, broken, tmp_path):
 
 def test_absence_forgives_no_silence(tmp_path):
     silence = RetryPolicy()
+    waits = []
     for round_ in range(1, 8):
         silence.ended(TRAINING, {3}, round_)
         silence.returned(3)
-        assert silence.doubtful(TRAINING) == {3} and 3 not in silence.resting(round_ + 1, TRAINING)
-    wait = silence.worth(TRAINING, {3, 4}, MACHINE, others=True)
-    assert wait({3}) is not None  # no round waits for it until the deadline
+        assert 3 not in silence.resting(round_ + 1, TRAINING)
+        waits.append(silence.worth(TRAINING, {3, 4}, MACHINE, others=True)({3}) is None)  # until the deadline
+    assert waits == [True] + 6 * [False]
