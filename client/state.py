@@ -242,12 +242,15 @@ def _sweep(folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
+    """Return whether a process is running; one that has ended, and that its parent has not noticed, is not."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True
+    with suppress(OSError):
+        return b") Z " not in Path(f"/proc/{process}/stat").read_bytes()
     return True
 
 
