@@ -157,7 +157,7 @@ def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
         extend(folder, 2)
     with closing(sqlite3.connect(folder / LEDGER)) as db:
         config = read_run(folder / LEDGER)["config"]
-        private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10}
+        private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10, "evaluate-clients": 0}
         db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(config | private),))
         db.commit()
     with refused("--rounds", 9):
