@@ -43,7 +43,7 @@ def test_the_shift_is_the_area_between_the_curves_of_first_times(seed):
 def test_a_level_that_is_not_reached_leaves_no_shift():
     base, short = np.full((2, 5), 0.99), np.array([[0.99] * 5, [0.95] * 5])
     assert shift(short, base, 0.97) is None and np.isnan(shifts(short, base, 0.97)[1])
-    assert sooner(short, base, 0.97) == "undecided" and sooner(base, base, 0.97) == "undecided"
+    assert sooner(short, base, 0.97) == sooner(base, base, 0.97) == "underpowered"
     never = np.full((2, 5), 0.5)
     assert sooner(never, never, 0.97) == "not run" == sooner(never[:0], never[:0], 0.97)
 
@@ -77,7 +77,7 @@ def test_who_finishes_is_earlier_than_who_never_does():
     done, never = np.arange(10.0, 16.0), np.full(6, np.inf)
     assert earlier(done, never).verdict == "holds" and earlier(never, done).verdict == "refuted"
     assert earlier(done, never).chance == pytest.approx(2 / 2**6)
-    assert earlier(done[:5], never[:5]).verdict == "undecided"  # of five pairs, no outcome is beyond chance
+    assert earlier(done[:5], never[:5]).verdict == "underpowered"  # of five pairs, no outcome is beyond chance
     assert earlier(never, never).chance == 1.0
 
 

@@ -11,20 +11,24 @@ Verdict = Literal[
     "direction reproduced",
     "equivalent",
     "undecided",
+    "underpowered",
     "not reproduced",
     "refuted",
+    "erratum",
     "not testable",
     "not run",
 ]
 REASONS: Mapping[Verdict, str] = {  # at most ten words each
     "holds": "every comparison lies on its side beyond chance",
-    "holds weakly": "one comparison beyond Bonferroni, none the other way",
+    "holds weakly": "nowhere the other way, with exact ties or exceptions",
     "holds, vacuous": "the bound exceeds the error before any training",
     "direction reproduced": "beyond chance on its side, in another model or setting",
     "equivalent": "the whole interval lies within the margin",
     "undecided": "chance may explain the difference",
+    "underpowered": "so few seeds could not have decided it",
     "not reproduced": "beyond chance on the other side, in another setting",
     "refuted": "a comparison comes out the other way beyond chance",
+    "erratum": "as printed it contradicts its own text or proof",
     "not testable": "no outcome of this test could confirm it",
     "not run": "nothing has been measured yet",
 }
@@ -47,6 +51,7 @@ class Claim:
     units: Mapping[str, Collection[Any]] = field(default_factory=dict)  # values of columns that it rests on
     setting: str = ""  # model or setting of the measurement, if not the paper's
     reasons: Mapping[Verdict, str] = field(default_factory=dict)  # in place of the verdict's usual reason
+    seeds: str = ""  # of its comparisons, where they have unequal numbers
 
     @property
     def reason(self) -> str:
@@ -56,7 +61,7 @@ class Claim:
     @property
     def judgement(self) -> str:
         """The verdict, with the setting if it is not the paper's."""
-        shown = self.setting and self.verdict in ("direction reproduced", "not reproduced", "undecided")
+        shown = self.setting and self.verdict in ("direction reproduced", "not reproduced", "undecided", "underpowered")
         return f"{self.verdict} ({self.setting})" if shown else self.verdict
 
     @property

@@ -85,6 +85,7 @@ class Study(Experiment):
     planned = 10
     first = 1
     quick_seeds = 2
+    committed = ""  # commit that has the hypotheses, older than the data
 
     @property
     def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]
@@ -121,7 +122,8 @@ class Study(Experiment):
             head += [measure.label, *(["the same above the base's"] if measure.compared else [])]
         caption = f"Means over seeds with 95 % intervals; the base is {self.policies[0]}, in pairs of equal seed"
         claims = tuple(self._judged(claim, h, rows) for claim, h in zip(self.claims, self.hypotheses, strict=True))
-        text = f"{self.summary(rows, settings)} {self._progress(rows)}".rstrip()
+        dated = f"Commit {self.committed} has the hypotheses, before the first data." if self.committed else ""
+        text = " ".join(filter(None, (self.summary(rows, settings), dated, self._progress(rows))))
         return Conclusion(text, claims, (Table(caption, head, lines),))
 
     @abstractmethod

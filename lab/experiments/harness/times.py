@@ -13,7 +13,7 @@ from scipy import stats
 
 from aoi_fl.lab.experiments.harness.findings import Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
-from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.lab.experiments.harness.verdicts import side, undecided
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 RANGE, STEP, _CEILING = 0.03, 0.001, 0.02
 _ENUMERATED = 16  # pairs, up to which all changes of signs are tried out
 _ERROR = 0.05
+_PAIRS = 6  # below which no signs have a chance below the error
 NOT_BY_ALL = "not reached by all seeds"  # text for a level
 
 
@@ -72,10 +73,12 @@ class Earlier:
 
     Attributes
     ----------
+    pairs : compared
     lead : mean difference of ranks, ours minus the base's, of all runs pooled; below 0 if ours is earlier
     chance : two-sided p-value of so large a lead
     """
 
+    pairs: int
     lead: float
     chance: float
 
@@ -83,7 +86,7 @@ class Earlier:
     def verdict(self) -> Verdict:
         """The verdict on the claim that ours is earlier."""
         if self.chance >= _ERROR:
-            return "undecided"
+            return undecided(self.pairs, _PAIRS)
         return "holds" if self.lead < 0 else "refuted"
 
 
@@ -98,12 +101,12 @@ def earlier(ours: Floats, base: Floats) -> Earlier:
     differences = ranks[: len(ours)] - ranks[len(ours) :]
     lead = float(differences.mean()) if len(differences) else 0.0
     if not differences.any():
-        return Earlier(lead, 1.0)
+        return Earlier(len(ours), lead, 1.0)
     total = abs(differences.sum())
     if len(differences) > _ENUMERATED:
-        return Earlier(lead, float(2 * stats.norm.sf(total / np.sqrt(differences @ differences))))
+        return Earlier(len(ours), lead, float(2 * stats.norm.sf(total / np.sqrt(differences @ differences))))
     signs = np.array(list(product((-1.0, 1.0), repeat=len(differences))))
-    return Earlier(lead, float((np.abs(signs @ differences) >= total - 1e-9).mean()))
+    return Earlier(len(ours), lead, float((np.abs(signs @ differences) >= total - 1e-9).mean()))
 
 
 def sooner(ours: Floats, base: Floats, target: float) -> Verdict:

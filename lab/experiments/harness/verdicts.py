@@ -13,14 +13,16 @@ EXACT: Mapping[Verdict, str] = {  # reasons where nothing is left to chance
     "refuted": "an exact counterexample",
 }
 _VACUOUS = 1e6  # times the error from which on a bound is vacuous
+FEW = 3  # seeds up to which a comparison beyond chance is not to be expected
 _TINY = 1e-12  # of a half width, where all seeds agree
 
 
 def side(differences: Sequence[Interval], wanted: int) -> Verdict:
     """Judge a claim that every difference, one a comparison, lies above 0 (``wanted`` 1) or below (−1).
 
-    To hold, each interval must lie there at its own 95 %; to be refuted, or to hold weakly, one must lie on its side at
-    a share of 5 % of so many comparisons (Bonferroni). A single seed decides nothing.
+    To hold, each interval must lie there at its own 95 %: an intersection-union test, of level 5 % as a whole (Berger
+    1982). To be refuted, one must lie on the other side at a share of 5 % of so many comparisons (Bonferroni). A claim
+    that neither holds nor is refuted is underpowered if a comparison has three seeds or fewer.
     """
     if not differences:
         return "not run"
@@ -28,7 +30,17 @@ def side(differences: Sequence[Interval], wanted: int) -> Verdict:
         return "refuted"
     if all(d.beyond(wanted) for d in differences):
         return "holds"
-    return "holds weakly" if any(d.beyond(wanted, len(differences)) for d in differences) else "undecided"
+    return undecided(min(d.count for d in differences))
+
+
+def undecided(seeds: int, needed: int = FEW + 1) -> Verdict:
+    """Return the verdict where chance may explain the result: underpowered below the number of seeds needed."""
+    return "undecided" if seeds >= needed else "underpowered"
+
+
+def erratum(verdict: Verdict) -> Verdict:
+    """Return a verdict's meaning for a formula or an algorithm as it is printed."""
+    return "erratum" if verdict == "refuted" else verdict
 
 
 def elsewhere(verdict: Verdict) -> Verdict:
@@ -39,10 +51,15 @@ def elsewhere(verdict: Verdict) -> Verdict:
 
 
 def equivalent(differences: Sequence[Interval], margin: float) -> Verdict:
-    """Judge a claim that every difference is within a margin of 0: each whole 95 % interval must be."""
+    """Judge a claim that every difference is within a margin of 0: each whole 95 % interval must be.
+
+    It is underpowered if an interval is wider than the margins allow, wherever it lies.
+    """
     if not differences:
         return "not run"
-    return "equivalent" if all(-margin <= d.low and d.high <= margin for d in differences) else "undecided"
+    if all(-margin <= d.low and d.high <= margin for d in differences):
+        return "equivalent"
+    return "underpowered" if any(d.half > margin for d in differences) else "undecided"
 
 
 def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
@@ -57,11 +74,17 @@ def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
 
 
 def joint(parts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on a claim of several parts: theirs if they agree, refuted if any part is."""
-    for verdict in ("refuted", "holds", "undecided", "not run"):
-        if (parts and all(part == verdict for part in parts)) or (verdict == "refuted" and verdict in parts):
-            return verdict
-    return "holds weakly" if any(part.startswith("holds") for part in parts) else "undecided" if parts else "not run"
+    """Return the verdict on a claim of several parts: refuted if any part is; to hold, all must (weakly, if any does).
+
+    >>> joint(["holds", "holds weakly"]), joint(["holds", "undecided"])
+    ('holds weakly', 'undecided')
+    """
+    if "refuted" in parts:
+        return "refuted"
+    order: tuple[Verdict, ...] = ("underpowered", "undecided", "holds weakly", "holds")
+    if all(part == "not run" for part in parts):
+        return "not run"
+    return "undecided" if "not run" in parts else next(verdict for verdict in order if verdict in parts)
 
 
 def every(count: int, total: int) -> Verdict:

@@ -6,13 +6,14 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aoi_fl.config.former import present
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.times import shift
-from aoi_fl.lab.experiments.harness.verdicts import elsewhere
+from aoi_fl.lab.experiments.harness.verdicts import elsewhere, undecided
 from aoi_fl.lab.experiments.papers.curves import draw
 from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, partition_name
 from aoi_fl.lab.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, diverged, measured, table_of
@@ -87,7 +88,8 @@ class Learning(Experiment):
         )
         beside = [self.note] if self.note else []
         if self.keys:
-            beside.insert(0, f"Not in the papers: {', '.join(f'{key}={value}' for key, value in self.keys.items())}.")
+            shown = ", ".join(f"{key}={value}" for key, value in present(self.keys, warn=False).items())
+            beside.insert(0, f"Not in the papers: {shown}.")
         sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
         if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
             beside.append(f"Of random selection's {sent} updates {lost} were refused, as their training had diverged.")
@@ -149,8 +151,9 @@ class Learning(Experiment):
         if not (lost := diverged(rows, said.partition, (said.policy, said.base))):
             return claim
         ours = f"{claim.ours}; diverged: {', '.join(f'{policy} with {seeds} seeds' for policy, seeds in lost.items())}"
-        reasons = {"undecided": f"runs diverged at the papers' learning rate, {settings['learning-rate']:g}"}
-        return replace(claim, ours=ours, verdict="undecided", reasons=reasons)
+        verdict = undecided(self.seeds)
+        reasons = {verdict: f"runs diverged at the papers' learning rate, {settings['learning-rate']:g}"}
+        return replace(claim, ours=ours, verdict=verdict, reasons=reasons)
 
     def _unplayed(self, said: PaperClaim) -> str:
         left_out = [policy for policy in (said.policy, said.base) if policy not in self.policies]

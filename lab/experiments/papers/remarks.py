@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, grouped
 from aoi_fl.lab.experiments.harness.drawing import COLOURS
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, OURS, WICS, Claim, Conclusion, Verdict
-from aoi_fl.lab.experiments.harness.verdicts import EXACT, every
+from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
+from aoi_fl.lab.experiments.harness.verdicts import EXACT, erratum, every
 from aoi_fl.lab.experiments.oracles.lemmas import (
     LEAVING,
     comparisons,
@@ -101,7 +101,7 @@ class Remarks(Experiment):
             "clients. A client's chance to be heard is exact, n=100, k=15, m=10, under p_a > 0 at all ages (ours, the "
             "papers print none)."
         )
-        failing = [_SHORT.get(claim.claim, claim.claim) for claim in claims if claim.verdict == "refuted"]
+        failing = [_SHORT.get(claim.claim, claim.claim) for claim in claims if claim.verdict in ("refuted", "erratum")]
         headline = f"Refuted by exact counterexamples: {'; '.join(failing)}." if failing else ""
         return Conclusion(paragraph, (*claims, _FIG2), headline=headline)
 
@@ -162,7 +162,7 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
             "Lemma 2", f"{JOURNAL}, appendix, Lemma 2", "eq. (38), the right side summed over S",
             f"under random selection in {held} of {count} instances, the left side up to {most:.2g} times the right "
             f"one's expectation; summed over all clients in {whole[0]} of {whole[1]}",
-            every(held, count), part="instances",
+            erratum(every(held, count)), part="instances",
         ),
     )  # fmt: skip
     return claims
@@ -247,11 +247,11 @@ def _algorithm(by: Mapping[str, list[Row]]) -> list[Claim]:
     spent = [
         _exact(
             "Algorithm 1 as printed spends a budget that constraint (8) allows it to spend",
-            f"{OURS}, read into Algorithm 1 of {WICS}",
-            "payments that sum to less than B; constraint (8) has no more than B, and is read into it here",
+            f"{WICS}, Algorithm 1",
+            "payments that sum to less than B; constraint (8) has no more than B",
             f"with payments of 5, 5 and 5 and B = 5 it makes {row['left']} selections in {row['right']} rounds, each "
             "of which could pay for one",
-            every(row["left"], row["right"]),
+            erratum(every(row["left"], row["right"])),
         )
         for row in by.get("starved", [])
     ]

@@ -9,7 +9,7 @@ from aoi_fl.lab.experiments.harness.base import Row, by_seed, grouped
 from aoi_fl.lab.experiments.harness.findings import Table, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval, paired_curves, ratio
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
-from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.lab.experiments.harness.verdicts import side, undecided
 from aoi_fl.lab.experiments.papers.paper_claims import HEADLINE, MEMORYLESS, PaperClaim
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
@@ -21,6 +21,7 @@ OURS: Mapping[str, Mapping[str, str | int]] = {
 VARIANTS = {MEMORYLESS: {"policy": "markov-optimal", "max-age": 0}, **OURS}
 BASE = "random"  # what the others are compared with, seed by seed
 _LAST = 10  # rounds, over which the accuracy at the end is a mean
+_CENSORED = 6  # seeds, below which no paired test of censored times can decide
 _LEAST = 6  # rounds, for the spread of the changes in the later half
 
 Curves = Mapping[str, NDArray[np.float64]]  # (seeds, rounds) accuracies by policy
@@ -57,11 +58,11 @@ def diverged(rows: Sequence[Row], split: str, policies: Sequence[str]) -> dict[s
 
 def table_of(split: str, curves: Curves, target: float) -> Table:
     """Return what each policy needs to learn under one partition, beside random selection in pairs."""
-    span = levels(target)
+    span, last = levels(target), curves[BASE].shape[1]
     head = [
         "policy", f"rounds to {target:.0%}, mean", "these beside random's",
         f"rounds later than random at {span[0]:.1%} to {span[-1]:.1%}", "mean accuracy above random",
-        "accuracy at the end",
+        f"accuracy after round {last}",
     ]  # fmt: skip
     rows = []
     for policy, curve in curves.items():
@@ -104,7 +105,7 @@ def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Ve
         return _headline(said, model, times, others)
     moved, span = shift(ours, base, said.level), levels(said.level)
     if said.kind == "headline":  # by which share is not known
-        verdict: Verdict = "undecided" if np.isfinite([times, others]).any() else "not run"
+        verdict: Verdict = undecided(len(times), _CENSORED) if np.isfinite([times, others]).any() else "not run"
     elif all_there and moved is not None:
         verdict = side([moved, difference(times, others)], -1)
     else:
@@ -157,7 +158,7 @@ def _headline(
     """Judge the share of the rounds by which a target is reached earlier: within the claim, or outside."""
     found = ratio(times, others)
     least, most = (1 - share for share in reversed(HEADLINE))
-    verdict: Verdict = "undecided"
+    verdict = undecided(len(times))
     if least <= found.low and found.high <= most:
         verdict = "holds"
     elif found.low > most or found.high < least:

@@ -14,7 +14,7 @@ from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, 
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
-from aoi_fl.lab.experiments.harness.verdicts import EXACT, bounded, every, joint, side
+from aoi_fl.lab.experiments.harness.verdicts import EXACT, bounded, erratum, every, joint, side
 from aoi_fl.lab.experiments.oracles.exact import printed_variance
 from aoi_fl.lab.experiments.oracles.quadratic import CANDIDATES, ageing, choosing_by_loss, federated_averaging
 from aoi_fl.lab.experiments.oracles.theorems import BUDGETS, load_variances, ratio, thresholds
@@ -240,9 +240,9 @@ def _slots() -> Claim:
         f"{WICS}, Theorem 3 and its proof",
         "M = ⌊B/p_max⌋ in the theorem, M = ⌊B/φ_min⌋ in the proof",
         f"on the first instance of Section 5, N = {_CLIENTS[0]}, B = {budget}, they are {text} and {appendix}",
-        every(int(text == appendix), 1),
+        erratum(every(int(text == appendix), 1)),
         {"part": ()},
-        reasons={"refuted": "two formulas for M; one instance gives two values"},
+        reasons={"erratum": "two formulas for M; one instance gives two values"},
     )
 
 

@@ -13,7 +13,7 @@ from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
-from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import Interval, Ratio, difference, interval, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.protocol.clients import section5_instance
@@ -201,7 +201,7 @@ class WicsAges(Experiment):
 
         claims = (
             Claim(
-                "WICS has the lowest P2, its objective", f"{OURS}, read into Section 8 of {WICS}",
+                "WICS has the lowest P2, its objective", f"{WICS}, Section 8",
                 "“nearly optimal performance on client selection”; that no rival's P2 is lower is read into it here",
                 f"P2 above each rival's, ratio of sums: {above('p2')}", side(flat(gains["p2"]), -1),
                 reasons={"holds": "lower than each rival in all 16 settings"},

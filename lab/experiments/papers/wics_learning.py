@@ -31,7 +31,6 @@ _THEIRS = "(a) accuracy and (b) loss better than all three (curves)"
 STALENESS = "our rate of staleness"
 _REASONS: Mapping[Verdict, str] = {
     "not reproduced": "a rival is ahead; φ from U(0, 1) is noise",
-    "undecided": "three seeds leave it to chance",
 }
 _TRAINING = Claim(
     "WICS has a lower training loss than its rivals", f"{WICS}, abstract",
@@ -198,7 +197,9 @@ def _on_training_data(rows: Sequence[Row]) -> Claim:
     if not found:
         return _TRAINING
     ours = f"lr, loss at the end: lower {tally(found, -1)}"
-    return replace(_TRAINING, ours=ours, verdict=elsewhere(side([apart for _, apart in found], -1)))
+    seeds = " or ".join(map(str, sorted({apart.count for _, apart in found})))
+    verdict = elsewhere(side([apart for _, apart in found], -1))
+    return replace(_TRAINING, ours=f"{ours}; {seeds} seeds a comparison", verdict=verdict, seeds=seeds)
 
 
 def _seeds(rows: Sequence[Row], tasks: Iterable[tuple[str, str]], trains: str) -> str:

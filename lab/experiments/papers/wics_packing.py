@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
-from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.lab.experiments.papers.wics_ages import BUDGETS
@@ -100,11 +100,11 @@ class WicsPacking(Experiment):
                 ),
                 Claim(
                     "Algorithm 1's text and its loop select alike",
-                    f"{OURS}, read into Section 4.3 and Algorithm 1 of {WICS}",
+                    f"{WICS}, Section 4.3 and Algorithm 1",
                     "the text stops at the first client that the rest of the budget cannot pay for, the loop skips "
                     "it; that they are one algorithm is read into it here",
                     f"P2 of stopping is above that of skipping by {stopping}; {_against(rows, _STOP)} in all",
-                    _alike(costs), reasons={"refuted": "stopping at the first unaffordable client raises P2"},
+                    _alike(costs), reasons={"erratum": "stopping at the first unaffordable client raises P2"},
                 ),
             ),
             (table,),
@@ -139,7 +139,7 @@ def _against(rows: Sequence[Row], policy: str) -> str:
 def _alike(costs: Sequence[Interval]) -> Verdict:
     """Judge that two ways to select are one: a difference on either side beyond chance refutes it."""
     apart = any(cost.beyond(way, len(costs)) for cost in costs for way in (-1, 1))
-    return "refuted" if apart else "undecided" if any(cost.mean or cost.half for cost in costs) else "holds"
+    return "erratum" if apart else "undecided" if any(cost.mean or cost.half for cost in costs) else "holds"
 
 
 def _near(gaps: Sequence[Interval]) -> Verdict:

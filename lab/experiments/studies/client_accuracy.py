@@ -55,6 +55,7 @@ class ClientAccuracy(Study):
         ),
     )  # fmt: skip
     planned, first = 5, 401
+    committed = "9d9ec6eb"
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         keys = {**setting.PAPER_KEYS, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}"}

@@ -73,6 +73,7 @@ class Cohorts(Study):
         ),
     )  # fmt: skip
     planned, first = 10, 36
+    committed = "358efba5"
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         keys = {"clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_ALPHA}", "weights": "size"}

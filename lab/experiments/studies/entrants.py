@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 
+from aoi_fl.config.former import present
 from aoi_fl.config.policies import OWN, POLICIES
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_well_formed
@@ -44,5 +45,7 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
 
 
 def called(entrant: str) -> str:
-    """Return an entrant for people."""
-    return entrant.replace(":", ", ")
+    """Return an entrant for people, with its keys under their present names."""
+    keys = own_keys(entrant, ())
+    policy = keys.pop("policy")
+    return ", ".join([policy, *(f"{key}={value}" for key, value in present(keys, warn=False).items())])

@@ -41,7 +41,7 @@ class EqualWork(ArenaStudy):
     """Policies of about equal work on the devices of a trace, each with and without momentum and a served average."""
 
     name = "equal-work"
-    title = "Equal work: few random clients or systematic participation, momentum and a served average"
+    title = "About equal work: few random clients or systematic participation, momentum and a served average"
     minutes = 30
     policies = tuple(_ENTRANTS)
     measures = (
@@ -55,11 +55,11 @@ class EqualWork(ArenaStudy):
     hypotheses = (
         Hypothesis(
             "With momentum 0.5 and a served average of 0.8, systematic participation reaches 90 % at most one minute "
-            "later than random selection at equal work, at a Jain's index above 0.80",
+            "later than four random clients a round, at a Jain's index above 0.80",
             (Contrast(_CASE, _OURS, "reached_90", -1, _RANDOM, 1.0), Contrast(_CASE, _OURS, "jain", 1, None, 0.8)),
         ),
         expect(
-            "With both, systematic participation shares the load more evenly than random selection at equal work",
+            "With both, systematic participation shares the load more evenly than four random clients a round",
             (_CASE,), _OURS, "jain", 1, _RANDOM,
         ),
         expect(
@@ -72,6 +72,7 @@ class EqualWork(ArenaStudy):
         ),
     )  # fmt: skip
     planned, first = 10, 21
+    committed = "8357bd18"
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
@@ -86,7 +87,7 @@ class EqualWork(ArenaStudy):
         return (
             f"An hour of {settings['num-clients']} devices of a trace, each seed from another hour, with "
             f"{settings['model']} on {settings['dataset']}; random selection takes k clients without over-selection, "
-            "and systematic participation is at equal work with k = 4. "
+            "and systematic participation does about the work of k = 4, with more updates a round. "
             "*Both* is the run key `smoothing=momentum:0.5+average:0.8`. "
             "Device-hours are those of all clients that were sent the model until then, in vain or not."
         )

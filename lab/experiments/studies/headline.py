@@ -44,6 +44,7 @@ class Headline(Study):
         _claim(cases[0], "data", "after less data"),
     )
     planned, first = 20, 16
+    committed = "358efba5"
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         keys = {"num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "ends": "at the highest level"}

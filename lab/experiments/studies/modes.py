@@ -9,7 +9,7 @@ from aoi_fl import protocol
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
 from aoi_fl.lab.experiments.harness.counting import counted
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, OURS, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.findings import GLOBECOM, Claim, Conclusion, Table, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere
 
@@ -67,7 +67,7 @@ class Modes(Experiment):
                         _with_unit(found["bytes"].mean), f"{found['with_arrays'].mean:.0f}",
                     ],
                 )  # fmt: skip
-        head = ("wire", "clients n", "messages a round", "by the protocol", "bytes", "messages with the model")
+        head = ("coordination", "clients n", "messages a round", "by the protocol", "bytes", "messages with the model")
         paragraph = (
             f"About {_PER_ROUND} clients take part; a message with the model takes {_with_unit(_model_bytes(rows))}. "
             "By the protocol: poll 2n + 2k messages, 2k of them with the model; broadcast 2n, n + k of them with it; "
@@ -85,8 +85,9 @@ class Modes(Experiment):
         }
         claims = tuple(
             Claim(
-                f"Clients that decide for themselves make the overhead independent of the network's size ({wire} wire)",
-                f"{OURS}, of the abstract of {GLOBECOM}" if wire == "reserve" else f"{GLOBECOM}, abstract",
+                "Clients that decide for themselves make the overhead independent of the network's size "
+                f"(coordination={wire})",
+                f"{GLOBECOM}, abstract",
                 "“eliminating the management overhead irrespective of the network size”",
                 f"{wire} {overhead[wire]}: {grows[wire].show(1)} messages a round more with {last} clients than with "
                 f"{first}; here, alike is fewer than {_SLACK:.0f} more, a tenth of a round's 2k",

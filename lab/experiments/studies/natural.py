@@ -108,6 +108,7 @@ class Natural(Study):
         ),
     )  # fmt: skip
     planned, first = 10, 201
+    committed = "e98224c1"
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:

@@ -75,6 +75,7 @@ class OpenArena(Study):
         _first("f3ast", "F3AST with weights by size"),
     )
     planned, first = 10, 301
+    committed = "e1b3b01d"
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         return _ARENA.datasets(options)
@@ -109,6 +110,5 @@ class OpenArena(Study):
             f"simulated time; {settings['model']} on {settings['dataset']}, {settings['partition']}, at a constant "
             "learning rate. No policy knows more of a device than its replies have told. Every policy has weights by "
             "size and takes updates that are up to five rounds late. Round-robin is oldest-age: of the available "
-            "clients those that have waited longest. The hypotheses are older than the data: this page's study was "
-            "committed before its first run."
+            "clients those that have waited longest."
         )

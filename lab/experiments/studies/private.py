@@ -70,6 +70,7 @@ class Privacy(Study):
         ),
     )
     planned = 5
+    committed = "128eb9eb"
 
     @property
     def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:

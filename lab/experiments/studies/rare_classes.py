@@ -82,6 +82,7 @@ class RareClasses(Study):
         expect(_HIGHER.format(text), (_CASE,), policy, "rare", 1, _RANDOM) for policy, text in _TEXTS.items()
     )
     planned, first = 20, 101
+    committed = "3eb5df9a"
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {

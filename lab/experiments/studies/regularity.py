@@ -49,6 +49,7 @@ class Regularity(Study):
         ),
     )  # fmt: skip
     planned, first = 10, 301
+    committed = "1c07ced3"
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {

@@ -74,7 +74,7 @@ _REASONS: Mapping[str, Mapping[Verdict, str]] = {
         "holds": "earlier under all four partitions, beyond chance in each",
         "refuted": "its rounds train on more data under every partition",
     },
-    EVEN: {"holds weakly": "earlier under three; with Zipf sizes chance may explain it"},
+    EVEN: {"undecided": "earlier under three; with Zipf sizes chance may explain it"},
     PAPERS: {"holds": "later under all three, where random has size weights"},
 }
 _WHERE = f"{OURS}, in the setting of their MNIST"
