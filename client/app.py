@@ -215,5 +215,5 @@ def _task(message: Message, context: Context) -> "Task":
     return Task(
         settings.dataset, data, settings.architecture, settings.processor, settings.seed, settings.zeros, models, form,
         source, settings.augment, settings.precision, settings.target, settings.client,
-        data_source,
+        data_source, settings.drop, settings.missing,
     )  # fmt: skip

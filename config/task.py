@@ -40,6 +40,11 @@ class Task(Group):
         see="your own: `csv:FILE`, `parquet:FILE` or `npz:FILE` ([how](own.md#data))",
     )  # fmt: skip
     target: str = key("", "column to predict, of `dataset=csv:FILE` or `parquet:FILE`", max_length=200)
+    drop: str = key("", "columns of your own CSV or Parquet file to leave out, separated by commas", max_length=2000)
+    missing: Literal["none", "median"] = key(
+        "none",
+        "missing cells of your own CSV or Parquet file: refused, or the column's `median`; a missing word is a word",
+    )
     data_dir: str = key("data", "folder of the data sets; missing ones are downloaded to it")
     model: str = key(
         "auto", "model: `lr`, `svm`, `2nn`, `cnn` or `python:MODULE:FUNCTION`",

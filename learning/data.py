@@ -44,7 +44,15 @@ Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # train_
 
 
 def load(
-    name: str, data_dir: Path | str, *, download: bool = True, target: str = "", client: str = "", source: str = ""
+    name: str,
+    data_dir: Path | str,
+    *,
+    download: bool = True,
+    target: str = "",
+    client: str = "",
+    source: str = "",
+    drop: str = "",
+    missing: str = "none",
 ) -> Dataset:
     """Return a data set; its arrays are cached in this process until its files change.
 
@@ -58,6 +66,7 @@ def load(
         arrays, images (N, 32, 32, 3)) takes precedence over torchvision's files.
     download : whether a missing data set may be downloaded.
     target, client : for your own data the column to predict, and the column (or array) with each row's client.
+    drop, missing : as the run keys, for your own table.
     source : the required digest of your own data's file; empty: any.
 
     Raises
@@ -68,7 +77,7 @@ def load(
     if name not in DATASETS and not name.startswith(OWN_DATA):
         raise ConfigError("dataset", name, (*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)), "Choose one of these.")
     root = Path(data_dir).expanduser().absolute()
-    return _load(name, root, download, target, client, source or present_digest(name, root))
+    return _load(name, root, download, target, client, source or present_digest(name, root), drop, missing)
 
 
 def present_digest(name: str, data_dir: Path | str) -> str:
@@ -78,7 +87,9 @@ def present_digest(name: str, data_dir: Path | str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _load(name: str, root: Path, download: bool, target: str, client: str, source: str) -> Dataset:
+def _load(
+    name: str, root: Path, download: bool, target: str, client: str, source: str, drop: str, missing: str
+) -> Dataset:
     if name.startswith(OWN_DATA) and (here := present_digest(name, root)) != source:
         allowed = f"the run's, of digest {source[:12]}…; the file {_own(name)} has {here[:12] or 'none'}…"
         raise ConfigError("dataset", name, allowed, "Bring the run's file back, or start a new run.")
@@ -88,7 +99,7 @@ def _load(name: str, root: Path, download: bool, target: str, client: str, sourc
         owners, names = npz.read_owners(_own(name), client, len(arrays[1])) if client else (None, ())
         return Dataset(name, *arrays, 0 if regression else int(arrays[1].max()) + 1, owners, names)
     if name.startswith(OWN_DATA):
-        return replace(tabular.read(name.partition(":")[0], _own(name), target, client), name=name)
+        return replace(tabular.read(name.partition(":")[0], _own(name), target, client, drop, missing), name=name)
     if name == "digits":
         return Dataset(name, *_digits(), classes=10)
     train_x, train_y, test_x, test_y = _published(name, root, download)

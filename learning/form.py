@@ -51,6 +51,7 @@ class Dataset:
     owners : (N,) the client of each training example, from 0, if the data name clients
     clients : the names of these clients, in order
     notes : warnings about the file
+    understood : what the file was read as, in one line
     """
 
     name: str
@@ -62,6 +63,7 @@ class Dataset:
     owners: NDArray[np.int64] | None = None
     clients: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    understood: str = ""
 
     @property
     def shape(self) -> Shape:

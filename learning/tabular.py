@@ -10,7 +10,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset
 from aoi_fl.science.draws import generator
-from aoi_fl.science.errors import ConfigError, did_you_mean, install
+from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, install
 
 Ints = NDArray[np.int64]
 _TEST = 5  # every fifth row is a test row
@@ -29,7 +29,17 @@ _MOST_WORDS = 200  # different words of a column; each becomes a column of 0 and
 _MOST_CLASSES = 100  # more different whole numbers are targets of a regression
 _CLIENTS = "partition=column"  # the key in messages
 _SHOWN = 3
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
+_FEW = 5  # different cells that look like numbers may be words, such as age groups
+_EXACT = 2**53  # larger whole numbers are no exact floating-point numbers
+_MARKS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})  # of a missing value
+_MORE_MARKS = frozenset({"none", "-", "--", "."})  # also of a missing value in a column of numbers
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?", re.I)
+_MONTH = re.compile(r"(?=.*\d)[\w ,.-]*\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b[\w ,.:-]*", re.I)
+# Numbers that need another form: 1,5 and 1.234,5; 12 %; $ 3; <0.5; 5 kg.
+_NUMBER = re.compile(
+    r"[<>≤≥~]?=?\s*[$€£¥]?\s*[-+−]?[\d.,'’\s]*\d[\d.,'’\s]*(e[-+]?\d+)?\s*(%|[$€£¥]|\s[A-Za-zµ°/²³]+)?", re.I
+)
+_FILL = "Fill in the cell, leave out the row, or set missing=median."
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,38 +50,56 @@ class _Column:
     name: str
     cells: Sequence[str]
     first_row: int  # the number of the first cell's row in messages
+    fill: bool = False  # whether missing values have a meaning: the median, or a word of their own
 
     def refuse(self, value: object, allowed: str, remedy: str, at: int | None = None) -> NoReturn:
         where = "" if at is None else f"row {at + self.first_row}, "
+        value = f"{value[:60]}…" if isinstance(value, str) and len(value) > 60 else value
         raise ConfigError(f"{where}column {self.name} of {self.path}", value, allowed, remedy)
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
-        """The cells as numbers (N,); None for a column of words."""
-        try:
-            values = np.array(self.cells, np.str_).astype(np.float64)
-        except ValueError:
-            self._check_words()
-            return None
-        if (bad := ~np.isfinite(values)).any():
-            at = int(bad.argmax())
-            self.refuse(self.cells[at], "a finite number", "Fill in the cell, or leave out the row.", at)
-        return values
+        """The cells as numbers (N,), NaN for missing ones if these may be filled; None for a column of words."""
+        import pandas
 
-    def _check_words(self) -> None:
-        """Refuse empty cells, dates, and words among numbers."""
-        empty = next((i for i, cell in enumerate(self.cells) if not cell.strip()), None)
-        if empty is not None:
-            self.refuse("", "a value: no cell may be empty", "Fill in the cell, or leave out the row.", empty)
-        numeric = [_is_number(cell) for cell in self.cells]
-        if 2 * sum(numeric) >= len(numeric):
-            at = numeric.index(False)
-            self.refuse(self.cells[at], "a number, as in most rows", "Correct the cell, or leave out the row.", at)
-        if _DATE.fullmatch(self.cells[0].strip()):
-            remedy = (
-                "Replace dates by numbers, such as the year or the days since a first date, or leave out the column."
-            )
-            self.refuse(self.cells[0], "a number or a word, not a date", remedy, 0)
+        stripped = np.array([cell.strip() for cell in self.cells], object)
+        lower = [cell.lower() for cell in stripped]
+        empty = np.array([cell in _MARKS for cell in lower])
+        missing = empty | np.array([cell in _MORE_MARKS for cell in lower])
+        values = np.asarray(pandas.to_numeric(pandas.Series(stripped), errors="coerce"), np.float64)
+        if missing.all():
+            self.refuse("", "a column with values", f"Leave it out: -c drop={self.name}.")
+        is_number = np.isfinite(values)
+        if not is_number.any() or 2 * is_number.sum() < (~missing).sum():
+            self._check_words(empty)
+            return None
+        bad = ~is_number & ~missing
+        if bad.any():
+            at = int(bad.argmax())
+            unlimited = bool(np.isinf(values[at]))
+            allowed = "a finite number" if unlimited else "a number with a decimal point, as in most rows"
+            self.refuse(self.cells[at], allowed, "Correct the cell, or leave out the row.", at)
+        if missing.any() and not self.fill:
+            at = int(missing.argmax())
+            self.refuse(self.cells[at], "a value: no cell may be empty", _FILL, at)
+        return np.where(missing, np.nan, values)
+
+    def _check_words(self, empty: NDArray[np.bool_]) -> None:
+        """Refuse empty cells, dates, times, and numbers in another form than 1234.5."""
+        if empty.any() and not self.fill:
+            self.refuse("", "a value: no cell may be empty", _FILL, int(empty.argmax()))
+        words = [cell.strip() for cell in self.cells]
+        for pattern, allowed, remedy in (
+            (_DATE, "a number or a word, not a date or a time", "Write the days or seconds since a first one"),
+            (_MONTH, "a number or a word, not a date", "Write the days since a first one"),
+            (_NUMBER, "a number with a decimal point, without marks and units", "Write it as in 1234.5"),
+        ):
+            like = [i for i, cell in enumerate(words) if not empty[i] and pattern.fullmatch(cell[:100])]
+            enough = len({words[i] for i in like}) > (_FEW if pattern is _NUMBER else 1)
+            if enough and 2 * len(like) >= int((~empty).sum()):
+                self.refuse(
+                    words[like[0]], allowed, f"{remedy}, or leave the column out: -c drop={self.name}.", like[0]
+                )
 
     @cached_property
     def whole(self) -> bool:
@@ -81,12 +109,20 @@ class _Column:
     @cached_property
     def kinds(self) -> tuple[list[str], Ints]:
         """The sorted different values, and (N,) the index of each cell's value."""
-        values = np.array([cell.strip() for cell in self.cells]) if self.numbers is None else self.numbers
+        numbers = self.numbers
+        as_text = numbers is None or np.isnan(numbers).any() or bool((np.abs(numbers) >= _EXACT).any())
+        values: Any = np.array([cell.strip() for cell in self.cells], object) if as_text else numbers
         _, first, place = np.unique(values, return_index=True, return_inverse=True)
         return [self.cells[i].strip() for i in first], place.astype(np.int64)
 
+    @property
+    def row_number(self) -> bool:
+        """Whether no two rows have the same value, though the column is no measurement."""
+        whole = self.numbers is None or (not np.isnan(self.numbers).any() and self.whole)
+        return whole and len(self.kinds[0]) == len(self.cells) > _FEW
 
-def read(kind: str, path: Path, target: str, client: str) -> Dataset:
+
+def read(kind: str, path: Path, target: str, client: str, drop: str = "", missing: str = "none") -> Dataset:
     """Read a CSV file (comma, semicolon or tab; optionally gzipped) or a Parquet file.
 
     Every fifth row is a test row, stratified by client, else by class. A column of words becomes a column of 0 and 1
@@ -99,41 +135,154 @@ def read(kind: str, path: Path, target: str, client: str) -> Dataset:
     path : the file
     target : the column to predict
     client : the column with each row's client; empty: rows have no client
+    drop : columns to leave out, separated by commas
+    missing : ``none``, or ``median``: of the training rows, in place of missing numbers; a missing word is a word
 
     Raises
     ------
-    ConfigError : naming file, column and row: a column is missing; a cell is empty, no number, or a date; or there are
-        too many different words, a single client, or too many clients.
+    ConfigError : naming file, column and row, for each fault of the file: a column is missing; a cell is empty, no
+        number, or a date; or there are too many different words, a single client, or too many clients.
     """
-    columns = _columns(kind, path)
-    _check_named(columns, path, {"target": target} | ({_CLIENTS: client} if client else {}))
+    left_out = {name.strip() for name in drop.split(",") if name.strip()}
+    columns, notes = _columns(kind, path, {target, client, *left_out}, missing == "median")
+    named = {"target": target} | ({_CLIENTS: client} if client else {})
+    _check_named(columns, path, named)
+    for name in sorted(left_out):
+        _check_named(columns, path, {"drop": name})
     if target == client:
         raise ConfigError(_CLIENTS, client, f"another column of {path} than the target", "Choose another column.")
-    features = [column for name, column in columns.items() if name not in (target, client)]
+    features = [column for name, column in columns.items() if name not in (target, client, *left_out)]
     if not features:
         raise ConfigError(f"columns of {path}", ", ".join(columns), "a column beside target and client", "Add one.")
-    y, classes, notes = _targets(columns[target])
-    names, owners = _owners(columns[client]) if client else ([], None)
+    faults: list[ConfigError] = []
+
+    def judged(function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except ConfigError as error:
+            faults.append(error)
+
+    targets = judged(_targets, columns[target])
+    clients = judged(_owners, columns[client]) if client else ([], None)
+    for column in features:
+        judged(_check_feature, column)
+    if faults:
+        raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
+    (y, classes, more), (names, owners) = targets, clients
+    notes += more
     groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
     test = _test_rows(np.asarray(groups, np.int64))
     if owners is not None:
         notes += _about_clients(columns[client], names, owners, columns[target] if classes else None)
+    notes += [
+        f"all values of column {column.name} differ, as in a row number, which is no feature. "
+        f"Leave it out: -c drop={column.name}."
+        for column in features
+        if column.row_number
+    ]
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = ((y - y[~test].mean()) / (y[~test].std() or 1.0)).astype(np.float32)
     left = None if owners is None else owners[~test]
-    return Dataset(kind, x[~test], y[~test], x[test], y[test], classes, left, tuple(names), tuple(notes))
+    understood = _understood(features, columns[target], classes, names)
+    return Dataset(kind, x[~test], y[~test], x[test], y[test], classes, left, tuple(names), tuple(notes), understood)
+
+
+def _understood(features: Sequence[_Column], target: _Column, classes: int, clients: Sequence[str]) -> str:
+    """Return in one line what a file was read as."""
+    numbers = [column.name for column in features if column.numbers is not None]
+    words = [f"{column.name} ({len(column.kinds[0])})" for column in features if column.numbers is None]
+    parts = [f"{len(target.cells)} rows", f"{len(numbers)} columns of numbers{_listed(numbers)}"]
+    parts += [f"{len(words)} of words{_listed(words)}"] if words else []
+    parts += [f"target {target.name} with {classes} classes" if classes else f"target {target.name}, a number"]
+    return ", ".join([*parts, *([f"{len(clients)} clients"] if clients else [])])
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    return f" ({shown})" if names else ""
 
 
 def count_clients(kind: str, path: Path, client: str) -> int:
     """Return the number of clients that a column names."""
-    columns = _columns(kind, path)
+    columns, _ = _columns(kind, path, {client}, False)
     _check_named(columns, path, {_CLIENTS: client})
     return len(_owners(columns[client])[0])
 
 
-def _columns(kind: str, path: Path) -> dict[str, _Column]:
-    return {column.name: column for column in (_parquet if kind == "parquet" else _cells)(path)}
+def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple[dict[str, _Column], list[str]]:
+    """Return a file's columns without a row number of pandas, and notes."""
+    if not path.is_file():
+        raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
+    try:
+        import pandas
+    except ImportError as error:
+        raise ConfigError("dataset", path, "readable with pandas", f"Install it: {install('data')}.") from error
+    try:
+        names, cells, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
+    except ImportError as error:
+        raise ConfigError("dataset", path, "readable with pyarrow", f"Install it: {install('data')}.") from error
+    except (OSError, EOFError, UnicodeError, zlib.error, ValueError, pandas.errors.ParserError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        allowed = f"a {'Parquet' if kind == 'parquet' else 'CSV'} file ({' '.join(str(error).split())})"
+        raise ConfigError("dataset", path, allowed, "Save it again.") from error
+    first, rows = (1 if kind == "parquet" else 2), len(cells[0]) if cells else 0
+    unnamed = [name for name in names[:1] if name in ("", "Unnamed: 0") and name not in named]
+    if unnamed and rows > 1 and len(set(cells[0])) == rows and all(cell.strip().isdigit() for cell in cells[0]):
+        notes.append("the first column, without a name, numbers the rows and is left out")
+        names, cells = names[1:], cells[1:]
+    if not all(names) or len(set(names)) < len(names) or rows < 2:
+        wrong = next((name for name in names if not name or names.count(name) > 1), "")
+        what = repr(wrong) if rows >= 2 else f"{rows} rows"
+        allowed = "a header of different names in row 1, and two rows or more below it"
+        raise ConfigError(f"row 1 of {path}", what, allowed, "Correct the file.")
+    fills = {name: fill and name not in named for name in names}
+    columns = zip(names, cells, strict=True)
+    return {name: _Column(path, name, column, first, fills[name]) for name, column in columns}, notes
+
+
+_Cells = tuple[list[str], list[list[str]], list[str]]  # names, columns, notes
+
+
+def _csv(path: Path) -> _Cells:
+    """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
+    import pandas
+
+    blob, notes = path.read_bytes(), []
+    blob = gzip.decompress(blob) if path.suffix == ".gz" else blob
+    try:
+        text = blob.decode("utf-16" if blob[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError:
+        text = blob.decode("cp1252")
+        notes.append("it is not in UTF-8, and was read as Windows-1252 (cp1252)")
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    if not text.strip():
+        return [], [], notes
+    table = pandas.read_csv(
+        io.StringIO(text), sep=delimiter, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False,
+        low_memory=False,
+    )  # fmt: skip
+    lengths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)]
+    while lengths and not lengths[-1]:
+        lengths.pop()
+    if uneven := [i for i, length in enumerate(lengths) if length != table.shape[1]]:
+        row, allowed = uneven[0], f"{table.shape[1]} cells, as in row 1"
+        raise ConfigError(f"row {row + 1} of {path}", f"{lengths[row]} cells", allowed, "Correct the row.")
+    table = table.iloc[: len(lengths)]
+    columns = [table[i].tolist() for i in table]
+    return [column[0].strip() for column in columns], [column[1:] for column in columns], notes
+
+
+def _parquet(path: Path, named: Collection[str]) -> _Cells:
+    """Read a Parquet file; the index of a DataFrame is a column only if it has been named."""
+    import pandas
+
+    table = pandas.read_parquet(path, dtype_backend="numpy_nullable")
+    kept = [name for name in table.index.names if name in named]
+    table = table.reset_index(kept) if kept else table
+    cells = [table[name].astype(object).where(table[name].notna(), "").map(str).tolist() for name in table.columns]
+    return list(map(str, table.columns)), cells, []
 
 
 def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str, str]) -> None:
@@ -143,52 +292,11 @@ def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str,
             raise ConfigError(key, name, f"a column of {path}: {', '.join(columns)}", near)
 
 
-def _cells(path: Path) -> list[_Column]:
-    """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
-    _check_there(path, "csv")
-    try:
-        blob = path.read_bytes()
-        text = (gzip.decompress(blob) if path.suffix == ".gz" else blob).decode("utf-8-sig")
-        delimiter = max(",;\t", key=text.partition("\n")[0].count)
-        header, *rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)) or [[]]
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
-        raise ConfigError("dataset", path, f"a CSV file in UTF-8 ({error})", "Save it again as CSV.") from error
-    while rows and not rows[-1]:
-        rows.pop()
-    names = [name.strip() for name in header]
-    if not all(names) or len(set(names)) < len(names) or len(rows) < 2:
-        wrong = next((name for name in names if not name or names.count(name) > 1), "")
-        what = repr(wrong) if len(rows) >= 2 else f"{len(rows)} rows"
-        allowed = "a header of different names in row 1, and two rows or more below it"
-        raise ConfigError(f"row 1 of {path}", what, allowed, "Correct the file.")
-    for i, row in enumerate(rows):
-        if len(row) != len(names):
-            allowed = f"{len(names)} cells, as in row 1"
-            raise ConfigError(f"row {i + 2} of {path}", f"{len(row)} cells", allowed, "Correct the row.")
-    return [_Column(path, name, cells, 2) for name, cells in zip(names, zip(*rows, strict=True), strict=True)]
-
-
-def _parquet(path: Path) -> list[_Column]:
-    """Read a Parquet file; rows have numbers from 1."""
-    _check_there(path, "parquet")
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ConfigError("dataset", path, "readable with pyarrow", f"Install it: {install('data')}.") from error
-    try:
-        table = parquet.read_table(path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ConfigError("dataset", path, f"a Parquet file ({error})", "Save it again.") from error
-    return [
-        _Column(path, name, ["" if v is None else str(v) for v in table[name].to_pylist()], 1)
-        for name in table.column_names
-    ]
-
-
-def _check_there(path: Path, kind: str) -> None:
-    if not path.is_file():
-        raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
+def _check_feature(column: _Column) -> None:
+    """Refuse a column that cannot be read, or has too many words."""
+    if column.numbers is None and len(column.kinds[0]) > _MOST_WORDS:
+        remedy = f"Leave it out: -c drop={column.name}, or group its words."
+        column.refuse(f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words", remedy)
 
 
 def _is_number(cell: str) -> bool:
@@ -278,14 +386,12 @@ def _about_clients(column: _Column, names: Sequence[str], owners: Ints, target: 
 def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return (N, features) of a column: standardised numbers, or 0 and 1 for each word."""
     if column.numbers is not None:
-        numbers = column.numbers[train]
+        known = column.numbers[train]
+        numbers = np.where(np.isnan(column.numbers), np.median(known[~np.isnan(known)]), column.numbers)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = (column.numbers - numbers.mean()) / (numbers.std() or 1.0)
+            values = (numbers - numbers[train].mean()) / (numbers[train].std() or 1.0)
         if not np.isfinite(values).all():
-            column.refuse(f"{np.abs(numbers).max():g}", "numbers with finite squares", "Use another unit.")
+            column.refuse(f"{np.abs(numbers[train]).max():g}", "numbers with finite squares", "Use another unit.")
         return np.asarray(values[:, None])
     kinds, place = column.kinds
-    if len(kinds) > _MOST_WORDS:
-        remedy = "Leave out the column, or group its words."
-        column.refuse(f"{len(kinds)} different words", f"at most {_MOST_WORDS} different words", remedy)
     return np.asarray(place[:, None] == np.arange(len(kinds)), np.float64)

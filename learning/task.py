@@ -59,7 +59,7 @@ class Task:
     dataset, data_dir, model, device, seed, zeros, model_dir : as the run keys
     augment : ``crop-flip`` shifts and flips training images in each pass (:mod:`.augment`)
     precision : precision of products in training: ``float32``, ``tf32`` or ``bfloat16`` (:func:`.sgd.products`)
-    target, client : columns of the user's own data set
+    target, client, drop, missing : columns of the user's own data set, as the run keys
     told : the form of the server's data, for a client with its own data only; None: the data set's form
     source, data_source : the required digests of the user's own model's module, and of the own data's file; empty: any
     """
@@ -78,11 +78,21 @@ class Task:
     target: str = ""
     client: str = ""
     data_source: str = ""
+    drop: str = ""
+    missing: str = "none"
 
     @property
     def data(self) -> Dataset:
         """The data set, loaded or downloaded at first use."""
-        return data.load(self.dataset, self.data_dir, target=self.target, client=self.client, source=self.data_source)
+        return data.load(
+            self.dataset,
+            self.data_dir,
+            target=self.target,
+            client=self.client,
+            source=self.data_source,
+            drop=self.drop,
+            missing=self.missing,
+        )
 
     @property
     def form(self) -> Form:

@@ -125,7 +125,7 @@ def _task(config: RunConfig) -> Task:
     return Task(
         config.dataset, config.data_dir, config.architecture, config.processor, config.seed, config.zeros,
         config.model_dir,
-        target=config.target, client=config.client,
+        target=config.target, client=config.client, drop=config.drop, missing=config.missing,
     )  # fmt: skip
 
 
@@ -144,6 +144,8 @@ def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
     sources = {**given_sources(config), "model_source": model}
     if config.resume:
         check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
+    if task.data.understood:
+        logger.info("%s: %s", config.dataset, task.data.understood)
     for caution in cautions(task.data):
         logger.warning("%s: %s", config.dataset, caution)
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
