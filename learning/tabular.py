@@ -144,7 +144,7 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
         number, or a date; or there are too many different words, a single client, or too many clients.
     """
     left_out = {name.strip() for name in drop.split(",") if name.strip()}
-    columns, notes = _columns(kind, path, {target, client, *left_out}, missing == "median")
+    columns, notes = _columns(kind, path, {target, client, *left_out} - {""}, missing == "median")
     named = {"target": target} | ({_CLIENTS: client} if client else {})
     _check_named(columns, path, named)
     for name in sorted(left_out):

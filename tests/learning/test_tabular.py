@@ -5,6 +5,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data, partition
 from aoi_fl.learning.cautions import cautions
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
 from tests.refusals import refused
 
@@ -235,3 +237,79 @@ def test_natural_federations_are_read_from_their_files(file, target, client):
     assert len(got.clients) == table[client].nunique() and got.classes == table[target].nunique()
     assert len(got.train_y) + len(got.test_y) == len(table)
     np.testing.assert_allclose(len(got.test_y) / len(table), 0.2, atol=0.01)
+
+
+CELLS = ["1,5", "12 %", "$ 3.20", "<0.5", "5 kg", "2027-01-06", "07.03.2027", "13:45", "March 3"]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_number_in_another_form_is_refused_by_row(cell, tmp_path):
+    table = frame()
+    table["income"] = table["income"].astype(object)
+    table.loc[7:11, "income"] = cell  # more often than a rare word would be
+    with pytest.raises(ConfigError) as caught:
+        load(saved(tmp_path / "a.csv", table))
+    assert "income" in caught.value.key and caught.value.remedy
+
+
+def test_row_numbers_are_no_features(tmp_path):
+    table = frame().drop(columns=["school", "colour"])
+    shuffled, plain = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    table.sample(frac=1, random_state=0).to_parquet(shuffled)
+    table.reset_index(drop=True).to_parquet(plain)
+    assert load(f"parquet:{shuffled}").train_x.shape == load(f"parquet:{plain}").train_x.shape
+    unnamed = tmp_path / "c.csv"
+    table.to_csv(unnamed)  # with pandas' unnamed index
+    assert load(f"csv:{unnamed}").train_x.shape[1] == 1
+
+
+@pytest.mark.parametrize("mark", ["", "NA", "n/a", "NaN", "null", "?"])
+def test_a_missing_value_is_refused_or_the_median(mark, tmp_path):
+    table = frame().astype({"income": object})
+    table.loc[3, "income"] = mark
+    name = saved(tmp_path / "a.csv", table)
+    with pytest.raises(ConfigError) as caught:
+        load(name)
+    assert "income" in caught.value.key
+    filled = data.load(name, "unused", target="passed", missing="median")
+    assert len(filled.train_y) + len(filled.test_y) == ROWS and np.isfinite(filled.train_x).all()
+
+
+def test_all_faults_of_a_file_are_one_answer(tmp_path):
+    table = frame().astype({"income": object}).assign(weight=[f"{i},5" for i in range(ROWS)])
+    table.loc[3, "income"] = ""
+    with pytest.raises(ConfigError) as caught:
+        load(saved(tmp_path / "a.csv", table))
+    assert all(column in str(caught.value) for column in ("income", "weight"))
+    kept = data.load(f"csv:{tmp_path / 'a.csv'}", "unused", target="passed", drop="income,weight")
+    assert len(kept.train_y) + len(kept.test_y) == ROWS
+
+
+def test_codes_beyond_exact_numbers_stay_apart(tmp_path):
+    codes = [str(2**53 + i % 5) for i in range(ROWS)]
+    got = load(saved(tmp_path / "a.csv", frame().assign(passed=codes)))
+    assert got.classes == 5
+
+
+def test_a_cell_of_many_characters_takes_its_own_memory(tmp_path):
+    table = pandas.concat([frame()] * 50)
+    table.iloc[3, table.columns.get_loc("colour")] = "x" * 100_000
+    name = saved(tmp_path / "a.csv", table)
+    tracemalloc.start()
+    load(name)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6  # one array of fixed width would take 1.2 GB
+
+
+def test_a_file_without_rows_is_refused(tmp_path):
+    frame(0).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(ConfigError):
+        load(f"parquet:{tmp_path / 'b.parquet'}")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
+def test_usual_encodings_are_read(encoding, tmp_path):
+    table = frame().assign(colour=["größer" if i % 2 else "kleiner" for i in range(ROWS)])
+    table.to_csv(tmp_path / "a.csv", index=False, encoding=encoding)
+    assert load(f"csv:{tmp_path / 'a.csv'}").train_x.shape == load(saved(tmp_path / "b.csv", table)).train_x.shape
