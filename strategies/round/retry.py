@@ -1,9 +1,9 @@
 """Retry and timeout policy for unresponsive clients, by kind of message.
 
 A connected client that does not answer costs one deadline for each kind of message. After that the server retries it
-after growing pauses and waits at most twice the time of the other clients. A client whose update cannot be used rests
-in the same way. A count is kept by the client's name: success halves it, and a new connection does not clear it.
-Seconds follow the exchange's clock, which may be simulated.
+after growing pauses and waits at most twice the time of the other clients. A selector does
+not choose a client whose update could not be used, for the same pauses. A count is kept by the client's name: success
+halves it, and a new connection does not clear it. Seconds follow the exchange's clock, which may be simulated.
 """
 
 import math
@@ -162,9 +162,12 @@ class RetryPolicy:
         self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
 
     def resting(self, round_: int, *kinds: str) -> list[int]:
-        """Return the clients that a round does not try: silent ones, by kind of message, and failed trainings."""
-        backoffs = [self._silences[kind] for kind in kinds] + [self._failures] * (TRAINING in kinds)
-        return sorted({client for backoff in backoffs for client in backoff.resting(round_)})
+        """Return the clients that a round does not try, because of their silence to one of these kinds of messages."""
+        return sorted({client for kind in kinds for client in self._silences[kind].resting(round_)})
+
+    def failing(self, round_: int) -> set[int]:
+        """Return the clients that a selector does not choose in a round, as their last updates could not be used."""
+        return self._failures.resting(round_)
 
     def silent(self, *kinds: str) -> set[int]:
         """Return the clients that have left the last message of one of these kinds unanswered."""

@@ -167,12 +167,19 @@ class Roster:
         """Whether a connected client answers, so that a round need not wait for silent ones."""
         return bool(self.available_but(self.patience.silent(QUESTION, TRAINING)).any())
 
-    def population(self, round_: int) -> Population:
-        """Return the clients as a selector sees them at the start of a round."""
+    def population(self, round_: int, needs: int = 1) -> Population:
+        """Return the clients as a selector sees them at the start of a round.
+
+        Clients whose updates could not be used count as absent while ``needs`` others are available.
+        """
+        fit = here = self.here(round_)
+        if failing := list(self.patience.failing(round_)):
+            fit = here.copy()
+            fit[failing] = False
         return Population(
             ages=round_ - 1 - self.last,
             sizes=self._with_mean_sizes(),
-            available=self.here(round_),
+            available=fit if fit.sum() >= needs else here,
             payments=self.payments,
             sensitivities=self._sensitivities,
             connected=self.available.copy(),

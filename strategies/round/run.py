@@ -187,7 +187,11 @@ class Run:
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them, with what a simulated clock knows."""
         foresight = self.clock.foresight if self.options.foresight else None
-        return replace(self.roster.population(round_), now=self.clock.simulated, foresight=foresight)
+        return replace(
+            self.roster.population(round_, self.policy.traits.clients_needed),
+            now=self.clock.simulated,
+            foresight=foresight,
+        )
 
     def request(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide."""

@@ -5,7 +5,6 @@ import logging
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord
-from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.science.availability import Availability
@@ -162,13 +161,12 @@ def test_slow_senders_are_chosen_once_at_unknown_model_size(killed, tmp_path):
     assert [3 in part for part in parts] == [True, False, False, False]
 
 
-@pytest.mark.parametrize("loop", [OortSelection.start, Strategy.start], ids=["ours", "Flower's"])
-def test_seconds_count_from_the_sending_of_the_model(loop, tmp_path):
+def test_seconds_count_from_the_sending_of_the_model(tmp_path):
     notes = Notes(False)
     options = RoundOptions(run="r", seed=5, train_timeout=DEADLINE, ask_timeout=30.0, evaluate_clients=0)
     strategy = OortSelection(N, options=options, observer=notes)
     model = ArrayRecord({"w": Array(np.zeros(2))})
-    loop(strategy, grid_of(tmp_path, [9, 9, 9, 999]), model, 1, timeout=DEADLINE)
+    strategy.start(grid_of(tmp_path, [9, 9, 9, 999]), model, 1, timeout=DEADLINE)
     assert {part.client: part.seconds for part in notes.rounds[0].participations} == {0: 10, 1: 10, 2: 10, 3: 100}
     assert strategy.policy.selector.seen.durations.tolist() == [10, 10, 10, 100]
 

@@ -5,11 +5,9 @@ from functools import partial
 from unittest.mock import ANY
 
 import pytest
-from flwr.app import ConfigRecord
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.strategies import (
     BudgetedRefresh,
@@ -21,7 +19,6 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from aoi_fl.strategies.serving import ServedModel
-from tests.fakes import honest_app, model
 from tests.refusals import refused
 
 N, K, NAN = 10, 3, math.nan
@@ -129,10 +126,3 @@ def test_run_keys_that_cannot_be_are_refused_by_name(keys, key, value):
 def test_what_is_near_a_refusal_is_allowed():
     assert F3astSelection(4, options=RoundOptions(enough=2)).weights == "unbiased"  # by rates that it learns
     RunConfig.parse({"policy": "f3ast", "weights": "size", "smoothing": "momentum:0.5"})
-
-
-@pytest.mark.parametrize("option", [{"late_rounds": 2}, {"serve_average": 0.5}])
-def test_options_that_need_our_loop_refuse_another(option):
-    strategy = RandomSelection(2, options=RoundOptions(run="r", **option))
-    with refused(next(iter(option)).replace("late_rounds", "late-rounds")):
-        strategy.configure_train(1, model(), ConfigRecord(), LocalGrid(honest_app(), {}, 2))
