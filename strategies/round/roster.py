@@ -45,8 +45,9 @@ class Roster:
         expected: int = 0,
         packs: bool = True,
         only: Collection[str] = (),
+        late: int = 0,
     ) -> None:
-        self._expected, self._packs, self._only = expected, packs, frozenset(only)
+        self._expected, self._packs, self._only, self._late = expected, packs, frozenset(only), late
         self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
         self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
@@ -243,7 +244,9 @@ class Roster:
                 self.packing.discard(old)
                 self.patience.returned(number)
             last = int(self.last[number]) if number < len(self) else 0
-            if last >= max(1, self.records[number].since) and (intro.last_round or 0) < last:
+            # A client counts a late update in the round of its model, the server up to `late` rounds later.
+            unknown = intro.last_round is None or intro.last_round < last - self._late
+            if unknown and last >= max(1, self.records[number].since):
                 logger.warning(
                     "Client %s took part in round %d and no longer knows it: its state was lost or deleted.",
                     intro.name, last,

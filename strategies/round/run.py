@@ -124,7 +124,11 @@ class Run:
         self.observer, self.resume, self.needs = observer, resume, needs
         packs = options.packing == packing.AUTO
         self.roster = Roster(
-            resume.clients if resume else (), expected=needs, packs=packs, only=names_of("clients", options.clients)
+            resume.clients if resume else (),
+            expected=needs,
+            packs=packs,
+            only=names_of("clients", options.clients),
+            late=options.late_rounds,
         )
         self.clock: Clock = MACHINE
         self.timer, self.inbox, self.progress = RoundTimer(options.round_seconds), Inbox(), RunProgress()

@@ -254,9 +254,12 @@ def test_who_was_cut_off_and_is_back_does_not_rest(tmp_path):
     assert roster.patience.resting(6, TRAINING) == [0]
 
 
-@pytest.mark.parametrize(("knows", "lost"), [(4, False), (5, False), (3, True), (None, True)])
-def test_a_client_that_lost_its_state_is_named(knows, lost, caplog):
-    roster = Roster()
+@pytest.mark.parametrize(
+    ("knows", "late", "lost"),
+    [(4, 0, False), (5, 0, False), (3, 0, True), (None, 0, True), (2, 2, False), (1, 2, True), (None, 9, True)],
+)
+def test_a_client_that_lost_its_state_is_named(knows, late, lost, caplog):
+    roster = Roster(late=late)
     roster.admit([(1, Introduction("pi"))], {1}, 2)
     roster.admit([(2, Introduction("pi"))], {2}, 3)
     assert not caplog.messages  # it has taken part in no round
