@@ -114,10 +114,7 @@ def may_sleep(environment: Mapping[str, str]) -> bool:
     ------
     ConfigError : its value is neither true nor false.
     """
-    value = environment.get("AOI_CLIENT_SLEEP") or "true"
-    if value not in ("true", "false"):
-        raise ConfigError("AOI_CLIENT_SLEEP", value, "true or false", "Set it to one of these.")
-    return value == "true"
+    return _chosen(environment, "AOI_CLIENT_SLEEP", "true", "false") == "true"
 
 
 def asks_first(environment: Mapping[str, str]) -> bool:
@@ -127,10 +124,15 @@ def asks_first(environment: Mapping[str, str]) -> bool:
     ------
     ConfigError : its value is neither auto nor ask.
     """
-    value = environment.get("AOI_ENROL") or "auto"
-    if value not in ("auto", "ask"):
-        raise ConfigError("AOI_ENROL", value, ("auto", "ask"), "Choose one of these.")
-    return value == "ask"
+    return _chosen(environment, "AOI_ENROL", "auto", "ask") == "ask"
+
+
+def _chosen(environment: Mapping[str, str], name: str, *allowed: str) -> str:
+    """Return the value of a variable, by default the first one allowed."""
+    value = environment.get(name) or allowed[0]
+    if value not in allowed:
+        raise ConfigError(name, value, allowed, "Choose one of these.")
+    return value
 
 
 def kept_runs(environment: Mapping[str, str]) -> int:

@@ -1,9 +1,8 @@
 """Late updates: clients that still work on an earlier round's model.
 
 An update at most ``late_rounds`` rounds late is added to the updates in time, as a change of the model that it was made
-from, with the weights of :func:`aoi_fl.strategies.aggregation.mean.late_weights`
-(Abdelmoniem et al. 2023, Section 4.2). Until then
-its client receives neither questions nor another model.
+from, with the weights of :func:`aoi_fl.strategies.aggregation.mean.late_weights` (Abdelmoniem et al. 2023, Section
+4.2). Until then its client receives neither questions nor another model.
 
 In simulated time an update is made at the end of its round and kept until it arrives. A resumed run continues with it,
 and with clients that left during their work. Otherwise an update is fetched when it arrives, and a break loses the

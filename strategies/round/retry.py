@@ -1,9 +1,9 @@
 """Retry and timeout policy for unresponsive clients, by kind of message.
 
 A connected client that does not answer costs one deadline for each kind of message. After that the server retries it
-after growing pauses and waits at most twice the time of the other clients. A selector does
-not choose a client whose update could not be used, for the same pauses. A count is kept by the client's name: success
-halves it, and a new connection does not clear it. Seconds follow the exchange's clock, which may be simulated.
+after growing pauses and waits at most twice the time of the other clients. A selector does not choose a client whose
+update could not be used, for the same pauses. A count is kept by the client's name: success halves it, and a new
+connection does not clear it. Seconds follow the exchange's clock, which may be simulated.
 """
 
 import math

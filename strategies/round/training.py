@@ -190,6 +190,6 @@ class TrainingStep:
         used = arrays is not None and (run.privacy is None or recorder.record.trained > 0)
         run.progress.trained |= used
         recorder.conclude(not used)
-        if not (run.round.may_try_again(arrays)):
+        if not run.round.may_try_again(arrays):
             run.observe()
         return arrays, metrics
