@@ -13,6 +13,7 @@ from pathlib import Path
 from flwr.app import Context
 
 from aoi_fl.client.state import checked_name
+from aoi_fl.protocol import default_name
 from aoi_fl.science.draws import number_of
 from aoi_fl.science.errors import ConfigError
 
@@ -42,7 +43,7 @@ def identity(context: Context, run: str, *, private: bool = False) -> Identity:
     node = context.node_config
     partition = node.get("partition-id")
     partition = partition if type(partition) is int and partition >= 0 else None
-    name = node.get("name", None if partition is None else f"client-{partition}")
+    name = node.get("name", None if partition is None else default_name(partition))
     if name is None:
         raise ConfigError(
             "name",

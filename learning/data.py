@@ -117,9 +117,14 @@ def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
     name, (kind, _, client) = str(keys.get("dataset", "")), str(keys.get("partition", "")).partition(":")
     if kind != "column" or "num-clients" in keys or not name.startswith(OWN_DATA):
         return {}
+    return {"num-clients": len(names_of_clients(name, client))}
+
+
+def names_of_clients(name: str, client: str) -> tuple[str, ...]:
+    """Return the names of the clients in a column, or an array, of the user's own data set."""
     if name.startswith("npz:"):
-        return {"num-clients": len(npz.read_owners(_own(name), client)[1])}
-    return {"num-clients": tabular.count_clients(name.partition(":")[0], _own(name), client)}
+        return npz.read_owners(_own(name), client)[1]
+    return tabular.read_clients(name.partition(":")[0], _own(name), client)
 
 
 def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.float32], Labels]:

@@ -203,11 +203,11 @@ def _listed(names: Sequence[str]) -> str:
     return f" ({shown})" if names else ""
 
 
-def count_clients(kind: str, path: Path, client: str) -> int:
-    """Return the number of clients that a column names."""
+def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
+    """Return the names of the clients in a column, in order of their numbers."""
     columns, _ = _columns(kind, path, {client}, False)
     _check_named(columns, path, {_CLIENTS: client})
-    return len(_owners(columns[client])[0])
+    return tuple(_owners(columns[client])[0])
 
 
 def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple[dict[str, _Column], list[str]]:

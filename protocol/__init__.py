@@ -55,6 +55,11 @@ def is_name(text: str) -> bool:
     return 0 < len(text) <= MAX_NAME and text.isprintable()
 
 
+def default_name(number: int) -> str:
+    """Return the name of a simulated client of this number."""
+    return f"client-{number}"
+
+
 def category(message_type: str) -> str:
     """Return a message type without its action: "train" for "train.personal"."""
     return message_type.partition(".")[0]

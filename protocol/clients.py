@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, is_name
+from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, default_name, is_name
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.spending import Budget, check_budget
@@ -133,7 +133,7 @@ def section5_instance(clients: int, seed: int) -> ClientTable:
     rng = draws.generator(seed, 0, "section5")
     sizes = rng.integers(500, 1500, size=clients, endpoint=True)
     sensitivities = 1.0 - rng.random(clients)  # (0, 1]: a sensitivity of zero would be invalid
-    names = tuple(f"client-{i}" for i in range(clients))
+    names = tuple(map(default_name, range(clients)))
     staleness = 2.0 * (1.0 - draws.generator(seed, 0, "staleness").random(clients))
     return ClientTable(names, sizes, sizes / 100, sensitivities, np.zeros(clients, dtype=np.int64), staleness)
 

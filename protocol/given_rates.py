@@ -1,22 +1,24 @@
 """Read each client's own rate from a CSV file, which may have other columns."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
+from aoi_fl.protocol import default_name
 from aoi_fl.protocol.clients import check_row, unreadable
 from aoi_fl.science.errors import ConfigError
 
 _NAMED = 5  # clients without a row, at most
 
 
-def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str, float] | list[float]:
+def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[str, float] | list[float]:
     """Read each client's own rate from the column ``rate`` of a CSV file.
 
     Parameters
     ----------
     path : the file
     clients : n, the required number of rows
-    simulated : whether clients are simulated, with the names client-0 to client-(n−1)
+    names : the names of simulated clients, in order; empty: unknown
 
     Returns
     -------
@@ -46,8 +48,8 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
     if len(rows) != clients:
         why = ""
         if len(rows) < clients:
-            names = {name for _, name, _ in rows if name} if simulated else set()
-            lacking = [name for i in range(clients) if (name := f"client-{i}") not in names] if names else []
+            named = {name for _, name, _ in rows if name}
+            lacking = [name for name in names if name not in named] if named else []
             if lacking:
                 more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
                 why = f"; there is no row of {', '.join(lacking[:_NAMED])}{more}"
@@ -58,27 +60,29 @@ def read_rates(path: Path, clients: int, *, simulated: bool = False) -> dict[str
         )
     rates = [_rate(cell, f"{path}, line {line}, column rate") for line, _, cell in rows]
     if not any(name for _, name, _ in rows):
+        if names and names[0] != default_name(0):
+            allowed = f"given with the clients' names, such as {names[0]}"
+            raise ConfigError(f"{path}: column name", None, allowed, "Add a column name.")
         return rates
     if nameless := next((line for line, name, _ in rows if not name), None):
         allowed = "a name, because other rows have one"
         raise ConfigError(f"{path}, line {nameless}, column name", "", allowed, "Give each client a name.")
-    named: dict[str, float] = {}
+    rate_of: dict[str, float] = {}
     for (line, name, _), rate in zip(rows, rates, strict=True):
-        if name in named:
+        if name in rate_of:
             raise ConfigError(
                 f"{path}, line {line}, column name", name, "a different name in each row", "Give each client one row."
             )
-        named[name] = rate
-    return _in_order(named, path) if simulated else named
+        rate_of[name] = rate
+    return _in_order(rate_of, path, names) if names else rate_of
 
 
-def _in_order(named: dict[str, float], path: Path) -> dict[str, float]:
+def _in_order(named: dict[str, float], path: Path, names: Sequence[str]) -> dict[str, float]:
     """Return the rates of simulated clients in order of their numbers."""
-    names = [f"client-{i}" for i in range(len(named))]
     if lacking := [name for name in names if name not in named]:
         known = set(names)
         other = next(name for name in named if name not in known)
-        allowed = f"a name from {names[0]} to {names[-1]}; {lacking[0]} has no rate"
+        allowed = f"a client's name, from {names[0]} to {names[-1]}; {lacking[0]} has no rate"
         raise ConfigError(f"{path}, column name", other, allowed, "Give each of them a row.")
     return {name: named[name] for name in names}
 

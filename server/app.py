@@ -185,6 +185,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         token,
         rates,
         task.untrained() if config.noise != "none" else (),
+        task.data.clients,
         observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
         resume=resume,

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from flwr.app import ArrayRecord
 
+from aoi_fl.protocol import default_name
 from aoi_fl.protocol.arrays import from_record
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.logs import tell
-from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
+from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord, State
+from aoi_fl.strategies.validation import one_line
 
 _USUAL = 9  # last rounds, the median of which estimates a round's duration
 
@@ -68,9 +70,7 @@ def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float |
     """Return one round as a line for people."""
     trained = [p for p in record.participations if p.outcome == "trained"]
     ages = [p.age for p in trained if p.age is not None]
-    clients = " ".join(str(p.client) for p in sorted(trained, key=lambda p: p.client)[:20]) or "no client"
-    if len(trained) > 20:
-        clients += f" … ({len(trained)})"
+    clients = _clients(sorted(trained, key=lambda p: p.client)) or "no client"
     parts = [
         f"round {record.round}" if rounds is None else f"round {record.round:>{len(str(rounds))}}/{rounds}",
         f"{clients}{' (forced)' if record.forced else ''}",
@@ -90,6 +90,14 @@ def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float |
     if record.dropped:
         parts.insert(2, f"{record.dropped} dropped")
     return " | ".join(parts)
+
+
+def _clients(trained: Sequence[Participation]) -> str:
+    """Return the first clients of a round by number, or by the names that the data or the devices give them."""
+    named = any(p.name != default_name(p.client) for p in trained)
+    first = trained[: 5 if named else 20]
+    shown = ", ".join(one_line(p.name) for p in first) if named else " ".join(str(p.client) for p in first)
+    return shown if len(trained) == len(first) else f"{shown} … ({len(trained)})"
 
 
 def _number(name: str, value: float | None, form: str) -> str:

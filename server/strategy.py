@@ -25,6 +25,7 @@ def make_strategy(
     token: str | None = None,
     rates: Rates | None = None,
     untrained: Sequence[str] = (),
+    names: Sequence[str] = (),
     **settings: Any,
 ) -> AgeAwareStrategy:
     """Build the strategy of a configuration.
@@ -35,12 +36,14 @@ def make_strategy(
     run, token : the run's name, and a token that distinguishes it from earlier runs of that name
     rates : given rates, if already read; None: as the configuration sets them
     untrained : names of the model's arrays that clients do not train, which a private run leaves as they are
+    names : names of the clients by the data
     settings : observer, configure and resume of :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
     shared: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(RoundOptions) if hasattr(config, f.name)}
     options = RoundOptions(
         **{**shared, "compression": config.coding, "deterministic": True},
         run=run,
+        names=tuple(names),
         token=token,
         min_clients=config.num_clients,
         evaluate_timeout=max(config.train_timeout, 600.0),

@@ -3,6 +3,7 @@
 import csv
 import io
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -11,6 +12,8 @@ import numpy as np
 
 from aoi_fl.config.policies import BUDGETED, row_of, users_of
 from aoi_fl.config.run import RunConfig
+from aoi_fl.learning.data import names_of_clients
+from aoi_fl.protocol import default_name
 from aoi_fl.protocol.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi_fl.protocol.given_rates import read_rates
 from aoi_fl.science.convergence import ConvergenceConstants, sensitivities
@@ -95,7 +98,7 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     if config.resume and folder is not None and (folder / RATES_FILE).exists():
         path, what = folder / RATES_FILE, "the run's own"
     try:
-        given = read_rates(path, config.num_clients, simulated=simulated)
+        given = read_rates(path, config.num_clients, names=simulated_names(config) if simulated else ())
     except ConfigError as error:
         raise error.within(what) from error
     rates = given if isinstance(given, dict) else {str(i): rate for i, rate in enumerate(given)}
@@ -109,6 +112,13 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
         remedy = f"Raise the rate, or set policy={users_of('phases')[0]}."
         raise ConfigError(f"{what} {path}: rate of client {rarest}", rates[rarest], allowed, remedy)
     return given
+
+
+def simulated_names(config: RunConfig) -> Sequence[str]:
+    """Return the names of simulated clients, in order."""
+    if config.client:
+        return names_of_clients(config.dataset, config.client)
+    return [default_name(i) for i in range(config.num_clients)]
 
 
 def write_rates(path: Path, rates: Rates) -> None:

@@ -51,6 +51,7 @@ class RoundOptions:
     foresight : whether policies see the future of a simulated clock, where their papers assume it
     round_seconds : shortest time from one round's start to the next in seconds
     clients : names of the clients that may join, separated by commas, or ``tag:TAG``; empty: all
+    names : the clients' names in order of their numbers, for clients that introduce themselves by number only
     must_include : names of clients that are selected in every round, and without which a round does not count
     min_updates : updates without which a round does not count
     max_weight : largest share of one client in a round's weights
@@ -87,6 +88,7 @@ class RoundOptions:
     foresight: bool = _key("foresight")
     round_seconds: float = _key("round_seconds")
     clients: str = _key("clients")
+    names: tuple[str, ...] = ()
     must_include: str = _key("must_include")
     min_updates: int = _key("min_updates")
     max_weight: float = _key("max_weight")

@@ -2,13 +2,13 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol import Introduction, ParticipationReply, is_name, packing
+from aoi_fl.protocol import Introduction, ParticipationReply, default_name, is_name, packing
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.records import ClientRecord
@@ -46,8 +46,10 @@ class Roster:
         packs: bool = True,
         only: Collection[str] = (),
         late: int = 0,
+        names: Sequence[str] = (),
     ) -> None:
         self._expected, self._packs, self._only, self._late = expected, packs, frozenset(only), late
+        self._names = names
         self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
         self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
@@ -201,8 +203,14 @@ class Roster:
         return [self._number_of_name[name] for name in names if name in self._number_of_name]
 
     def register(self, node: int, intro: Introduction, name: str) -> Introduction:
-        """Return an introduction under the name that the node's key is registered with, or under its own."""
+        """Return an introduction under the name that the node's key is registered with, or under its own.
+
+        The ``names`` of the data replace those that follow from a client's number.
+        """
         self._own_names[node] = intro.name
+        number = intro.number
+        if not name and number is not None and number < len(self._names) and intro.name == default_name(number):
+            name = self._names[number]
         return replace(intro, name=name) if is_name(name) else intro
 
     def admit(self, replies: Iterable[tuple[int, Introduction]], nodes: set[int], round_: int) -> list[ClientRecord]:

@@ -129,6 +129,7 @@ class Run:
             packs=packs,
             only=names_of("clients", options.clients),
             late=options.late_rounds,
+            names=options.names,
         )
         self.clock: Clock = MACHINE
         self.timer, self.inbox, self.progress = RoundTimer(options.round_seconds), Inbox(), RunProgress()

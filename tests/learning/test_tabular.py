@@ -16,7 +16,7 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data, partition
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.ledger import read
+from aoi_fl.server.ledger import read, read_run
 from tests.refusals import refused
 
 NATURAL = Path(__file__).parents[2].parent / "shared" / "data" / "natural"
@@ -224,6 +224,33 @@ def test_a_run_gives_each_client_its_own_rows(aoi, tmp_path):
     assert status == 0, err
     assert [row["examples"] for row in read(tmp_path / "runs" / "r" / "ledger.sqlite", "clients")] == [8] * 6
     assert read(tmp_path / "runs" / "r" / "ledger.sqlite", "rounds")[-1]["test_accuracy"] is not None
+
+
+def test_clients_have_the_names_of_their_column(aoi, tmp_path):
+    wards = ["St. Mary's #07", "Hôpital, Est", "ward-10", "ward-2", "ward-1", "100"]
+    table = frame()
+    table["school"] = [wards[place] for place in pandas.factorize(table["school"])[0]]
+    saved(tmp_path / "a.csv", table)
+    rates = dict(zip(wards, (0.1, 0.2, 0.3, 0.4, 0.5, 0.5), strict=True))
+    pandas.DataFrame({"name": rates.keys(), "rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
+    data = ("-c", "dataset=csv:a.csv", "-c", "target=passed", "-c", "partition=column:school", "-c", "model=lr")
+    keys = ("-c", "rates=given", "-c", "clients-file=rates.csv", "--per-round", "2", "--policy", "markov-optimal")
+    status, _, err = aoi("run", *data, *keys, "--rounds", "3", "-c", "run-name=r")
+    assert status == 0, err
+    ledger = tmp_path / "runs" / "r" / "ledger.sqlite"
+    names = [row["name"] for row in read(ledger, "clients")]
+    assert sorted(names) == sorted(wards) and names.index("ward-2") != 3
+    assert read_run(ledger)["policy"]["rates"] == [rates[name] for name in names]
+    parts = read(ledger, "participations")
+    assert all(part["name"] == names[part["client"]] for part in parts)
+    rounds = [line for line in err.splitlines() if line.startswith("round ")]
+    assert any(parts[-1]["name"] in line for line in rounds) and "client-" not in err
+    assert aoi("resume", "r", "--rounds", "4")[0] == 0
+    assert [row["name"] for row in read(ledger, "clients")] == names
+    assert "St. Mary's #07" in aoi("export", "r", "--csv", "--table", "clients")[1]
+    pandas.DataFrame({"rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
+    status, _, err = aoi("run", *data, *keys)
+    assert status == 2 and "name" in err
 
 
 @pytest.mark.skipif(not NATURAL.is_dir(), reason=f"{NATURAL} is missing")
