@@ -36,7 +36,7 @@ from aoi_fl.server.folder import (
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import speak_json, speak_with_times, tell
 from aoi_fl.server.observe import Recorder
-from aoi_fl.server.resume import recorded_config, recorded_run, take_up, warn_of_ignored
+from aoi_fl.server.resume import begun_of, recorded_config, recorded_run, take_up, warn_of_ignored
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, client_table, rates_of, write_rates, write_table
@@ -170,7 +170,9 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
 
 def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger: Ledger, rates: Rates | None) -> None:
     resume, model = take_up(folder, ledger) if config.resume else (None, None)
-    checkpoints = Checkpoints(folder / CHECKPOINTS)
+    if resume is None:
+        ledger.note(begun=secrets.token_hex(8))
+    checkpoints = Checkpoints(folder / CHECKPOINTS, begun_of(ledger.path))
     trackers = [
         tracker(name, folder.name, folder.parent, config.flat(), resume=config.resume) for name in config.trackers
     ]

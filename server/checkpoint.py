@@ -12,7 +12,7 @@ import json
 import logging
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from aoi_fl.science.errors import ResumeError
-from aoi_fl.server.folder import keep
+from aoi_fl.server.folder import LEDGER, keep
 from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.strategies.records import State
 
@@ -56,10 +56,11 @@ class Checkpoints:
     Parameters
     ----------
     folder : folder of the files, created at the first write
+    begun : what the ledger calls this start of the run; a checkpoint of another is refused; "": any
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, begun: str = "") -> None:
+        self.folder, self._begun = folder, begun
 
     def path(self, round_: int) -> Path:
         """Return the file of a round."""
@@ -72,13 +73,14 @@ class Checkpoints:
         ------
         StorageError : the file cannot be written; earlier checkpoints do not change.
         """
-        tensors = {_MODEL + k: v for k, v in checkpoint.model.items()}
-        tensors |= {_MEMORY + k: v for k, v in checkpoint.memory.items()}
+        tensors = {_MODEL + k: _native(v) for k, v in checkpoint.model.items()}
+        tensors |= {_MEMORY + k: _native(v) for k, v in checkpoint.memory.items()}
         metadata = {
             "version": VERSION,
             "run": checkpoint.run,
             "round": str(checkpoint.round),
             "order": json.dumps(list(checkpoint.model)),
+            "begun": self._begun,
             "checksum": _checksum(tensors),
         }
         keep(self.path(checkpoint.round), encode(tensors, metadata))
@@ -86,9 +88,20 @@ class Checkpoints:
     def prune(self, round_: int) -> None:
         """Remove all files except the checkpoints of this committed round and of the one before."""
         kept = {self.path(round_), self.path(round_ - 1)}
-        for path in self.folder.iterdir():
-            if path not in kept:
-                path.unlink(missing_ok=True)
+        self._remove(path for path in self.folder.iterdir() if path not in kept)
+
+    def check_newest(self, committed: int) -> None:
+        """Raise ResumeError if a file is newer than the ledger, whose last round is ``committed``.
+
+        The first file after that round may belong to a round that was interrupted.
+        """
+        rounds = (path.stem.removeprefix("model-") for path in self.folder.glob("model-*.safetensors"))
+        newest = max((int(round_) for round_ in rounds if round_.isdecimal()), default=0)
+        if newest > committed + 1:
+            raise ResumeError(
+                f"{self.path(newest)} is newer than the ledger, which ends with round {committed}. Bring "
+                f"{self.folder.parent / LEDGER} and {LEDGER}-wal back from a copy, or start a run of another run-name."
+            )
 
     def clear(self, before: int | None) -> None:
         """Remove all files of a complete run, except the checkpoint before round ``before``."""
@@ -96,9 +109,14 @@ class Checkpoints:
         if kept is None or not kept.is_file():
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        for path in self.folder.iterdir():
-            if path != kept:
+        self._remove(path for path in self.folder.iterdir() if path != kept)
+
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            try:
                 path.unlink(missing_ok=True)
+            except OSError as error:
+                logger.warning("%s cannot be removed (%s). It takes room, and the run continues.", path, error.strerror)
 
     def load(self, run: str, round_: int) -> Checkpoint:
         """Read the checkpoint of a round.
@@ -118,6 +136,8 @@ class Checkpoints:
                 raise ValueError("its checksum does not match")
             if (about["run"], about["round"]) != (run, str(round_)):
                 raise ValueError(f"it was made after round {about['round']} of run {about['run']!r}")
+            if self._begun and about.get("begun", "") not in ("", self._begun):
+                raise ValueError("the ledger is of another run of this name")
             model = {name: tensors[_MODEL + name] for name in json.loads(about["order"])}
         except FileNotFoundError:
             raise ResumeError(f"there is no checkpoint {path}.") from None
@@ -133,8 +153,9 @@ class Checkpoints:
 
         Raises
         ------
-        ResumeError : neither checkpoint can be used.
+        ResumeError : neither checkpoint can be used, or there is one of a round that the ledger lacks.
         """
+        self.check_newest(committed)
         reasons = []
         for round_ in range(committed, max(committed - 2, 0), -1):
             try:
@@ -155,7 +176,12 @@ class Checkpoints:
 
 def encode(tensors: Mapping[str, NDArray[Any]], metadata: dict[str, str] | None = None) -> bytes:
     """Return arrays in safetensors' format, which requires C order."""
-    return save({name: np.asarray(array, order="C") for name, array in tensors.items()}, metadata)
+    return save({name: _native(array) for name, array in tensors.items()}, metadata)
+
+
+def _native(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array in C order and in the byte order that a reader will find."""
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
 def _checksum(tensors: Mapping[str, NDArray[Any]]) -> str:

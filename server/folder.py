@@ -63,7 +63,8 @@ def make_run_folder(folder: Path) -> None:
     ResumeError : the folder has a round of a run, or a ledger that cannot be read. A recorded round is never
         overwritten.
     """
-    if _has_rounds(folder / LEDGER):
+    models = (folder / CHECKPOINTS).glob("model-*.safetensors")  # that of round 1 may be of an interrupted round
+    if _has_rounds(folder / LEDGER) or any(path.stem != "model-1" for path in models):
         raise ResumeError(
             f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
             "folder if the run is no longer wanted."

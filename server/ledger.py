@@ -14,6 +14,7 @@ run             key, value (JSON):
                 ``rates_source``: digests of the files of the user's model, the trace, the data set, the partition and
                 the clients, or empty;
                 ``nodes``: in a deployment ``connected`` at the last roll call, and ``refused`` with reasons;
+                ``begun``: distinguishes the run from another of its name, for its checkpoints;
                 ``token``: distinguishes the run from an earlier one of its name, for a deployment's clients.
                 A killed run stays ``running``; the lock on its folder shows whether a process runs it
                 (:func:`aoi_fl.server.folder.is_played`).

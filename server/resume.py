@@ -39,6 +39,7 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     except DAMAGE as error:
         raise _damaged(folder, error) from error
     if not isinstance(about.get("config"), dict) or "status" not in about:
+        Checkpoints(folder / CHECKPOINTS).check_newest(0)
         raise ResumeError(f"the run in {folder} ended before its configuration was recorded. Start it again.")
     if about.get("run") != folder.name:
         raise ResumeError(
@@ -152,6 +153,11 @@ def warn_of_ignored(about: Mapping[str, Any], given: RunConfig) -> None:
         )  # fmt: skip
 
 
+def begun_of(ledger: Path) -> str:
+    """Return what distinguishes a run from another of its name; "" in a ledger of an earlier version."""
+    return str(read_run(ledger).get("begun", ""))
+
+
 def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any]] | None]:
     """Return a run's next round, and the model after the last complete one, if any.
 
@@ -168,7 +174,7 @@ def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any
     except DAMAGE as error:
         raise _damaged(folder, error) from error
     committed = last or 0
-    checkpoint = Checkpoints(folder / CHECKPOINTS).last(folder.name, committed)
+    checkpoint = Checkpoints(folder / CHECKPOINTS, begun_of(ledger.path)).last(folder.name, committed)
     done = 0 if checkpoint is None else checkpoint.round
     if done < committed:
         ledger.forget_after(done)

@@ -49,6 +49,23 @@ def test_a_checkpoint_comes_back_bit_for_bit_and_in_order(store):
             assert theirs[name].tobytes() == array.tobytes()
 
 
+def test_arrays_of_another_byte_order_come_back(store):
+    swapped = {name: array.astype(array.dtype.newbyteorder("S")) for name, array in (MODEL | MEMORY).items()}
+    save(store, 1, model=swapped, memory=swapped)
+    found = store.load("a", 1)
+    for name, array in (MODEL | MEMORY).items():
+        for kept in (found.model, found.memory):
+            assert kept[name].dtype.isnative
+            np.testing.assert_array_equal(kept[name], array)
+
+
+def test_a_file_that_cannot_be_removed_is_a_warning(store, monkeypatch, caplog):
+    save(store, 1)
+    monkeypatch.setattr("pathlib.Path.unlink", lambda self, missing_ok=False: os.rmdir(self))  # raises OSError
+    store.prune(5)
+    assert "model-1.safetensors" in caplog.text
+
+
 def test_the_last_two_are_kept_and_nothing_else(store):
     for round_ in range(1, 6):
         save(store, round_)

@@ -12,7 +12,7 @@ from aoi_fl.protocol import CLIENTS_FILE
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
-from aoi_fl.server.folder import LEDGER, RATES_FILE
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER, RATES_FILE
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import write_rates, write_table
@@ -47,6 +47,36 @@ def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
     (tmp_path / "junk" / LEDGER).write_bytes(b"junk " * 1000)
     with pytest.raises(ResumeError, match="not a database"):
         recorded_run(tmp_path / "junk")
+
+
+def of_another_run(ledger):
+    with closing(sqlite3.connect(ledger)) as db, db:
+        db.execute("UPDATE run SET value = '\"of another\"' WHERE key = 'begun'")
+
+
+def an_older_copy(ledger):
+    with closing(sqlite3.connect(ledger)) as db, db:
+        db.executescript("DELETE FROM rounds WHERE round > 0; DELETE FROM participations")
+
+
+def without_its_log(ledger):
+    ledger.with_name(f"{LEDGER}-wal").unlink()
+
+
+def truncated(ledger):
+    Ledger(ledger).close()  # which merges its log
+    ledger.write_bytes(ledger.read_bytes()[: ledger.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("lose", [of_another_run, an_older_copy, without_its_log, truncated])
+def test_a_ledger_that_lost_rounds_costs_no_checkpoint(lose, copy):
+    lose(copy / LEDGER)
+    kept = {path.name: path.read_bytes() for path in (copy / CHECKPOINTS).iterdir()}
+    with pytest.raises(ResumeError):
+        resume_here(copy)
+    with pytest.raises(ResumeError):
+        run_here(configuration("poll", copy.parent, "cut"))
+    assert {path.name: path.read_bytes() for path in (copy / CHECKPOINTS).iterdir()} == kept
 
 
 def test_flowers_own_command_must_tell_the_clients_the_same(copy):

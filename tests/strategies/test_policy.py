@@ -54,7 +54,19 @@ def test_policy_of_one_method_runs(tmp_path):
     notes, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=3)
     assert [[part.client for part in record.participations] for record in notes.rounds] == [[0, 1]] * 3
     assert policy.seen == [[(0, "trained"), (1, "trained")]] * 3
-    assert notes.memories[3]["seen-rounds"] == 3 and strategy.complete is None
+    assert notes.memories[3]["policy/seen-rounds"] == 3 and strategy.complete is None
+
+
+def test_names_of_a_policys_state_are_its_own(tmp_path):
+    """Also names of the strategy's own state, and an array of another byte order."""
+    mine = {name: np.arange(9, dtype=">f8") for name in ("last", "over", "so_far", "next_round", "unable", "")}
+    policy, found = First(), {}
+    policy.state_dict, policy.load_state_dict = lambda: mine, found.update
+    notes, _, _ = play(strategy_of(policy), honest_app(), tmp_path, rounds=2)
+    resume = Resume(3, notes.clients, notes.memories[2])
+    again, _, strategy = play(partial(AgeAwareStrategy, policy, resume=resume), honest_app(), tmp_path, rounds=3)
+    assert [part.client for part in again.rounds[-1].participations] == [0, 1] and strategy.complete is None
+    assert all(np.array_equal(found[name], mine[name]) for name in mine if name)
 
 
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
