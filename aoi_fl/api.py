@@ -142,10 +142,10 @@ class Run:
         return self._frame("clients")
 
     def plot_accuracy(self, *others: Run) -> plotly.graph_objects.Figure:
-        """Plot the test accuracy, or RMSE, over the rounds, beside that of other runs."""
+        """Plot the accuracy, or RMSE, over the rounds, beside that of other runs."""
         from aoi_fl.report.measure import judge
 
-        return self._plot(f"test-{judge(self.recorded.rounds).field}", *others)
+        return self._plot(judge(self.recorded.rounds).column.replace("_", "-"), *others)
 
     def plot_loss(self, *others: Run) -> plotly.graph_objects.Figure:
         """Plot the test loss over the rounds, beside that of other runs."""

@@ -84,7 +84,7 @@ def conclude(folder: Path, as_json: bool) -> None:
     outcome = load(folder, folder.name)
     if as_json:
         last = outcome.rounds[-1] if outcome.rounds else {"round": 0}
-        figures = {key: last.get(key) for key in (f"test_{judge(outcome.rounds).field}", "test_loss")}
+        figures = {key: last.get(key) for key in (judge(outcome.rounds).column, "test_loss")}
         print_json({"run": str(folder), "status": outcome.status, "rounds": last["round"], **figures})
     else:
         with shown(folder.name):

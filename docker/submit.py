@@ -48,6 +48,7 @@ from aoi_fl.docker.control import Control, read_key
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.protocol.files import write_whole
+from aoi_fl.report.measure import judge
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER, run_folder
 from aoi_fl.server.ledger import last_rounds, read, refused_clients
@@ -137,8 +138,8 @@ def conclude(control: Control, state: RunState, folder: Path) -> int:
         return 0
     if state.outcome == "completed" and facts.get("status") == "completed":
         (last,) = last_rounds(folder / LEDGER, 1)
-        metrics = {"accuracy": last["test_accuracy"], "rmse": last["test_rmse"]}
-        measured = "".join(f", test {name} {value:.4g}" for name, value in metrics.items() if value is not None)
+        main = judge([last])
+        measured = "" if last[main.column] is None else f", {main.name} {main.show(last[main.column])}"
         say(f"run {folder.name} is complete: {last['round']} rounds{measured}")
         return 0
     if state.outcome in ("completed", "stopped"):

@@ -14,7 +14,7 @@ from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 _RECORDS = {"clients": ClientRecord, "rounds": RoundRecord, "participations": Participation}
 _DIVERGE = ("loss", "rmse")  # columns that may be infinite
 _TEXT = {"name", "outcome", "reason"}
-_OTHER = (str, str | None, list[Participation])
+_OTHER = (str, str | None, list[Participation], dict[str, float])
 _NUMBERS = {table: {f.name for f in fields(r) if f.type not in _OTHER} | {"round"} for table, r in _RECORDS.items()}
 _NEEDED = {
     "clients": {"client", "name"},
@@ -44,6 +44,10 @@ def error_line(error: BaseException) -> str:
 
 def check(table: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise ValueError if a column has a value of a wrong type, or a required value is missing."""
+    for row in rows if table == "rounds" else ():
+        more = row.get("metrics") or {}
+        if not isinstance(more, dict) or not all(type(value) in (int, float) for value in more.values()):
+            raise ValueError(f"{table} has {more!r:.40} in its column metrics")
     for column in sorted((_NUMBERS[table] | _TEXT) & (rows[0].keys() if rows else set())):
         kinds: set[type] = {str} if column in _TEXT else {int} if column in ("round", "client") else {int, float}
         if column not in _NEEDED[table]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aoi_fl.report import balance, budget, participation, simulated
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows, whole
-from aoi_fl.report.measure import JUDGES, LOSS, Measure
+from aoi_fl.report.measure import JUDGES, LOSSES, Measure, more
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import LEAST_SEEDS, Curve, Setting, settings
 
@@ -33,7 +33,8 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
         *(budget.ages(*one) for one in each),
         *(budget.sensitivities(*one) for one in each),
     ]
-    learned = [*(learning(overlaid, measure) for measure in JUDGES), learning(overlaid, LOSS)]
+    columns = [name for run in runs for row in run.rounds[-1:] for name in row]
+    learned = [learning(overlaid, measure) for measure in (*JUDGES, *LOSSES, *more(columns)[:_MOST_METRICS])]
     timed = [simulated.learning(overlaid, measure) for measure in JUDGES]
     charts = [*load, *(participation.heat_map(*one) for one in each), *learned, *timed]
     charts = [*money, *charts] if all(setting.first.budgeted for setting in overlaid) else [*charts, *money]
@@ -43,7 +44,15 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
     return [replace(chart, detail=f"{chart.detail} {_BAND}".strip()) if chart.overlay else chart for chart in shown]
 
 
+_MOST_METRICS = 24  # charts of an app's own metrics; the ledger has all
 _BAND = "The line is the mean of the seeds. The band is its 95 % interval."
+
+
+_SOURCES = {
+    "test": "Of the global model on the server's test data after each round.",
+    "client": "Of the global model on the clients' own data after each round, the mean weighted by examples.",
+    "train": "As clients report it from their training, the mean weighted by examples.",
+}
 
 
 def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
@@ -59,21 +68,21 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
         return None
     listed = rows(list(table.values()))
     return Chart(
-        f"test-{measure.field}",
+        measure.column.replace("_", "-"),
         measure.title,
-        "Of the global model on the server's test data after each round.",
+        _SOURCES[measure.source],
         data,
         layout("round", measure.axis, x=whole([x for x, *_ in listed]), showlegend=False),
         ["round", *table],
         listed,
-        detail="Round 0 is the model before the first round.",
+        detail="Round 0 is the model before the first round." if measure.source == "test" else "",
     )
 
 
 def _known(run: Run, measure: Measure) -> Curve | None:
     """Return the rounds in which a run was evaluated, and the values."""
-    start = run.about.get(f"initial_{measure.field}")
+    start = run.about.get(f"initial_{measure.field}") if measure.source == "test" else None
     x = np.concatenate([[0], run.numbers])
-    y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(f"test_{measure.field}")]))
+    y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(measure.column)]))
     known = np.isfinite(y)
     return (x[known], y[known]) if run.rounds and known.any() else None

@@ -6,7 +6,7 @@ import numpy as np
 
 from aoi_fl.report import budget, measure
 from aoi_fl.report.in_time import InTime
-from aoi_fl.report.measure import ACCURACY, RMSE, Measure
+from aoi_fl.report.measure import Measure
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import LEAST_SEEDS, Setting, quantile
 from aoi_fl.server.observe import duration
@@ -250,8 +250,7 @@ _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "a client took part": lambda one: "" if all(run.empty for run in one.runs) else f"{_span(*_range(one))} times",
     "evenness (1 is even)": _formatted(lambda run: run.measured.participation.jain, ".3f"),
     "clients a round": _formatted(lambda run: run.measured.round_mean),
-    f"{ACCURACY.name} at the end": _result(ACCURACY),
-    f"{RMSE.name} at the end": _result(RMSE),
+    **{f"{one.name} at the end": _result(one) for one in measure.JUDGES},
     "rounds": _rounds,
     "seconds a round": _formatted(lambda run: float(run.column("seconds").mean())),
     "seeds": lambda setting: str(len(setting.runs)) if len(setting.runs) > 1 else "",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from aoi_fl.strategies.records import RoundRecord
 
 if TYPE_CHECKING:
     from aoi_fl.report.runs import Run
@@ -15,14 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that the server evaluates after a round.
+    """A number that server or clients measure in a round.
 
     Attributes
     ----------
-    field : ``test_{field}`` is its column of ``rounds``, ``initial_{field}`` the first model's
+    field : ``{source}_{field}`` is its column of ``rounds``, ``initial_{field}`` the first model's on the test data
     name : its name within a sentence
     scale, unit : factor and unit of the displayed value
     least : whether the smallest value is the best
+    source : ``test``, on the server's data; ``client`` or ``train``, as clients report
     """
 
     field: str
@@ -30,6 +33,12 @@ class Measure:
     scale: float = 1.0
     unit: str = ""
     least: bool = False
+    source: str = "test"
+
+    @property
+    def column(self) -> str:
+        """Its column of ``rounds``."""
+        return f"{self.source}_{self.field}"
 
     @property
     def title(self) -> str:
@@ -64,13 +73,13 @@ class Measure:
 
     def end(self, run: Run) -> float | None:
         """Return a run's last value, or None."""
-        values = run.column(f"test_{self.field}")
+        values = run.column(self.column)
         known = values[np.isfinite(values)]
         return float(known[-1]) if known.size else None
 
     def best(self, run: Run) -> str:
         """Return a run's best value and its round as text, or ""."""
-        values = run.column(f"test_{self.field}")
+        values = run.column(self.column)
         if not np.isfinite(values).any():
             return ""
         best = int(np.nanargmin(values) if self.least else np.nanargmax(values))
@@ -80,9 +89,25 @@ class Measure:
 ACCURACY = Measure("accuracy", "test accuracy", 100.0, " %")
 RMSE = Measure("rmse", "test RMSE", least=True)
 LOSS = Measure("loss", "test loss", least=True)
-JUDGES = (ACCURACY, RMSE)  # the main measures of classification and regression
+# The main measures of classification and regression; an app may evaluate on its clients only.
+JUDGES = (
+    ACCURACY, RMSE, replace(ACCURACY, name="clients' accuracy", source="client"),
+    replace(RMSE, name="clients' RMSE", source="client"),
+)  # fmt: skip
+LOSSES = (LOSS, replace(LOSS, name="clients' loss", source="client"))
 
 
 def judge(rows: Sequence[Mapping[str, Any]]) -> Measure:
     """Return a run's main measure, from rows of ``rounds``."""
-    return RMSE if any(row.get("test_rmse") is not None for row in rows) else ACCURACY
+    measured = (each for each in JUDGES if any(row.get(each.column) is not None for row in rows))
+    return next(measured, ACCURACY)
+
+
+def more(columns: Iterable[str]) -> list[Measure]:
+    """Return measures of the columns that no other measure and no field of a round has."""
+    known = {*(each.column for each in (*JUDGES, *LOSSES)), *(f.name for f in fields(RoundRecord))}
+    found = [name.partition("_") for name in dict.fromkeys(columns) if name not in known]
+    return [Measure(name, f"{name} {_OF[source]}", source=source) for source, _, name in found if source in _OF]
+
+
+_OF = {"test": "on the test data", "client": "of the clients", "train": "of training"}

@@ -21,6 +21,7 @@ from aoi_fl.science.spending import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
+from aoi_fl.strategies.measures import KINDS
 from aoi_fl.strategies.records import PHASES
 
 FORMAT = CONTENT_TYPE_LATEST  # the media type of :func:`exposition`
@@ -33,12 +34,15 @@ _LAST = {
     "test_loss": ("aoi_test_loss", "The model's loss on the test data after the last evaluated round."),
     "test_accuracy": ("aoi_test_accuracy", "The model's accuracy on the test data after that round, from 0 to 1."),
     "test_rmse": ("aoi_test_rmse", "In a regression, the root of its mean squared error on the test data."),
+    "client_loss": ("aoi_client_loss", "The model's loss on the clients' own data after the last evaluated round."),
+    "client_accuracy": ("aoi_client_accuracy", "Its accuracy there, from 0 to 1."),
+    "client_rmse": ("aoi_client_rmse", "In a regression, the root of its mean squared error there."),
     "epsilon": ("aoi_epsilon", "A private run's ε at the end of the last round, without amplification."),
     "dropout": ("aoi_dropout", "The probability that a willing client is lost, in the last table."),
 }
 _PHASES = {phase: f"{phase}_seconds" for phase in PHASES}
 _PARTS = ("asked", "willing", "trained", "declined", "dropped")
-_EVALUATED = ("test_loss", "test_accuracy", "test_rmse")
+_EVALUATED = tuple(f"{source}_{kind}" for source in ("test", "client") for kind in KINDS)
 _BACK = 100  # rounds that are searched for the last evaluation
 
 

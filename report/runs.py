@@ -39,7 +39,7 @@ class Run:
     label : name shown on the page, unique among the runs of one page
     about : the ledger's ``run`` table: ``config``, ``policy``, ``status``, …
     clients : rows of the ledger's ``clients``, ascending by number
-    rounds : rows of ``rounds``, ascending
+    rounds : rows of ``rounds``, ascending, with a column for each of their ``metrics``
     participations : rows of ``participations`` of those rounds, ascending by round and client
     """
 
@@ -223,6 +223,7 @@ def load(folder: Path, label: str) -> Run:
         clients, rounds = ledger.read(path, "clients"), ledger.read(path, "rounds")
         check("rounds", rounds)
         last = rounds[-1]["round"] if rounds else 0
+        rounds = [row.pop("metrics") | row for row in rounds]
         participations = ledger.read(path, "participations")
         check("participations", participations)
         participations = [row for row in participations if row["round"] <= last]

@@ -45,7 +45,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     for i, setting in enumerate(overlaid):
         curves = []
         for run in setting.runs:
-            clock, value = run.column("clock"), run.column(f"test_{measure.field}")
+            clock, value = run.column("clock"), run.column(measure.column)
             known = np.isfinite(clock) & np.isfinite(value)
             begun = marks >= clock[known][0] if known.any() else np.zeros(len(marks), np.bool_)
             if begun.any():
@@ -57,7 +57,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     if not data:
         return None
     return Chart(
-        f"time-{measure.field}",
+        f"time-{measure.field}" if measure.source == "test" else f"time-{measure.source}-{measure.field}",
         f"{measure.title} in simulated time",
         "Of the global model on the server's test data, after the last complete round.",
         data,

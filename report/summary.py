@@ -1,6 +1,7 @@
 """A run in one sentence, and tables of runs: numbers, configurations, dropped replies."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -57,7 +58,8 @@ def _going(run: Run) -> str:
 
 def key_numbers(runs: Sequence[Run]) -> Table:
     """Return the key numbers, a column for each run, without rows that no run has."""
-    rows = [[name, *(show(run) for run in runs)] for name, show in _NUMBERS.items()]
+    numbers = _NUMBERS | _at_the_end(measure.more(name for run in runs for name in (run.rounds or [{}])[-1]))
+    rows = [[name, *(show(run) for run in runs)] for name, show in numbers.items()]
     return ["", *(run.label for run in runs)], [row for row in rows if any(row[1:])]
 
 
@@ -164,14 +166,23 @@ def _epsilon(run: Run) -> str:
     return f"{np.nanmax(spent):.5g}{'' if delta is None else f', δ = {delta:g}'}"
 
 
+def _at_the_end(measures: Sequence[measure.Measure]) -> dict[str, Callable[[Run], str]]:
+    return {f"{one.name} at the end": partial(_end, one) for one in measures}
+
+
+def _end(one: measure.Measure, run: Run) -> str:
+    return one.show(one.end(run))
+
+
 _NUMBERS: dict[str, Callable[[Run], str]] = {
     "status": lambda run: run.status,
     "rounds recorded": lambda run: str(len(run.rounds)),
-    f"{measure.ACCURACY.name} at the end": lambda run: measure.ACCURACY.show(measure.ACCURACY.end(run)),
-    f"best {measure.ACCURACY.name}": measure.ACCURACY.best,
-    f"{measure.RMSE.name} at the end": lambda run: measure.RMSE.show(measure.RMSE.end(run)),
-    f"best {measure.RMSE.name}": measure.RMSE.best,
-    "test loss at the end": lambda run: measure.LOSS.show(measure.LOSS.end(run)),
+    **{
+        name: show
+        for one in measure.JUDGES
+        for name, show in (*_at_the_end([one]).items(), (f"best {one.name}", one.best))
+    },
+    **_at_the_end(measure.LOSSES),
     "clients a round, mean": lambda run: _number(len(run.selected[0]) / len(run.rounds)) if run.rounds else "",
     "rounds a client took part in": _measured(
         lambda m: f"{m.participation.min} to {m.participation.max}, mean {m.participation.mean:.4g}"

@@ -112,7 +112,7 @@ def _read(folder: Path) -> Glance:
         left = "" if seconds is None else duration(seconds)
     begun = ledger.begun(path)
     measure = judge(rows)
-    values = [(row["round"], value) for row in rows if (value := row.get(f"test_{measure.field}")) is not None]
+    values = [(row["round"], value) for row in rows if (value := row.get(measure.column)) is not None]
     config, policy = about.get("config") or {}, about.get("policy") or {}
     return Glance(
         folder.name,

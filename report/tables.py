@@ -12,7 +12,7 @@ import numpy as np
 
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.report import theory
-from aoi_fl.report.measure import JUDGES, LOSS
+from aoi_fl.report.measure import JUDGES, LOSSES, more
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import factors, named, settings
@@ -27,6 +27,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _LATEX = (
     ("test_accuracy", "Accuracy in \\%", 2, 100.0),
     ("test_rmse", "RMSE", 4, 1.0),
+    ("client_accuracy", "Clients' accuracy in \\%", 2, 100.0),
     ("test_loss", "Loss", 3, 1.0),
     ("variance_of_x", "$\\mathrm{Var}[X]$", 2, 1.0),
     ("jain", "Jain's index", 3, 1.0),
@@ -50,11 +51,11 @@ def numbers(run: Run) -> Row:
     row["dataset"] = config.get("dataset") and public("dataset", config["dataset"])
     row |= {name.replace("-", "_"): config.get(name) for name in ("seed", "clients-per-round")}
     row |= {"clients": run.size, "rounds": len(run.rounds), "rounds_planned": ledger.planned(config)}
-    for measure in (*JUDGES, LOSS):
-        known = run.column(f"test_{measure.field}")
+    for measure in (*JUDGES, *LOSSES, *more(run.rounds[-1] if run.rounds else ())):
+        known = run.column(measure.column)
         known = known[np.isfinite(known)]
         best = None if not known.size else float(known.min() if measure.least else known.max())
-        row |= {f"test_{measure.field}": measure.end(run), f"best_{measure.field}": best}
+        row |= {measure.column: measure.end(run), f"best_{measure.column.removeprefix('test_')}": best}
     load_ = None if run.empty else run.measured
     taken = load_ and load_.participation
     row |= {

@@ -64,7 +64,7 @@ def make_run_folder(folder: Path) -> None:
         overwritten.
     """
     models = (folder / CHECKPOINTS).glob("model-*.safetensors")  # that of round 1 may be of an interrupted round
-    if _has_rounds(folder / LEDGER) or any(path.stem != "model-1" for path in models):
+    if has_rounds(folder / LEDGER) or any(path.stem != "model-1" for path in models):
         raise ResumeError(
             f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
             "folder if the run is no longer wanted."
@@ -89,7 +89,7 @@ def deal(folder: Path, to: Path | None = None) -> None:
                 (to / name).unlink(missing_ok=True)
 
 
-def _has_rounds(ledger: Path) -> bool:
+def has_rounds(ledger: Path) -> bool:
     """Return whether a ledger has a round; an interrupted start may leave it without tables."""
     try:
         return ledger.exists() and bool(read(ledger, "rounds"))

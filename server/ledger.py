@@ -19,7 +19,8 @@ run             key, value (JSON):
                 A killed run stays ``running``; the lock on its folder shows whether a process runs it
                 (:func:`aoi_fl.server.folder.is_played`).
 clients         one row per client: ``client`` (number from 0), name, since, examples, payment, sensitivity, data_age
-rounds          one row per round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`
+rounds          one row per round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`, ``metrics`` as
+                JSON
 participations  one row for each client that trained, failed, was late, was refused, or declined by its owner's rule:
                 the fields of :class:`aoi_fl.strategies.records.Participation`, and ``round``
 """
@@ -199,7 +200,8 @@ class Ledger:
 
 
 def _row(record: Any, columns: list[str]) -> list[Any]:
-    return [getattr(record, name) for name in columns]
+    values = [getattr(record, name) for name in columns]
+    return [json.dumps(value) if isinstance(value, dict) else value for value in values]
 
 
 def _insert(table: str, columns: list[str]) -> str:
@@ -300,7 +302,8 @@ def _whole(table: str, path: Path, rows: sqlite3.Cursor) -> Iterator[dict[str, A
     for i, row in enumerate(rows):
         if i > most:
             raise sqlite3.DatabaseError(f"{table} has more rows than the file has room for")
-        yield columns | dict(zip(names, row, strict=True))
+        values = columns | dict(zip(names, row, strict=True))
+        yield values | {"metrics": _decoded(values["metrics"] or "{}")} if "metrics" in values else values
 
 
 def _files(path: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flwr.app import ArrayRecord
 
@@ -75,10 +75,12 @@ def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float |
         f"round {record.round}" if rounds is None else f"round {record.round:>{len(str(rounds))}}/{rounds}",
         f"{clients}{' (forced)' if record.forced else ''}",
         f"age {sum(ages) / len(ages):.1f}" if ages else "age –",
-        _number("loss", record.train_loss if record.test_loss is None else record.test_loss, ".3f"),
-        _number("accuracy", record.test_accuracy, ".3f")
-        if record.test_rmse is None
-        else _number("rmse", record.test_rmse, ".4g"),
+        _number(
+            *_measured(
+                {"loss": record.test_loss, "clients' loss": record.client_loss, "train loss": record.train_loss}, "loss"
+            )
+        ),
+        _number(*_learned(record)),
         f"{record.seconds:.1f} s",
     ]
     if record.epsilon is not None:
@@ -100,8 +102,21 @@ def _clients(trained: Sequence[Participation]) -> str:
     return shown if len(trained) == len(first) else f"{shown} … ({len(trained)})"
 
 
-def _number(name: str, value: float | None, form: str) -> str:
-    return f"{name} –" if value is None else f"{name} {value:{form}}"
+def _learned(record: RoundRecord) -> tuple[str, float | None]:
+    """Return the measure that a round is judged by: the server's, else the clients', else any other."""
+    found = {"accuracy": record.test_accuracy, "rmse": record.test_rmse}
+    found |= {"clients' accuracy": record.client_accuracy, "clients' rmse": record.client_rmse}
+    return _measured(
+        found | dict(sorted(record.metrics.items(), key=lambda one: one[0].startswith("train_"))), "accuracy"
+    )
+
+
+def _measured(values: Mapping[str, float | None], usual: str) -> tuple[str, float | None]:
+    return next(((name, value) for name, value in values.items() if value is not None), (usual, None))
+
+
+def _number(name: str, value: float | None) -> str:
+    return f"{name} –" if value is None else f"{name} {value:{'.4g' if 'rmse' in name else '.3f'}}"
 
 
 def duration(seconds: float) -> str:

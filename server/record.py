@@ -3,13 +3,14 @@
 import re
 import shlex
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from flwr.app import ArrayRecord
 
 from aoi_fl.science.errors import NAMES, ConfigError, StorageError
-from aoi_fl.server.folder import LEDGER, make_run_folder, only_player
+from aoi_fl.server.folder import LEDGER, has_rounds, is_played, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, ending
 from aoi_fl.server.logs import tell
 from aoi_fl.server.observe import Recorder
@@ -20,6 +21,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 class Recording:
     """An observer that writes one run's ledger, ``runs-dir/name/ledger.sqlite``, and no model.
+
+    A second run of a name gets ``name-2``, and so on.
 
     The strategy's ``start`` begins and ends the recording, with the run's true status.
 
@@ -45,8 +48,13 @@ class Recording:
 
         Raises
         ------
-        ConfigError, ResumeError : they cannot be written, or the run exists already.
+        ConfigError, ResumeError : they cannot be written, or an earlier ledger cannot be read.
         """
+        first = self.folder
+        for number in count(2):
+            if not (has_rounds(self.folder / LEDGER) or is_played(self.folder)):
+                break
+            self.folder = first.with_name(f"{first.name}-{number}")
         self._held.enter_context(only_player(self.folder))
         make_run_folder(self.folder)
         ledger = Ledger(self.folder / LEDGER)

@@ -1,6 +1,6 @@
 """Which of a client's or a user's metrics is the loss, the accuracy and the RMSE, by explicit names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 KINDS = ("loss", "accuracy", "rmse")
 TRAINING_LOSSES = ("train_loss", "loss")  # then the one that ``loss_metric`` names
@@ -11,7 +11,13 @@ _WORDS = {"loss": ("loss",), "accuracy": ("accuracy", "acc"), "rmse": ("rmse",)}
 
 def training_loss(metrics: Mapping[str, object], key: str = "") -> float | None:
     """Return the loss of a training: ``train_loss``, else ``loss``, else the metric called ``key``; None for none."""
-    return next(_numbers(metrics, (*TRAINING_LOSSES, key)), None)
+    name = training_loss_name(metrics, key)
+    return None if name is None else number_of(metrics[name])
+
+
+def training_loss_name(metrics: Mapping[str, object], key: str = "") -> str | None:
+    """Return the name of the metric that is :func:`training_loss`."""
+    return _first(metrics, (*TRAINING_LOSSES, key))
 
 
 def evaluation_loss(metrics: Mapping[str, object], key: str = "") -> float | None:
@@ -20,7 +26,13 @@ def evaluation_loss(metrics: Mapping[str, object], key: str = "") -> float | Non
 
 
 def measured(metrics: Mapping[str, object], kind: str, key: str = "") -> float | None:
-    """Return what an evaluation has measured of a kind of :data:`KINDS`; None for nothing.
+    """Return what an evaluation has measured of a kind of :data:`KINDS`; None for nothing."""
+    name = measured_name(metrics, kind, key)
+    return None if name is None else number_of(metrics[name])
+
+
+def measured_name(metrics: Mapping[str, object], kind: str, key: str = "") -> str | None:
+    """Return the name of the metric of a kind of :data:`KINDS`; None for nothing.
 
     That is the metric of this name, else ``eval_…``, ``test_…``, ``val_…`` and the like. Of losses then the one called
     ``key``; of accuracies and RMSEs the first with such an ending, as in ``top1_accuracy``.
@@ -28,7 +40,7 @@ def measured(metrics: Mapping[str, object], kind: str, key: str = "") -> float |
     words = _WORDS[kind]
     names = [prefix + word for prefix in _PREFIXES for word in words]
     ends = [name for name in metrics if any(name.lower().endswith((f"_{word}", f"-{word}")) for word in words)]
-    return next(_numbers(metrics, (*names, *([key] if kind == "loss" else ends))), None)
+    return _first(metrics, (*names, *([key] if kind == "loss" else ends)))
 
 
 def as_share(accuracy: float | None, per_cent: bool = False) -> tuple[float | None, str | None]:
@@ -53,8 +65,10 @@ def as_share(accuracy: float | None, per_cent: bool = False) -> tuple[float | No
     return None, f"is {accuracy:g}, neither a share nor per cent: it is not recorded. {remedy}"
 
 
-def _numbers(metrics: Mapping[str, object], names: tuple[str, ...]) -> Iterator[float]:
-    for name in names:
-        value = metrics.get(name) if name else None
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            yield float(value)
+def number_of(value: object) -> float | None:
+    """Return a metric that is one number; None for another."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _first(metrics: Mapping[str, object], names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name and number_of(metrics.get(name)) is not None), None)

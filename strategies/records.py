@@ -90,7 +90,8 @@ class RoundRecord:
 
     Classes have an accuracy, numbers have ``…_rmse``, the root of the mean squared error. ``dropout`` is the estimated
     probability of losing a willing client, for which the round's table is made. ``epsilon`` is a private run's ε after
-    this round, without amplification. ``clock`` has the simulated seconds since the start of the run.
+    this round, without amplification. ``clock`` has the simulated seconds since the start of the run. ``metrics`` has
+    all other metrics by name, after ``train_``, ``client_`` or ``test_``.
 
     Phases of the round's ``seconds``: ``hello`` to newcomers, without waiting; ``ask``, until the clients are selected;
     ``train``, until the last reply or the deadline, without ``aggregate``, which checks and sums updates; ``evaluate``,
@@ -126,11 +127,13 @@ class RoundRecord:
     evaluate_seconds: float | None = None
     test_seconds: float | None = None
     participations: list[Participation] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
     nodes: Nodes | None = None  # of a deployment
 
     def participation_only(self) -> "RoundRecord":
         """Return the record without anything that clients report, but who took part."""
         hidden: dict[str, Any] = dict.fromkeys(("train_loss", "client_loss", "client_accuracy", "client_rmse"))
+        hidden["metrics"] = {name: value for name, value in self.metrics.items() if name.startswith("test_")}
         return replace(self, participations=[part.alone() for part in self.participations], **hidden)
 
     @property
@@ -177,7 +180,8 @@ class Log:
         losses = {"train loss": record.train_loss, "clients' loss": record.client_loss, "test loss": record.test_loss}
         accuracies = {"clients' accuracy": record.client_accuracy, "test accuracy": record.test_accuracy}
         errors = {"clients' rmse": record.client_rmse, "test rmse": record.test_rmse}
-        parts += [f"{name} {value:.4g}" for name, value in (losses | accuracies | errors).items() if value is not None]
+        shown = losses | accuracies | errors | record.metrics
+        parts += [f"{name} {value:.4g}" for name, value in shown.items() if value is not None]
         logger.info("Round %d: %s, %.1f s", record.round, ", ".join(parts), record.seconds)
 
 

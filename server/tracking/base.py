@@ -12,7 +12,7 @@ from aoi_fl.server.ledger import ending
 from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
 logger = logging.getLogger("flwr")
-_NO_NUMBERS = ("round", "started", "participations", "nodes")
+_NO_NUMBERS = ("round", "started", "participations", "nodes", "metrics")
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:
@@ -23,7 +23,8 @@ def numbers(row: Mapping[str, Any]) -> dict[str, float]:
     >>> numbers({"round": 3, "seconds": 0.5, "forced": True, "spent": None})
     {'seconds': 0.5, 'forced': 1.0}
     """
-    return {key: float(value) for key, value in row.items() if key not in _NO_NUMBERS and value is not None}
+    known = {key: float(value) for key, value in row.items() if key not in _NO_NUMBERS and value is not None}
+    return dict(row.get("metrics") or {}) | known
 
 
 class Tracker(ABC):

@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
@@ -12,7 +12,7 @@ from flwr.app import MetricRecord
 
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.measures import KINDS, as_share, measured
+from aoi_fl.strategies.measures import KINDS, as_share, measured, measured_name, number_of
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.records import Nodes, Participation, Phase, RoundRecord
 from aoi_fl.strategies.validation import one_line
@@ -143,6 +143,7 @@ class Recorder:
 
         A client's value that is not finite is left out, because a ledger keeps it for good.
         """
+        self.note(source, metrics, *(measured_name(metrics, kind, loss_key) for kind in KINDS))
         for kind in KINDS:
             value = measured(metrics, kind, loss_key)
             if value is not None and source == "client" and not math.isfinite(value):
@@ -151,6 +152,13 @@ class Recorder:
         share, caution = as_share(getattr(self.record, f"{source}_accuracy"), per_cent)
         setattr(self.record, f"{source}_accuracy", share)
         return caution
+
+    def note(self, source: str, metrics: Mapping[str, object], *known: str | None) -> None:
+        """Note the finite numbers among metrics, but for those of the ``known`` names."""
+        for name in metrics.keys() - set(known):
+            value = number_of(metrics[name])
+            if value is not None and math.isfinite(value):
+                self.record.metrics[f"{source}_{one_line(name)}"] = value
 
     def pay(self, plan: Plan) -> None:
         """Note each client's payment, and the φ by which a budget ranked it."""

@@ -16,6 +16,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.measures import training_loss_name
 from aoi_fl.strategies.policy import Plan, RoundView, named
 from aoi_fl.strategies.records import Participation
 from aoi_fl.strategies.round.collection import Collector
@@ -190,6 +191,8 @@ class TrainingStep:
         used = arrays is not None and (run.privacy is None or recorder.record.trained > 0)
         run.progress.trained |= used
         recorder.conclude(not used)
+        if metrics is not None:
+            recorder.note("train", metrics, training_loss_name(metrics, run.options.loss_metric))
         if not run.round.may_try_again(arrays):
             run.observe()
         return arrays, metrics

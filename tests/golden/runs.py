@@ -95,7 +95,7 @@ def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -
     for newer in ("epsilon", "nodes"):  # columns of private runs and deployments, of which there is none here
         if row[newer] is None:
             del row[newer]
-    del row["started"]
+    del row["started"], row["metrics"]  # a run of this app reports no other metrics, tests/server/test_record.py
     row["participations"] = [asdict(part) | ({} if timed else {"seconds": None}) for part in parts]
     for part in row["participations"]:
         if part["reason"] is not None:

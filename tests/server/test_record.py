@@ -12,7 +12,6 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.report import page, theory
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load
-from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.record import record
@@ -22,16 +21,22 @@ from tests.refusals import refused
 NODES, ROUNDS = 6, 8
 
 
-def play(strategy, rounds=ROUNDS, evaluate=None):
+def play(strategy, rounds=ROUNDS, evaluate=None, **reported):
     """Play somebody's app: a vector whose clients pull it to one, and its owner's own test of it."""
     client, server = ClientApp(), ServerApp()
 
     @client.train()
     def train(message, context):
         (model,) = message.content["arrays"].to_numpy_ndarrays()
-        metrics = MetricRecord({"num-examples": 5, "train_loss": float(np.abs(1 - model).mean())})
+        metrics = MetricRecord({"num-examples": 5, "train_loss": float(np.abs(1 - model).mean()), "lag": 2})
         content = RecordDict({"arrays": ArrayRecord([model + 0.5 * (1 - model)]), "metrics": metrics})
         return Message(content, reply_to=message)
+
+    @client.evaluate()
+    def measure(message, context):
+        number = context.node_config["partition-id"]
+        metrics = {name: value[number] if isinstance(value, list) else value for name, value in reported.items()}
+        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5, **metrics})}), reply_to=message)
 
     @server.main()
     def main(grid, context):
@@ -95,6 +100,25 @@ def test_a_run_that_an_error_ends_says_so(error, status, reason, tmp_path):
     assert is_played(tmp_path / "runs" / "mine") is False
 
 
+def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd):
+    names = {"accuracy": "client_accuracy", "f1": "client_f1", "eval_loss": "client_loss"}
+    reported = {"accuracy": [i / 10 for i in range(NODES)], "f1": 0.25, "eval_loss": 3.5}
+    play(RandomSelection(2, observer=record("a")), 2, **reported)
+    run = load(tmp_path / "runs" / "a", "a")
+    for metric, column in names.items():
+        assert run.rounds[-1][column] == pytest.approx(np.mean(reported[metric]))
+        assert column.replace("_", "-") in {chart.name for chart in figures([run])}
+    assert run.rounds[-1]["train_lag"] == 2 and "train-lag" in {chart.name for chart in figures([run])}
+    assert {"test_accuracy", "accuracy"}.isdisjoint(run.rounds[-1].get("metrics", ()))
+    shown = page.render([run])
+    assert "Clients&#39; accuracy" in shown and "f1 of the clients" in shown
+    told = next(line for line in capfd.readouterr().err.splitlines() if "round 2/2" in line)
+    assert "accuracy 0.250" in told and "loss 3.5" in told
+    out = aoi("export", "a", "--csv")[1].splitlines()
+    assert {*names.values(), "train_lag"} <= {*out[0].split(",")}
+    assert json.loads(aoi("report", "a", "--json")[1])["runs"][0]["client_f1"] == pytest.approx(0.25)
+
+
 def test_a_run_is_held_while_it_lasts_and_never_written_over(tmp_path):
     seen = []
 
@@ -104,8 +128,9 @@ def test_a_run_is_held_while_it_lasts_and_never_written_over(tmp_path):
 
     play(RandomSelection(3, observer=record("mine")), 2, evaluate)
     assert seen == ["running"] * 3
-    with pytest.raises(ResumeError, match="already holds a run"):
-        play(RandomSelection(3, observer=record("mine")), 2)
-    assert load(tmp_path / "runs" / "mine", "mine").status == "completed"
+    for _ in range(2):
+        play(RandomSelection(3, observer=record("mine")), 1)
+    lengths = {folder.name: len(load(folder, "").rounds) for folder in (tmp_path / "runs").glob("mine*")}
+    assert lengths == {"mine": 2, "mine-2": 1, "mine-3": 1}
     with refused("run-name"):
         record("../up")

@@ -167,7 +167,7 @@ def _sign(run: Run) -> int:
 
 def _curve(run: Run) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return (R,) what the run is judged by after each round, larger is better, NaN where it was not evaluated."""
-    return _sign(run) * run.column(f"test_{judge(run.rounds).field}")
+    return _sign(run) * run.column(judge(run.rounds).column)
 
 
 def _time(run: Run, level: float) -> float:
@@ -238,7 +238,7 @@ def _level(main: Measure, level: float) -> str:
 def _margins(base: Run) -> dict[str, float]:
     """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
     stride = base.measured.interval_mean or math.nan
-    end = base.column(f"test_{judge(base.rounds).field}")
+    end = base.column(judge(base.rounds).column)
     learned = _ACCURACY if _sign(base) > 0 else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
     return {
         LOAD: _SHARE * stride * (stride - 1),
