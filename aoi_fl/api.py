@@ -46,7 +46,6 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     ConfigError
         A key or value is wrong; nothing has started.
     """
-    from aoi_fl.config.former import present
     from aoi_fl.config.presets import PRESET
     from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
@@ -55,7 +54,7 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.sources import settled
 
-    keys = present({key.replace("_", "-"): value for key, value in keys.items()})
+    keys = {key.replace("_", "-"): value for key, value in keys.items()}
     given = {"preset": PRESET, "policy": policy, **keys}
     chosen = RunConfig.parse(given | named_clients(given))
     values = settled(chosen.flat())

@@ -63,11 +63,10 @@ def keyed(
 
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             rest = super().parse_args(ctx, args)
-            from aoi_fl.config.former import present
             from aoi_fl.config.keys import RunKeys
 
             values = pairs(ctx.params.pop("config"))
-            options = {key: ctx.params.pop(key.replace("-", "_")) for key in _with_former(keys)}
+            options = {key: ctx.params.pop(key.replace("-", "_")) for key in keys}
             for key, value in options.items():
                 short = option(key)
                 if short != key and short in values and short not in RunKeys.model_fields:
@@ -78,7 +77,6 @@ def keyed(
                     raise ConfigError(key, value, allowed, "Leave one of them out.")
                 if value is not None:
                     values[key] = value
-            values = present(values)
             unknown = () if more else values.keys() - set(keys)
             for key in sorted(unknown):
                 remedy = did_you_mean(key, options).strip() or "Choose one of these keys."
@@ -90,13 +88,6 @@ def keyed(
             return rest
 
     return Command
-
-
-def _with_former(keys: Iterable[str]) -> list[str]:
-    """Return run keys, and the former keys that are now parts of them."""
-    from aoi_fl.config.former import MERGED
-
-    return [name for key in keys for name in (key, *MERGED.get(key, ()))]
 
 
 def option(key: str) -> str:
@@ -114,7 +105,7 @@ def _options(keys: Iterable[str], required: str | None, defaults: Mapping[str, A
     from aoi_fl.config.policies import OWN, POLICIES
 
     options: list[click.Parameter] = []
-    for key in _with_former(keys):
+    for key in keys:
         field, name = RunKeys.model_fields.get(snake(key)), snake(key)
         if field is None:
             flag: dict[str, Any] = {"flag_value": "true"} if key in ("strict-budget", "stop-at-first") else {}

@@ -30,7 +30,6 @@ from aoi_fl.cli import (
     simulate,
 )
 from aoi_fl.cli.keys import keyed
-from aoi_fl.config.former import show_former_names
 from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import AoiError, install
 
@@ -85,7 +84,6 @@ app.add_typer(device.app, name="device")
 
 def main() -> None:
     """Run the command; a user's error prints one paragraph to stderr and ends with status 2."""
-    show_former_names(lambda text: print(f"aoi: {text}", file=sys.stderr))
     try:
         app()
     except AoiError as error:

@@ -2,14 +2,13 @@
 
 import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from aoi_fl.config.former import present
 from aoi_fl.science.errors import NAMES, ConfigError
 
 Value = bool | int | float | str
@@ -76,11 +75,6 @@ class Group(BaseModel):
     model_config = ConfigDict(
         alias_generator=kebab, populate_by_name=True, frozen=True, extra="ignore", defer_build=True
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _under_present_names(cls, values: Any) -> Any:
-        return present(values) if isinstance(values, Mapping) else values
 
     @classmethod
     def table(cls) -> Iterator[tuple[str, FieldInfo]]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from aoi_fl.config.fields import Group, Value, allowed, extra, variable
-from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS, OWN, POLICIES, ROWS, STRATEGIES, users_of
 from aoi_fl.config.presets import PRESET
@@ -86,8 +85,6 @@ def variables() -> str:
             lines.append(f"  {variable(key)}: ${{{variable(key)}:-{value}}}{f' # {why}' if why else ''}\n")
         elif key not in _IMAGE:
             lines.append(f"  {variable(key)}:\n")
-    lines += [f"  {variable(former)}: # former name of {variable(key)}\n" for former, key in FORMER.items()]
-    lines += [f"  {variable(former)}: # former key\n" for former in IGNORED]
     return "".join(lines)
 
 

@@ -6,7 +6,6 @@ from typing import Any, Self
 from pydantic import ValidationError, model_validator
 
 from aoi_fl.config.fields import allowed, kebab, variable
-from aoi_fl.config.former import present
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.presets import expanded
 from aoi_fl.config.rules import conflicts
@@ -19,7 +18,7 @@ class RunConfig(RunKeys):
     @model_validator(mode="before")
     @classmethod
     def _expanded(cls, values: Any) -> Any:
-        return expanded(present(values)) if isinstance(values, Mapping) else values
+        return expanded(values) if isinstance(values, Mapping) else values
 
     @model_validator(mode="after")
     def _feasible(self) -> Self:

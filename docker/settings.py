@@ -13,7 +13,6 @@ from typing import Any
 from dotenv import dotenv_values
 
 from aoi_fl.config.fields import variable
-from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
@@ -155,7 +154,7 @@ def from_environment(environment: Mapping[str, str], known: Mapping[str, Any]) -
     ------
     ConfigError : a variable that begins with ``AOI_`` is neither a run key's nor the cluster's.
     """
-    keys = {variable(key): key for key in (*known, *FORMER, *IGNORED)}
+    keys = {variable(key): key for key in known}
     unknown = sorted(v for v in environment if v.startswith("AOI_") and v not in keys and v not in CLUSTER)
     if unknown:
         names = [*map(variable, known), *CLUSTER]

@@ -25,7 +25,6 @@ from typing import Any
 import tomli_w
 
 from aoi_fl.cli.output import print_json, print_table
-from aoi_fl.config.former import show_former_names
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import names_of
@@ -409,7 +408,6 @@ def operate(arguments: argparse.Namespace) -> int:
 
 def main() -> None:
     """Run a command; a user's error or a silent SuperLink prints one paragraph, with status 2."""
-    show_former_names(say)
     arguments = parser().parse_args()
     try:
         sys.exit(operate(arguments))

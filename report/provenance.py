@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from aoi_fl.config.fields import kebab
-from aoi_fl.config.former import present
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
@@ -37,7 +36,7 @@ def changed(run: Run) -> dict[str, Any] | None:
     if "policy" not in run.config:
         return None
     try:
-        own = RunConfig.parse(present(run.config, warn=False))
+        own = RunConfig.parse(run.config)
     except (ConfigError, ValidationError):
         return None
     usual = {kebab(name): field.default for name, field in RunConfig.model_fields.items()} | {"preset": PRESET}

@@ -10,7 +10,6 @@ from pathlib import Path
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from aoi_fl.config.former import show_former_names
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.run import RunConfig
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
@@ -51,7 +50,6 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run a federation by the configuration; log a user's error as one paragraph."""
     logging.getLogger("flwr").addFilter(_without_traceback)
-    show_former_names(lambda text: logger.warning("%s", text))
     say_what_ray_needs(grid)
     if uploads(grid):
         speak_with_times()

@@ -8,7 +8,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from aoi_fl.config.fields import kebab
-from aoi_fl.config.former import present
 from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import MILLION
@@ -46,7 +45,7 @@ def recorded_run(folder: Path) -> dict[str, Any]:
             f"the folder {folder} holds the run {about.get('run')!r}, and its clients know it under that name: give "
             "the folder its name back."
         )
-    return {**about, "config": present(about["config"], warn=False)}
+    return about
 
 
 def _progress(path: Path) -> tuple[int, int | None]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.config.former import present
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
@@ -18,7 +17,7 @@ from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import unordered
 from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
-from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, own_keys
+from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.lab.simulated_time.traces import check_foresight, in_files, make_trace, too_few
 from aoi_fl.learning.data import named_clients
 from aoi_fl.science.errors import ConfigError
@@ -45,10 +44,7 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     names = [name.strip() for name in policies.split(",")]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError("policies", twice, "named once", "Leave one out.")
-    own = {
-        name: present(own_keys(name, _COMMON), warn=name not in ENTRANTS) if "=" in name else {"policy": name}
-        for name in names
-    }
+    own = {name: own_keys(name, _COMMON) if "=" in name else {"policy": name} for name in names}
     users = [keys_["policy"] for keys_ in own.values() if is_policy(keys_["policy"])]
     for key in KEYS & keys.keys():
         if users and not any(key in REGISTRY[name].keys for name in users):
@@ -91,7 +87,7 @@ def _run_name(config: Mapping[str, Any], policy: str) -> str:
         recorded = read_run(ledger).get("config") if ledger.is_file() else None
         if not isinstance(recorded, dict):
             return name
-        rounds = present(recorded, warn=False).get("num-server-rounds")
+        rounds = recorded.get("num-server-rounds")
         if rounds == config["num-server-rounds"]:
             return name
         print(f"aoi: the run {name} has {rounds} rounds now; its place is taken by a new one", file=sys.stderr)
@@ -111,7 +107,7 @@ def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[st
     On devices from a file, each seed starts at its own hour.
     """
     drawn = {"clock-start": -1} if in_files(keys["clock"]) else {}
-    preset = {k: str(v) for k, v in present({**federation(quick), **drawn}, warn=False).items()} | dict(keys)
+    preset = {k: str(v) for k, v in {**federation(quick), **drawn}.items()} | dict(keys)
     return ",".join(distinct_entrants(preset)), preset
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.former import argument
 from aoi_fl.config.policies import ROWS
 from aoi_fl.config.values import Compensate
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
@@ -202,14 +201,12 @@ class MarkovParticipation(AgeAwareStrategy):
         coordination: str = protocol.POLL,
         **settings: Any,
     ) -> None:
-        compensate = argument(settings, "compensate", compensate)
         issued = {"compensate": (compensate, "none"), "rates": (rates, "equal")}
         changed = {key: value for key, (value, usual) in issued.items() if value != usual}
         if policy.kind != "optimal" and changed:
             key, given = next(iter(changed.items()))
             allowed = f"left out: it needs the optimal table, and the policy is {policy.kind!r}"
             raise ConfigError(key, given, allowed, "Use markov-optimal, or leave it out.")
-        coordination = argument(settings, "coordination", coordination)
         rule = MarkovRulePolicy(
             policy, coordination, rates, make_absence(compensate), adaptive_dropout=compensate == "dropout"
         )

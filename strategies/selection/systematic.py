@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.former import argument
 from aoi_fl.config.rules import check, uncompensated
 from aoi_fl.config.values import Compensate, phases_of
 from aoi_fl.science import systematic as science
@@ -135,7 +134,6 @@ class SystematicParticipation(AgeAwareStrategy):
         coordination: str = protocol.RESERVE,
         **settings: Any,
     ) -> None:
-        compensate = argument(settings, "compensate", compensate)
         check_jitter(jitter)
         if phases not in get_args(PhaseRule):
             raise ConfigError("phases", phases, get_args(PhaseRule), "Choose one of these.")
@@ -144,7 +142,6 @@ class SystematicParticipation(AgeAwareStrategy):
             raise ConfigError("clients-per-round", per_round, allowed, "Choose another number.")
         check(uncompensated(compensate, phases, jitter))
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
-        coordination = argument(settings, "coordination", coordination)
         policy = SystematicPolicy(rule, coordination, rates, make_absence(compensate))
         super().__init__(policy, **with_round_seconds(settings))
 

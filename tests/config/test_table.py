@@ -6,7 +6,6 @@ import pytest
 
 from aoi_fl.config import generate
 from aoi_fl.config.fields import allowed, kebab, variable
-from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS
 from aoi_fl.config.presets import PRESET
@@ -45,6 +44,4 @@ def test_the_reference_names_every_key_with_its_default():
 
 def test_a_cluster_can_set_every_key_but_the_image_s_folders():
     named = {line.split(":")[0].strip() for line in generate.variables().splitlines()}
-    assert named == {
-        variable(key) for key in (TABLE.keys() | FORMER.keys() | IGNORED.keys()) - {"data-dir", "model-dir", "runs-dir"}
-    }
+    assert named == {variable(key) for key in TABLE.keys() - {"data-dir", "model-dir", "runs-dir"}}

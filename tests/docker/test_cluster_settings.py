@@ -31,7 +31,6 @@ from flwr.proto.control_pb2_grpc import ControlServicer, add_ControlServicer_to_
 from flwr.proto.node_pb2 import NodeInfo
 
 from aoi_fl.config.fields import variable
-from aoi_fl.config.former import FORMER, IGNORED
 from aoi_fl.docker import arrivals, client, pki, requirements, settings, submit
 from aoi_fl.docker.control import Control, read_pems
 from aoi_fl.flower.control import ControlError, NodeState, RunState
@@ -50,7 +49,7 @@ def test_compose_passes_every_run_key_on_and_nothing_else() -> None:
     keys = {variable(key) for key in settings.defaults(ROOT / "pyproject.toml") if key not in FIXED}
     cluster = {"AOI_ENROL", "AOI_KEEP_RUNS"}
     passed = set(COMPOSE["services"]["submit"]["environment"])
-    assert passed == keys | cluster | {variable(key) for key in (*FORMER, *IGNORED)}
+    assert passed == keys | cluster
 
 
 def test_the_default_cluster_mixes_its_cohorts() -> None:

@@ -42,8 +42,8 @@ def play(folder, engine=run_local, **keys):
 
 def simulated(table, values, rounds=ROUNDS):
     selector = BudgetedSelector(
-        values["budget"], BUDGETED[values["policy"]], values["seed"], values.get("strict_budget", False),
-        values.get("stop_at_first", False), values.get("ageing", "linear"),
+        values["budget"], BUDGETED[values["policy"]], values["seed"], values.get("budget_rule") == "strict",
+        values.get("budget_rule") == "stop", values.get("ageing", "linear"),
     )  # fmt: skip
     there = np.ones(len(table.names), bool)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
@@ -63,8 +63,8 @@ VARIANTS = {
     "abs-bid": {"policy": "abs", "index_source": "bid"},
     "maxpack-bid": {"policy": "maxpack", "index_source": "bid"},
     "random": {"policy": "random-budget"},
-    "strict": {"policy": "maxpack", "budget": 36.08, "strict_budget": True},
-    "stop-at-first": {"policy": "wics", "budget": 33.0, "stop_at_first": True},
+    "strict": {"policy": "maxpack", "budget": 36.08, "budget_rule": "strict"},
+    "stop-at-first": {"policy": "wics", "budget": 33.0, "budget_rule": "stop"},
     "ageing": {"policy": "wics", "ageing": "quadratic"},
 }
 
@@ -93,7 +93,7 @@ def test_the_federation_chooses_what_the_simulator_chooses(keys, tmp_path):
 @pytest.mark.parametrize("keys", [{}, {"index_source": "bid"}, {"policy": "random-budget", "trains": "all"}])
 def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     caplog.set_level(logging.INFO, "flwr")
-    keys = {"policy": "wics", "total_budget": 105.0, "evaluate_every": ROUNDS} | keys
+    keys = {"policy": "wics", "budget": "40:105", "evaluate_every": ROUNDS} | keys
     folder = play(tmp_path, **keys)
     table = section5_instance(RUN["num-clients"], RUN["seed"])
     bounded = BoundedSelector(BudgetedSelector(40.0, BUDGETED[keys["policy"]], RUN["seed"]), 105.0)
@@ -174,7 +174,7 @@ def test_the_report_reads_a_clients_file_with_ages(source, tmp_path, capsys):
 
 def test_the_ledger_holds_the_estimates_of_the_ranking(tmp_path):
     folder = play(
-        tmp_path, policy="wics", trains="all", staleness="mislabelled", staleness_rates="own", sensitivities="estimated"
+        tmp_path, policy="wics", trains="all", staleness="mislabelled:0.05:0.9:own", sensitivities="estimated"
     )
     known = read(folder / "ledger.sqlite", "clients")
     sizes, payments = (np.array([c[key] for c in known], float) for key in ("examples", "payment"))
@@ -250,7 +250,7 @@ def test_fresh_data_learn_better_than_stale_ones(tmp_path):
     accuracies = []
     for budget in (1000.0, 1.0):
         folder = play(
-            tmp_path / str(budget), policy="wics", trains="all", staleness="mislabelled", mislabel_rate=0.2,
+            tmp_path / str(budget), policy="wics", trains="all", staleness="mislabelled:0.2:0.9",
             budget=budget, num_clients=6, clients_file=file, local_work="steps:10", learning_rate=0.5, batch_size=10,
         )  # fmt: skip
         accuracies.append(read(folder / "ledger.sqlite", "rounds")[-1]["test_accuracy"])

@@ -113,11 +113,16 @@ def unruly(request, tmp_path_factory):
     finally:
         sys.path.remove(str(UNRULY))
     return {
-        "misdeeds": misdeeds, "rounds": {r["round"]: r for r in read(home / "ledger.sqlite", "rounds")},
-        "parts": read(home / "ledger.sqlite", "participations"), "model": result.arrays["w"].numpy().tolist(),
-        "order": order, "pids": pids, "spool": spool, "worked": worked(home),
+        "misdeeds": misdeeds,
+        "rounds": {r["round"]: r for r in read(home / "ledger.sqlite", "rounds")},
+        "parts": read(home / "ledger.sqlite", "participations"),
+        "model": result.arrays["w"].numpy().tolist(),
+        "order": order,
+        "pids": pids,
+        "spool": spool,
+        "worked": worked(home),
         "states": {p.stem: json.loads(p.read_text())["age"]["last"] for p in (home / "r" / "clients").glob("*.json")},
-    }  # fmt: skip
+    }
 
 
 def test_a_clients_misdeed_costs_nobody_else_and_is_named(unruly):
@@ -202,9 +207,15 @@ def test_more_workers_or_threads_than_cores_are_refused(aoi, tmp_path):
 def test_the_quota_of_a_control_group_limits_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     for text, cores in [
-        ("max 100000", 8), ("300000 100000", 3), ("250000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8),
-        ("", 8), ("many", 8), (None, 8),
-    ]:  # fmt: skip
+        ("max 100000", 8),
+        ("300000 100000", 3),
+        ("250000 100000", 2),
+        ("50000 100000", 1),
+        ("1600000 100000", 8),
+        ("", 8),
+        ("many", 8),
+        (None, 8),
+    ]:
         (tmp_path / "cpu.max").unlink(missing_ok=True)
         if text is not None:
             (tmp_path / "cpu.max").write_text(f"{text}\n")
@@ -248,11 +259,21 @@ def test_cuda_where_there_is_none_is_one_paragraph(aoi, tmp_path):
 
 
 KEYS = [
-    "num-clients=12", "clients-per-round=5", "num-server-rounds=6", "local-work=epochs:5", "evaluate-clients=3",
+    "num-clients=12",
+    "clients-per-round=5",
+    "num-server-rounds=6",
+    "local-work=epochs:5",
+    "evaluate-clients=3",
     "seed=5",
-    "device=cpu", "preset=papers",
-    "policy=systematic", "coordination=reserve", "rates=size", "sizes=zipf:1.5", "weights=unbiased", "jitter=0.2",
-]  # fmt: skip
+    "device=cpu",
+    "preset=papers",
+    "policy=systematic",
+    "coordination=reserve",
+    "rates=size",
+    "sizes=zipf:1.5",
+    "weights=unbiased",
+    "phases=spread:0.2",
+]
 
 
 @pytest.mark.slow
@@ -264,8 +285,11 @@ def test_a_run_begun_by_workers_equals_a_single_process(aoi, tmp_path):
     assert status == 0, err
     run = subprocess.Popen(
         [sys.executable, "-m", "aoi_fl.cli.main", *command, "-c", "run-name=two", "--workers", "2"],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     with run:
         for line in run.stderr:  # where progress is told
             if line.startswith("round 2/"):

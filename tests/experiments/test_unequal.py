@@ -22,7 +22,7 @@ QUICK = Options(quick=True, rounds=2)
 @pytest.mark.parametrize("policy", ["random", "markov-optimal"])
 def test_training_along_the_simulated_history_is_the_run(policy, tmp_path):
     keys = {"dataset": "digits", "model": "lr", "policy": policy, "num-clients": 20, "clients-per-round": 6}
-    keys |= {"num-server-rounds": 6, "partition": "dirichlet", "alpha": 0.6, "seed": 3, "device": "cpu"}
+    keys |= {"num-server-rounds": 6, "partition": "dirichlet:0.6", "seed": 3, "device": "cpu"}
     run = play_run("x", keys, Options(work=tmp_path))
     there = dealt("digits", "data", "lr", 3, 20, kind="dirichlet", alpha=0.6)
     everyone = Population(np.zeros(20, np.int64), there.sizes, np.ones(20, np.bool_))

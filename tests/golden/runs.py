@@ -39,7 +39,7 @@ CENTRAL: dict[str, dict[str, Any]] = {
     "oldest-age-unbiased": {"policy": "oldest-age", "weights": "unbiased"}, "pow-d": {"candidates": 11}, "rpow-d": {},
     "oort": {}, "fedcs": {}, "refl": {}, "f3ast": {}, "wics": BUDGETED,
     "wics-bid": BUDGETED | {"policy": "wics", "index-source": "bid"},
-    "wics-total": BUDGETED | {"policy": "wics", "total-budget": 200.0},
+    "wics-total": BUDGETED | {"policy": "wics", "budget": "30.0:200.0"},
     "wics-estimated": BUDGETED | {"policy": "wics", "trains": "all", "sensitivities": "estimated"}, "abs": BUDGETED,
     "maxpack": BUDGETED, "random-budget": BUDGETED,
 }  # fmt: skip
@@ -47,12 +47,12 @@ DECENTRALISED: dict[str, dict[str, Any]] = {
     "markov-optimal": {"max-age": 5},
     "markov-few": {"policy": "markov-optimal", "clients-per-round": 1, "max-age": 10},  # some rounds have to be forced
     "markov-given": {"policy": "markov-optimal", "rates": "given"},
-    "markov-dropout": {"policy": "markov-optimal", "adaptive-dropout": True, "rates": "size"},
-    "markov-absence": {"policy": "markov-optimal", "absence": "learned", "weights": "unbiased"},
+    "markov-dropout": {"policy": "markov-optimal", "compensate": "dropout", "rates": "size"},
+    "markov-absence": {"policy": "markov-optimal", "compensate": "availability", "weights": "unbiased"},
     "markov-increasing": {"max-age": 5, "exponent": 2.0, "weights": "unbiased"},
     "systematic": {"weights": "unbiased"},
-    "systematic-size": {"policy": "systematic", "rates": "size", "jitter": 0.5},
-    "systematic-absence": {"policy": "systematic", "absence": "learned"},
+    "systematic-size": {"policy": "systematic", "rates": "size", "phases": "spread:0.5"},
+    "systematic-absence": {"policy": "systematic", "compensate": "availability"},
     "systematic-random": {"policy": "systematic", "phases": "random"},
 }
 POLICIES = CENTRAL | {f"{row} {wire}": keys | {"coordination": wire} for (row, keys), wire in product(

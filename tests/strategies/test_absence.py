@@ -46,10 +46,12 @@ def trained(record):
 
 
 MAKERS = {
-    "markov": lambda **s: MarkovParticipation.optimal(N, K, 10, absence="learned", **s),
-    "markov-size": lambda **s: MarkovParticipation.optimal(N, K, 10, rates=[0.2] * N, absence="learned", **s),
-    "reserve": lambda **s: MarkovParticipation.optimal(N, K, 10, absence="learned", coordination="reserve", **s),
-    "systematic": lambda **s: SystematicParticipation(N, K, absence="learned", **s),
+    "markov": lambda **s: MarkovParticipation.optimal(N, K, 10, compensate="availability", **s),
+    "markov-size": lambda **s: MarkovParticipation.optimal(N, K, 10, rates=[0.2] * N, compensate="availability", **s),
+    "reserve": lambda **s: MarkovParticipation.optimal(
+        N, K, 10, compensate="availability", coordination="reserve", **s
+    ),
+    "systematic": lambda **s: SystematicParticipation(N, K, compensate="availability", **s),
 }
 
 
@@ -70,8 +72,8 @@ def test_real_clients_take_part_when_the_simulator_says(name, policy, tmp_path):
 def test_reservations_in_an_absence_are_renewed(tmp_path):
     """Clients that are there 40 % of the time still take part every fifth round; by the papers' table they do not."""
     achieved = []
-    for absence in ("learned", "ignored"):
-        make = lambda **s: MarkovParticipation.optimal(N, K, 10, absence=absence, coordination="reserve", **s)  # noqa: B023, E731
+    for absence in ("availability", "none"):
+        make = lambda **s: MarkovParticipation.optimal(N, K, 10, compensate=absence, coordination="reserve", **s)  # noqa: B023, E731
         notes, _ = play(tmp_path / absence, make, 120)
         late = [client for record in notes.rounds[20:] for client in trained(record)]
         achieved.append(np.isin(late, [5, 6, 7, 8]).sum() / 4 / 100)
@@ -84,7 +86,7 @@ def test_reservations_in_an_absence_are_renewed(tmp_path):
 
 
 def test_unreachable_rates_are_reported(tmp_path, caplog):
-    make = lambda **s: MarkovParticipation.optimal(N, 6, 10, absence="learned", weights="unbiased", **s)  # noqa: E731
+    make = lambda **s: MarkovParticipation.optimal(N, 6, 10, compensate="availability", weights="unbiased", **s)  # noqa: E731
     with caplog.at_level(logging.WARNING, "flwr"):
         notes, strategy = play(tmp_path, make, 30)
     said = [r.getMessage() for r in caplog.records if "are out of reach" in r.getMessage()]

@@ -34,7 +34,12 @@ def failing(dropout, kind=TRAIN, rounds=range(1000)) -> ToyApp:
 
 
 def play(folder, app, wire="poll", *, adaptive=True, n=N, k=K, rates="equal", weights="auto", rounds=ROUNDS, **options):
-    settings = {"coordination": wire, "adaptive_dropout": adaptive, "rates": rates, "weights": weights}
+    settings = {
+        "coordination": wire,
+        "compensate": "dropout" if adaptive else "none",
+        "rates": rates,
+        "weights": weights,
+    }
     make = partial(MarkovParticipation.optimal, n, k, M, **settings)
     return fakes.play(make, app, folder, rounds, n, start=zeros(), **{"seed": 5} | options)[0]
 
@@ -127,7 +132,7 @@ def test_an_outage_is_counted_once(tmp_path):
     """Nobody answers in the first round: of eight that were to take part, all were lost."""
 
     options = RoundOptions(run="r", join_timeout=0.2, ask_timeout=0.05, train_timeout=0.05, evaluate_clients=0)
-    strategy = MarkovParticipation.optimal(N, K, M, adaptive_dropout=True, options=options)
+    strategy = MarkovParticipation.optimal(N, K, M, compensate="dropout", options=options)
     mute = lambda kind, round_, client: 0 if kind == HELLO else HUNG  # noqa: E731
     grid = ScriptedGrid(failing(0), {"runs-dir": str(tmp_path), "seed": 5}, N, script=mute)
     with pytest.raises(NothingTrainedError):

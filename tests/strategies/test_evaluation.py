@@ -72,7 +72,7 @@ def test_a_run_with_riding_questions_is_the_run_without(adaptive, tmp_path):
             raise OSError("no power")
 
     policy = MarkovPolicy.optimal(N, 5, 4)
-    settings = {"spoil": spoil, "policy": policy, "adaptive_dropout": adaptive}
+    settings = {"spoil": spoil, "policy": policy, "compensate": "dropout" if adaptive else "none"}
     plain, asked = play(tmp_path / "plain", 0, **settings)
     riding, grid = play(tmp_path / "riding", 7, **settings)
     tables = {

@@ -53,8 +53,8 @@ def decisions(notes):
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, monkeypatch):
-    near, local = play(markov, tmp_path / "near", False, monkeypatch, wire=wire)
-    far, grid = play(markov, tmp_path / "far", True, monkeypatch, wire=wire)
+    near, local = play(markov, tmp_path / "near", False, monkeypatch, coordination=wire)
+    far, grid = play(markov, tmp_path / "far", True, monkeypatch, coordination=wire)
     assert decisions(far) == decisions(near)
     assert local.whom(ASK, 1) == [0, 1, 2, 3, 4, 5] and not grid.whom(ASK, 1)
     assert grid.whom(HELLO, 1, 5) == list(range(ALL)) and not {6, 7} & set(grid.whom(ASK, 5))
@@ -66,8 +66,8 @@ def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, mo
 @pytest.mark.parametrize(
     "make",
     [
-        lambda **settings: markov(wire="broadcast", **settings),
-        lambda **settings: MarkovParticipation.optimal(N, 3, 5, absence="learned", **settings),
+        lambda **settings: markov(coordination="broadcast", **settings),
+        lambda **settings: MarkovParticipation.optimal(N, 3, 5, compensate="availability", **settings),
         lambda **settings: SystematicParticipation(N, 3, **settings),
         lambda **settings: RandomSelection(3, **settings),
     ],
@@ -81,9 +81,9 @@ def test_clients_with_their_own_terms_are_only_greeted(make, tmp_path, monkeypat
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 def test_a_resumed_reservation_is_not_asked_again(wire, tmp_path, monkeypatch):
-    whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, wire=wire)
-    first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, wire=wire)
-    rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, first.resume(), wire=wire)
+    whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, coordination=wire)
+    first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, coordination=wire)
+    rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, first.resume(), coordination=wire)
     assert [d[1:] for d in decisions(first) + decisions(rest)][:4] == [d[1:] for d in decisions(whole)][:4]
     assert (grid.whom(ASK, 5) == [0, 1, 2, 3, 4, 5]) == (wire == "poll")
 
@@ -93,7 +93,7 @@ def test_a_newcomer_between_rounds_is_greeted_early(wire, tmp_path, monkeypatch)
     now = [0.0]
 
     def make(**settings):
-        strategy = markov(wire=wire, **settings)
+        strategy = markov(coordination=wire, **settings)
         strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 
@@ -111,7 +111,7 @@ def test_a_request_names_the_time_since_its_rounds_start(wire, far, expected, tm
     now = [0.0]
 
     def make(**settings):
-        strategy = markov(wire=wire, **settings)
+        strategy = markov(coordination=wire, **settings)
         strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
         return strategy
 

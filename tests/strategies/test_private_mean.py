@@ -391,7 +391,7 @@ def test_what_breaks_the_guarantee_is_refused_when_made(make):
         (lambda **s: SystematicParticipation(4, 2, aggregation=private(6, bands=3), **s), 6),
         (lambda **s: SystematicParticipation(4, 2, jitter=1.0, aggregation=private(6, bands=2), **s), 6),
         (lambda **s: SystematicParticipation(4, 2, rates="size", aggregation=private(6, bands=2), **s), 6),
-        (lambda **s: MarkovParticipation.optimal(4, 2, adaptive_dropout=True, aggregation=private(6, bands=2), **s), 6),
+        (lambda **s: MarkovParticipation.optimal(4, 2, compensate="dropout", aggregation=private(6, bands=2), **s), 6),
         (lambda **s: MarkovParticipation.increasing(4, 2, aggregation=private(6, bands=2), **s), 6),
         (lambda **s: RandomSelection(2, aggregation=private(6, bands=2), **s), 6),
         (lambda **s: everyone(aggregation=private(6), **s), 5),

@@ -83,7 +83,7 @@ ARGUMENTS = [
 ]  # fmt: skip
 # Run keys, and of which one is named, with its value.
 KEYS = [
-    ({"policy": "systematic", "compensate": "availability", "jitter": 0.2}, "compensate", "availability"),
+    ({"policy": "systematic", "compensate": "availability", "phases": "spread:0.2"}, "compensate", "availability"),
     ({"policy": "systematic", "compensate": "availability", "phases": "random"}, "compensate", "availability"),
     ({"policy": "random", "compensate": "availability"}, "compensate", "availability"),
     ({"policy": "random", "compensate": "dropout"}, "compensate", "dropout"),

@@ -18,11 +18,21 @@ from tests.fakes import ToyApp, unchanged, zeros
 from tests.refusals import refused
 
 ROUNDS = 12
+OWN = "mislabelled:0.05:0.9:own"
 RUN = {
-    "policy": "wics", "trains": "all", "staleness": "mislabelled", "staleness-rates": "own", "dataset": "digits",
-    "model": "lr", "num-clients": 8, "num-server-rounds": ROUNDS, "local-steps": 2, "evaluate-every": 100, "seed": 4,
-    "budget": 30.0, "run-name": "r",
-}  # fmt: skip
+    "policy": "wics",
+    "trains": "all",
+    "staleness": OWN,
+    "dataset": "digits",
+    "model": "lr",
+    "num-clients": 8,
+    "num-server-rounds": ROUNDS,
+    "local-work": "steps:2",
+    "evaluate-every": 100,
+    "seed": 4,
+    "budget": 30.0,
+    "run-name": "r",
+}
 
 
 def play(folder, **keys):
@@ -64,7 +74,7 @@ def test_the_table_holds_staleness_rates_and_sensitivities(tmp_path):
     table = read_clients_file(play(tmp_path / "own", sensitivities="staleness") / "clients.csv")
     np.testing.assert_allclose(table.staleness, drawn.staleness)
     np.testing.assert_allclose(table.sensitivities, drawn.sizes / drawn.sizes.mean() * drawn.staleness)
-    alike = read_clients_file(play(tmp_path / "alike", **{"staleness-rates": "equal"}) / "clients.csv")
+    alike = read_clients_file(play(tmp_path / "alike", staleness="mislabelled") / "clients.csv")
     assert (alike.staleness == 1).all()
     np.testing.assert_allclose(alike.sensitivities, drawn.sensitivities)
 
@@ -73,7 +83,7 @@ def test_sensitivities_by_the_bound_are_those_of_equation_10(tmp_path):
     """φ_i = α_i σ_i² βNT/2 as printed, with α_i from the appendix, up to what all have in common."""
     drawn, eta, tau, mu = section5_instance(8, RUN["seed"]), 0.05, 10, 1.0
     found = read_clients_file(
-        play(tmp_path, sensitivities="bound", **{"local-steps": tau, "learning-rate": eta}) / "clients.csv"
+        play(tmp_path, sensitivities="bound", **{"local-work": f"steps:{tau}", "learning-rate": eta}) / "clients.csv"
     ).sensitivities
     s = drawn.sizes / drawn.sizes.sum()
     alpha = eta * s / mu + 8 * eta * (tau**2 * eta + 2 * (tau - 1) ** 2 / mu) * s**2
@@ -88,14 +98,21 @@ def test_labels_go_wrong_at_each_client_s_own_rate(tmp_path):
     file = tmp_path / "clients.csv"
     header = "name,size,payment,sensitivity,age,staleness"
     file.write_text(f"{header}\na,100,20,1,10,1e-9\nb,100,20,1,10,9\n")
-    keys = {"clients-file": str(file), "num-clients": 2, "num-server-rounds": 1, "budget": 20.0, "local-steps": 200}
+    keys = {
+        "clients-file": str(file),
+        "num-clients": 2,
+        "num-server-rounds": 1,
+        "budget": 20.0,
+        "local-work": "steps:200",
+    }
     losses = {}
     for name in ("a", "b"):  # the other one is refreshed
         text = file.read_text()
         file.write_text(text.replace(f"{name},100,20", f"{name},100,21"))
         folder = play(tmp_path / name, **keys)
-        losses |= {row["name"]: row["loss"] for row in read(folder / "ledger.sqlite", "participations")
-                   if not row["refreshed"]}  # fmt: skip
+        losses |= {
+            row["name"]: row["loss"] for row in read(folder / "ledger.sqlite", "participations") if not row["refreshed"]
+        }
         file.write_text(text)
     assert losses["client-1"] > 1.5 * losses["client-0"]
 
@@ -108,6 +125,5 @@ def test_a_clients_table_without_staleness_rates_is_refused(tmp_path):
         play(tmp_path / "own", **keys)
     assert not (tmp_path / "own").exists()
     assert (
-        read_clients_file(play(tmp_path / "alike", **keys, **{"staleness-rates": "equal"}) / "clients.csv").staleness
-        == 1
+        read_clients_file(play(tmp_path / "alike", **keys, staleness="mislabelled") / "clients.csv").staleness == 1
     ).all()

@@ -13,7 +13,7 @@ from aoi_fl.lab.experiments.harness.base import Options, Row
 from aoi_fl.science.errors import AoiError, ConfigError
 
 # What the digits' results were measured with: the run keys' defaults may move on, a result does not.
-DIGITS = {"learning-rate": 0.5, "learning-rate-decay": 1.0, "batch-size": 10, "local-epochs": 5}
+DIGITS = {"learning-rate": "0.5:1.0", "batch-size": 10, "local-work": "epochs:5"}
 
 _MARKS = 20  # rows that are kept of a run where only the end and the means count
 
@@ -53,7 +53,6 @@ def complete_run(values: Mapping[str, Any], *, stopped: bool = False) -> Path:
     Raises ConfigError if the run did not complete, nor stopped where ``stopped`` counts.
     """
     from aoi_fl.client.app import app as client_app
-    from aoi_fl.config.former import present  # the digests of runs are those of the former keys
     from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
     from aoi_fl.server.app import app as server_app
@@ -63,7 +62,7 @@ def complete_run(values: Mapping[str, Any], *, stopped: bool = False) -> Path:
     ledger = Path(values["runs-dir"]) / values["run-name"] / LEDGER
     ends = ("completed", "stopped") if stopped else ("completed",)
     if not (ledger.exists() and read_run(ledger).get("status") in ends):
-        config = RunConfig.parse({"preset": "papers", **present(values, warn=False), "resume": _begun(ledger)}).flat()
+        config = RunConfig.parse({"preset": "papers", **values, "resume": _begun(ledger)}).flat()
         run_local(server_app, client_app, config, nodes=int(config["num-clients"]))
     status = read_run(ledger).get("status")
     if status not in ends:

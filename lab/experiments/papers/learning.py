@@ -6,7 +6,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.config.former import present
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
 from aoi_fl.lab.experiments.harness.federation import play_run
@@ -67,10 +66,14 @@ class Learning(Experiment):
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Run a federation; the seed alone decides first model, partition and the order of batches."""
-        kind, _, alpha = unit["partition"].partition(" ")
         policy = VARIANTS.get(unit["policy"], {"policy": unit["policy"]})
-        values = {**self.settings(options), **policy, "seed": unit["seed"], "partition": kind}
-        return play_run(self.name, values | ({"alpha": float(alpha)} if alpha else {}), options, stopped=True)
+        values = {
+            **self.settings(options),
+            **policy,
+            "seed": unit["seed"],
+            "partition": unit["partition"].replace(" ", ":"),
+        }
+        return play_run(self.name, values, options, stopped=True)
 
     def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
         targets, curves = self._judged_at(settings), self._there(rows)
@@ -88,7 +91,7 @@ class Learning(Experiment):
         )
         beside = [self.note] if self.note else []
         if self.keys:
-            shown = ", ".join(f"{key}={value}" for key, value in present(self.keys, warn=False).items())
+            shown = ", ".join(f"{key}={value}" for key, value in self.keys.items())
             beside.insert(0, f"Not in the papers: {shown}.")
         sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
         if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
@@ -152,7 +155,9 @@ class Learning(Experiment):
             return claim
         ours = f"{claim.ours}; diverged: {', '.join(f'{policy} with {seeds} seeds' for policy, seeds in lost.items())}"
         verdict = undecided(self.seeds)
-        reasons = {verdict: f"runs diverged at the papers' learning rate, {settings['learning-rate']:g}"}
+        reasons = {
+            verdict: f"runs diverged at the papers' learning rate, {settings['learning-rate'].partition(':')[0]}"
+        }
         return replace(claim, ours=ours, verdict=verdict, reasons=reasons)
 
     def _unplayed(self, said: PaperClaim) -> str:

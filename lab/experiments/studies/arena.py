@@ -35,7 +35,7 @@ def federation(quick: bool = False, model: str | None = None) -> dict[str, Any]:
     if quick:
         return shared | {
             "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 1200.0,
-            "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2,
+            "learning-rate": 0.1, "batch-size": 10, "local-work": "epochs:2",
         }  # fmt: skip
     return shared | {
         "dataset": "mnist", "model": model or "2nn", "num-clients": 300, "clients-per-round": 15, "until": 3600.0,
@@ -123,10 +123,8 @@ class Arena(Experiment):
         """Return the run keys of an entrant; raises ConfigError for an unknown one."""
         settings = dict(self.settings(options))
         start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
-        settings["partition"], _, alpha = settings["partition"].partition(":")
         return {
             **settings,
-            **({"alpha": float(alpha)} if alpha else {}),
             "clock": self.clock(options),
             **({"clock-start": start} if start else {}),
             "num-server-rounds": int(settings["until"]),  # more than there is time for

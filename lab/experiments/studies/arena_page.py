@@ -19,7 +19,12 @@ from aoi_fl.lab.experiments.studies.entrants import called
 BASE = "random"
 _LATE = ("refl:late-rounds=5", "random:late-rounds=5")
 _TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
-TELLING = (BASE, *_TOLD, "random:clients-per-round=4:over-selection=1", "systematic:weights=size:absence=learned")
+TELLING = (
+    BASE,
+    *_TOLD,
+    "random:clients-per-round=4:over-selection=1",
+    "systematic:weights=size:compensate=availability",
+)
 _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (

@@ -3,22 +3,35 @@
 import re
 from collections.abc import Collection
 
-from aoi_fl.config.former import present
 from aoi_fl.config.policies import OWN, POLICIES
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_well_formed
 
-BOTH = ":server-momentum=0.5:serve-average=0.8"  # a tested setting that helps every policy
+BOTH = ":smoothing=momentum:0.5+average:0.8"  # a tested setting that helps every policy
 # The entrants of the committed tables: the papers' policy as it stands, and this project's variants.
 # Random selection with late updates shows what REFL gains by them alone. Random selection of few clients shows what the
 # policies save by training few clients. F3AST with weights by size avoids its short steps where many never respond.
 ENTRANTS = (
-    "random", "random:late-rounds=5", "random:clients-per-round=4", "random:clients-per-round=4:over-selection=1",
-    "oldest-age", "markov-optimal", "markov-optimal:weights=size:absence=learned",
-    "systematic:weights=size:absence=learned", "pow-d", "rpow-d", "oort", "fedcs", "refl:late-rounds=5", "f3ast",
-    "f3ast:weights=size", "random:clients-per-round=3:over-selection=1", "random:clients-per-round=2:over-selection=1",
-    f"random:clients-per-round=4:over-selection=1{BOTH}", f"systematic:weights=size:absence=learned{BOTH}",
-)  # fmt: skip
+    "random",
+    "random:late-rounds=5",
+    "random:clients-per-round=4",
+    "random:clients-per-round=4:over-selection=1",
+    "oldest-age",
+    "markov-optimal",
+    "markov-optimal:weights=size:compensate=availability",
+    "systematic:weights=size:compensate=availability",
+    "pow-d",
+    "rpow-d",
+    "oort",
+    "fedcs",
+    "refl:late-rounds=5",
+    "f3ast",
+    "f3ast:weights=size",
+    "random:clients-per-round=3:over-selection=1",
+    "random:clients-per-round=2:over-selection=1",
+    f"random:clients-per-round=4:over-selection=1{BOTH}",
+    f"systematic:weights=size:compensate=availability{BOTH}",
+)
 
 
 def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
@@ -45,7 +58,7 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
 
 
 def called(entrant: str) -> str:
-    """Return an entrant for people, with its keys under their present names."""
+    """Return an entrant for people, with its keys."""
     keys = own_keys(entrant, ())
     policy = keys.pop("policy")
-    return ", ".join([policy, *(f"{key}={value}" for key, value in present(keys, warn=False).items())])
+    return ", ".join([policy, *(f"{key}={value}" for key, value in keys.items())])

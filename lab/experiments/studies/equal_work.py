@@ -14,7 +14,7 @@ _ARENA = ARENAS[0]
 _CASE = "trace, Dirichlet 0.3"
 LEVELS = (0.9, 0.92)
 _FEW = "random:clients-per-round={}:over-selection=1"
-_AGE = "systematic:weights=size:absence=learned"
+_AGE = "systematic:weights=size:compensate=availability"
 _RANDOM, _OURS = "random, k = 4, both", "systematic, both"
 _PLAIN, _OURS_PLAIN = "random, k = 4", "systematic"
 _ENTRANTS: Mapping[str, str] = {

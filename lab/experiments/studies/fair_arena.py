@@ -21,8 +21,8 @@ _CASE = "trace, Dirichlet 0.3"
 _RANDOM = "random"
 _DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
 _ENTRANTS: Mapping[str, str] = {
-    _RANDOM: "random", _DECIDE[0]: "markov-optimal:weights=size:absence=learned",
-    _DECIDE[1]: "systematic:weights=size:absence=learned", "oldest-age": "oldest-age:weights=size",
+    _RANDOM: "random", _DECIDE[0]: "markov-optimal:weights=size:compensate=availability",
+    _DECIDE[1]: "systematic:weights=size:compensate=availability", "oldest-age": "oldest-age:weights=size",
     "oort, speeds": "oort:foresight=true", "fedcs, speeds": "fedcs:foresight=true",
     "refl, forecast": "refl:foresight=true:late-rounds=5", "f3ast": "f3ast", "pow-d": "pow-d", "rpow-d": "rpow-d",
 }  # fmt: skip
@@ -68,7 +68,7 @@ class FairArena(ArenaStudy):
         changed = {
             "num-clients": "devices available within the hour",
             "over-selection": 1.0,
-            "learning-rate-decay": 1.0,
+            "learning-rate": "auto:1.0",
             "updates a round": "clients-per-round under every policy",
         }
         return {**super().settings(options), **changed}
@@ -91,7 +91,7 @@ class FairArena(ArenaStudy):
             "num-clients": len(shares),
             "clients-per-round": max(1, round(rate * len(shares))),
             "over-selection": 1.0,
-            "learning-rate-decay": 1.0,
+            "learning-rate": "auto:1.0",
         }
         return [costs(played(self.name, keys, options), keys)]
 
