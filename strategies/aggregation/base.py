@@ -1,8 +1,8 @@
 """What every aggregation is asked: what goes to the clients, and what becomes of their accepted replies."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -13,6 +13,8 @@ from aoi_fl.strategies.records import State
 from aoi_fl.strategies.validation import Update, one_line, some_of
 
 logger = logging.getLogger("flwr")
+T = TypeVar("T")
+_ATTEMPTS = 64  # to aggregate what some clients sent, once all of it together has failed
 MODEL_STAYS, NO_METRICS = "the model stays as it was", "the clients' evaluation is left out"  # after a failure
 
 
@@ -24,7 +26,14 @@ class Draft(NamedTuple):
 
 
 class Intake(Protocol):
-    """Takes a round's accepted updates, one by one."""
+    """Takes a round's accepted updates, one by one.
+
+    Attributes
+    ----------
+    spoiled : why the last :meth:`finish` left clients out, by client
+    """
+
+    spoiled: Mapping[int, str]
 
     @property
     def opaque(self) -> bool:
@@ -38,6 +47,10 @@ class Intake(Protocol):
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the new model, None if nothing could be made of the updates, and the clients' metrics."""
+
+    def undo(self) -> None:
+        """Forget the last :meth:`finish`, since its model is not used; by default nothing is kept of it."""
+        return
 
 
 class Aggregation(Intake, Protocol):
@@ -73,6 +86,59 @@ class Aggregation(Intake, Protocol):
         return
 
 
+def together(items: Mapping[int, T], make: Callable[[list[T]], None]) -> tuple[list[int], Exception | None]:
+    """Return the clients of which ``make`` could make something, in order, and why not of all.
+
+    The last successful call had their items. Where all together fail, halves are searched for the items over which it
+    fails: about log n calls for one of n, and a bounded number for many. What succeeds with few items is kept, since
+    some aggregations need several.
+
+    Parameters
+    ----------
+    items : what each client sent
+    make : raises where it cannot use the items
+    """
+    good: list[int] = []
+    reasons: list[Exception] = []
+    attempts = 0
+
+    def works(clients: Iterable[int]) -> bool:
+        nonlocal good, attempts
+        attempts += 1
+        if attempts > _ATTEMPTS:
+            return False
+        trial = sorted(clients)
+        try:
+            make([items[client] for client in trial])
+        except Exception as error:  # over what a client has sent
+            reasons.append(error)
+            return False
+        good = trial
+        return True
+
+    def search(some: list[int]) -> None:
+        half = len(some) // 2
+        for part in (some[:half], some[half:]):
+            if part and not works([*good, *part]) and len(part) > 1:
+                search(part)
+
+    if works(items):
+        return good, None
+    before = -1
+    while before < len(good) and len(items) > 1:
+        before = len(good)
+        search([client for client in items if client not in good])
+    if not good and len(items) > 1:  # it may need nearly all of them
+        any(works(items.keys() - {client}) for client in items)
+    return good, reasons[0]
+
+
+def spoilers(clients: Iterable[int], good: Iterable[int], why: Exception | None) -> dict[int, str]:
+    """Return why those of the clients are left out that are not among the good."""
+    reason = f"the round's aggregation fails with it: {type(why).__name__}: {why}"
+    return dict.fromkeys(sorted(set(clients).difference(good)), reason)
+
+
 def called(clients: Iterable[int]) -> list[str]:
     """Return clients as a log calls them, in their order."""
     return [f"client {client}" for client in sorted(clients)]
@@ -98,6 +164,15 @@ def log_failure(round_: int, lost: str, clients: Sequence[str], why: Exception |
     logger.error(
         "Round %d: %s. The aggregation of %s failed: %s", round_, lost, some_of(clients), reason, exc_info=raised
     )
+
+
+def log_left_out(round_: int, left: Sequence[str], why: Exception | None, *, none: bool) -> None:
+    """Log the evaluations over which an aggregation fails; ``none``: it can use none of them."""
+    if why is not None and none:
+        log_failure(round_, NO_METRICS, left, why)
+    elif why is not None:
+        reason = one_line(f"{type(why).__name__}: {why}")
+        logger.warning("Round %d: the evaluation of %s is left out: %s", round_, some_of(left), reason)
 
 
 def flaw(arrays: ArrayRecord, model: ArrayRecord) -> str | None:

@@ -8,13 +8,13 @@ FedAvg all updates of the round at once.
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import deepcopy
-from typing import Any
+from copy import copy, deepcopy
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
@@ -23,7 +23,17 @@ from aoi_fl import protocol
 from aoi_fl.protocol.arrays import model_key
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Draft, called, flaw, log_failure, nodes_of
+from aoi_fl.strategies.aggregation.base import (
+    MODEL_STAYS,
+    Draft,
+    called,
+    flaw,
+    log_failure,
+    log_left_out,
+    nodes_of,
+    spoilers,
+    together,
+)
 from aoi_fl.strategies.aggregation.mean import without_rounding
 from aoi_fl.strategies.aggregation.metrics import common, finite, whole
 from aoi_fl.strategies.fedavg_arguments import chain_of
@@ -32,6 +42,10 @@ from aoi_fl.strategies.records import State
 from aoi_fl.strategies.validation import Update, metrics_key, metrics_of, one_line, some_of
 
 logger = logging.getLogger("flwr")
+T = TypeVar("T")
+R = TypeVar("R")
+# Each strategy of a chain, the names of its attributes, and copies of those that can be copied.
+_Snapshot: TypeAlias = list[tuple[Strategy, set[str], dict[str, Any]]]
 
 # What FedAvg and its kin choose nodes by, and what makes them take all that the grid lists.
 _EVERYBODY = {
@@ -49,6 +63,7 @@ class FlowerAggregation:
     strategy : any :class:`flwr.serverapp.strategy.Strategy` but a selection policy: FedAdam, Krum, FedXgbBagging, one
         of the differential-privacy wrappers round another, or one of your own
     options : names of records
+    metrics : whether the strategy aggregates the clients' metrics
 
     Raises
     ------
@@ -56,7 +71,7 @@ class FlowerAggregation:
         It is no such strategy; secure aggregation, which hides each update from the server, is none.
     """
 
-    def __init__(self, strategy: Strategy, options: RoundOptions) -> None:
+    def __init__(self, strategy: Strategy, options: RoundOptions, *, metrics: bool = True) -> None:
         if not isinstance(strategy, Strategy):
             raise ConfigError(
                 "aggregation",
@@ -66,8 +81,11 @@ class FlowerAggregation:
                 "updates that AoI-FL checks.)",
             )
         self._strategy, self._options = strategy, options
+        self._silenced: Mapping[str, Any] = {} if metrics else {"train_metrics_aggr_fn": lambda *_: MetricRecord()}
         self._round, self._model, self.opaque = 0, ArrayRecord(), False
         self._accepted: dict[int, tuple[Message, float]] = {}
+        self.spoiled: Mapping[int, str] = {}
+        self._before: _Snapshot = []  # the last aggregation, where it left clients out
         self._standing = PersistentConfig()
         self._said: set[str] = set()
 
@@ -79,7 +97,7 @@ class FlowerAggregation:
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Begin to gather the round's replies."""
-        self._round, self._model, self._accepted = round_, model, {}
+        self._round, self._model, self._accepted, self._before, self.spoiled = round_, model, {}, [], {}
         self.opaque = is_opaque(model)
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
@@ -91,32 +109,22 @@ class FlowerAggregation:
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Have the strategy aggregate the replies, in client order, and bring the model back to its own types.
 
-        Where the strategy raises, or its model is not finite, the model stays, and so does what the strategy remembers.
+        Where the strategy raises, or its model is not finite, it aggregates again without the replies to blame. Where
+        it can use none, the model stays, and so does what the strategy remembers.
         """
-        clients, accepted = sorted(self._accepted), [pair for _, pair in sorted(self._accepted.items())]
-        self._accepted = {}
+        accepted, self._accepted, self.spoiled = dict(sorted(self._accepted.items())), {}, {}
         if not accepted:
             return None, None
-        before, known = self._snapshot(), self._not_finite()
-        why: Exception | str | None
-        try:
-            replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
-            with np.errstate(all="ignore"):
-                arrays, metrics = self._strategy.aggregate_train(self._round, replies)
-                arrays = None if arrays is None else in_types_of(self._model, arrays)
-            why = None if arrays is None or self.opaque else flaw(arrays, self._model)
-            if why is None and self._not_finite() > known:
-                why = "what the strategy keeps for the next round holds NaN or Inf"
-        except Exception as error:  # of the strategy's own, over what a client has sent
-            why = error
-        if why is None:
-            return arrays, metrics
-        log_failure(self._round, MODEL_STAYS, called(clients), why)
-        for strategy, names, attributes in before:
-            for name in vars(strategy).keys() - names:
-                delattr(strategy, name)
-            vars(strategy).update(attributes)
-        return None, None
+        known = self._not_finite()
+        made, good, why = self._sifted(accepted, lambda pairs: self._made(pairs, known))
+        self.spoiled = spoilers(accepted, good, why)
+        if made is None and why is not None:
+            log_failure(self._round, MODEL_STAYS, called(accepted), why)
+        return made or (None, None)
+
+    def undo(self) -> None:
+        """Give the strategy back what it remembered before an aggregation that left clients out."""
+        self._restore(self._before)
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -128,11 +136,14 @@ class FlowerAggregation:
         """Have the strategy aggregate the accepted evaluations; None where it raises."""
         if not replies:
             return None
-        try:
-            return self._strategy.aggregate_evaluate(round_, self._ready(whole(replies, self._options.weighted_by_key)))
-        except Exception as error:  # of the strategy's own, over what a client has sent
-            log_failure(round_, NO_METRICS, nodes_of(replies), error)
-            return None
+        items = dict(enumerate(whole(replies, self._options.weighted_by_key)))
+
+        def make(some: list[Message]) -> tuple[MetricRecord | None]:
+            return (self._strategy.aggregate_evaluate(round_, self._ready(some)),)
+
+        made, good, why = self._sifted(items, make)
+        log_left_out(round_, nodes_of(one for i, one in items.items() if i not in good), why, none=made is None)
+        return None if made is None else made[0]
 
     def state_dict(self) -> State:
         """Return the strategy's state, as far as :mod:`aoi_fl.strategies.aggregation.state` can keep it."""
@@ -169,8 +180,58 @@ class FlowerAggregation:
         logger.info("aggregation by Flower's %s", type(self._strategy).__name__)
         self._strategy.summary()
 
-    def _snapshot(self) -> list[tuple[Strategy, set[str], dict[str, Any]]]:
-        """Return each strategy of the chain, the names of its attributes, and copies of those that can be copied."""
+    def _made(
+        self, accepted: Sequence[tuple[Message, float]], known: int
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return what the strategy makes of replies with their weights; raise where it is not finite.
+
+        ``known`` is how many values that are not finite the strategies kept before.
+        """
+        replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
+        with np.errstate(all="ignore"), _attributes(self._chain(), self._silenced):
+            arrays, metrics = self._strategy.aggregate_train(self._round, replies)
+            arrays = None if arrays is None else in_types_of(self._model, arrays)
+        why = None if arrays is None or self.opaque else flaw(arrays, self._model)
+        if why is None and self._not_finite() > known:
+            why = "what the strategy keeps for the next round holds NaN or Inf"
+        if why is not None:
+            raise ArithmeticError(why)
+        return arrays, metrics
+
+    def _sifted(
+        self, items: Mapping[int, T], make: Callable[[list[T]], R]
+    ) -> tuple[R | None, list[int], Exception | None]:
+        """Return what the strategy makes of items, of which, and why not of all; its state is as after that alone."""
+        before, after, found = self._snapshot(), None, None
+
+        def attempt(some: list[T]) -> None:
+            nonlocal before, after, found
+            if found is not None and after is None:  # the state is that of the last success
+                after = self._snapshot()
+                self._restore(before)
+                before = self._snapshot()
+            try:
+                made = make(some)
+            except Exception:
+                self._restore(before)
+                before = self._snapshot()
+                raise
+            found, after = made, None
+
+        good, why = together(items, attempt)
+        if after is not None:
+            self._restore(after)
+        self._before = [] if why is None else before
+        return found, good, why
+
+    @staticmethod
+    def _restore(snapshot: _Snapshot) -> None:
+        for strategy, names, attributes in snapshot:
+            for name in vars(strategy).keys() - names:
+                delattr(strategy, name)
+            vars(strategy).update(attributes)
+
+    def _snapshot(self) -> _Snapshot:
         found = []
         for strategy in self._chain():
             copies = {}
@@ -194,7 +255,7 @@ class FlowerAggregation:
     ) -> dict[int, Draft]:
         if not nodes:  # without nodes Flower's sampling would wait
             return {}
-        with _everybody(self._chain()):
+        with _attributes(self._chain(), _EVERYBODY):
             configure = getattr(self._strategy, f"configure_{kind}")
             messages = list(configure(round_, arrays, config, ChosenNodes(grid, nodes)))
         drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
@@ -210,7 +271,8 @@ class FlowerAggregation:
         return drafts
 
     def _ready(self, replies: Sequence[Message], weights: Sequence[float] | None = None) -> list[Message]:
-        """Return replies as Flower's strategies expect them: the same records in each, with the same metrics, and ω."""
+        """Return copies as Flower's strategies expect them: the same records in each, with the same metrics, and ω."""
+        replies = [_copy(reply) for reply in replies]
         key = next((s.weighted_by_key for s in self._chain() if hasattr(s, "weighted_by_key")), None)
         names = [metrics_key(reply.content, self._options.weighted_by_key) for reply in replies]
         records = [metrics_of(reply.content, self._options.weighted_by_key) or MetricRecord() for reply in replies]
@@ -259,6 +321,13 @@ def in_types_of(model: ArrayRecord, arrays: ArrayRecord) -> ArrayRecord:
     return arrays
 
 
+def _copy(reply: Message) -> Message:
+    """Return a message whose records can be changed without changing the reply's; arrays are not copied."""
+    twin = copy(reply)
+    twin.content = RecordDict({name: record.copy() for name, record in reply.content.items()})
+    return twin
+
+
 def _call_alike(replies: Sequence[Message], names: Sequence[str | None]) -> None:
     """Give a record of each reply the name that it has in most of them: by it Flower's strategies compare them."""
     most, _ = Counter(names).most_common(1)[0]
@@ -280,14 +349,14 @@ def _leave_common(replies: Sequence[Message]) -> list[str]:
 
 
 @contextmanager
-def _everybody(chain: Sequence[Strategy]) -> Iterator[None]:
-    """Have strategies take all nodes that a grid lists."""
+def _attributes(chain: Sequence[Strategy], values: Mapping[str, Any]) -> Iterator[None]:
+    """Give strategies other values of attributes that they have."""
     before: list[tuple[Strategy, Mapping[str, Any]]] = []
     for strategy in chain:
-        before.append((strategy, {k: getattr(strategy, k) for k in _EVERYBODY if hasattr(strategy, k)}))
+        before.append((strategy, {k: getattr(strategy, k) for k in values if hasattr(strategy, k)}))
     try:
         for strategy, own in before:
-            vars(strategy).update({k: _EVERYBODY[k] for k in own})
+            vars(strategy).update({k: values[k] for k in own})
         yield
     finally:
         for strategy, own in before:

@@ -66,10 +66,11 @@ def make_aggregation(
             options = _without_metrics(options)
     by_flower = aggregation.strategy if isinstance(aggregation, PrivateMean) else aggregation
     if by_flower is None:
-        made: Aggregation = Mean(options, weights == weighting.UNBIASED)
+        alone = options if private is None else replace(options, train_metrics_aggr_fn=None)
+        made: Aggregation = Mean(alone, weights == weighting.UNBIASED)
     else:
         options = inherited(options, by_flower)
-        made = FlowerAggregation(by_flower, options)
+        made = FlowerAggregation(by_flower, options, metrics=private is None)
     if private is not None:
         made = ByPrivateMean(private, made, options, resumed=resumed)
     return made, weights, options

@@ -1,5 +1,6 @@
 """A weighted mean that holds one update at a time."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,20 +15,22 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import Floats
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
-    NO_METRICS,
     Aggregation,
     Draft,
     called,
     log_failure,
+    log_left_out,
     nodes_of,
+    spoilers,
 )
-from aoi_fl.strategies.aggregation.metrics import aggregate, stripped, whole
+from aoi_fl.strategies.aggregation.metrics import stripped, usable, whole
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.validation import Update
+from aoi_fl.strategies.validation import Refused, Update
 
 _NOVELTY = 0.35  # β of :func:`late_weights`, the paper's
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
 _LARGE, _FAR = 2**40, 2.0**50  # of whole numbers: sums in float64 begin to round; too far apart for an exact mean
+_NEAR_END = 0.85  # a power of the largest number of a type: sums of many up to there fit
 _KINDS = "fiub"  # of NumPy's types: those that have a mean
 
 
@@ -73,6 +76,20 @@ class RunningMean:
                 np.multiply(product, weight, out=product)
                 np.add(sums, product, out=sums)
         self._total += weight
+
+    def beyond(self, arrays: Mapping[str, NDArray[Any]], weight: float) -> str | None:
+        """Return the name of an array that alone would bring the sum near the end of its type; None if none would.
+
+        A mean of models stays within their types, and its sums in float64 do too, unless the model is of that type.
+        """
+        for name, array in arrays.items():
+            if array.dtype.kind == "f" and array.size and (self._on_updates or array.dtype.itemsize >= 8):
+                largest = max(float(array.max(initial=0)), -float(array.min(initial=0)))
+                if not math.isfinite(largest):  # as in the model, where a mask holds such values
+                    largest = float(np.abs(array[np.isfinite(array)]).max(initial=0))
+                if largest * max(weight, 1.0) > float(np.finfo(array.dtype).max) ** _NEAR_END:
+                    return name
+        return None
 
     def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
         """Add an update, given as its change of the model that it was made from, in any order of arrays."""
@@ -192,6 +209,8 @@ def without_rounding(values: NDArray[Any], model: NDArray[Any]) -> NDArray[Any]:
 class Mean(Aggregation):
     """AoI-FL's own aggregation: a running mean of models, in the arrays' own types.
 
+    Where a function aggregates the metrics, updates are held until it has accepted them.
+
     Parameters
     ----------
     options : names of records, and how metrics are aggregated
@@ -204,6 +223,9 @@ class Mean(Aggregation):
         self._options, self._on_updates = options, on_updates
         self._round, self._mean = 0, RunningMean(ArrayRecord())
         self._contents: dict[int, RecordDict] = {}
+        self._held: dict[int, tuple[Mapping[str, NDArray[np.generic]], float]] = {}
+        self._metrics: MetricRecord | None = None
+        self.spoiled: Mapping[int, str] = {}
 
     def to_train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -219,10 +241,22 @@ class Mean(Aggregation):
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
         self._round, self._mean, self._contents = round_, RunningMean(model, self._on_updates), {}
+        self._held, self.spoiled, self._metrics = {}, {}, None
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
-        """Add the arrays to the sum, and keep the rest of the reply."""
-        self._mean.add(update.arrays, weight)
+        """Add the arrays to the sum, and keep the rest of the reply.
+
+        Raises
+        ------
+        Refused
+            The sum would be beyond its type.
+        """
+        if name := self._mean.beyond(update.arrays, weight):
+            raise Refused(f"array {name} is too large for a weighted sum")
+        if self._options.train_metrics_aggr_fn is None:
+            self._mean.add(update.arrays, weight)
+        else:
+            self._held[client] = update.arrays, weight
         self._contents[client] = stripped(reply)
 
     def add_late(
@@ -235,6 +269,7 @@ class Mean(Aggregation):
         changes : updates, each less the model that it was made from
         weights, rounds_late : ω and τ of each; it is given ω times :func:`late_weights`
         """
+        self._settle()
         shares = late_weights(np.array(rounds_late, dtype=np.int64), self._mean.distances(changes))
         given: list[float] = (np.array(weights, dtype=np.float64) * shares).tolist()
         for change, weight in zip(changes, given, strict=True):
@@ -244,18 +279,28 @@ class Mean(Aggregation):
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the mean, None also where it is beyond its type, and the means of the metrics weighted by examples.
 
-        Where a function for the metrics raises, over what one client reports, the model stays too.
+        Replies over which a function for the metrics raises are left out.
         """
-        contents = [content for _, content in sorted(self._contents.items())]
-        options, metrics = self._options, None
+        self._settle()
         try:
-            metrics = aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
-            return self._mean.result(), metrics
+            return self._mean.result(), self._metrics
         except OverflowError as error:
             log_failure(self._round, MODEL_STAYS, called(self._contents), str(error))
-        except Exception as error:  # of the caller's function
-            log_failure(self._round, MODEL_STAYS, called(self._contents), error)
-        return None, metrics
+        return None, self._metrics
+
+    def _settle(self) -> None:
+        """Aggregate the metrics, and add the updates that were held for that."""
+        contents, self._contents = dict(sorted(self._contents.items())), {}
+        if not contents:
+            return
+        options = self._options
+        self._metrics, good, why = usable(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
+        self.spoiled = spoilers(contents, good, why)
+        if why is not None and not good:
+            log_failure(self._round, MODEL_STAYS, called(contents), why)
+        for client in good if self._held else ():
+            self._mean.add(*self._held[client])
+        self._held = {}
 
     def to_evaluate(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -268,12 +313,10 @@ class Mean(Aggregation):
         options = self._options
         function = options.evaluate_metrics_aggr_fn
         used = replies if function is None else whole(replies, options.weighted_by_key)
-        contents = [stripped(reply) for reply in used]
-        try:
-            return aggregate(contents, options.weighted_by_key, function)
-        except Exception as error:  # of the caller's function
-            log_failure(round_, NO_METRICS, nodes_of(replies), error)
-            return None
+        contents = {i: stripped(reply) for i, reply in enumerate(used)}
+        metrics, good, why = usable(contents, options.weighted_by_key, function)
+        log_left_out(round_, nodes_of(used[i] for i in contents if i not in good), why, none=not good)
+        return metrics
 
     def _drafts(
         self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int]
@@ -298,7 +341,8 @@ def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: flo
     >>> late_weights(np.array([1, 3]), np.array([1.0, 2.0])).round(4).tolist()
     [0.4024, 0.3837]
     """
-    furthest = distances.max(initial=0.0)
-    share = (distances / furthest) ** 2 if furthest > 0 else np.zeros(len(distances))
+    near = np.isfinite(distances)  # the squares of a huge update are not
+    furthest = distances.max(initial=0.0, where=near)
+    share = np.where(near, (distances / furthest) ** 2 if furthest > 0 else 0.0, 1.0)
     found: Floats = (1 - novelty) / (rounds_late + 1) + novelty * (1 - np.exp(-share))
     return found

@@ -1,12 +1,13 @@
 """From the metrics of several clients to one record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl import protocol
+from aoi_fl.strategies.aggregation.base import together
 from aoi_fl.strategies.plan import AggregateMetrics
 from aoi_fl.strategies.validation import is_bounded, metrics_key, metrics_of
 
@@ -57,6 +58,20 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
         if good:
             means.update(_MEANS([RecordDict({"metrics": record}) for record in good], key))
     return finite(means)
+
+
+def usable(
+    contents: Mapping[int, RecordDict], key: str, function: AggregateMetrics | None
+) -> tuple[MetricRecord | None, list[int], Exception | None]:
+    """Return :func:`aggregate` of as many contents as the function takes, their clients, and why not of all."""
+    made: MetricRecord | None = None
+
+    def make(some: list[RecordDict]) -> None:
+        nonlocal made
+        made = aggregate(some, key, function)
+
+    good, why = together(contents, make)
+    return made, good, why
 
 
 def whole(replies: Sequence[Message], key: str) -> list[Message]:

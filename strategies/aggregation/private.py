@@ -32,8 +32,8 @@ from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
 from aoi_fl.science.selection import Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.strategies.aggregation.base import NO_METRICS, Aggregation, Draft, called, log_failure
-from aoi_fl.strategies.aggregation.metrics import aggregate, stripped
+from aoi_fl.strategies.aggregation.base import NO_METRICS, Aggregation, Draft, called, log_failure, spoilers
+from aoi_fl.strategies.aggregation.metrics import stripped, usable
 from aoi_fl.strategies.aggregation.releases import Releases
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import State
@@ -219,6 +219,8 @@ class ByPrivateMean:
         self._sum: NDArray[np.float64] = np.empty(0)
         self._change: NDArray[np.float64] = np.empty(0)  # of the client at hand
         self._contents: dict[int, RecordDict] = {}
+        self._held: dict[int, Mapping[str, NDArray[Any]]] = {}  # until a function has accepted their metrics
+        self.spoiled: Mapping[int, str] = {}
 
     def promise(self, privacy: Privacy, model: ArrayRecord, clients: int, done: int) -> None:
         """Take the account by which noise is drawn, and check the model, before the next round.
@@ -257,7 +259,7 @@ class ByPrivateMean:
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
-        self._round, self._model, self._contents = round_, model, {}
+        self._round, self._model, self._contents, self._held, self.spoiled = round_, model, {}, {}, {}
         self._names = _floating(model, self._spec.frozen)
         self._sum = np.zeros(sum(model[name].numpy().size for name in self._names))
         self._change = np.empty_like(self._sum)
@@ -270,19 +272,30 @@ class ByPrivateMean:
         Refused
             The change has no norm, because it is not finite.
         """
-        at = 0
-        for name in self._names:
-            change = npy.change(update.arrays[name], self._model[name].numpy(), np.dtype(np.float64))
-            self._change[at : at + change.size] = np.ravel(change)
-            at += change.size
-        largest = float(np.abs(self._change).max(initial=0.0))
+        largest = self._measure(update.arrays)
         if not largest < math.inf:
             raise Refused("its change of the model is not finite, so it cannot be clipped")
+        self._contents[client] = stripped(reply)
+        if self._spec.metrics == "hidden" or self._options.train_metrics_aggr_fn is None:
+            self._add_change(largest)
+        else:
+            self._held[client] = update.arrays
+
+    def _measure(self, arrays: Mapping[str, NDArray[Any]]) -> float:
+        """Take a client's change of the model in hand, and return its largest value."""
+        at = 0
+        for name in self._names:
+            change = npy.change(arrays[name], self._model[name].numpy(), np.dtype(np.float64))
+            self._change[at : at + change.size] = np.ravel(change)
+            at += change.size
+        return float(np.abs(self._change).max(initial=0.0))
+
+    def _add_change(self, largest: float) -> None:
+        """Add the change in hand, scaled down to the clip."""
         if largest > 0:
             self._change /= largest  # the squares of huge and of tiny numbers stay finite
             self._change *= min(largest, self._spec.clip / math.sqrt(float(self._change @ self._change)))
             self._sum += self._change
-        self._contents[client] = stripped(reply)
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the model that the inner aggregation makes of the noisy mean; a round without updates has noise too.
@@ -292,6 +305,7 @@ class ByPrivateMean:
         StorageError
             What is to be published cannot be written down before.
         """
+        metrics = self._metrics()
         mean = self._releases.of(self._round, self._sum) / self._spec.per_round
         arrays = {name: array.numpy() for name, array in self._model.items()}
         at = 0
@@ -302,7 +316,10 @@ class ByPrivateMean:
             at += old.size
         self._inner.begin(self._round, self._model)
         self._inner.add(0, self._reply(arrays), Update(arrays, 1, None, None), 1.0)
-        return self._inner.finish()[0], self._metrics()
+        return self._inner.finish()[0], metrics
+
+    def undo(self) -> None:
+        """Do nothing: what a round has released stays released."""
 
     def _reply(self, arrays: Mapping[str, NDArray[Any]]) -> Message:
         """Return the one reply of the round, which the server makes: no record of a client's is in it."""
@@ -316,15 +333,18 @@ class ByPrivateMean:
         return Message(content, reply_to=Message(RecordDict(), 1, protocol.TRAIN))
 
     def _metrics(self) -> MetricRecord | None:
+        """Return the clients' metrics, and add the updates that were held for them."""
         if self._spec.metrics == "hidden":
             return None
-        options = self._options
-        contents = [content for _, content in sorted(self._contents.items())]
-        try:
-            return aggregate(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
-        except Exception as error:  # of the caller's function
-            log_failure(self._round, NO_METRICS, called(self._contents), error)
-            return None
+        options, contents = self._options, dict(sorted(self._contents.items()))
+        metrics, good, why = usable(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
+        self.spoiled = spoilers(contents, good, why)
+        if why is not None and not good:
+            log_failure(self._round, NO_METRICS, called(contents), why)
+        for client in good if self._held else ():
+            self._add_change(self._measure(self._held[client]))
+        self._held = {}
+        return metrics
 
     def _trained(self, model: ArrayRecord) -> list[str]:
         """Return the names of the arrays that get noise; raise ConfigError for one that must not."""

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS, Participation
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.roster import Roster
-from aoi_fl.strategies.validation import Refused, Update, check_name, read_answer, read_update
+from aoi_fl.strategies.validation import Refused, Update, check_name, one_line, read_answer, read_update
 
 logger = logging.getLogger("flwr")
 
@@ -117,7 +117,6 @@ class Collector:
                 self._roster.patience.trained(client, self.round, usable=False)
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
             return False
-        self._roster.patience.trained(client, self.round, usable=True)
         part = self._participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
         self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
@@ -167,6 +166,7 @@ class Collector:
             worked = None if self._clock.simulated is None else seconds
             part = replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late)
             self._trained.append(replace(part, forced=False))  # if it was, then not in this round
+            self._former[work.client] = int(self._roster.last[work.client])
             self._roster.last[work.client] = self.round
 
     def drop(self, client: int, outcome: str, reason: str, message_id: str) -> None:
@@ -187,26 +187,52 @@ class Collector:
 
         A round below its quorum makes no model, and the ages of its clients go on.
         """
-        must = names_of("must-include", self._options.must_include)
-        present = {part.name for part in self._trained}
-        if len(self._trained) < self._options.min_updates or not present.issuperset(must):
-            for part in self._trained:
-                self._roster.last[part.client] = self._former[part.client]
-                self._roster.uncounted.add(part.client)
-                self._recorder.drop(replace(part, outcome="late", weight=None, reason=BELOW_QUORUM), quietly=True)
-            logger.warning("Round %d does not count: %d updates arrived, %s", self.round, len(present), BELOW_QUORUM)
-            self._trained, self._held = [], []
-            self.complete([])
+        if self._lacks_quorum():
             return None, None
         if self._held:
             clients = [client for client, *_ in self._held]
             shares = capped(np.array([self._weight[client] for client in clients]), self._options.max_weight)
             self._weight |= dict(zip(clients, shares.tolist(), strict=True))
             for client, reply, update in self._held:
-                self._aggregation.add(client, reply, update, self._weight[client])
+                try:
+                    self._aggregation.add(client, reply, update, self._weight[client])
+                except Refused as reason:
+                    self.refuse({client: str(reason)})
             self._held = []
+        made = self._aggregation.finish()
+        if self._aggregation.spoiled:
+            self.refuse(self._aggregation.spoiled)
+            if self._lacks_quorum():
+                self._aggregation.undo()
+                return None, None
         self.complete([part.client for part in self._trained])
-        return self._aggregation.finish()
+        return made
+
+    def _lacks_quorum(self) -> bool:
+        """Return whether too few updates can be used, and then let none of them count."""
+        must = names_of("must-include", self._options.must_include)
+        present = {part.name for part in self._trained}
+        if len(self._trained) >= self._options.min_updates and present.issuperset(must):
+            return False
+        for part in self._trained:
+            self._roster.last[part.client] = self._former[part.client]
+            self._roster.uncounted.add(part.client)
+            self._roster.patience.trained(part.client, self.round, usable=True)
+            self._recorder.drop(replace(part, outcome="late", weight=None, reason=BELOW_QUORUM), quietly=True)
+        logger.warning("Round %d does not count: %d updates arrived, %s", self.round, len(present), BELOW_QUORUM)
+        self._trained, self._held = [], []
+        self.complete([])
+        return True
+
+    def refuse(self, reasons: Mapping[int, str]) -> None:
+        """Refuse updates that were accepted, since the aggregation fails with them, by client."""
+        spoiled = [part for part in self._trained if part.client in reasons]
+        self._trained = [part for part in self._trained if part.client not in reasons]
+        for part in spoiled:
+            self._roster.last[part.client] = self._former[part.client]
+            self._roster.patience.trained(part.client, self.round, usable=False)
+            reason = one_line(reasons[part.client])
+            self._recorder.drop(replace(part, outcome="refused", weight=None, reason=reason))
 
     def complete(self, used: Collection[int] | None) -> None:
         """Complete the record, where the updates of these clients made the model; None: it is not known which did."""
@@ -215,6 +241,8 @@ class Collector:
             total = 1.0 if self._on_updates else sum(weights.values())
             if total > 0:
                 self._trained = [replace(part, weight=weights[part.client] / total) for part in self._trained]
+        for part in self._trained:
+            self._roster.patience.trained(part.client, self.round, usable=True)
         self._recorder.train(self._trained)
 
     def _note_decision(self, client: int, answer: ParticipationReply | None) -> None:

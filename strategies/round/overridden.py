@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,7 +84,11 @@ class OverriddenSteps:
                 changed = f"what {run.strategy} made of the update of {run.roster.name(client)}"
                 logger.warning("Round %d: %s is not used: %s", run.round.number, changed, reason)
                 continue
-            aggregation.add(client, reply, update, held.weights[client])
+            try:
+                aggregation.add(client, reply, update, held.weights[client])
+            except Refused as reason:
+                collector.refuse({client: str(reason)})
+                continue
             held.used.add(client)
         held.used.update(self._training.add_late(collector))
         return aggregation.finish()
@@ -125,6 +129,8 @@ class OverriddenSteps:
                 finally:
                     self._held = None
                 self._training.add_late(collector, held.used is not None)
+                if held.used is not None:
+                    collector.refuse(self._run.aggregation.spoiled)
                 collector.complete(held.used)
                 if held.replies and held.used is None:
                     self._warn_once(
@@ -189,7 +195,10 @@ class HeldUpdates:
     replies : the accepted replies by client, as Flower's FedAvg would receive them
     weights : ω by client
     used : the clients whose updates came back for the aggregation; None while none was asked for it
+    spoiled : none, as the step makes the model
     """
+
+    spoiled: Mapping[int, str] = {}
 
     def __init__(self, options: RoundOptions) -> None:
         self._options, self.opaque = options, False
@@ -211,6 +220,9 @@ class HeldUpdates:
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return nothing: the step makes the model."""
         return None, None
+
+    def undo(self) -> None:
+        """Do nothing: the step makes the model."""
 
     def in_order(self) -> Sequence[Message]:
         """Return the replies in client order."""
