@@ -15,9 +15,11 @@ from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Residuals
 from aoi_fl.client.deciding import Decider, make_decider
-from aoi_fl.client.device import history, rules
+from aoi_fl.client.device import history
 from aoi_fl.client.freshness import Fixed, Source
+from aoi_fl.client.gate import rules
 from aoi_fl.client.gate.device import Device, Forbidden, Promise, has_promised, strictest
+from aoi_fl.client.gate.gate import refused_now
 from aoi_fl.client.identity import Identity, identity, is_simulated
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
@@ -214,7 +216,7 @@ class Member:
                 takes_part = self._decider.willing(clock, turn, ask.round)
         takes_part = takes_part or ask.forced
         promise = self._promised()
-        rule = rules.forbidden(self._context.node_config) if takes_part else None
+        rule = refused_now(self._context.node_config) if takes_part else None
         kept = promise is None or (alone and not promise.forbids(ask.round, repeats=self._simulated))
         if takes_part and rule is None and not kept:
             rule = rules.SEPARATION

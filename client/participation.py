@@ -18,9 +18,9 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Sent, compress_update
-from aoi_fl.client.device import rules
 from aoi_fl.client.envelope import opened, with_content
 from aoi_fl.client.gate.device import Forbidden
+from aoi_fl.client.gate.gate import refused_now
 from aoi_fl.client.member import MakeSource, Member, bound
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, DECLINED
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
@@ -127,7 +127,7 @@ class ClientApp(flwr.clientapp.ClientApp):
                 return _reply(message, member.bid(about.payment, about.sensitivity))
             case kind if protocol.category(kind) == protocol.TRAIN:
                 return self._train(message, context, member)
-        if on_data and (rule := rules.forbidden(context.node_config)) is not None:
+        if on_data and (rule := refused_now(context.node_config, evaluation=True)) is not None:
             return Message(Error(DECLINED, f"declined by the owner's rule {rule}"), reply_to=message)
         if on_data and not member.may_evaluate():
             remedy = "Set metrics to clear if they may be seen."

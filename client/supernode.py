@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
@@ -34,9 +34,12 @@ from typing import Any, NoReturn
 import grpc
 
 from aoi_fl.client import superexec
-from aoi_fl.client.device import reach
+from aoi_fl.client.device import reach, receipts
 from aoi_fl.client.device.node import check
-from aoi_fl.client.device.rules import Rules
+from aoi_fl.client.gate.book import Book
+from aoi_fl.client.gate.gate import Gate
+from aoi_fl.client.gate.rules import STATE
+from aoi_fl.client.gatekeeper import Gatekeeper
 from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
@@ -154,6 +157,23 @@ def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
     return parser.parse_known_args(arguments)
 
 
+def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> Gatekeeper | None:
+    """Return the gatekeeper of a node; None for a node without a ``state-dir``.
+
+    Raises
+    ------
+    ConfigError : a rule is invalid, or there is no ``state-dir`` for the rules, or no key in the file.
+    """
+    sign = {} if key is None else {"sign": receipts.signer(key)}
+    gate = Gate(node, server, Book(Path(str(node[STATE])), **sign) if STATE in node else None)
+    if STATE in node:
+        return Gatekeeper(gate)
+    if gate.binds:
+        allowed = "set in node.toml, because the owner's rules need durable state"
+        raise ConfigError(STATE, None, allowed, "Set it to a folder of this client.")
+    return None
+
+
 def main() -> None:
     """Run Flower's command with keepalive, growing pauses and a SuperExec that forks."""
     ours, sys.argv[1:] = own_options(sys.argv[1:])
@@ -169,7 +189,7 @@ def main() -> None:
     try:
         node = supernode.node_config(given.node_config)
         check(node)
-        Rules.read(node)
+        keeper = make_gatekeeper(node, link or "", Path(key) if key else None)
     except ConfigError as error:
         fail(str(error))
     if link and authority:
@@ -182,7 +202,7 @@ def main() -> None:
             heard = take_up(ours.session, link, Path(authority), Path(key), leave if ours.leave else None)
         with TemporaryDirectory() as folder:
             os.environ[NAP_FILE] = str(Path(folder) / "nap")  # all processes of this client inherit it
-            supernode.run(BackingOff(Path(os.environ[NAP_FILE]), heard=heard), start_forking, fail)
+            supernode.run(BackingOff(Path(os.environ[NAP_FILE]), heard=heard), start_forking, fail, keeper)
     except ConfigError as error:
         fail(str(error))
     except Exception as error:  # threads of Flower's servers would keep a refused SuperNode alive

@@ -12,6 +12,11 @@ NODE_UNAVAILABLE: int = ErrorCode.NODE_UNAVAILABLE
 _BUSY = frozenset(("RESOURCE_EXHAUSTED", "CANCELLED"))
 
 
+def known_code(code: int) -> int:
+    """Return a code of Flower's errors unchanged, and UNKNOWN for any other number."""
+    return code if code in {v for v in vars(ErrorCode).values() if type(v) is int} else int(ErrorCode.UNKNOWN)
+
+
 def code_of(error: object) -> str:
     """Return the name of a gRPC error's code, or ``""`` for any other error."""
     code = getattr(error, "code", None)

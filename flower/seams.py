@@ -35,6 +35,19 @@ LOOP = Seam(
     """,
     "this SuperNode polls for messages every three seconds, however many there are",
 )  # fmt: skip
+GATE = Seam(
+    "the doors of a SuperNode", "gate",
+    """
+    flwr.supernode.start_client_internal: _init_connection _push_messages(state,object_store,send,push_object)
+    flwr.supercore.inflatable.inflatable_object: get_all_nested_objects get_object_tree iterate_object_tree
+    flwr.supercore.inflatable.inflatable_object: no_object_id_recompute
+    flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents pull_objects
+    flwr.supercore.inflatable.inflatable_utils: push_object_contents_from_iterable
+    flwr.supercore.run: RunNotRunningException
+    """,
+    "the owner's rules do not hold outside of the app",
+    since="1.34", named=False,
+)  # fmt: skip
 BEATS = Seam(
     "custom heartbeat intervals", "supernode",
     """

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import grpc
 
 from aoi_fl.flower.errors import code_of, is_busy
-from aoi_fl.flower.seams import BEATS, LOOP, RETRIES, WARM
+from aoi_fl.flower.gate import Doors, Gatekeeper
+from aoi_fl.flower.seams import BEATS, GATE, LOOP, RETRIES, WARM
 from aoi_fl.flower.versions import warn_once
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a failed heartbeat
@@ -134,7 +135,12 @@ def node_config(given: str | None) -> dict[str, Any]:
     return values
 
 
-def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ended: Callable[[str], object]) -> None:
+def run(
+    waits: Sleeper,
+    start_superexec: Callable[[Sequence[str]], object],
+    ended: Callable[[str], object],
+    keeper: Gatekeeper | None = None,
+) -> None:
     """Run Flower's SuperNode command with this process's arguments until it ends.
 
     Parameters
@@ -143,6 +149,7 @@ def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ende
         paces heartbeats; ignored where this Flower does not allow the replacement
     start_superexec : called with Flower's command line of the SuperExec to start ours; ignored likewise
     ended : called with the reason if the client can receive no more messages
+    keeper : decides about messages and replies; if it cannot, and the owner has rules, ``ended`` is called
     """
     from flwr.supernode.cli import flower_supernode
 
@@ -162,6 +169,12 @@ def run(waits: Sleeper, start_superexec: Callable[[Sequence[str]], object], ende
             loop.subprocess = SimpleNamespace(Popen=start_superexec)
         else:
             WARM.say_what_is_lost()
+        if keeper is not None and GATE.there:
+            doors = Doors(keeper)
+            loop._init_connection = partial(doors.connection, loop._init_connection)
+            loop._push_messages = partial(doors.push_messages, loop._push_messages)
     else:
         LOOP.say_what_is_lost()
+    if keeper is not None and keeper.binds and not (LOOP.there and GATE.there):
+        ended(f"{GATE.lost}. They need a Flower {GATE.versions}")
     flower_supernode()

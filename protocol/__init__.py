@@ -11,16 +11,17 @@ microseconds faster, but its import takes longer than all other work of an answe
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Self, get_args, get_type_hints
+from typing import Any, Self, cast, get_args, get_type_hints
 
 QUERY = "query"  # the category of HELLO, PARTICIPATE and BID
 HELLO, PARTICIPATE, BID, TRAIN, EVALUATE = "query.hello", "query.participate", "query.bid", "train", "evaluate"
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"  # Flower's customary record keys
 AOI = "aoi"  # the key of our own record in a message's content
+DECLINED_BY = "declined by the owner's rule "  # the text of an error reply of the owner's gate, before the rule
 
 CENTRAL, POLL, BROADCAST, RESERVE = "central", "poll", "broadcast", "reserve"
 WIRES = (POLL, BROADCAST, RESERVE)
@@ -72,6 +73,11 @@ class Record:
         """Return the mapping; keys are the field names in kebab case."""
         values = {key: getattr(self, name) for name, key, _ in _fields(type(self))}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items() if v is not None and v != ()}
+
+    @classmethod
+    def required(cls) -> set[str]:
+        """Return the keys of the fields without a default."""
+        return {f.name.replace("_", "-") for f in fields(cast(Any, cls)) if f.default is MISSING}
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:

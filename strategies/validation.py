@@ -11,8 +11,8 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.flower.errors import CLIENT_APP_CRASHED
-from aoi_fl.protocol import MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
+from aoi_fl.flower.errors import CLIENT_APP_CRASHED, DECLINED
+from aoi_fl.protocol import DECLINED_BY, MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
 from aoi_fl.strategies.measures import training_loss
 
 logger = logging.getLogger("flwr")
@@ -87,6 +87,13 @@ def read_answer(reply: Message) -> ParticipationReply | None:
     """Return the client's own answer with an update or a decline, or None if its app is not age-aware."""
     _check_content(reply)
     return read_record(reply, ParticipationReply) if protocol.AOI in reply.content else None
+
+
+def declining_rule(reply: Message) -> str | None:
+    """Return the owner's rule by which a device's gate has refused a message, or None."""
+    reason = reply.error.reason if reply.has_error() and reply.error.code == DECLINED else None
+    named = reason is not None and reason.startswith(DECLINED_BY)
+    return one_line(reason.removeprefix(DECLINED_BY)) if named and reason is not None else None
 
 
 def read_update(

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
-from aoi_fl.client.device.rules import Rules, Value
+from aoi_fl.client.gate.rules import Rules, Value
 from aoi_fl.protocol.files import read_regular, try_writing
 from aoi_fl.science.errors import ConfigError
 

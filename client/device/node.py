@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from aoi_fl.client.device import rules
+from aoi_fl.client.gate import rules
 from aoi_fl.protocol.clients import refuse_former
 from aoi_fl.science.errors import ConfigError, did_you_mean
 

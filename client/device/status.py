@@ -10,7 +10,7 @@ from aoi_fl.client.device import history, power
 from aoi_fl.client.device.enroll import NODE, read_node
 from aoi_fl.client.device.history import RunHistory
 from aoi_fl.client.device.node import check
-from aoi_fl.client.device.rules import UNMETERED, Rules
+from aoi_fl.client.gate.rules import UNMETERED, Rules
 from aoi_fl.science.errors import ConfigError
 
 _SHOWN = 10  # events of a run, the latest

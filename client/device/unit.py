@@ -97,11 +97,18 @@ data-file = "{data}/train.npz"
 # Folder with the module of the model, if the run has model=python:MODULE:FUNCTION.
 # model-dir = "{data}"
 
-# Rules of the owner; without a rule the client may always take part. After a refusal its age grows.
+# Rules of the owner, for any app and any server (docs/gate.md); without a rule the client may always take part.
 # hours = "22:00-06:00"
 # only-charging = true
 # only-unmetered = true
 # min-separation = 7
+# min-hours = 6.0
+# max-updates = 1000
+# max-norm = 10.0
+# max-bytes = 100000000
+# metrics = "num-examples, loss"
+# evaluate = "metrics-only"
+# apps = "approved"
 # pause = "2027-01-06"
 
 # Words by which a run may choose its clients (clients=tag:WORD), separated by commas.

@@ -20,7 +20,15 @@ from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS, Participation
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.roster import Roster
-from aoi_fl.strategies.validation import Refused, Update, check_name, one_line, read_answer, read_update
+from aoi_fl.strategies.validation import (
+    Refused,
+    Update,
+    check_name,
+    declining_rule,
+    one_line,
+    read_answer,
+    read_update,
+)  # fmt: skip
 
 logger = logging.getLogger("flwr")
 
@@ -90,9 +98,7 @@ class Collector:
     def take(self, client: int, reply: Message) -> bool:
         """Hand a client's update on, or note that it declined, or drop its reply; return whether an update counts."""
         try:
-            answer = read_answer(reply)
-            if answer is not None:
-                check_name(answer.name, self._roster.own_name(client))
+            answer = self._answer(client, reply)
             self._note_decision(client, answer)
             if client not in self._weight:
                 raise Refused("the policy did not choose it in this round, so its update has no weight")
@@ -125,6 +131,16 @@ class Collector:
         self._roster.last[client] = self.round
         return True
 
+    def _answer(self, client: int, reply: Message) -> ParticipationReply | None:
+        """Return a client's decision; the gate of its device declines by an error that names the owner's rule."""
+        if (rule := declining_rule(reply)) is not None:
+            age = max(0, self.round - 1 - int(self._roster.last[client]))
+            return ParticipationReply(self._roster.own_name(client), takes_part=False, age=age, rule=rule)
+        answer = read_answer(reply)
+        if answer is not None:
+            check_name(answer.name, self._roster.own_name(client))
+        return answer
+
     def work(self, client: int) -> Work:
         """Return what a client does that was sent the model."""
         return Work(client, self.round, self._weight[client] / self._unit, self._sent)
@@ -137,11 +153,9 @@ class Collector:
         Refused
             It cannot be used, or the client declined.
         """
-        answer = read_answer(reply)
-        if answer is not None:
-            check_name(answer.name, self._roster.own_name(client))
-            if not answer.takes_part:
-                raise Refused("it declined when the round was over")
+        answer = self._answer(client, reply)
+        if answer is not None and not answer.takes_part:
+            raise Refused("it declined when the round was over")
         update = self._read(reply)
         changes = {name: npy.change(array, self._model[name].numpy()) for name, array in update.arrays.items()}
         return replace(update, arrays=changes)

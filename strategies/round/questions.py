@@ -17,7 +17,15 @@ from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange
 from aoi_fl.strategies.round.retry import QUESTION
 from aoi_fl.strategies.round.run import Run
-from aoi_fl.strategies.validation import Refused, check_metrics, check_name, is_bounded, metrics_of, read_record
+from aoi_fl.strategies.validation import (
+    Refused,
+    check_metrics,
+    check_name,
+    declining_rule,
+    is_bounded,
+    metrics_of,
+    read_record,
+)  # fmt: skip
 
 A = TypeVar("A", ParticipationReply, Bid)
 
@@ -92,7 +100,7 @@ class Questions:
                 answer = read_record(reply, expected)
                 check_name(answer.name, roster.own_name(sender))
             except Refused as reason:
-                self._drop(sender, "failed" if reply.has_error() else "refused", str(reason))
+                self._drop(sender, _outcome(reply), str(reason))
                 continue
             yield sender, answer
         late = sorted(exchange.missing)
@@ -118,7 +126,7 @@ class Questions:
                 if loss is None or not is_bounded(loss):
                     raise Refused("its evaluation has no loss" if loss is None else f"its loss is {loss}")
             except Refused as reason:
-                self._drop(client, "failed" if reply.has_error() else "refused", str(reason))
+                self._drop(client, _outcome(reply), str(reason))
                 return False
             losses[client] = loss
             return True
@@ -131,3 +139,9 @@ class Questions:
 
     def _drop(self, client: int, outcome: str, reason: str) -> None:
         self._run.round.recorder.drop(Participation(client, self._roster.name(client), outcome, reason=reason))
+
+
+def _outcome(reply: Message) -> str:
+    if declining_rule(reply) is not None:
+        return "declined"
+    return "failed" if reply.has_error() else "refused"

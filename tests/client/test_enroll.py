@@ -20,8 +20,9 @@ from flwr.common.config import parse_config_args
 from typer.testing import CliRunner
 
 from aoi_fl.cli.main import app
-from aoi_fl.client.device import enroll, reach, rules
+from aoi_fl.client.device import enroll, reach
 from aoi_fl.client.freshness import Folder
+from aoi_fl.client.gate import rules
 from aoi_fl.client.supernode import own_options
 from aoi_fl.docker.pki import make_all
 from tests.refusals import refused
@@ -82,7 +83,8 @@ def test_the_client_knows_every_key_of_a_node_configuration(ca: Path, tmp_path: 
     assert set(values) == read | {"refresh-command", "round-seconds", *rules.KEYS}
     sources = "".join(path.read_text() for path in (Path(__file__).parents[2] / "client").glob("[afip]*.py"))
     assert all(f'"{key}"' in sources for key in values.keys() - set(rules.KEYS))
-    assert all(vars(rules.Rules.read(values)).values())  # each of the examples is a rule
+    examples, none = vars(rules.Rules.read(values)), vars(rules.Rules())
+    assert all(examples[name] != none[name] for name in none)  # each of the examples is a rule
 
 
 def cut_off(ca: Path, folder: Path, calls: int) -> bool:

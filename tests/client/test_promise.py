@@ -9,7 +9,8 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
 from aoi_fl.client import deciding
-from aoi_fl.client.device import history, rules
+from aoi_fl.client.device import history
+from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile, written_together
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest

@@ -1,0 +1,283 @@
+"""The durable state of the owner's gate, and its receipts: one file of each for a device.
+
+``gate.json`` has the number of trainings in all, the time of the last one, the runs and the apps. ``receipts.jsonl``
+has a line for each message on data. A line has the digest of the line before and a signature, and the state has the
+digest of the last line. So a cut or edited file is noticed. A training is written to both before its update leaves.
+
+If the state is lost, the receipts have the number of trainings, and the time since the last one counts from now.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from aoi_fl.client.gate.limits import Refusal
+from aoi_fl.client.gate.rules import STATE
+from aoi_fl.client.state import Durable
+from aoi_fl.protocol.files import read_regular
+from aoi_fl.science.errors import ConfigError
+
+GATE, RECEIPTS = "gate.json", "receipts.jsonl"
+_MOST = 10_000  # runs, and apps
+_TAIL = 1 << 14  # bytes, more than a line has
+_MOST_BYTES = 1 << 30
+_PATIENCE = 10.0  # seconds to wait for another process
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+Sign = Callable[[bytes], str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run at the gate: its name, server and app, the rounds and times of its trainings.
+
+    Attributes
+    ----------
+    name : the name in our record, or ""
+    since : the round before the first message
+    last : the round of the last training; 0: none
+    updates : trainings
+    at : time of the last training, in seconds since 1970; 0: none
+    """
+
+    name: str
+    server: str
+    app: str
+    since: int
+    last: int = 0
+    updates: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class App:
+    """An app that asked: the time, its run, and whether the owner has approved it."""
+
+    asked: float
+    run: str
+    approved: bool = False
+
+
+@dataclass(frozen=True)
+class State:
+    """What the gate remembers.
+
+    Attributes
+    ----------
+    updates : trainings in all runs
+    last : time from which ``min-hours`` counts, in seconds since 1970; 0: no training yet
+    latest : the latest time seen
+    lines, head : number of receipts, and digest of the last one
+    runs, apps : by Flower's id of the run, and by the app's digest
+    """
+
+    updates: int = 0
+    last: float = 0.0
+    latest: float = 0.0
+    lines: int = 0
+    head: str = ""
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    apps: Mapping[str, App] = field(default_factory=dict)
+
+
+_written: set[Path] = set()  # by this process; a file that vanishes later is lost
+
+
+class Book:
+    """The gate's files in the owner's folder of states.
+
+    Parameters
+    ----------
+    folder : the folder, created if missing
+    sign : returns the signature of bytes, or "" without a key
+    """
+
+    def __init__(self, folder: Path, sign: Sign = lambda data: "") -> None:
+        self._file = Durable(folder / GATE, _decode)
+        self.folder, self.receipts, self._sign = folder, folder / RECEIPTS, sign
+
+    def load(self, now: float | None = None) -> State:
+        """Return the state, completed by a receipt that a power cut separated from it.
+
+        Raises
+        ------
+        Refusal : the state or the receipts cannot be read, or do not fit each other.
+        """
+        try:
+            state, (before, last, line) = self._file.read(), self._tail()
+            if state is None:
+                if line is None and self._file.path not in _written and not self._used():
+                    return State()
+                at = time.time() if now is None else now
+                last = last or {"line": 0, "updates": 0}
+                return State(last["updates"], last=at, latest=at, lines=last["line"], head=line or "")
+            if line != (state.head or None):
+                if last is None or before != state.head or last["line"] != state.lines + 1:
+                    raise ValueError(f"the last receipt in {self.receipts} is not the one of the state")
+                if last["updates"] > state.updates:
+                    run = state.runs[last["run"]]
+                    run = replace(run, last=max(run.last, last["round"] or 0), updates=run.updates + 1, at=last["time"])
+                    state = replace(state, updates=last["updates"], last=max(state.last, last["time"]))
+                    state = replace(state, runs={**state.runs, last["run"]: run})
+                state = replace(state, lines=last["line"], head=line or "")
+            return state
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise Refusal(STATE, f"{self._file.path}: {error}") from error
+
+    def _used(self) -> bool:
+        """Return whether a client has used the folder before."""
+        return any(next(self.folder.glob(pattern), None) is not None for pattern in ("*.promises", "*/*.json"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of both files.
+
+        Raises
+        ------
+        Refusal : another process holds it for too long, or it cannot be opened.
+        """
+        until = time.monotonic() + _PATIENCE
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.folder / "gate.lock", _OPEN, 0o600)
+        except OSError as error:
+            raise Refusal(STATE, str(error)) from error
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if time.monotonic() >= until:
+                        raise Refusal(STATE, f"another process holds {self.folder / 'gate.lock'}") from error
+                    time.sleep(0.01)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def save(self, state: State) -> None:
+        """Write the state; the caller holds the lock.
+
+        Raises
+        ------
+        Refusal : it cannot be written, or has too many runs or apps.
+        """
+        if max(len(state.runs), len(state.apps)) > _MOST:
+            raise Refusal(STATE, f"{self._file.path} has more than {_MOST} runs or apps")
+        try:
+            self._file.save(state)
+        except (OSError, ValueError) as error:
+            raise Refusal(STATE, str(error)) from error
+        _written.add(self._file.path)
+
+    def note(self, state: State, entry: Mapping[str, Any]) -> State:
+        """Append a receipt and write the state; return the state with the receipt. The caller holds the lock.
+
+        Raises
+        ------
+        Refusal : one of the two cannot be written.
+        """
+        body = {"line": state.lines + 1, **entry, "updates": state.updates, "before": state.head}
+        body["signature"] = self._sign(_signed(body))
+        line = json.dumps(body, sort_keys=True).encode()
+        try:
+            descriptor = os.open(self.receipts, _OPEN, 0o600)
+            with open(descriptor, "r+b") as file:
+                file.seek(0, os.SEEK_END)
+                start = max(0, file.tell() - _TAIL)
+                file.seek(start)
+                end = start + file.read().rfind(b"\n") + 1  # a power cut may have left a part of a line
+                file.seek(end)
+                file.truncate()
+                file.write(line + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise Refusal(STATE, f"{self.receipts}: {error.strerror}") from error
+        state = replace(state, lines=state.lines + 1, head=hashlib.sha256(line).hexdigest())
+        self.save(state)
+        return state
+
+    def _tail(self) -> tuple[str | None, dict[str, Any] | None, str | None]:
+        """Return the last complete receipt's digest of the line before, its fields and its digest."""
+        try:
+            with open(os.open(self.receipts, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+                *lines, _ = file.read().split(b"\n")
+        except FileNotFoundError:
+            return None, None, None
+        if not lines:
+            return None, None, None
+        last = json.loads(lines[-1])
+        if not (type(last["line"]) is type(last["updates"]) is int and isinstance(last["time"], int | float)):
+            raise ValueError(f"the last receipt in {self.receipts} is malformed")
+        return last["before"], last, hashlib.sha256(lines[-1]).hexdigest()
+
+
+def _signed(body: Mapping[str, Any]) -> bytes:
+    return json.dumps({k: v for k, v in body.items() if k != "signature"}, sort_keys=True).encode()
+
+
+def read_receipts(
+    book: Book, verify: Callable[[bytes, str], bool] | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the receipts, and what is wrong with them.
+
+    Parameters
+    ----------
+    book : the gate's files
+    verify : returns whether a signature of bytes is by this device's key; None: signatures are not checked
+    """
+    entries: list[dict[str, Any]] = []
+    problems: list[str] = []
+    try:
+        blob = read_regular(book.receipts, most=_MOST_BYTES)
+    except FileNotFoundError:
+        blob = b""
+    except OSError as error:
+        raise ConfigError(STATE, book.receipts, f"readable receipts ({error.strerror})", "Check this file.") from error
+    digests = [""]
+    for number, line in enumerate(blob.split(b"\n")[:-1], start=1):
+        try:
+            entry = json.loads(line)
+            if entry["line"] != number or entry["before"] != digests[-1]:
+                problems.append(f"line {number} does not follow the line before it")
+            if verify is not None and not verify(_signed(entry), str(entry["signature"])):
+                problems.append(f"line {number} is not signed by this device's key")
+            entries.append(entry)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            problems.append(f"line {number} cannot be read")
+        digests.append(hashlib.sha256(line).hexdigest())
+    try:
+        state = book.load()
+        if state.lines != len(digests) - 1 or state.head != digests[-1]:
+            problems.append(f"the state knows {state.lines} receipts, and there are {len(digests) - 1}")
+    except Refusal as refusal:
+        problems.append(refusal.reason)
+    return entries, problems
+
+
+def _decode(body: dict[str, Any]) -> State:
+    runs = {str(key): Run(**run) for key, run in body["runs"].items()}
+    apps = {str(key): App(**app) for key, app in body["apps"].items()}
+    counts = {key: body[key] for key in ("updates", "last", "latest", "lines", "head")}
+    state = State(**counts, runs=runs, apps=apps)
+    record: Any
+    for record in (state, *runs.values(), *apps.values()):
+        for name, value in asdict(record).items():
+            if not isinstance(value, _KINDS[type(record).__annotations__[name]]) or (
+                isinstance(value, int | float) and not value >= 0
+            ):
+                raise ValueError(f"{name} is {value!r:.40}")
+    return state
+
+
+_KINDS: dict[Any, Any] = {
+    int: int, float: (int, float), str: str, bool: bool, Mapping[str, Run]: dict, Mapping[str, App]: dict,
+}  # fmt: skip

@@ -1,0 +1,275 @@
+"""The owner's gate: decide about each message before the app starts, and about each reply before it leaves.
+
+The gate knows nothing of Flower; ``client/gatekeeper.py`` brings it the messages of a SuperNode. The ClientApp asks the
+same gate before it promises a round.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from aoi_fl import protocol
+from aoi_fl.client.gate import limits
+from aoi_fl.client.gate.book import App, Book, Run, State
+from aoi_fl.client.gate.limits import Content, Refusal
+from aoi_fl.client.gate.rules import (
+    APPS,
+    BYTES,
+    EVALUATE,
+    HOURS,
+    KEYS,
+    METRICS_ONLY,
+    MIN_HOURS,
+    PAUSE,
+    SEPARATION,
+    STATE,
+    UPDATES,
+    Rules,
+    Value,
+)  # fmt: skip
+
+QUERIES = (protocol.HELLO, protocol.PARTICIPATE, protocol.BID)
+_SET_BACK = 60.0  # seconds by which a clock may be set back without a refusal
+_REFRESH = 600.0  # seconds after which the latest time is written
+logger = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A message that arrived.
+
+    Attributes
+    ----------
+    run : Flower's id of the run
+    kind : Flower's message type
+    group : Flower's group id
+    app : the digest of the run's app
+    content : the message's records; None: not yet received
+    asked : the round and the run's name in our record; None: no record of ours
+    coded : the code of updates that the message asks for
+    """
+
+    run: str
+    kind: str
+    group: str
+    app: str
+    content: Content | None = None
+    asked: tuple[int, str] | None = None
+    coded: str | None = None
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it is a question of our protocol, by its type alone before the content is there."""
+        return self.kind in QUERIES and (self.content is None or self.asked is not None)
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether it asks for an evaluation."""
+        return protocol.category(self.kind) == protocol.EVALUATE
+
+    @property
+    def round(self) -> int | None:
+        """The round in our record, else Flower's group id, else the round of Flower's strategies; None: unknown."""
+        if self.asked is not None:
+            return self.asked[0]
+        if self.group.isascii() and self.group.isdecimal() and len(self.group) < 10:
+            return int(self.group)
+        configs = () if self.content is None else self.content.configs.values()
+        rounds = {config["server-round"] for config in configs if type(config.get("server-round")) is int}
+        return rounds.pop() if len(rounds) == 1 and not self.group else None
+
+
+class Gate:
+    """The gate of one device.
+
+    Parameters
+    ----------
+    node : the node's configuration
+    server : the address of the SuperLink
+    book : the gate's files; None: without a ``state-dir``
+
+    Raises
+    ------
+    ConfigError : a rule is invalid.
+    """
+
+    def __init__(self, node: Mapping[str, Value], server: str = "", book: Book | None = None) -> None:
+        self.rules, self._node, self._server, self._book = Rules.read(node), node, server, book
+        self.binds = not node.keys().isdisjoint(KEYS)
+
+    def admit(self, arrival: Arrival) -> None:
+        """Admit a message; call it without the content, and again with it.
+
+        Raises
+        ------
+        Refusal : the owner's rules forbid it now; the app must not start.
+        """
+        try:
+            self._admit(arrival)
+        except Refusal as refusal:
+            logger.warning("The owner's gate refuses a message of type %s: %s", arrival.kind, refusal)
+            with suppress(Refusal):
+                self._note(arrival, "refused", refusal.rule)
+            raise
+
+    def _admit(self, arrival: Arrival) -> None:
+        if self._book is None:
+            return
+        with self._book.locked():
+            now = time.time()
+            state = known = self._book.load(now)
+            late = now < state.latest - _SET_BACK
+            state = replace(state, latest=max(now, state.latest))
+            if arrival.app not in state.apps:
+                state = replace(state, apps={**state.apps, arrival.app: App(now, arrival.run)})
+            if arrival.content is not None and arrival.run not in state.runs:
+                state = replace(state, runs={**state.runs, arrival.run: self._first(arrival, state)})
+            if replace(state, latest=known.latest) != known or state.latest > known.latest + _REFRESH:
+                self._book.save(state)
+        approved = state.apps[arrival.app].approved
+        if self.rules.apps is not None and arrival.app not in self.rules.apps and not approved:
+            raise Refusal(APPS, f"aoi device approve {arrival.app} lets this app in")
+        if arrival.is_query:
+            return
+        if late and (self.rules.hours or isinstance(self.rules.pause, datetime)):
+            raise Refusal(HOURS if self.rules.hours else PAUSE, "the clock has been set back")
+        if (rule := self.rules.forbids(datetime.now())) is not None:
+            raise Refusal(rule)
+        if arrival.is_evaluation:
+            if self.rules.evaluate is False:
+                raise Refusal(EVALUATE)
+        else:
+            self.may_train(arrival, state, now)
+
+    def _first(self, arrival: Arrival, state: State) -> Run:
+        """Return a new run; the client may have taken part in it before and lost its state."""
+        name = arrival.asked[1] if arrival.asked is not None else ""
+        known = bool(name) and any(run.name == name for run in state.runs.values())
+        return Run(name, self._server, arrival.app, 0 if known else max(0, (arrival.round or 1) - 1))
+
+    def may_train(self, arrival: Arrival, state: State, now: float) -> None:
+        """Raise Refusal if the counts of the state forbid a training."""
+        rules = self.rules
+        if rules.max_updates is not None and state.updates >= rules.max_updates:
+            raise Refusal(UPDATES, f"{state.updates} updates have left this device")
+        if rules.min_hours and now < state.latest - _SET_BACK:
+            raise Refusal(MIN_HOURS, "the clock has been set back")
+        if state.last and now < state.last + 3600 * rules.min_hours:
+            raise Refusal(MIN_HOURS, f"not before {datetime.fromtimestamp(state.last + 3600 * rules.min_hours)}")
+        if rules.min_separation == 1 or arrival.content is None:
+            return
+        if arrival.round is None:
+            raise Refusal(SEPARATION, "the message has no number of a round")
+        name = arrival.asked[1] if arrival.asked is not None else ""
+        runs = [run for key, run in state.runs.items() if key == arrival.run or (name and run.name == name)]
+        latest = max(max(run.last, run.since) for run in runs)
+        if arrival.round < 1 or (latest >= 1 and arrival.round - latest < rules.min_separation):
+            raise Refusal(SEPARATION, f"round {arrival.round} is too near to round {latest}")
+
+    def release(self, arrival: Arrival, reply: Content, size: int) -> Content:
+        """Return what may leave of a reply, after the training and its receipt have been written.
+
+        Raises
+        ------
+        Refusal : nothing may leave.
+        """
+        try:
+            return self._release(arrival, reply, size)
+        except Refusal as refusal:
+            logger.warning("The owner's gate holds back a reply of type %s: %s", arrival.kind, refusal)
+            with suppress(Refusal):
+                self._note(arrival, "held back", refusal.rule, size=size)
+            raise
+
+    def _release(self, arrival: Arrival, reply: Content, size: int) -> Content:
+        norm, rule, sent = None, None, arrival.content or Content()
+        if self.binds:
+            name = str(self._node.get("name") or f"client-{self._node.get('partition-id')!s}")
+            own = limits.own_record(reply.own, name, str(self._node.get("tags", "")), arrival.coded)
+            reply = replace(limits.trimmed(reply, self.rules.metrics), own=own)
+            if arrival.is_query or (arrival.is_evaluation and self.rules.evaluate == METRICS_ONLY):
+                reply = Content(metrics={} if arrival.is_query else reply.metrics, own=own)
+            if self.rules.max_norm is not None:
+                reply, norm = limits.clipped(reply, sent, self.rules.max_norm, arrival.coded)
+                rule = None if norm <= self.rules.max_norm else "max-norm"
+            elif self.rules.metrics is not None and not all(
+                arrays.keys() <= (sent.model or {}).keys() for arrays in reply.arrays.values()
+            ):
+                raise Refusal("metrics", "an array of the reply is not one of the model")
+        if self.rules.max_bytes is not None and size > self.rules.max_bytes:
+            raise Refusal(BYTES, f"the reply has {size} bytes")
+        if arrival.is_query:
+            return reply
+        declines = reply.own is not None and reply.own.get("takes-part") is False
+        bare = not (reply.arrays or reply.configs or reply.unread or reply.is_large)
+        trains = not bare if arrival.is_evaluation else not (bare and declines and not reply.metrics)
+        decision = "sent" if rule is None else "scaled down"
+        self._note(arrival, decision, rule, size=size, norm=norm, trains=trains)
+        return reply
+
+    def failed(self, arrival: Arrival) -> None:
+        """Note that the app failed."""
+        if not arrival.is_query:
+            self._note(arrival, "failed", None)
+
+    def _note(
+        self,
+        arrival: Arrival,
+        decision: str,
+        rule: str | None,
+        *,
+        size: int = 0,
+        norm: float | None = None,
+        trains: bool = False,
+    ) -> None:
+        """Write a receipt, and the training if it is one.
+
+        Raises
+        ------
+        Refusal : it is too early for the training now, or nothing can be written.
+        """
+        if self._book is None:
+            return
+        entry = {
+            "server": self._server, "run": arrival.run, "app": arrival.app, "kind": arrival.kind[:40],
+            "round": arrival.round, "decision": decision, "rule": rule, "bytes": size, "norm": norm,
+        }  # fmt: skip
+        with self._book.locked():
+            now = time.time()
+            state = self._book.load(now)
+            if trains:
+                self.may_train(arrival, state, now)  # another process of this device may have trained meanwhile
+                run = state.runs.get(arrival.run) or self._first(arrival, state)
+                run = replace(run, last=max(run.last, arrival.round or 0), updates=run.updates + 1, at=now)
+                name = arrival.asked[1] if arrival.asked is not None else run.name
+                state = replace(
+                    state, updates=state.updates + 1, last=max(now, state.last), latest=max(now, state.latest),
+                    runs={**state.runs, arrival.run: replace(run, name=name, app=arrival.app)},
+                )  # fmt: skip
+            self._book.note(state, {"time": now, **entry})
+
+
+def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str | None:
+    """Return the key of the owner's rule that forbids a training, or an evaluation, now; or None.
+
+    The ClientApp asks before it promises a round. In a sandbox it cannot read the gate's files, and the gate itself
+    refuses the training.
+    """
+    if node.keys().isdisjoint(KEYS):
+        return None
+    gate = Gate(node)
+    rule = gate.rules.forbids(datetime.now())
+    if evaluation and gate.rules.evaluate is False:
+        rule = rule or EVALUATE
+    if rule is not None or evaluation or STATE not in node:
+        return rule
+    try:
+        now = time.time()
+        gate.may_train(Arrival("", protocol.TRAIN, "", ""), Book(Path(str(node[STATE]))).load(now), now)
+    except Refusal as refusal:
+        return refusal.rule
+    return None

@@ -1,0 +1,224 @@
+"""Limits of what a reply may contain: the norm of an update, the names of its metrics, and its kinds of records."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.client.gate.rules import METRICS, NORM
+from aoi_fl.protocol import ARRAYS, Bid, Introduction, ParticipationReply, Record, coding
+
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+RECORDS: tuple[type[Record], ...] = (Introduction, ParticipationReply, Bid)
+
+_BLOCK = 1 << 16  # values that are measured together, so that no copy of an array is made
+_SPARE = 1e-6  # of the norm of a coded update, because the server decodes with rounding
+FEW = 256  # numbers; a reply with more of them outside of arrays is an update in another form
+_SHORT = 256  # characters of a text that may leave
+
+
+class Refusal(Exception):
+    """The gate refuses a message or a reply.
+
+    Attributes
+    ----------
+    rule : the key of the owner's rule
+    reason : the reason, for the owner only
+    """
+
+    def __init__(self, rule: str, reason: str = "") -> None:
+        super().__init__(f"{rule}: {reason}" if reason else rule)
+        self.rule, self.reason = rule, reason
+
+
+@dataclass(frozen=True)
+class Content:
+    """The records of a message by their kinds and keys, without our own record.
+
+    Attributes
+    ----------
+    arrays, metrics, configs : the records
+    own : our record, or None
+    unread : why an array cannot be read, or ""
+    """
+
+    arrays: Mapping[str, Arrays] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    own: Mapping[str, Any] | None = None
+    unread: str = ""
+
+    @property
+    def model(self) -> Arrays | None:
+        """The only record of arrays; of several, the one with the customary key; or None."""
+        return next(iter(self.arrays.values())) if len(self.arrays) == 1 else self.arrays.get(ARRAYS)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the records without arrays could hold an update."""
+        values = [v for record in (*self.metrics.values(), *self.configs.values()) for v in record.values()]
+        return sum(map(_size, values)) > FEW
+
+
+def _size(value: Any) -> int:
+    """Return the numbers in a value of a record; a byte or a character counts as an eighth of one."""
+    if isinstance(value, str | bytes):
+        return 1 + len(value) // 8
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
+
+
+def trimmed(content: Content, names: frozenset[str] | None) -> Content:
+    """Return a reply without the metrics that may not leave; configurations obey the same names."""
+    if names is None:
+        return content
+    kept = {
+        kind: {key: {n: v for n, v in record.items() if n in names} for key, record in getattr(content, kind).items()}
+        for kind in ("metrics", "configs")
+    }
+    metrics = {key: record for key, record in kept["metrics"].items() if record or key == "metrics"}
+    configs = {key: record for key, record in kept["configs"].items() if record}
+    return replace(content, metrics=metrics, configs=configs)
+
+
+def own_record(values: Mapping[str, Any] | None, name: str, tags: str, coded: str | None) -> dict[str, Any] | None:
+    """Return our record of a reply with the fields of the protocol only, so that it carries no other data.
+
+    Raises
+    ------
+    Refusal : no text of it may be another one than the client's.
+    """
+    if values is None:
+        return None
+    kept: dict[str, Any] = {}
+    try:
+        for kind in RECORDS:
+            if kind.required() <= values.keys():
+                kept |= kind.read(values).write()
+    except ValueError as error:
+        raise Refusal(METRICS, f"a record of the protocol cannot be read ({error})") from error
+    texts = {"name": name, "tags": tags, "compression": coded}
+    for key, value in kept.items():
+        if isinstance(value, str) and value != texts.get(key, value if key == "rule" and len(value) < 32 else None):
+            raise Refusal(METRICS, f"the text {key} of a record of the protocol is not the client's")
+    if "scales" in kept and kept.get("compression") is None:
+        raise Refusal(METRICS, "a record of the protocol has scales without a code")
+    return kept
+
+
+def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tuple[Content, float]:
+    """Return a reply whose change of the sent model is at most a norm, and the norm before.
+
+    The norm is over all floating arrays, in float64. Equal infinities in both models are no change.
+
+    Parameters
+    ----------
+    reply, sent : the reply, and the message with the model
+    most : the largest norm
+    coded : the code that the message asked for; None: uncoded
+
+    Raises
+    ------
+    Refusal : the change cannot be measured or is not finite.
+    """
+    model, new = sent.model, reply.model
+    if reply.unread or sent.unread:
+        raise Refusal(NORM, reply.unread or sent.unread)
+    if reply.is_large or any(isinstance(v, bytes | list) for record in reply.configs.values() for v in record.values()):
+        raise Refusal(NORM, "the reply may have an update outside of arrays")
+    if not reply.arrays:
+        return reply, 0.0
+    if model is None or new is None or len(reply.arrays) != 1:
+        raise Refusal(NORM, "the reply and the message need one record of arrays each")
+    kind = coding.NONE if reply.own is None else str(reply.own.get("compression", coding.NONE))
+    if kind not in (coding.NONE, coded):
+        raise Refusal(NORM, f"the reply is coded as {kind[:20]!r}, which the server did not ask for")
+    scales = _scales(reply, model, new, kind)
+    pairs = {name: _base(name, array, model, kind) for name, array in new.items()}
+    norm = 0.0
+    for name, base in pairs.items():
+        if base is not None:
+            norm = math.hypot(norm, scales[name] * _norm(new[name], base))
+    if not math.isfinite(norm):
+        raise Refusal(NORM, "the change is not finite")
+    if norm <= most * (1 if kind == coding.NONE else 1 - _SPARE):
+        return reply, norm
+    factor = most / norm * (1 - (1e-12 if kind == coding.NONE else _SPARE))
+    (key,) = reply.arrays
+    if kind == coding.INT8 and reply.own is not None:
+        own = {**reply.own, "scales": [scale * factor for scale in reply.own["scales"]]}
+        return replace(reply, own=own), norm
+    arrays = {name: a if (b := pairs[name]) is None else _towards(a, b, factor) for name, a in new.items()}
+    return replace(reply, arrays={key: arrays}), norm
+
+
+def _scales(reply: Content, model: Arrays, new: Arrays, kind: str) -> dict[str, float]:
+    names = [name for name in new if name in model and model[name].dtype.kind in "fc"]
+    scales = list((reply.own or {}).get("scales", ())) if kind == coding.INT8 else [1.0] * len(names)
+    if len(scales) != len(names) or not all(type(s) in (int, float) and math.isfinite(s) for s in scales):
+        raise Refusal(NORM, "the reply does not have a scale for each array")
+    return dict.fromkeys(new, 1.0) | dict(zip(names, map(abs, map(float, scales)), strict=True))
+
+
+def _base(name: str, array: NDArray[Any], model: Arrays, kind: str) -> NDArray[Any] | None:
+    """Return what an array of a reply changes, or None for an array that is not floating."""
+    base = model.get(name)
+    if base is None or base.shape != array.shape:
+        raise Refusal(NORM, f"the array {name[:_SHORT]!r} is not one of the model")
+    coded = kind != coding.NONE and base.dtype.kind == "f"
+    if (array.dtype != coding.code_type(kind, base.dtype)) if coded else (array.dtype.kind != base.dtype.kind):
+        raise Refusal(NORM, f"the array {name[:_SHORT]!r} has another type than the model's")
+    if coded:
+        return np.zeros((), array.dtype)
+    if base.dtype.kind in "fc":
+        return base
+    if base.dtype != array.dtype or base.dtype.kind not in "iub":
+        raise Refusal(NORM, f"the array {name[:_SHORT]!r} has no numbers of the model's type")
+    return None
+
+
+def _flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return the values of an array in their order, real and imaginary parts apart; a copy only if it is strided."""
+    flat = np.ascontiguousarray(array).reshape(-1) if array.shape == shape else np.broadcast_to(array, math.prod(shape))
+    return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+
+
+def _blocks(array: NDArray[Any], base: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.float64]]]:
+    """Yield slices of the flat array, the base there, and the change in float64."""
+    new, old = _flat(array, array.shape), _flat(base, array.shape)
+    for start in range(0, new.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        values, before = new[part], old[part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = values.astype(np.float64) - before.astype(np.float64)
+            change[(values == before) | (np.isnan(values) & np.isnan(before))] = 0.0
+        yield part, before, change
+
+
+def _norm(array: NDArray[Any], base: NDArray[Any]) -> float:
+    total = 0.0
+    for _, _, change in _blocks(array, base):
+        largest = float(np.abs(change).max(initial=0.0))
+        if not math.isfinite(largest):
+            return math.inf
+        if largest > 0:  # scaled, so that no square overflows or vanishes
+            change /= largest
+            total = math.hypot(total, largest * math.sqrt(float(change @ change)))
+    return total
+
+
+def _towards(array: NDArray[Any], base: NDArray[Any], factor: float) -> NDArray[Any]:
+    """Return base + factor · change; no value is farther from the base than that, whatever the rounding."""
+    made = np.array(array, np.promote_types(array.dtype, base.dtype), order="C")
+    flat = _flat(made, made.shape)
+    for part, before, change in _blocks(array, base):
+        moved = change != 0
+        wanted = factor * change
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(before.astype(np.float64) + wanted, flat.dtype)
+            far = np.abs(values.astype(np.float64) - before.astype(np.float64)) > np.abs(wanted)
+            values[far] = np.nextafter(values[far], before[far].astype(flat.dtype))
+        flat[part][moved] = values[moved]
+    return made

@@ -1,0 +1,224 @@
+"""The rules of a device's owner, which hold whatever the app and the server say.
+
+The keys of ``node.toml``
+-------------------------
+pause           true: never; "2027-01-06" or "2027-01-06 18:00": not before that local day or time
+hours           times of the local day, "22:00-06:00" or several: "22:00-06:00, 12:30-13:30"; the end is excluded
+only-charging   true: not on battery
+only-unmetered  true: not on a metered network, nor if it is unknown whether the network is metered
+min-separation  the least number of rounds between two trainings of a run
+min-hours       the least number of hours between two trainings, of any run and server
+max-updates     the largest number of trainings in all
+max-norm        the largest Euclidean norm of an update; a larger one is scaled down
+max-bytes       the largest size of a reply
+metrics         the metrics that may leave: "all", "none", or names with commas between them
+evaluate        true, false, or "metrics-only"
+apps            the apps that may run: "any", "approved", or digests with commas between them
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, time
+from typing import Self, TypeAlias
+
+from aoi_fl.client.device import power
+from aoi_fl.science.errors import ConfigError
+
+PAUSE, HOURS, CHARGING, UNMETERED, SEPARATION, MIN_HOURS, UPDATES, NORM, BYTES, METRICS, EVALUATE, APPS = KEYS = (
+    "pause", "hours", "only-charging", "only-unmetered", "min-separation", "min-hours", "max-updates", "max-norm",
+    "max-bytes", "metrics", "evaluate", "apps",
+)  # fmt: skip
+STATE = "state-dir"  # named as the rule if the gate cannot read or write its state
+NAMES = (*KEYS, STATE)
+METRICS_ONLY = "metrics-only"
+
+Value: TypeAlias = bool | bytes | float | int | str
+Span: TypeAlias = tuple[time, time]
+
+_SPAN = re.compile(r"\s*(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s*")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The owner's rules.
+
+    Attributes
+    ----------
+    hours : spans of the local day, begin and end; a span with its end first goes past midnight; empty: all day
+    only_charging, only_unmetered : whether the device must charge, and the network must be unmetered
+    pause : local time before which the client does not take part; True: never
+    min_separation : least number of rounds between two trainings of a run
+    min_hours : least number of hours between two trainings
+    max_updates, max_norm, max_bytes : largest number of trainings, norm of an update and size of a reply; None: any
+    metrics : names of the metrics that may leave; None: all
+    evaluate : whether the client evaluates models; "metrics-only": only metrics leave
+    apps : digests of approved apps; None: any app
+    """
+
+    hours: tuple[Span, ...] = ()
+    only_charging: bool = False
+    only_unmetered: bool = False
+    pause: datetime | bool = False
+    min_separation: int = 1
+    min_hours: float = 0.0
+    max_updates: int | None = None
+    max_norm: float | None = None
+    max_bytes: int | None = None
+    metrics: frozenset[str] | None = None
+    evaluate: bool | str = True
+    apps: frozenset[str] | None = None
+
+    @classmethod
+    def read(cls, node: Mapping[str, Value]) -> Self:
+        """Return the rules in a node's configuration.
+
+        Raises
+        ------
+        ConfigError : a rule has an invalid value, or two contradict each other.
+        """
+        hours = _number(node, MIN_HOURS, float)
+        rules = cls(
+            hours=_hours(node[HOURS]) if HOURS in node else (),
+            only_charging=_flag(node, CHARGING),
+            only_unmetered=_flag(node, UNMETERED),
+            pause=_pause(node.get(PAUSE, False)),
+            min_separation=separation(node),
+            min_hours=0.0 if hours is None else hours,
+            max_updates=_whole(node, UPDATES),
+            max_norm=_number(node, NORM, float),
+            max_bytes=_whole(node, BYTES),
+            metrics=_metrics(node.get(METRICS, "all")),
+            evaluate=_evaluate(node.get(EVALUATE, True)),
+            apps=_apps(node.get(APPS, "any")),
+        )
+        if rules.evaluate == METRICS_ONLY and rules.metrics == frozenset():
+            remedy = "Set evaluate to false, or name the metrics that may leave."
+            raise ConfigError(EVALUATE, METRICS_ONLY, f"another value, because {METRICS} is none", remedy)
+        return rules
+
+    def forbids(
+        self,
+        now: datetime,
+        charging: Callable[[], bool] = power.charging,
+        metered: Callable[[], bool | None] = power.metered,
+    ) -> str | None:
+        """Return the key of the first rule that forbids participation now, or None.
+
+        Parameters
+        ----------
+        now : local time without a zone
+        charging, metered : called only if a rule needs them
+        """
+        if self.pause is True or (isinstance(self.pause, datetime) and now < self.pause):
+            return PAUSE
+        if self.hours and not any(
+            begin <= now.time() < end if begin < end else now.time() >= begin or now.time() < end
+            for begin, end in self.hours
+        ):
+            return HOURS
+        if self.only_charging and not charging():
+            return CHARGING
+        if self.only_unmetered and metered() is not False:
+            return UNMETERED
+        return None
+
+
+def separation(node: Mapping[str, Value]) -> int:
+    """Return the owner's least number of rounds between two participations, by default 1.
+
+    Raises ConfigError unless the value is a whole number of at least 1.
+    """
+    value = node.get(SEPARATION, 1)
+    if type(value) is not int or value < 1:
+        raise ConfigError(SEPARATION, value, "a whole number of rounds from 1 on", "Set it to such a number.")
+    return value
+
+
+def _hours(value: Value) -> tuple[Span, ...]:
+    spans = [_SPAN.fullmatch(part) for part in value.split(",")] if isinstance(value, str) else [None]
+    try:
+        hours = tuple((_time(span[1]), _time(span[2])) for span in spans if span is not None)
+    except ValueError:
+        hours = ()
+    if len(hours) < len(spans) or any(begin == end for begin, end in hours):
+        remedy = 'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.'
+        raise ConfigError("hours", value, "times of day from 00:00 to 23:59, each with a different end", remedy)
+    return hours
+
+
+def _time(text: str) -> time:
+    hour, minute = text.split(":")
+    return time(int(hour), int(minute))
+
+
+def _flag(node: Mapping[str, Value], key: str) -> bool:
+    value = node.get(key, False)
+    if not isinstance(value, bool):
+        raise ConfigError(key, value, "true or false", "Set it to one of these.")
+    return value
+
+
+def _number(node: Mapping[str, Value], key: str, *kinds: type) -> float | None:
+    value = node.get(key)
+    if value is None or (type(value) in (int, *kinds) and isinstance(value, int | float) and 0 < value < math.inf):
+        return value
+    raise ConfigError(
+        key, value, "a number above 0" if kinds else "a whole number from 1 on", "Set it to such a number."
+    )
+
+
+def _whole(node: Mapping[str, Value], key: str) -> int | None:
+    value = _number(node, key)
+    return None if value is None else int(value)
+
+
+def _parts(value: Value) -> list[str]:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else [""]
+
+
+def _metrics(value: Value) -> frozenset[str] | None:
+    names = _parts(value)
+    if names in (["all"], ["none"]):
+        return None if names == ["all"] else frozenset()
+    if "" in names or {"all", "none"}.intersection(names):
+        remedy = 'Write for instance "num-examples, loss".'
+        raise ConfigError(METRICS, value, '"all", "none", or names with commas between them', remedy)
+    return frozenset(names)
+
+
+def _evaluate(value: Value) -> bool | str:
+    if isinstance(value, bool) or value == METRICS_ONLY:
+        return value
+    raise ConfigError(EVALUATE, value, f'true, false or "{METRICS_ONLY}"', "Set it to one of these.")
+
+
+def _apps(value: Value) -> frozenset[str] | None:
+    digests = _parts(value)
+    if digests in (["any"], ["approved"]):
+        return None if digests == ["any"] else frozenset()
+    if not all(map(_DIGEST.fullmatch, digests)):
+        allowed = '"any", "approved", or SHA-256 digests of 64 hexadecimal digits with commas between them'
+        raise ConfigError(APPS, value, allowed, "aoi device apps shows the digests of the apps that asked.")
+    return frozenset(digests)
+
+
+def digest(text: str) -> str:
+    """Return the digest of an app if it has the form of one, else raise ConfigError."""
+    if not _DIGEST.fullmatch(text):
+        raise ConfigError(APPS, text, "a SHA-256 digest of 64 hexadecimal digits", "aoi device apps shows them.")
+    return text
+
+
+def _pause(value: Value) -> datetime | bool:
+    if isinstance(value, bool):
+        return value
+    try:
+        if isinstance(value, str) and (until := datetime.fromisoformat(value)).tzinfo is None:
+            return until
+    except ValueError:
+        pass
+    allowed = 'true, a day such as "2027-01-06", or a local time such as "2027-01-06 18:00"'
+    raise ConfigError("pause", value, allowed, "Set it to one of these.")

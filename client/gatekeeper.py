@@ -1,0 +1,142 @@
+"""Bring a SuperNode's messages to the owner's gate: records, packed contents and codes of our protocol."""
+
+from typing import Any, cast
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from aoi_fl import protocol
+from aoi_fl.client.gate.gate import Arrival, Gate
+from aoi_fl.client.gate.limits import Content, Refusal
+from aoi_fl.client.gate.rules import METRICS, NAMES
+from aoi_fl.flower.errors import DECLINED, FORMER_APP, NO_HELLO, known_code
+from aoi_fl.protocol import ParticipationRequest, npy, packing
+
+_NUMPY = "numpy.ndarray"  # Flower's "stype" of an array in NumPy's file format
+
+
+class Gatekeeper:
+    """Answers the doors of a SuperNode (:mod:`aoi_fl.flower.gate`) by the owner's gate.
+
+    Parameters
+    ----------
+    gate : the gate
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._arrivals: dict[str, Arrival] = {}
+
+    @property
+    def binds(self) -> bool:
+        """Whether the owner has rules."""
+        return self._gate.binds
+
+    def admit(self, message: Message, app: str, content: RecordDict | None) -> Error | None:
+        """Return the error reply to a message that must not start the app, or None.
+
+        Parameters
+        ----------
+        message, app : the message, and the digest of its app
+        content : its content; None: not yet received
+        """
+        about = message.metadata
+        found, coded, asked = None, None, None
+        if content is not None:
+            found = read(content)
+            try:
+                ask = ParticipationRequest.read(found.own or {})
+                asked, coded = (ask.round, ask.run), ask.compression
+            except ValueError:
+                pass
+        arrival = Arrival(str(about.run_id), about.message_type, about.group_id, app, found, asked, coded)
+        try:
+            self._gate.admit(arrival)
+        except Refusal as refusal:
+            return declined(refusal)
+        self._arrivals = {about.message_id: arrival}  # a SuperNode handles one message at a time
+        return None
+
+    def release(self, message_id: str, reply: Message, size: int) -> RecordDict | Error | None:
+        """Return what leaves instead of a reply of this size in bytes; None: the reply itself."""
+        arrival = self._arrivals[message_id]
+        try:
+            if reply.has_error():
+                self._gate.failed(arrival)
+                return self._plain(reply.error) if self.binds else None
+            found = read(reply.content)
+            if not self.binds:
+                self._gate.release(arrival, found, size)
+                return None
+            if packing.is_packed(reply) and found.unread:
+                raise Refusal(METRICS, found.unread)
+            leaves = self._gate.release(arrival, found, size)
+            content = write(leaves, found, packing.unpack(reply.content))
+        except Refusal as refusal:
+            return declined(refusal)
+        return packing.pack(content) if packing.is_packed(reply) else content
+
+    @staticmethod
+    def _plain(error: Error) -> Error:
+        """Return an error of the app without a text of its choice."""
+        texts = [*(str(declined(Refusal(rule)).reason) for rule in NAMES), NO_HELLO, FORMER_APP]
+        known = (text for text in texts if text in (error.reason or ""))
+        return Error(known_code(error.code), next(known, "the app failed; its device's log has the reason"))
+
+
+def declined(refusal: Refusal) -> Error:
+    """Return the error of a reply to a message that the owner's gate refuses."""
+    return Error(DECLINED, f"{protocol.DECLINED_BY}{refusal.rule}")
+
+
+def read(content: RecordDict) -> Content:
+    """Return the records of a content."""
+    arrays: dict[str, dict[str, NDArray[Any]]] = {}
+    metrics, configs = {}, {}
+    own, unread = None, ""
+    try:
+        content = packing.unpack(content)
+    except packing.PackingError as error:
+        return Content(unread=str(error))
+    for key, record in content.items():
+        if isinstance(record, ArrayRecord):
+            arrays[key] = {}
+            for name, array in record.items():
+                try:
+                    if array.stype != _NUMPY:
+                        raise ValueError(f"its format is {array.stype[:40]!r}")
+                    arrays[key][name] = npy.view(array.data)
+                except Exception as error:  # a forged header can raise any
+                    arrays[key][name] = np.empty(0, np.bool_)
+                    unread = f"the array {name[:80]!r} cannot be read: {error}"
+        elif isinstance(record, MetricRecord):
+            metrics[key] = dict(record)
+        elif key == protocol.AOI:
+            own = dict(record)
+        else:
+            configs[key] = dict(record)
+    return Content(arrays, metrics, configs, own, unread)
+
+
+def write(leaves: Content, reply: Content, records: RecordDict) -> RecordDict:
+    """Return a content with the records that leave of a reply; unchanged arrays keep their bytes."""
+    made: dict[str, Any] = {}
+    for key, record in records.items():
+        if key in leaves.arrays:
+            old, new = cast(ArrayRecord, record), leaves.arrays[key]
+            made[key] = ArrayRecord({n: _array(old[n], reply.arrays[key][n], new[n], reply.unread) for n in new})
+        elif key in leaves.metrics:
+            made[key] = MetricRecord(cast(Any, leaves.metrics[key]))
+        elif key in leaves.configs:
+            made[key] = ConfigRecord(cast(Any, leaves.configs[key]))
+        elif key == protocol.AOI and leaves.own is not None:
+            made[key] = ConfigRecord(cast(Any, leaves.own))
+    return RecordDict(made)
+
+
+def _array(old: Array, values: NDArray[Any], new: NDArray[Any], unread: str) -> Array:
+    if unread:
+        return old
+    data = old.data if new is values else npy.dumps(new)
+    return Array(str(new.dtype), tuple(new.shape), _NUMPY, data)
