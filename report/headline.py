@@ -22,10 +22,19 @@ def headline(settings: Sequence[Setting]) -> str:
     if not begun:
         return ""
     if any(setting.first.in_time for setting in begun):
-        return _clocked(begun)
-    if all(setting.first.budgeted for setting in begun):
-        return _budgeted(begun)
-    return _alone(begun[0]) if len(begun) == 1 else _compared(begun)
+        found = _clocked(begun)
+    elif all(setting.first.budgeted for setting in begun):
+        found = _budgeted(begun)
+    else:
+        found = _alone(begun[0]) if len(begun) == 1 else _compared(begun)
+    return " ".join([found, *filter(None, (_diverged(one) for one in begun))])
+
+
+def _diverged(setting: Setting) -> str:
+    """Return a sentence on rounds whose test loss is not a number; empty for none."""
+    lost = sum(int(np.isinf(run.column("test_loss")).sum()) for run in setting.runs)
+    rounds = sum(len(run.rounds) for run in setting.runs)
+    return f"In {lost} of {rounds} rounds of {setting.name} the test loss is not a number." if lost else ""
 
 
 def policies(settings: Sequence[Setting]) -> Table:

@@ -183,6 +183,7 @@ _NUMBERS: dict[str, Callable[[Run], str]] = {
         for name, show in (*_at_the_end([one]).items(), (f"best {one.name}", one.best))
     },
     **_at_the_end(measure.LOSSES),
+    "rounds whose test loss is not a number": lambda run: str(int(np.isinf(run.column("test_loss")).sum()) or ""),
     "clients a round, mean": lambda run: _number(len(run.selected[0]) / len(run.rounds)) if run.rounds else "",
     "rounds a client took part in": _measured(
         lambda m: f"{m.participation.min} to {m.participation.max}, mean {m.participation.mean:.4g}"

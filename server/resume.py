@@ -169,11 +169,11 @@ def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any
         if last is not None and last != rounds:
             raise ValueError(f"it has {rounds} rounds, and the last of them is {last!r:.40}")
         rows = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))
-        clients = [ClientRecord(**row) for row in rows]
+        clients, begun = [ClientRecord(**row) for row in rows], begun_of(ledger.path)
     except DAMAGE as error:
         raise _damaged(folder, error) from error
     committed = last or 0
-    checkpoint = Checkpoints(folder / CHECKPOINTS, begun_of(ledger.path)).last(folder.name, committed)
+    checkpoint = Checkpoints(folder / CHECKPOINTS, begun).last(folder.name, committed)
     done = 0 if checkpoint is None else checkpoint.round
     if done < committed:
         ledger.forget_after(done)

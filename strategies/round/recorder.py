@@ -146,8 +146,8 @@ class Recorder:
         self.note(source, metrics, *(measured_name(metrics, kind, loss_key) for kind in KINDS))
         for kind in KINDS:
             value = measured(metrics, kind, loss_key)
-            if value is not None and source == "client" and not math.isfinite(value):
-                value = None
+            if value is not None and kind != "accuracy" and not math.isfinite(value):
+                value = None if source == "client" else math.inf  # SQLite has no NaN
             setattr(self.record, f"{source}_{kind}", value)
         share, caution = as_share(getattr(self.record, f"{source}_accuracy"), per_cent)
         setattr(self.record, f"{source}_accuracy", share)

@@ -279,7 +279,7 @@ class Joining:
         Raises
         ------
         NodesError
-            No connected node can join a new run.
+            No connected node can join a new run, or none answers.
         """
         self._connected(grid, 1)  # without clients, rounds must not rush by empty
         fresh = self._call(grid, ask)
@@ -292,7 +292,15 @@ class Joining:
                     break
                 self.await_clients(grid)
                 fresh += self._call(grid, ask)
-            if (found := self._roster.available.sum()) < self._needs:
+            found = int(self._roster.available.sum())
+            if ask.round == 1 and not found:
+                raise NodesError(
+                    f"{self.roll.nodes.connected} clients are connected, and none has answered for "
+                    f"{self._options.join_timeout + self._options.ask_timeout:g} s (join-timeout and ask-timeout). A "
+                    "simulation's Ray may be slow or dead: start the run again, raise join-timeout, or play it without "
+                    "Ray by aoi play. Clients of a deployment name their reasons in their logs."
+                )
+            if found < self._needs:
                 logger.warning("Round %d begins with %d of %d clients.", ask.round, found, self._needs)
         return fresh, time.monotonic() - begun
 

@@ -1,6 +1,7 @@
 """A run: its clients, and what one round leaves to the next."""
 
 import logging
+import math
 from collections import Counter
 from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
@@ -315,6 +316,13 @@ class Run:
             self._cautioned.add(source)
             name = "test accuracy" if source == "test" else "mean of the clients' accuracies"
             logger.warning("Round %d: the %s %s", recorder.round, name, caution)
+        if math.inf in (recorder.record.test_loss, recorder.record.test_rmse) and "loss" not in self._cautioned:
+            self._cautioned.add("loss")
+            logger.warning(
+                "Round %d: the test loss is not a number. The model has diverged. Lower learning-rate, noise or "
+                "momentum.",
+                recorder.round,
+            )
         if caution and source == "test" and recorder.record.test_accuracy is not None:  # no client decides that
             self._per_cent.add(source)
 

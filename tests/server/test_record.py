@@ -11,7 +11,9 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.report import page, theory
 from aoi_fl.report.figures import figures
+from aoi_fl.report.headline import headline
 from aoi_fl.report.runs import load
+from aoi_fl.report.seeds import settings
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.record import record
@@ -134,3 +136,14 @@ def test_a_run_is_held_while_it_lasts_and_never_written_over(tmp_path):
     assert lengths == {"mine": 2, "mine-2": 1, "mine-3": 1}
     with refused("run-name"):
         record("../up")
+
+
+def test_a_test_loss_that_is_no_number_is_said(tmp_path, caplog):
+    def evaluate(round_, arrays):
+        return MetricRecord({"loss": float("nan") if round_ > 1 else 2.0, "accuracy": 0.5})
+
+    play(RandomSelection(3, observer=record("a")), 3, evaluate)
+    warned = [entry.getMessage() for entry in caplog.records if entry.levelname == "WARNING"]
+    assert sum("test loss" in message for message in warned) == 1
+    run = load(tmp_path / "runs" / "a", "a")
+    assert "2 of 3 rounds" in headline(settings([run])) and page.render([run])

@@ -10,12 +10,13 @@ from flwr.app import Error, Message
 
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
-from aoi_fl.science.errors import NodesError, NothingTrainedError
+from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord
 from tests.fakes import (
     HUNG,
+    Notes,
     ScriptedGrid,
     everyone,
     examples_of,
@@ -46,8 +47,16 @@ def test_plain_flower_clients_end_the_run_with_a_reason(tmp_path):
 def test_nobody_is_given_up_who_has_not_answered_yet(tmp_path):
     deaf = partial(ScriptedGrid, script=lambda kind, round_, client: HUNG if client == 3 else 0)
     app = hostile_app(raises(OSError("no configuration")), kinds=("query.hello",), whom=range(3))
-    with pytest.raises(NothingTrainedError):
+    with pytest.raises(NodesError, match="4 clients are connected, and none has answered"):
         play(everyone, app, tmp_path, grid=deaf, ask_timeout=0.2)
+
+
+def test_a_run_whose_clients_never_answer_ends_before_round_1(tmp_path):
+    deaf = partial(ScriptedGrid, script=lambda kind, round_, client: HUNG)
+    begun, notes = time.monotonic(), Notes()
+    with pytest.raises(NodesError):
+        play(everyone, honest_app(), tmp_path, grid=deaf, ask_timeout=0.2, notes=notes)
+    assert not notes.rounds and time.monotonic() - begun < 5
 
 
 class Restarting(LocalGrid):
