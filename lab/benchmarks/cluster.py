@@ -97,7 +97,7 @@ def _bytes(cluster: Cluster, wire: str) -> Row:
     trained = sum(row["trained"] for row in rounds) / ROUNDS
     seconds = sum(row["seconds"] for row in rounds) / ROUNDS
     return Row(
-        f"bytes on the wire a round, CNN, {CLIENTS} clients, wire={wire}",
+        f"bytes on the wire a round, CNN, {CLIENTS} clients, coordination={wire}",
         "the model to and from the clients that trained", None, sent / (2 * _MODEL * trained),
         note=f"{sent / 1e6:.1f} MB, {trained:.2g} clients trained, {seconds:.1f} s a round",
         details={"bytes": sent, "trained": trained, "seconds": seconds},

@@ -23,7 +23,7 @@ SOME, MANY, PER_ROUND, RESTARTS = 200, 1000, 20, 20
 _TOLD = {
     "ours": "SuperNodes, awake",
     "asleep": "SuperNodes, asleep between rounds",
-    "stock": "stock SuperNodes",
+    "stock": "stock SuperNodes on our SuperLink",
     "superlink": "SuperLink",
     "serverapp": "ServerApp",
 }

@@ -1,4 +1,4 @@
-"""The arena at equal work: every rival gets what its paper assumes, and all train equally many updates."""
+"""The arena with about equally many updates a round: every rival gets the information that its paper assumes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

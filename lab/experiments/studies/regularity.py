@@ -79,7 +79,7 @@ class Regularity(Study):
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
         return (
             f"{settings['num-clients']} clients train for one local epoch at a constant rate until "
-            f"{settings['updates']} updates are in, so both policies do equal work, whatever k. "
+            f"{settings['updates']} updates are in, so both policies train equally many updates, whatever k. "
             f"The accuracy is the mean of {_EVALUATIONS} evaluations of the second half, and its standard deviation "
             "is over the same evaluations. "
             "Weights are by size under both."
