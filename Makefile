@@ -94,7 +94,7 @@ e2e: install
 
 # A short cluster test of the newest Flower over HTTP; AOI_E2E_FLOWER=newest make e2e runs all of them on it.
 e2e-http: install
-	AOI_E2E_FLOWER=newest $(BIN)/python -m pytest -n 0 tests/e2e/test_http.py
+	AOI_E2E_FLOWER=newest $(BIN)/python -m pytest -n 0 tests/e2e/test_http.py tests/e2e/test_sandbox.py
 
 clean:
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,6 +23,9 @@ def enroll(
     timer: Annotated[
         bool, typer.Option("--timer", help="End the process between its rounds; a systemd timer starts it again.")
     ] = False,
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Run the server's app in a unit of its own, without network and key.")
+    ] = False,
 ) -> None:
     """Make this client's key, configuration and systemd unit.
 
@@ -41,5 +44,5 @@ def enroll(
             option for option, value in (("--name", name), ("--superlink", superlink), ("--ca", ca)) if not value
         ]
         raise ConfigError(", ".join(missing), None, "given for a new client", "Give it, or replace a key by --new-key.")
-    made = enrolment.enroll(name, superlink, ca, folder or Path(name), timed=timer)
+    made = enrolment.enroll(name, superlink, ca, folder or Path(name), timed=timer, sandbox=sandbox)
     print(enrolment.next_steps(made))

@@ -27,6 +27,7 @@ from random import uniform
 from typing import Any
 
 from aoi_fl.protocol import RESERVE, ParticipationReply, ParticipationRequest
+from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
 SHORTEST_LOOK = 0.5  # seconds, the shortest pause between two polls
@@ -42,6 +43,7 @@ _REST = 50.0  # ratio of a pause to the duration of the last poll, before the fi
 _SLOW = 20.0  # least ratio of a pause to the duration of the last poll, after the first request
 _LONGEST_REST = 60.0  # seconds, the longest pause before the first request, or after an early end of a nap
 _LONGEST_WAIT = 300.0  # seconds that a message may have waited; a larger difference is a wrong clock
+_LONGEST_NOTE = 1000  # bytes of the file that the ClientApp writes
 SHORTEST_NAP = 2 * LONGEST_LOOK  # seconds; a shorter nap saves too little
 
 HEARTBEAT, LONGEST_HEARTBEAT = 30.0, 1800.0  # seconds: Flower's interval, and the longest that a SuperLink accepts
@@ -199,7 +201,7 @@ def lay_down(following: NextMessage, node: int) -> None:
 def laid_down(path: Path) -> tuple[NextMessage, int] | None:
     """Return and remove what :func:`lay_down` wrote; None if there is nothing."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
-        until, apart, node = json.loads(path.read_text("utf-8"))
+        until, apart, node = json.loads(read_regular(path, _LONGEST_NOTE))
         path.unlink()
         nap = None if until is None else max(0.0, float(until) - time.time())
         if math.isfinite(nap or 0.0) and (pause := float(apart)) >= 0 and type(node) is int:

@@ -76,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--appio-api-address", required=True)
     parser.add_argument("--plugin-type", choices=["clientapp"], required=True)
-    parser.add_argument("--parent-pid", type=int, required=True)
+    parser.add_argument("--parent-pid", type=int)
     parser.add_argument("--insecure", action="store_true")
     parser.add_argument("--root-certificates")
     parser.add_argument("--allow-runtime-dependency-installation", action="store_true")

@@ -15,8 +15,9 @@ rule of the node configuration. It changes five more things.
 - Flower ends with status 0 if the SuperLink refuses this client's clock or key. This command ends with the reason.
 - Flower starts a new program for each message. ``client/superexec.py`` has its libraries loaded already.
 
-It has two more options. With ``--session FILE`` it reconnects at once after a power cut (``client/session.py``). With
-``--leave`` it ends instead of sleeping for minutes, and a timer starts it again.
+It has three more options. With ``--session FILE`` it reconnects at once after a power cut (``client/session.py``). With
+``--leave`` it ends instead of sleeping for minutes, and a timer starts it again. With ``--app-socket FILE`` the app's
+processes run in a sandbox and connect to ``FILE`` (``client/sandbox.py``).
 """
 
 import argparse
@@ -33,7 +34,7 @@ from typing import Any, NoReturn
 
 import grpc
 
-from aoi_fl.client import superexec
+from aoi_fl.client import sandbox, superexec
 from aoi_fl.client.device import reach, receipts
 from aoi_fl.client.device.node import check
 from aoi_fl.client.gate.book import Book
@@ -154,6 +155,7 @@ def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--session", type=Path)
     parser.add_argument("--leave", action="store_true")
+    parser.add_argument("--app-socket", type=Path)
     return parser.parse_known_args(arguments)
 
 
@@ -201,8 +203,13 @@ def main() -> None:
         if ours.session:
             heard = take_up(ours.session, link, Path(authority), Path(key), leave if ours.leave else None)
         with TemporaryDirectory() as folder:
-            os.environ[NAP_FILE] = str(Path(folder) / "nap")  # all processes of this client inherit it
-            supernode.run(BackingOff(Path(os.environ[NAP_FILE]), heard=heard), start_forking, fail, keeper)
+            nap = Path(folder) / "nap"
+            if ours.app_socket:
+                nap, port = sandbox.nap_file(ours.app_socket), sandbox.free_port()
+                sandbox.serve(ours.app_socket, port)
+                sys.argv += ["--isolation", "process", "--clientappio-api-address", f"127.0.0.1:{port}"]
+            os.environ[NAP_FILE] = str(nap)  # all processes of this client inherit it
+            supernode.run(BackingOff(nap, heard=heard), start_forking, fail, keeper)
     except ConfigError as error:
         fail(str(error))
     except Exception as error:  # threads of Flower's servers would keep a refused SuperNode alive

@@ -13,6 +13,7 @@ aoi-NAME.timer  optional timer of the unit; the client's process then ends betwe
 """
 
 import getpass
+import grp
 import os
 import sys
 import tomllib
@@ -25,7 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device.reach import split_address
-from aoi_fl.client.device.unit import command, node_toml, timer, unit
+from aoi_fl.client.device.unit import app_unit, command, node_toml, timer, unit
 from aoi_fl.client.session import FILE
 from aoi_fl.client.state import checked_name
 from aoi_fl.protocol.files import read_regular, sync, write_whole
@@ -49,7 +50,9 @@ class Enrolment:
     units: tuple[Path, ...]
 
 
-def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = False) -> Enrolment:
+def enroll(
+    name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = False, sandbox: bool = False
+) -> Enrolment:
     """Make a client's folder; a node configuration that is there stays.
 
     Parameters
@@ -59,6 +62,7 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
     ca : the authority's certificate, PEM
     folder : the folder, created if missing
     timed : whether the client's process ends between its rounds
+    sandbox : whether the app's processes have a unit of their own, without network
 
     Raises
     ------
@@ -70,8 +74,13 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
     folder = folder.absolute()
     key = folder / KEY
     public, service = folder / f"{name}.pub", folder / f"aoi-{name}.service"
-    units = (service, service.with_suffix(".timer")) if timed else (service,)
     state = Path("/var/lib/aoi") / name
+    user, group = getpass.getuser(), grp.getgrgid(os.getgid()).gr_name
+    units = {service: unit(name, folder, state, user, timed=timed, sandbox=sandbox)}
+    if sandbox:
+        units = {folder / f"aoi-{name}-app.service": app_unit(name, folder, state, group)} | units
+    if timed:
+        units[service.with_suffix(".timer")] = timer(name)
     if any(c in str(folder) + sys.prefix for c in " %\"'\\$\n"):
         allowed = "free of spaces, quotes, '%', '$' and backslashes, for the systemd unit"
         remedy = "Choose another folder, or another place for Python's environment."
@@ -93,16 +102,15 @@ def enroll(name: str, superlink: str, ca: Path, folder: Path, *, timed: bool = F
         write_whole(folder / SUPERLINK, f"SUPERLINK={superlink}\n".encode(), 0o644)
         if not (folder / NODE).exists():  # the owner's rules stay
             write_whole(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
-        write_whole(service, unit(name, folder, state, getpass.getuser(), timed=timed).encode(), 0o644)
-        if timed:
-            write_whole(units[-1], timer(name).encode(), 0o644)
+        for path, text in units.items():
+            write_whole(path, text.encode(), 0o644)
         write_whole(public, shown + b"\n", 0o644)
         _write_new(key, secret)  # last, so that an interrupted enrolment can be repeated
     except OSError as error:
         raise ConfigError(
             "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
         ) from error
-    return Enrolment(name, folder, superlink, shown.decode(), public, units)
+    return Enrolment(name, folder, superlink, shown.decode(), public, tuple(units))
 
 
 def new_key(folder: Path) -> tuple[Path, Path]:
@@ -180,7 +188,7 @@ def next_steps(made: Enrolment) -> str:
    sudo install -m 644 {units} /etc/systemd/system/
    sudo systemctl daemon-reload
    sudo systemctl enable --now {made.units[-1].name}
-   journalctl --follow --unit {made.units[0].name}
+   journalctl --follow --unit aoi-{made.name}.service
 
    Without systemd, set state-dir in {NODE} to a folder that you can write, and run:
 

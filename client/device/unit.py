@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import aoi_fl
 from aoi_fl.client.session import FILE
 
 # A client trains the built-in models in less; systemd ends and restarts one that takes more.
@@ -14,7 +15,7 @@ Description=AoI-FL client {name}
 # TLS and the key's signatures need the right time, which a board without a battery learns from the network.
 Wants=network-online.target time-sync.target
 After=network-online.target time-sync.target
-StartLimitIntervalSec=0
+{wants}StartLimitIntervalSec=0
 
 [Service]
 User={user}
@@ -23,7 +24,7 @@ Environment=PATH={bin}:/usr/local/bin:/usr/bin:/bin
 Environment=HOME={state} FLWR_HOME={state}/flwr
 Environment=FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 GRPC_ENABLE_FORK_SUPPORT=0
 WorkingDirectory={state}
-ExecStart={command}{leave}
+ExecStart={command}{more}
 # Where it fails, or is refused, try again, for ever.
 Restart={restart}
 RestartSec=15
@@ -34,10 +35,51 @@ TasksMax=256
 StateDirectory=aoi/{name}
 StateDirectoryMode=0700
 ReadWritePaths=-{folder}/data
-UMask=0077
-ProtectSystem=strict
+{serving}UMask=0077
 ProtectHome=read-only
 PrivateTmp=yes
+{hardened}"""
+# With the sandbox: the folder of the app's socket, which the app's unit shares by the account's group.
+_SERVING = """\
+RuntimeDirectory=aoi-{name}
+RuntimeDirectoryMode=0770
+"""
+_APP = """\
+[Unit]
+Description=AoI-FL client {name}: the app that the server sends, without network, key and the client's state
+BindsTo=aoi-{name}.service
+After=aoi-{name}.service
+StartLimitIntervalSec=0
+
+[Service]
+DynamicUser=yes
+SupplementaryGroups={group}
+Environment=PATH={bin}:/usr/local/bin:/usr/bin:/bin
+Environment=HOME={state} FLWR_HOME={state}/flwr USER=app
+Environment=FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 GRPC_ENABLE_FORK_SUPPORT=0
+WorkingDirectory={state}
+ExecStart={python} -m aoi_fl.client.sandbox {socket}
+Restart=always
+RestartSec=15
+MemoryMax={memory}
+TasksMax=256
+# No network but an empty loopback; the socket's folder, the data to read, and a state of its own.
+PrivateNetwork=yes
+IPAddressDeny=any
+IPAddressAllow=localhost
+ReadWritePaths={socket.parent}
+ProtectHome=tmpfs
+TemporaryFileSystem={folder}/:ro {state.parent}:ro
+BindReadOnlyPaths={readable}
+StateDirectory=aoi-{name}-app
+BindPaths=/var/lib/private/aoi-{name}-app:{state}
+UMask=0007
+ProtectProc=invisible
+ProcSubset=pid
+PrivateIPC=yes
+{hardened}"""
+_HARDENED = """\
+ProtectSystem=strict
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 RestrictSUIDSGID=yes
@@ -132,7 +174,7 @@ def command(folder: Path, superlink: str, session: Path) -> str:
     )
 
 
-def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False) -> str:
+def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False, sandbox: bool = False) -> str:
     """Return the systemd unit of a client.
 
     Parameters
@@ -142,7 +184,9 @@ def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False
     state : the folder of systemd's ``StateDirectory``
     user : the account of the client
     timed : whether the client's process ends between its rounds, and a timer starts it again
+    sandbox : whether the app's processes run in the unit of :func:`app_unit`
     """
+    socket = f" --app-socket {_socket(name)}" if sandbox else ""
     filled = _UNIT.format(
         name=name,
         folder=folder,
@@ -151,12 +195,39 @@ def unit(name: str, folder: Path, state: Path, user: str, *, timed: bool = False
         bin=Path(sys.executable).parent,
         memory=_MEMORY,
         command=command(folder, "${SUPERLINK}", state / FILE),
-        leave=" --leave" if timed else "",
+        more=(" --leave" if timed else "") + socket,
+        wants=f"Wants=aoi-{name}-app.service\n" if sandbox else "",
+        serving=_SERVING.format(name=name) if sandbox else "",
+        hardened=_HARDENED,
         restart="on-failure" if timed else "always",
     )
     if not timed:
         return filled + _INSTALL
     return filled.replace("ExecStart=", _CONDITION.format(session=state / FILE) + "ExecStart=")
+
+
+def app_unit(name: str, folder: Path, state: Path, group: str) -> str:
+    """Return the systemd unit of the app's processes; it starts and ends with the client's.
+
+    Its account is new at each start, and reads the socket and the data by ``group``, the group of the client's account.
+    """
+    places = {Path(sys.prefix), Path(sys.base_prefix), Path(aoi_fl.__file__).parents[1], folder / "data"}
+    return _APP.format(
+        name=name,
+        folder=folder,
+        state=state,
+        group=group,
+        bin=Path(sys.executable).parent,
+        python=sys.executable,
+        memory=_MEMORY,
+        socket=_socket(name),
+        readable=" ".join(sorted(map(str, places))),
+        hardened=_HARDENED,
+    )
+
+
+def _socket(name: str) -> Path:
+    return Path(f"/run/aoi-{name}/app")
 
 
 def timer(name: str) -> str:

@@ -137,6 +137,22 @@ def test_systemd_takes_the_unit(ca: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(ca: Path, tmp_path: Path) -> None:
+    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", sandbox=True)
+    done = subprocess.run(["systemd-analyze", "verify", *made.units], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    app, client = (unit.read_text().splitlines() for unit in made.units)
+    assert {"DynamicUser=yes", "PrivateNetwork=yes", "IPAddressDeny=any", "ProtectHome=tmpfs"} < set(app)
+    assert f"TemporaryFileSystem={tmp_path / 'pi-3'}/:ro /var/lib/aoi:ro" in app
+    (readable,) = (line for line in app if line.startswith("BindReadOnlyPaths="))
+    assert [path for path in readable.split() if str(tmp_path) in path] == [str(tmp_path / "pi-3" / "data")]
+    assert "Wants=aoi-pi-3-app.service" in client and command(made.units[-1])[-2:] == [
+        "--app-socket",
+        "/run/aoi-pi-3/app",
+    ]
+
+
 def test_a_timer_starts_the_unit_at_the_clients_return(ca: Path, tmp_path: Path) -> None:
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", timed=True)
     service, timer = made.units

@@ -1,0 +1,31 @@
+"""The server: it asks the clients for what they have found."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+app = ServerApp()
+
+
+class Listening(FedAvg):
+    """Print each client's counts."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        """Print the counts, then aggregate."""
+        replies = list(replies)
+        found = [dict(reply.content["metrics"]) for reply in replies if reply.has_content()]
+        print("FOUND", json.dumps(found), flush=True)
+        return super().aggregate_train(server_round, replies)
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Ask two clients once."""
+    strategy = Listening(fraction_evaluate=0.0)
+    config = ConfigRecord({"addresses": context.run_config["addresses"]})
+    strategy.start(grid, initial_arrays=ArrayRecord([np.zeros(3)]), num_rounds=1, train_config=config)
