@@ -12,7 +12,6 @@ The folder of ``FILE`` belongs to a group of both accounts, as its file ``nap`` 
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -33,13 +32,6 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 def nap_file(path: Path) -> Path:
     """Return the file by which the app tells its SuperNode the next message's time."""
     return path.with_name("nap")
-
-
-def free_port() -> int:
-    """Return a port of the loopback that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def serve(path: Path, port: int) -> None:

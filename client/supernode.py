@@ -44,6 +44,7 @@ from aoi_fl.client.gatekeeper import Gatekeeper
 from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
+from aoi_fl.flower.superlink import free_ports, own_address
 from aoi_fl.science.errors import ConfigError
 
 # An active SuperNode receives an answer every three seconds; gRPC then sends no keepalive pings.
@@ -53,6 +54,7 @@ KEEPALIVE = (
     ("grpc.http2.ping_timeout_ms", 30_000),  # of the pings that measure bandwidth; no other ping is sent meanwhile
     ("grpc.http2.max_pings_without_data", 0),
 )
+ANY_PORT = "127.0.0.1:0"
 ANSWER_LOOK = 0.1  # seconds between two polls for the reply of the client's own process
 # Seconds before a failed SuperNode ends. Docker doubles its pause before each restart, and resets it after a container
 # that has run for ten seconds.
@@ -156,6 +158,7 @@ def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
     parser.add_argument("--session", type=Path)
     parser.add_argument("--leave", action="store_true")
     parser.add_argument("--app-socket", type=Path)
+    parser.add_argument("--clientappio-api-address")  # the newest Flower has two options in its place
     return parser.parse_known_args(arguments)
 
 
@@ -205,9 +208,13 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             nap = Path(folder) / "nap"
             if ours.app_socket:
-                nap, port = sandbox.nap_file(ours.app_socket), sandbox.free_port()
+                nap, (port,) = sandbox.nap_file(ours.app_socket), free_ports(1)
                 sandbox.serve(ours.app_socket, port)
-                sys.argv += ["--isolation", "process", "--clientappio-api-address", f"127.0.0.1:{port}"]
+                sys.argv += ["--isolation", "process", *own_address(port)]
+            elif ours.clientappio_api_address == ANY_PORT:
+                sys.argv += own_address(*free_ports(1))
+            elif ours.clientappio_api_address:
+                sys.argv += ["--clientappio-api-address", ours.clientappio_api_address]
             os.environ[NAP_FILE] = str(nap)  # all processes of this client inherit it
             supernode.run(BackingOff(nap, heard=heard), start_forking, fail, keeper)
     except ConfigError as error:
