@@ -1,12 +1,14 @@
 """What every aggregation is asked: what goes to the clients, and what becomes of their accepted replies."""
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
 
 from aoi_fl.protocol import npy
 from aoi_fl.strategies.records import State
@@ -14,6 +16,7 @@ from aoi_fl.strategies.validation import Update, one_line, some_of
 
 logger = logging.getLogger("flwr")
 T = TypeVar("T")
+AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)  # Flower's strategies that make a step of the mean
 _ATTEMPTS = 64  # to aggregate what some clients sent, once all of it together has failed
 MODEL_STAYS, NO_METRICS = "the model stays as it was", "the clients' evaluation is left out"  # after a failure
 
@@ -137,6 +140,20 @@ def spoilers(clients: Iterable[int], good: Iterable[int], why: Exception | None)
     """Return why those of the clients are left out that are not among the good."""
     reason = f"the round's aggregation fails with it: {type(why).__name__}: {why}"
     return dict.fromkeys(sorted(set(clients).difference(good)), reason)
+
+
+def averages(strategy: Strategy) -> bool:
+    """Return whether a Flower strategy makes its step of nothing but the updates' mean."""
+    return type(strategy).aggregate_train in {kind.aggregate_train for kind in AVERAGING}
+
+
+# What batch normalisation measures, by the names of PyTorch, Keras and Flax.
+_STATISTICS = re.compile(r"(^|[._/])((running|moving)_(mean|var|variance)|batch_stats|num_batches_tracked)($|[._/])")
+
+
+def is_statistic(name: str) -> bool:
+    """Return whether an array is measured, not trained, so that a step of it beyond the mean makes no sense."""
+    return _STATISTICS.search(name) is not None
 
 
 def called(clients: Iterable[int]) -> list[str]:

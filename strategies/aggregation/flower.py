@@ -26,15 +26,17 @@ from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
     Draft,
+    averages,
     called,
     flaw,
+    is_statistic,
     log_failure,
     log_left_out,
     nodes_of,
     spoilers,
     together,
 )
-from aoi_fl.strategies.aggregation.mean import without_rounding
+from aoi_fl.strategies.aggregation.mean import RunningMean, without_rounding
 from aoi_fl.strategies.aggregation.metrics import common, finite, whole
 from aoi_fl.strategies.fedavg_arguments import chain_of
 from aoi_fl.strategies.plan import RoundOptions
@@ -191,12 +193,23 @@ class FlowerAggregation:
         with np.errstate(all="ignore"), _attributes(self._chain(), self._silenced):
             arrays, metrics = self._strategy.aggregate_train(self._round, replies)
             arrays = None if arrays is None else in_types_of(self._model, arrays)
+            if arrays is not None and not self.opaque and averages(self._strategy):
+                arrays = self._with_statistics(arrays, accepted)
         why = None if arrays is None or self.opaque else flaw(arrays, self._model)
         if why is None and self._not_finite() > known:
             why = "what the strategy keeps for the next round holds NaN or Inf"
         if why is not None:
             raise ArithmeticError(why)
         return arrays, metrics
+
+    def _with_statistics(self, arrays: ArrayRecord, accepted: Sequence[tuple[Message, float]]) -> ArrayRecord:
+        """Return a model whose batch statistics are the updates' mean, outside momentum and adaptive steps."""
+        model = ArrayRecord({name: array for name, array in self._model.items() if is_statistic(name)})
+        mean = RunningMean(model)
+        for reply, weight in accepted if model else ():
+            own = reply.content.array_records[model_key(reply.content, self._options.arrayrecord_key) or ""]
+            mean.add({name: own[name].numpy() for name in model}, weight)
+        return ArrayRecord({**arrays, **(mean.result() or {})})
 
     def _sifted(
         self, items: Mapping[int, T], make: Callable[[list[T]], R]

@@ -18,6 +18,7 @@ from aoi_fl.strategies.aggregation.base import (
     Aggregation,
     Draft,
     called,
+    is_statistic,
     log_failure,
     log_left_out,
     nodes_of,
@@ -42,7 +43,7 @@ class RunningMean:
     Parameters
     ----------
     model : θ, the arrays that the updates must match (they are checked elsewhere)
-    on_updates : whether the weights act on the updates θ_i − θ, and need not sum to 1
+    on_updates : whether the weights act on the updates θ_i − θ, and need not sum to 1; batch statistics are averaged
     """
 
     def __init__(self, model: ArrayRecord, on_updates: bool = False) -> None:
@@ -124,11 +125,12 @@ class RunningMean:
         for name, total in self._sums.items():
             model = self._model[name]
             with np.errstate(over="ignore", invalid="ignore"):
-                mean = total + (1 - self._total) * model.numpy() if self._on_updates else total / self._total
+                stepped = self._on_updates and not is_statistic(name)
+                mean = total + (1 - self._total) * model.numpy() if stepped else total / self._total
                 mean = _as_it_was(mean, model)
                 new = cast(mean, model.dtype)
             if name in self._wholes:
-                new = self._wholes[name].result(new, model.numpy(), 1.0 if self._on_updates else self._total)
+                new = self._wholes[name].result(new, model.numpy(), 1.0 if stepped else self._total)
             if not npy.is_sound(mean, model.numpy()) or not npy.is_sound(new, model.numpy()):
                 raise OverflowError(f"array {name} does not fit {model.dtype}")
             means[name] = Array(new)

@@ -9,7 +9,6 @@ published, so that no round publishes two sums.
 
 import logging
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -20,7 +19,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
+from flwr.serverapp.strategy import FedAvgM, Strategy
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
@@ -32,7 +31,17 @@ from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
 from aoi_fl.science.selection import Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.strategies.aggregation.base import NO_METRICS, Aggregation, Draft, called, log_failure, spoilers
+from aoi_fl.strategies.aggregation.base import (
+    AVERAGING,
+    NO_METRICS,
+    Aggregation,
+    Draft,
+    averages,
+    called,
+    is_statistic,
+    log_failure,
+    spoilers,
+)
 from aoi_fl.strategies.aggregation.metrics import stripped, usable
 from aoi_fl.strategies.aggregation.releases import Releases
 from aoi_fl.strategies.plan import RoundOptions
@@ -41,9 +50,6 @@ from aoi_fl.strategies.validation import Refused, Update
 
 logger = logging.getLogger("flwr")
 METRICS = ("hidden", "clear")
-# What batch normalisation counts, by the names of PyTorch, Keras and Flax.
-_STATISTICS = re.compile(r"(^|[._/])((running|moving)_(mean|var|variance)|batch_stats)($|[._/])")
-_AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class PrivateMean:
         if self.metrics not in METRICS:
             raise ConfigError("metrics", self.metrics, METRICS, "Choose one of these.")
         if self.strategy is not None and not averages(self.strategy):
-            allowed = tuple(kind.__name__ for kind in _AVERAGING)
+            allowed = tuple(kind.__name__ for kind in AVERAGING)
             remedy = "Choose one of these, or none: a private mean takes the mean of the updates only."
             raise ConfigError("strategy", type(self.strategy).__name__, allowed, remedy)
 
@@ -142,11 +148,6 @@ class PrivateMean:
     def momentum(self) -> float:
         """The momentum of the strategy's step, for which the noise is made."""
         return float(getattr(self.strategy, "server_momentum", 0.0)) if type(self.strategy) is FedAvgM else 0.0
-
-
-def averages(strategy: Strategy) -> bool:
-    """Return whether a Flower strategy makes its step of nothing but the updates' mean."""
-    return type(strategy).aggregate_train in {kind.aggregate_train for kind in _AVERAGING}
 
 
 class Privacy:
@@ -354,7 +355,7 @@ class ByPrivateMean:
             raise ConfigError("model", None, allowed, "Choose another model.")
         keep = "name it in PrivateMean(frozen=…), and it stays as it is."
         for name in names:
-            if _STATISTICS.search(name):
+            if is_statistic(name):
                 remedy = f"Use GroupNorm or LayerNorm in place of batch normalisation, or {keep}"
                 raise ConfigError("model", name, "free of batch statistics: noise makes variances negative", remedy)
             if not npy.is_finite(model[name].numpy()):

@@ -4,10 +4,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM
 
 from aoi_fl.protocol import npy
-from aoi_fl.strategies import RandomSelection
+from aoi_fl.strategies import MarkovParticipation, RandomSelection
 from tests import fakes
 from tests.fakes import ToyApp, examples_of, record_of, values
 
@@ -144,3 +144,24 @@ def test_small_counts_are_rounded_as_before(tmp_path):
             make=partial(RandomSelection, weights="equal"),
         )  # fmt: skip
         assert found["n"] == np.rint(start + 0.5)
+
+
+STEPS = {
+    "server momentum": lambda n, **s: RandomSelection(n, aggregation=FedAvgM(server_momentum=0.9), **s),
+    "adaptive": lambda n, **s: RandomSelection(n, aggregation=FedAdam(eta=1.0), **s),
+    "weights above 1": lambda n, **s: MarkovParticipation.optimal(n, 2, weights="unbiased", **s),
+}
+
+
+@pytest.mark.parametrize("name", ["bn.running_var", "BatchNorm_0/batch_stats/var", "bn/moving_variance"])
+@pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
+def test_batch_statistics_are_averaged_outside_the_step(make, name, tmp_path):
+    def change(key, array, client):
+        return array + 1 + client if key == "w" else np.full_like(array, 0.1 + 0.1 * client)
+
+    model = {"w": np.zeros(2, np.float32), name: np.full(2, 5.0, np.float32), "bn.num_batches_tracked": np.array(3)}
+    notes, found = play(change, model, tmp_path, rounds=5, make=make)
+    weights = {p.client: p.weight for p in notes.rounds[-1].participations}
+    mean = np.average([0.1 + 0.1 * client for client in weights], weights=list(weights.values()))
+    np.testing.assert_allclose(found[name], mean, rtol=1e-5)
+    assert found["bn.num_batches_tracked"] == 0
