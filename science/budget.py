@@ -124,7 +124,7 @@ class BudgetedSelector:
         """
         if population.payments is None:
             raise ConfigError("payments", None, "known for every client under a budget", "Set each client's payment.")
-        index = self._indices(round_, population, population.payments) if bids is None else bids
+        index = self.indices(round_, population, population.payments) if bids is None else bids
         reachable = np.where(population.available & (population.sizes > 0), index, np.nan)
         may, strict = self._bound(limit)
         if may > 0:
@@ -144,7 +144,8 @@ class BudgetedSelector:
         """Return the most that a round may spend, and whether it must stay below that."""
         return min(self.budget, limit), self.strict and limit >= self.budget
 
-    def _indices(self, round_: int, population: Population, payments: Floats) -> Floats:
+    def indices(self, round_: int, population: Population, payments: Floats) -> Floats:
+        """Return (n,) the index of every client by the server's knowledge; raise ConfigError as :meth:`select` does."""
         if self.index == "random":
             return draws.uniforms(self.seed, round_, "random-budget", population.ages.size)
         if self.index == "maxpack":
@@ -165,7 +166,7 @@ class BoundedSelector:
     """A budgeted selector with a total budget of the run, and its account.
 
     A round spends up to B, or up to the rest of the total; indices go by B, so the order of clients stays the same.
-    Every chosen client is paid, even if its work is lost.
+    A chosen client is paid once its update has arrived.
 
     Attributes
     ----------
@@ -184,17 +185,21 @@ class BoundedSelector:
         self.account = BudgetAccount(self.selector.budget, self.total)
 
     def select(self, round_: int, population: Population, bids: Floats | None = None) -> Selection:
-        """Choose as :meth:`BudgetedSelector.select` does, within the rest, and pay the chosen.
+        """Choose as :meth:`BudgetedSelector.select` does, within the rest.
 
         >>> clients = Population(np.zeros(2, int), np.ones(2), np.ones(2, bool), np.array([4.0, 3.0]), np.ones(2))
         >>> bounded = BoundedSelector(BudgetedSelector(10.0), total=9.0)
-        >>> [bounded.select(t, clients).clients.tolist() for t in (1, 2)], bounded.account.left
-        ([[0, 1], []], 2.0)
+        >>> bounded.select(1, clients).clients.tolist()
+        [0, 1]
+        >>> bounded.pay(clients.payments)
+        >>> bounded.select(2, clients).clients.tolist(), bounded.account.left
+        ([], 2.0)
         """
-        selection = self.selector.select(round_, population, bids, self.account.limit)
-        paid = np.empty(0) if population.payments is None else population.payments[selection.clients]
-        self.account.book(paid)
-        return selection
+        return self.selector.select(round_, population, bids, self.account.limit)
+
+    def pay(self, payments: Floats) -> None:
+        """Pay for the updates of a round; ValueError if they exceed its budget."""
+        self.account.book(payments)
 
     def over(self, payments: Floats) -> str | None:
         """Return why no further round can pay any of these (n,) payments, NaN where unknown; None if one can."""

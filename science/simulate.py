@@ -153,7 +153,8 @@ def _selections(
     reports: Reports,
     clock: RoundClock | None,
 ) -> Iterator[Selection]:
-    ages, over, learn = population.ages, getattr(selector, "over", None), getattr(selector, "learn", None)
+    over, learn, pay = (getattr(selector, name, None) for name in ("over", "learn", "pay"))
+    ages = population.ages
     for round_ in count(1):
         payments = population.payments
         if over is not None and payments is not None and over(payments):
@@ -165,6 +166,8 @@ def _selections(
         chosen = selection = selector.select(round_, now)
         if clock is not None:
             selection = _kept(chosen, arrived, round_, len(ages), shares=getattr(selector, "shares", True))
+        if pay is not None and payments is not None:
+            pay(payments[selection.clients])
         yield selection
         if learn is not None:
             told = reports(round_, selection.clients)

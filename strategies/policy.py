@@ -46,6 +46,7 @@ class PolicyTraits:
     sizes_for : what goes by data size, for a warning
     late_updates : whether an update may count in a later round
     law : the policy of the simulator by which clients take part; a private run takes their least separation from it
+    least : clients with which a round can do, so that failing ones rest; None: ``clients_needed``
     by_data : whether clients are chosen by what they report of their data, as losses are: no private run allows it
     """
 
@@ -57,6 +58,7 @@ class PolicyTraits:
     late_updates: bool = True
     law: Decentralised | Selector | None = None
     by_data: bool = False
+    least: int | None = None
 
 
 class RoundView:
@@ -188,9 +190,9 @@ class Plan:
     members : (n,) bool, the clients among which the rates are shared; None: all
     forced : whether the server chose, because no client was willing
     undecided : whether the clients decide when they get the model
-    payments, sensitivities : (n,) float64, what each client is paid and its φ; NaN or None: nothing
+    payments, sensitivities : (n,) float64, what each client is paid for an update, and its φ; NaN or None: nothing
     refused : reasons by client, for unusable replies to a request
-    ledger : entries of the round's record, by name
+    ledger : entries of the round's record, by name, read once the policy has learned from the round
     """
 
     clients: NDArray[np.int64]

@@ -62,7 +62,6 @@ class Round:
         if self._view is None:
             return None
         view, self._view = self._view, None  # a view refers to the strategy: no cycle stays
-        self.recorder.pay(self.plan)
         record = self.recorder.record
         outcomes = [
             ClientOutcome(
@@ -78,4 +77,6 @@ class Round:
             for place, part in enumerate(record.participations)
         ]
         with named(policy, "observe"):
-            return (policy.observe(RoundOutcome(view, self.plan, outcomes, record.declined)),)
+            complete = policy.observe(RoundOutcome(view, self.plan, outcomes, record.declined))
+        self.recorder.pay(self.plan)
+        return (complete,)

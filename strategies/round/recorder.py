@@ -161,7 +161,9 @@ class Recorder:
                 self.record.metrics[f"{source}_{one_line(name)}"] = value
 
     def pay(self, plan: Plan) -> None:
-        """Note each client's payment, and the φ by which a budget ranked it."""
+        """Note the payment of each update, the φ by which a budget ranked a client, and the plan's own entries."""
+        for name, value in plan.ledger.items():
+            setattr(self.record, name, value)
         self.record.participations = [_with_terms(part, plan) for part in self.record.participations]
 
     def close(self, clock: float | None, epsilon: float | None) -> None:
@@ -173,6 +175,6 @@ class Recorder:
 def _with_terms(part: Participation, plan: Plan) -> Participation:
     payment, sensitivity = (
         None if values is None or math.isnan(values[part.client]) else float(values[part.client])
-        for values in (plan.payments, plan.sensitivities)
+        for values in (plan.payments if part.outcome == "trained" else None, plan.sensitivities)
     )
     return part if payment is sensitivity is None else replace(part, payment=payment, sensitivity=sensitivity)

@@ -197,8 +197,9 @@ class Run:
     def population(self, round_: int) -> Population:
         """Return the clients as a selector sees them, with what a simulated clock knows."""
         foresight = self.clock.foresight if self.options.foresight else None
+        traits = self.policy.traits
         return replace(
-            self.roster.population(round_, self.policy.traits.clients_needed),
+            self.roster.population(round_, traits.clients_needed if traits.least is None else traits.least),
             now=self.clock.simulated,
             foresight=foresight,
         )

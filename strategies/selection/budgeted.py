@@ -20,8 +20,10 @@ from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.strategy import AgeAwareStrategy
+from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")
+_EXTREME = 10.0  # medians of φ above which one client alone does not count
 
 
 class BudgetedPolicy(Policy):
@@ -52,6 +54,7 @@ class BudgetedPolicy(Policy):
             sizes_for="sensitivities 'estimated'",
             late_updates=False,
             by_data=estimated,
+            least=1,
         )
         self.selector = selector
         self.source = source
@@ -59,6 +62,8 @@ class BudgetedPolicy(Policy):
         self.bounded = BoundedSelector(selector, total_budget)
         self._refreshed = np.zeros(0, np.int64)
         self._known = 0
+        self._ledger = {"spent": 0.0}  # of the round at hand
+        self._capped: set[int] = set()  # named in a warning, for an extreme φ
         self._slopes = SlopeEstimate.of(0) if estimated else None  # of losses by age, φ
 
     def plan(self, view: RoundView) -> Plan:
@@ -70,16 +75,20 @@ class BudgetedPolicy(Policy):
         population = replace(population, ages=view.round - 1 - self._refreshed, now=None, foresight=None)
         if self._slopes is not None:
             population = replace(population, sensitivities=self._slopes.sensitivities(population.sizes))
+        if population.sensitivities is not None:
+            population = replace(population, sensitivities=self._bounded(view, population.sensitivities))
         prices = self._prices(view, population.sensitivities)
         payable = population.available & np.isfinite(prices)
         payments, bids, refused = _declared_payments(view), None, dict[int, str]()
         if self.source == "bid":
             payments, bids, refused = self._bids(view, payable, payments)
         population = replace(population, payments=payments, available=payable)
+        if bids is not None:  # NaN stays; a client may know that its data are younger, and not more
+            bids = np.minimum(bids, self.selector.indices(view.round, population, payments))
         chosen = self.bounded.select(view.round, population, bids).clients
         paid = np.full(len(payments), np.nan)
         paid[chosen] = payments[chosen]
-        trains = chosen
+        trains, self._ledger = chosen, {"spent": 0.0}
         if self.trains == "all":
             there = np.ones(len(paid), np.bool_) if population.connected is None else population.connected.copy()
             there &= ~view.failed
@@ -92,20 +101,18 @@ class BudgetedPolicy(Policy):
             payments=paid,
             sensitivities=None if self._slopes is None else population.sensitivities,
             refused=refused,
-            ledger={"spent": self.bounded.account.spent[-1]},
+            ledger=self._ledger,
         )
 
     def observe(self, outcome: RoundOutcome) -> str | None:
-        """Note the clients that have refreshed their data; their ages start again.
-
-        A client without an update is paid, and counts as not refreshed.
-        """
-        round_ = outcome.view.round
+        """Pay the clients that have sent an update made of fresh data; the ages of these data start again."""
+        round_, payments = outcome.view.round, outcome.plan.payments
         if self._slopes is not None:
             self._slopes = self._after(self._slopes, outcome.clients, round_ - self._refreshed)
-        for one in outcome.clients:
-            if one.refreshed and one.result == "trained":
-                self._refreshed[one.client] = round_
+        delivered = sorted(one.client for one in outcome.clients if one.refreshed and one.result == "trained")
+        self._refreshed[delivered] = round_
+        self.bounded.pay(np.empty(0) if payments is None else payments[delivered])
+        self._ledger["spent"] = self.bounded.account.spent[-1]
         return self._over(outcome.view)
 
     def describe(self) -> dict[str, Any]:
@@ -159,6 +166,18 @@ class BudgetedPolicy(Policy):
             else:
                 bids[client], payments[client] = bid.bid, bid.payment
         return payments, bids, refused
+
+    def _bounded(self, view: RoundView, sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (n,) φ, each at most ten times the median, or the second largest if that is more."""
+        known = np.sort(sensitivities[np.isfinite(sensitivities)])
+        if len(known) < 2:
+            return sensitivities
+        limit = max(_EXTREME * known[(len(known) - 1) // 2], known[-2])
+        if new := set(np.flatnonzero(sensitivities > limit).tolist()) - self._capped:
+            self._capped |= new
+            names = some_of([view.name(client) for client in sorted(new)])
+            logger.warning("The sensitivity of %s counts as %.4g, as no other client has more.", names, limit)
+        return np.asarray(np.minimum(sensitivities, limit))
 
     def _over(self, view: RoundView) -> str | None:
         """Return why the total budget pays no client more; None while it pays, or if it is unlimited."""

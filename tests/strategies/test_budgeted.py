@@ -3,6 +3,7 @@
 import logging
 from functools import partial
 
+import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
@@ -46,17 +47,17 @@ def federation(terms=None, spoil=None, kinds=("query.bid",)):
     return ToyApp(unchanged, examples=1, declares=terms or declare, spoil=behave)
 
 
-def run(folder, app=None, rounds=6, needs=4, budget=B, index="whittle", away=(), notes=None, resume=None, **how):
+def run(folder, app=None, rounds=6, needs=4, budget=B, index="whittle", away=(), notes=None, nodes=4, **how):
     """Run rounds; ``away`` has the rounds in which a client is not connected."""
 
     def present(grid):
         following = max((record.round for record in grid.notes.rounds), default=0) + 1
-        return [i for i in range(4) if following not in dict(away).get(f"c{i}", ())]
+        return [i for i in range(nodes) if following not in dict(away).get(f"c{i}", ())]
 
+    resume, grid = how.pop("resume", None), partial(ScriptedGrid, present=present)
     make = partial(BudgetedRefresh, BudgetedSelector(budget, index, 1), needs, **how)
-    grid = partial(ScriptedGrid, present=present)
     more = {"grid": grid, "notes": notes, "start": zeros(), "resume": resume, "seed": 1, "join_timeout": 0.1}
-    return play(make, app or federation(), folder, rounds, 4, **more)[0]
+    return play(make, app or federation(), folder, rounds, nodes, **more)[0]
 
 
 def with_bid(**changes):
@@ -271,7 +272,7 @@ def test_a_client_beyond_the_budget_is_named_and_never_chosen(tmp_path, caplog):
     assert {i for chosen in refreshed_of(notes) for i in chosen} == {0, 1, 2}
 
 
-def test_who_fails_after_refreshing_is_paid_and_stays_old(tmp_path):
+def test_who_fails_after_refreshing_is_not_paid_and_stays_old(tmp_path):
     def fail(message, reply):
         if message.content["aoi"]["round"] == 3:
             raise RuntimeError("out of memory")
@@ -282,9 +283,75 @@ def test_who_fails_after_refreshing_is_paid_and_stays_old(tmp_path):
     for refreshed in refreshed_of(notes)[:2]:
         ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
     third = notes.rounds[2]
-    assert ONE in by_hand(ages) and third.spent == sum(PAYMENTS[i] for i in by_hand(ages))
+    assert ONE in by_hand(ages) and third.spent == sum(PAYMENTS[i] for i in by_hand(ages) if i != ONE)
     (part,) = [p for p in third.participations if p.client == ONE]
-    assert (part.outcome, part.refreshed, part.payment) == ("failed", True, PAYMENTS[ONE])
+    assert (part.outcome, part.refreshed, part.payment) == ("failed", True, None)
     # The server counts its age on from the last refresh that it has heard of; the client knows better.
-    assert notes.memories[3]["refreshed"][ONE] < 3
+    assert notes.memories[3]["policy/refreshed"][ONE] < 3
     assert StateFile(tmp_path / "r" / "clients", "client-1").load(1).data.last == 3
+
+
+NAMED = ("whittle", "abs", "maxpack", "random")
+WAYS = [*((i, "server", t) for i in NAMED for t in ("selected", "all")), *((i, "bid", "selected") for i in NAMED[:3])]
+
+
+@pytest.mark.parametrize("extreme", [1e300, 3.0], ids=["extreme", "plain"])
+@pytest.mark.parametrize(("index", "source", "trains"), WAYS)
+def test_who_takes_and_never_delivers_is_not_paid_and_rests(index, source, trains, extreme, tmp_path):
+    def of(folder, hostile):
+        """Return the clients that refreshed and trained, and all the money."""
+
+        def behave(message, act, kind, round_, client):
+            if not hostile or client != ONE or kind == "query.hello":
+                return act()
+            return with_bid(bid=extreme)(message, act()) if kind == "query.bid" else raises(message, None)
+
+        def declare(i):
+            return {"payment": 1.0, "sensitivity": extreme if hostile and i == ONE else 1.0 + i / 10}
+
+        make = partial(BudgetedRefresh, BudgetedSelector(2.0, index, 1), 10, source=source, trains=trains,
+                       total_budget=2.0 * ROUNDS)  # fmt: skip
+        app = ToyApp(unchanged, examples=1, declares=declare, spoil=behave)
+        notes, *_ = play(make, app, folder, ROUNDS, 10, start=zeros(), seed=1)
+        parts = [p for r in notes.rounds for p in r.participations if p.refreshed]
+        assert sum(r.spent for r in notes.rounds) == sum(p.outcome == "trained" for p in parts)
+        assert [p.payment for p in parts] == [1.0 if p.outcome == "trained" else None for p in parts]
+        assert len(notes.rounds) == ROUNDS
+        return [p.client for p in parts if p.outcome == "trained"], len(parts)
+
+    usual, _ = of(tmp_path / "a", False)
+    served, chosen = of(tmp_path / "b", True)
+    assert ONE not in served and chosen - len(served) <= 8  # tried in rounds 1, 2, 4, 8, ... at most
+    assert len(served) >= len(usual) - usual.count(ONE)
+
+
+ROUNDS = 30
+
+
+@pytest.mark.parametrize(
+    ("index", "source"), [(i, s) for i, s, t in WAYS if t == "selected" and i in ("whittle", "abs")]
+)
+def test_an_extreme_client_that_delivers_takes_a_bounded_share(index, source, tmp_path):
+    """Its φ counts as ten medians, and its bid as the index of that: its gaps are √10 of the others' at best."""
+    spoil = with_bid(bid=1e300)
+
+    def behave(message, act, kind, round_, client):
+        return spoil(message, act()) if client == ONE and kind == "query.bid" else act()
+
+    def declare(i):
+        return {"payment": 1.0, "sensitivity": 1e30 if i == ONE else 1.0 + i / 10}
+
+    make = partial(BudgetedRefresh, BudgetedSelector(2.0, index, 1), 10, source=source)
+    notes, *_ = play(make, ToyApp(unchanged, examples=1, declares=declare, spoil=behave), tmp_path, ROUNDS, 10,
+                     start=zeros(), seed=1)  # fmt: skip
+    counts = np.bincount([i for chosen in refreshed_of(notes) for i in chosen], minlength=10)
+    assert counts[ONE] <= 0.65 * ROUNDS and counts.min() >= 2
+
+
+@pytest.mark.parametrize("others", [[1.0], [1.0, 1.0, 1.0], [0.1, 1.0, 5.0]], ids=str)
+def test_a_usual_spread_of_sensitivities_is_not_bounded(others, tmp_path, caplog):
+    for largest, bounded in ((5.0, False), (1e30, True)):
+        caplog.clear()
+        app = federation(lambda i, largest=largest: {"payment": 1.0, "sensitivity": [*others, largest][i]})
+        run(tmp_path / str(largest), app, 1, len(others) + 1, nodes=len(others) + 1)
+        assert ("counts as" in caplog.text) == bounded
