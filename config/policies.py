@@ -35,7 +35,6 @@ class PolicyRow:
     traits : facts of a selector for :class:`aoi_fl.strategies.policy.PolicyTraits`
     evaluates : whether candidates evaluate the model before the selector chooses
     separated : whether a client's participations can have a least number of rounds between them
-    foresees : facts of a device trace that the policy uses under the key ``foresight``
     """
 
     name: str
@@ -51,7 +50,6 @@ class PolicyRow:
     traits: Mapping[str, Any] = field(default_factory=dict, hash=False)
     evaluates: bool = False
     separated: bool = False
-    foresees: tuple[str, ...] = ()
 
     @property
     def by_data(self) -> bool:
@@ -144,21 +142,18 @@ _ROWS = (
         "clients with a high loss and a short training time, explored gradually", "data size",
         "Lai et al. 2021, Algorithm 1",
         arguments=("clients-per-round",),
-        foresees=("speed",),
     ),
     PolicyRow(
         "fedcs", "lab.rivals.fedcs:FedCS", "selector:FedCSSelection", frozenset({"candidates", "foresight"}),
         "of candidates, as many as can meet the deadline, at most k", "data size",
         "Nishio & Yonetani 2019, Algorithm 3",
         arguments=("clients-per-round", "train-timeout", "candidates"),
-        foresees=("speed",),
     ),
     PolicyRow(
         "refl", "lab.rivals.refl:Refl", "selector:ReflSelection", frozenset({"foresight"}),
         "of the available clients, the k least likely to be available next", "equal",
         "Abdelmoniem et al. 2023, Section 4.1",
         arguments=("clients-per-round",),
-        foresees=("availability", "speed"),
     ),
     PolicyRow(
         "f3ast", "lab.rivals.f3ast:F3ast", "selector:F3astSelection", frozenset(),

@@ -73,7 +73,6 @@ class DeviceTrace:
     speed : (n,) float64, seconds
     unit : of the speed: an ``example``, or a local ``training`` on the mean number of examples
     download, upload : (n,) float64, bytes a second
-    untold : the quantity that the source lacks, ``availability`` or ``speed``, so all devices are alike in it
 
     Raises ConfigError, with client and value, for a speed that is negative or not finite, or a bandwidth not above 0.
     """
@@ -83,7 +82,6 @@ class DeviceTrace:
     unit: Literal["example", "training"]
     download: Seconds
     upload: Seconds
-    untold: str = ""
 
     def __post_init__(self) -> None:
         speeds = np.isfinite(self.speed) & (self.speed >= 0)

@@ -18,7 +18,7 @@ from aoi_fl.engine.parent import unordered
 from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import own_keys
-from aoi_fl.lab.simulated_time.traces import check_foresight, in_files, make_trace, too_few
+from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
 from aoi_fl.learning.data import named_clients
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import LEDGER
@@ -114,14 +114,12 @@ def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[st
 def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a warning for each setting that wants more clients than the devices of its clock.
 
-    Raises ConfigError if the clock names no trace, or a policy needs data that the trace lacks.
+    Raises ConfigError if the clock names no trace.
     """
     found: dict[str, None] = {}
     for (clock, n), group in itertools.groupby(configs, lambda config: (config["clock"], config["num-clients"])):
         trace = make_trace(clock, n, 1) if clock else None
         for config in group if trace else ():
-            if config["foresight"]:
-                check_foresight(trace, clock, config["policy"])
             if few := too_few(trace, config["clients-per-round"], config["over-selection"]):
                 found[few] = None
     return list(found)

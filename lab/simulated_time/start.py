@@ -7,7 +7,7 @@ from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import BUDGETED, users_of
 from aoi_fl.flower.messages import RunValue
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.lab.simulated_time.traces import check_foresight, drawn_start, make_trace, too_few, too_few_decide
+from aoi_fl.lab.simulated_time.traces import drawn_start, make_trace, too_few, too_few_decide
 from aoi_fl.science.devices import DeviceTrace
 
 __all__ = ["ClockedGrid", "trace_of"]
@@ -20,14 +20,12 @@ def trace_of(run_config: Mapping[str, RunValue], nodes: int) -> DeviceTrace:
 
     Raises
     ------
-    ConfigError : the clock names no valid trace, or one without what the policy foresees.
+    ConfigError : the clock names no valid trace.
     """
     clock, seed = str(run_config["clock"]), int(run_config.get("seed", 0))
     start = float(run_config.get("clock-start", 0.0))
     trace = make_trace(clock, nodes, seed).starting(start if start >= 0 else drawn_start(clock, seed))
     policy = str(run_config.get("policy"))
-    if run_config.get("foresight"):
-        check_foresight(trace, clock, policy)
     per_round, factor = int(run_config.get("clients-per-round", 0)), float(run_config.get("over-selection", 1.0))
     if policy not in BUDGETED and (few := too_few(trace, per_round, factor)):
         logger.warning("%s", few)

@@ -1,18 +1,13 @@
 """Read the traces of devices that the run key ``clock`` names.
 
-``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:mod:`aoi_fl.science.phone_availability`) or a file:
+``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:mod:`aoi_fl.science.phone_availability`) or a file.
 
-changes (.npz)    arrays ``offsets`` (n+1,), ``seconds`` and ``available`` (rows), ``training_seconds`` (n,): client i
-                  is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``
-FedScale (pickle) ``client_behave_trace``, ``client_device_capacity``, or both, separated by a comma. The first maps a
-                  client to ``active`` and ``inactive``, the seconds at which its spells begin and end, and
-                  ``finish_time``. The second maps it to ``computation`` (milliseconds of inference per example) and
-                  ``communication`` (kbit/s).
+A file (.npz) has arrays ``offsets`` (n+1,), ``seconds`` and ``available`` (rows), ``training_seconds`` (n,): client i
+is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``. It may have ``download`` and ``upload``
+(n,), bytes a second.
 """
 
 import math
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
-from aoi_fl.config.policies import row_of, users_of
-from aoi_fl.lab.simulated_time import fedscale
+from aoi_fl.config.policies import users_of
 from aoi_fl.protocol import npz
 from aoi_fl.science import draws
 from aoi_fl.science.availability import Availability, bernoulli
@@ -33,20 +27,21 @@ ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 
 _MOSTLY = 0.9  # share of time
 _CHANGES = ("offsets", "seconds", "available", "training_seconds")
+_BANDWIDTHS = ("download", "upload")  # a file may leave them out
 
 
 def in_files(clock: str) -> bool:
-    """Return whether a clock is read from files; other clocks are generated."""
+    """Return whether a clock is read from a file; other clocks are generated."""
     return clock not in (ALWAYS, GENERATED) and not clock.startswith(f"{BERNOULLI}:")
 
 
 def check_files(clock: str) -> list[Path]:
-    """Return the files that a clock names, if any; raise ConfigError for a missing file."""
-    paths = [Path(part) for part in clock.split(",")] if in_files(clock) else []
+    """Return the file that a clock names, if any; raise ConfigError for a missing file."""
+    paths = [Path(clock)] if in_files(clock) else []
     for path in paths:
         if not path.is_file():
             near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
-            allowed = "always, bernoulli:SHARE, generated, or files that exist"
+            allowed = "always, bernoulli:SHARE, generated, or a file that exists"
             raise ConfigError("clock", clock, allowed, near.strip() or f"There is no file {path}.")
     return paths
 
@@ -115,36 +110,15 @@ def too_few_decide(trace: DeviceTrace, wanted: int) -> str | None:
     )
 
 
-def check_foresight(trace: DeviceTrace, clock: str, policy: str) -> None:
-    """Raise ConfigError if a policy with foresight needs what the trace does not contain."""
-    if trace.untold in row_of(policy).foresees:
-        allowed = f"false, because {clock} has no {trace.untold} of devices, which policy {policy} needs"
-        raise ConfigError("foresight", True, allowed, "Use a trace that has it, or leave foresight out.")
-
-
-def read_trace(*paths: Path) -> DeviceTrace:
-    """Read one file with changes, or one or two of FedScale's.
+def read_trace(path: Path) -> DeviceTrace:
+    """Read a file with changes.
 
     Raises
     ------
-    ConfigError : a file has another format or a wrong value; the error names file, client, value and remedy.
+    ConfigError : the file has another format or a wrong value; the error names file, client, value and remedy.
     """
-    path = paths[0]
     try:
-        if len(paths) == 1 and zipfile.is_zipfile(path):
-            return _changes(path)
-        for path in paths:
-            if zipfile.is_zipfile(path):
-                raise ConfigError(
-                    "files", None, "one npz file, because it holds a whole trace", "Leave the other file out."
-                )
-        found: dict[str, Mapping[Any, Any]] = {}
-        for path in paths:
-            clients = fedscale.unpickled(path)
-            found[fedscale.kind(clients)] = clients
-        if len(found) < len(paths):
-            raise ConfigError("files", None, "one with availability and one with capacity", "Replace one of them.")
-        return fedscale.devices(found.get("availability"), found.get("capacity"))
+        return _changes(path)
     except OSError as error:
         raise ConfigError("clock", path, f"readable ({error})", "Check the path and its permissions.") from error
     except ConfigError as error:
@@ -153,11 +127,11 @@ def read_trace(*paths: Path) -> DeviceTrace:
 
 def _changes(path: Path) -> DeviceTrace:
     try:
-        arrays, names = npz.read(path, _CHANGES)
+        arrays, names = npz.read(path, (*_CHANGES, *_BANDWIDTHS))
     except npz.Unreadable as error:
         where = f"{error.name}: " * bool(error.name)
         allowed = f"numbers in an undamaged npz file ({where}{error})"
-        raise ConfigError("content", None, allowed, "Write it again with numpy.savez.") from None
+        raise ConfigError("content", None, allowed, "docs/clock.md has the format; numpy.savez writes it.") from None
     lacking = [name for name in _CHANGES if name not in names]
     if lacking:
         allowed = f"{', '.join(_CHANGES)}; {lacking[0]} is missing"
@@ -171,7 +145,11 @@ def _changes(path: Path) -> DeviceTrace:
         raise ConfigError(
             "offsets", None, f"whole numbers that ascend from 0 to the number of seconds, {rows}", "Correct the file."
         )
-    for name, array, length in (("available", available, rows), ("training_seconds", training, clients)):
+    free = np.full(clients, np.inf)
+    download, upload = (_numbers(name, arrays.get(name, free)) for name in _BANDWIDTHS)
+    of_clients = {"training_seconds": training, "download": download, "upload": upload}
+    for name, array in {"available": available, **of_clients}.items():
+        length = clients if name in of_clients else rows
         if array.shape != (length,):
             allowed = f"of shape ({length},), as offsets and seconds imply"
             raise ConfigError(name, f"of shape {array.shape}", allowed, "Correct the file.")
@@ -183,8 +161,7 @@ def _changes(path: Path) -> DeviceTrace:
         allowed = "above 0, because it is the trace's length"
         raise ConfigError("largest second", 0, allowed, "Add a last change at the end of the trace, or use always.")
     availability = Availability.from_changes(offsets, seconds, available, lasts)
-    free = np.full(clients, np.inf)
-    return DeviceTrace(availability, training.astype(np.float64), "training", free, free)
+    return DeviceTrace(availability, training.astype(np.float64), "training", download, upload)
 
 
 def _numbers(name: str, array: NDArray[Any]) -> NDArray[Any]:

@@ -1,7 +1,6 @@
 """``aoi arena``: the same as ``aoi compare --clock``, with a preset of its own."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -41,16 +40,6 @@ def test_impossible_settings_are_refused_before_any_run(aoi, arguments, words, t
     assert (status, out) == (2, "")
     assert words in " ".join(err.split())
     assert not list(tmp_path.iterdir())
-
-
-def test_an_oracle_without_a_trace_is_refused_at_once(aoi, tmp_path):
-    told = {i: {"active": [0], "inactive": [50], "finish_time": 100} for i in range(20)}
-    (tmp_path / "b.pkl").write_bytes(pickle.dumps(told))
-    policies = ["--policies", "random,refl:foresight=true", "--clock", "b.pkl", "-c", "num-clients=20"]
-    status, out, err = aoi("arena", "--quick", "--quiet", *policies)
-    assert (status, out) == (2, "")
-    assert "b.pkl has no speed of devices" in " ".join(err.split())
-    assert [path.name for path in tmp_path.iterdir()] == ["b.pkl"]
 
 
 def test_selection_is_played_in_simulated_time(aoi):

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.simulated_time.traces import make_trace, read_trace, too_few, too_few_decide
 from aoi_fl.science.availability import Availability
 from aoi_fl.science.devices import alike, steady
@@ -17,18 +15,6 @@ from aoi_fl.science.phone_availability import PhoneAvailability
 from tests.refusals import refused
 
 PHONES = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
-BEHAVIOUR = {
-    2: {"duration": 30, "active": [10, 70], "inactive": [20, 90], "finish_time": 100, "model": "X"},
-    1: {"duration": 5, "active": [0], "inactive": [5], "finish_time": 50, "model": "Y"},
-}
-CAPACITY = {1: {"computation": 100.0, "communication": 8.0}, 2: {"computation": 50.0, "communication": 800.0}}
-
-
-class Trap:
-    """What a stranger's pickle may hold."""
-
-    def __reduce__(self):
-        return print, ("this code has been run",)
 
 
 def changes(folder, **other):
@@ -43,45 +29,13 @@ def changes(folder, **other):
     return path
 
 
-def pickled(folder, name, value):
-    path = folder / name
-    path.write_bytes(pickle.dumps(value))
-    return path
-
-
 def test_changes_are_read(tmp_path):
     trace = read_trace(changes(tmp_path))
     assert (trace.clients, trace.unit, trace.availability.period) == (2, "training", 40.0)
     assert trace.availability.begins.tolist() == [10.0, 0.0]
     assert trace.availability.ends.tolist() == [30.0, 40.0]
-    assert trace.speed.tolist() == [3.0, 5.0]
-
-
-def test_fedscale_is_read_in_the_order_of_its_numbers(tmp_path):
-    trace = read_trace(pickled(tmp_path, "b.pkl", BEHAVIOUR), pickled(tmp_path, "c.pkl", CAPACITY))
-    spells = trace.availability
-    assert spells.period == 100
-    # Client 1's period of 50 s is gone through twice.
-    assert list(zip(spells.begins, spells.ends, strict=True)) == [(0, 5), (50, 55), (10, 20), (70, 90)]
-    assert (trace.unit, trace.speed.tolist()) == ("example", pytest.approx([0.3, 0.15]))
-    assert trace.download.tolist() == [1024.0, 102400.0]
-
-
-@pytest.mark.parametrize(
-    ("policy", "file", "untold"),
-    [("refl", "c.pkl", "availability"), ("oort", "b.pkl", "speed"), ("fedcs", "b.pkl", "speed")],
-)
-def test_nobody_foresees_what_a_trace_does_not_tell(policy, file, untold, tmp_path):
-    pickled(tmp_path, "b.pkl", BEHAVIOUR)
-    pickled(tmp_path, "c.pkl", CAPACITY)
-    keys = {"policy": policy, "clock": str(tmp_path / file), "num-clients": 2, "clients-per-round": 1}
-    with refused("foresight", True):
-        run_local(None, None, RunConfig.parse(keys | {"foresight": True}).flat(), nodes=2)
-
-
-def test_one_of_fedscales_files_is_enough(tmp_path):
-    assert read_trace(pickled(tmp_path, "b.pkl", BEHAVIOUR)).unit == "training"
-    assert read_trace(pickled(tmp_path, "c.pkl", CAPACITY)).availability.here(1e6).all()
+    assert trace.speed.tolist() == [3.0, 5.0] and np.isinf(trace.download).all()
+    assert read_trace(changes(tmp_path, upload=[8.0, 9.0])).upload.tolist() == [8.0, 9.0]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +53,8 @@ def test_one_of_fedscales_files_is_enough(tmp_path):
         ({"offsets": [0.0, 3.0, 5.0]}, "offsets"),
         ({"offsets": np.array([0, 7, 5], np.uint64)}, "offsets"),
         ({"offsets": 5}, "offsets"),
+        ({"download": [9.0]}, "download"),
+        ({"upload": [9.0, 0.0]}, "client 1: upload"),
         ({"seconds": ["0", "10", "30", "0", "40"]}, "seconds"),
         ({"seconds": [0, 10j, 30, 0, 40]}, "seconds"),
         ({"seconds": [0, 10, 30, 0, math.inf]}, "client 1: second"),
@@ -111,31 +67,6 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
     with refused(words) as error:
         read_trace(path)
     assert str(path) in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ({1: BEHAVIOUR[1] | {"active": [0, 3], "inactive": [4, 6]}}, "client 1: spell 1"),
-        ({1: BEHAVIOUR[1] | {"active": [7]}}, "client 1: spell 0"),
-        ({1: BEHAVIOUR[1] | {"inactive": []}}, "client 1: active"),
-        ({1: {"speed": 3}}, "columns"),
-        ({1: BEHAVIOUR[1] | {"active": ["noon"], "inactive": ["six"]}}, "client 1: active and inactive"),
-        ({1: BEHAVIOUR[1] | {"finish_time": math.inf}}, "client 1: finish_time"),
-        ({1: BEHAVIOUR[1] | {"finish_time": 1e-300}}, "client 1: finish_time"),
-        ({1: BEHAVIOUR[1] | {"finish_time": 1}, 2: BEHAVIOUR[2] | {"finish_time": 10**12}}, "client 1: finish_time"),
-        ({1: BEHAVIOUR[1] | {"active": [[0, 1]], "inactive": [[1, 2]]}}, "client 1: active and inactive"),
-        ({1: CAPACITY[1] | {"computation": 10**400}}, "client 1: computation"),
-        ({1: CAPACITY[1] | {"communication": math.nan}}, "client 1: communication"),
-        ({1: BEHAVIOUR[1], "2": BEHAVIOUR[2]}, "client names"),
-        ({1.5: BEHAVIOUR[1]}, "client names"),
-        ([1, 2], "content"),
-        ({1: {"computation": "fast", "communication": 1.0}}, "client 1: computation"),
-    ],
-)
-def test_wrong_pickles_are_named(tmp_path, value, words):
-    with refused(words):
-        read_trace(pickled(tmp_path, "x.pkl", value))
 
 
 @pytest.mark.parametrize("member", ["offsets", "seconds", "available", "training_seconds"])
@@ -163,38 +94,12 @@ def test_a_member_that_is_no_array_is_named(tmp_path):
         read_trace(tmp_path / "t.npz")
 
 
-def test_an_npz_file_goes_with_no_other(tmp_path):
-    with refused("files"):
-        read_trace(changes(tmp_path), pickled(tmp_path, "c.pkl", CAPACITY))
-
-
-def test_a_pickle_cannot_run_code(tmp_path, capsys):
-    with refused("content"):
-        read_trace(pickled(tmp_path, "x.pkl", {1: {"active": Trap()}}))
-    assert "has been run" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
-    ("held", "begins"),
-    [
-        (b"client,begin,end\n0,0,5\n", b"client,begin,end\n0,0"),
-        (b'{"1": {"active": [0, 5]}}', b'{"1": {"active": [0,'),
-        (b"\x93NUMPY\x01\x00v\x00{'descr'}", b"\x93NUMPY\x01\x00v\x00{'descr'}"),
-        (b"", b""),
-    ],
+    "held", [b"client,begin,end\n0,0,5\n", b"\x93NUMPY\x01\x00v\x00{'descr'}", pickle.dumps({1: {"active": [0]}}), b""]
 )
-def test_another_format_is_named_by_what_the_file_begins_with(held, begins, tmp_path):
+def test_another_format_is_refused(held, tmp_path):
     path = tmp_path / "trace"
     path.write_bytes(held)
-    with refused("content"):
-        read_trace(path)
-
-
-def test_pickles_of_the_oldest_protocol_are_read(tmp_path):
-    path = tmp_path / "b.pkl"
-    path.write_bytes(pickle.dumps(BEHAVIOUR, protocol=0))
-    assert read_trace(path).clients == 2
-    path.write_bytes(pickle.dumps({1: {"active": Trap()}}, protocol=0))
     with refused("content"):
         read_trace(path)
 
@@ -212,7 +117,7 @@ def test_a_trace_is_shown_to_policies_with_the_key(tmp_path):
 
 @pytest.mark.parametrize(
     ("clock", "words"),
-    [("alway", "always"), ("bernoulli:x", "number"), ("bernoulli:0", "above 0"), ("nowhere.npz", "files that exist")],
+    [("alway", "always"), ("bernoulli:x", "number"), ("bernoulli:0", "above 0"), ("nowhere.npz", "a file that exists")],
 )
 def test_a_clock_that_names_nothing_is_answered(clock, words):
     with refused("clock", clock, words):
