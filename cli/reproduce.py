@@ -45,7 +45,7 @@ def reproduce(
         from aoi_fl.lab.experiments.registry import experiments, find, known
         from aoi_fl.lab.experiments.runner import MissingDataError, rewrite
         from aoi_fl.lab.experiments.runner import reproduce as play
-        from aoi_fl.lab.experiments.summary import WICS_PAGE, write_summary
+        from aoi_fl.lab.experiments.summary import write_summary
     except ImportError as error:
         raise ConfigError(
             error.name or "torch", None, "installed for aoi reproduce", f"Install it: {install('all')}."
@@ -60,7 +60,7 @@ def reproduce(
         rewrite(folder)
         print(write_summary(folder))
         return
-    groups = {"all": tuple(experiments()), "wics": WICS_PAGE}
+    groups = {"all": tuple(experiments()), "wics": tuple(name for name in known() if name.startswith("wics"))}
     chosen = [find(member) for member in groups.get(name, (name,))]
     config, given = parse(context), typed(context)
     rounds = config.num_server_rounds if "num-server-rounds" in given else None

@@ -140,7 +140,7 @@ class Round(Group):
     compression: str = key(
         "none", "code of updates: `float16` halves the bytes, `int8` quarters them, with error feedback",
         form="`none`, `float16` or `int8`, with `+unpacked`",
-        see="cost in accuracy on [digits](results/compression.md) and [MNIST](results/compression-mnist.md); over a "
+        see="[cost in accuracy](results/modes.md); over a "
         "network a model is sent as one object; `+unpacked` sends each array separately, as to a client with another "
         "ClientApp",
     )  # fmt: skip

@@ -11,7 +11,7 @@ _FIGURES = (
     "papers.theory:Theory", "papers.remarks:Remarks", "papers.sigma:Sigma", "papers.load_variance:LoadVariance",
     "papers.intervals:Intervals", "papers.windows:Windows", "studies.start:Start",
     "studies.start_learning:StartLearning", "studies.churn:Churn", "studies.dropout:Dropout", "studies.modes:Modes",
-    "studies.compression:COMPRESSION", "papers.wics_ages:WicsAges", "papers.wics_exact:WicsExact",
+    "studies.compression:Compression", "papers.wics_ages:WicsAges", "papers.wics_exact:WicsExact",
     "papers.wics_packing:WicsPacking", "papers.tasks:LEARNING", "papers.skew:SKEW", "studies.unequal:Unequal",
     "papers.wics_learning:WicsLearning", "papers.wics_sensitivity:WicsSensitivity", "papers.wics_budget:WicsBudget",
 )  # fmt: skip

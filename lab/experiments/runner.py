@@ -7,13 +7,11 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from aoi_fl.engine.parent import leave_with_parent, unordered
 from aoi_fl.lab.experiments.harness import drawing
@@ -84,20 +82,34 @@ def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -
 
     The page has the commands that reproduce the store; ``command`` if none does.
     """
+    if rows := telling(experiment, store):
+        draw(experiment, store, rows, out)
+    return write_page(experiment.home, out, {experiment.name: (store, command)})
 
-    def plot(figure: Figure) -> None:
-        experiment.plot(rows, store.settings, figure)
 
-    page, rows = out / f"{experiment.name}.md", telling(experiment, store)
-    if not rows:
-        return page
-    drawing.draw(out / f"{experiment.name}.png", plot)
-    shown = written(experiment, experiment.conclude(rows, store.settings))
-    page.write_text(
-        f"# {experiment.title}\n\n{shown}{behind(experiment, store, command)} · numbers: "
-        f"[{experiment.name}.csv]({experiment.name}.csv)\n",
-        encoding="utf-8",
-    )
+def draw(experiment: Experiment, store: Store, rows: Sequence[Row], out: Path) -> None:
+    """Draw an experiment's picture from its rows."""
+    drawing.draw(out / f"{experiment.name}.png", partial(experiment.plot, rows, store.settings))
+
+
+def write_page(home: str, out: Path, stores: Mapping[str, tuple[Store, str]]) -> Path:
+    """Write the page of all experiments that share it, one a section, from results and those in ``stores``.
+
+    A page outside the folder belongs to the documents, and is not written.
+    """
+    page, parts = out / home, list[str]()
+    for name, experiment in sorted(known().items(), key=lambda of: f"{of[0]}.md" != home):
+        recorded = (Store.recorded(out, name), f"aoi reproduce {name}") if experiment.home == home else (None, "")
+        store, command = stores.get(name, recorded)
+        rows = telling(experiment, store) if store else []
+        if store and rows and page.parent == out:
+            shown = written(experiment, experiment.conclude(rows, store.settings))
+            parts.append(
+                f"{'##' if parts else '#'} {experiment.title}\n\n{shown}{behind(experiment, store, command)} · "
+                f"numbers: [{name}.csv]({name}.csv)\n"
+            )
+    if parts:
+        page.write_text("\n".join(parts), encoding="utf-8")
     return page
 
 
@@ -105,8 +117,10 @@ def rewrite(out: Path) -> None:
     """Write the pictures and pages of all results in a folder anew."""
     for name, experiment in known().items():
         store = Store.recorded(out, name)
-        if store is not None:
-            write_pages(experiment, store, out, f"aoi reproduce {name}")
+        if store is not None and (rows := telling(experiment, store)):
+            draw(experiment, store, rows, out)
+    for home in dict.fromkeys(experiment.home for experiment in known().values()):
+        write_page(home, out, {})
 
 
 def check_data(datasets: Sequence[str], folder: Path) -> None:

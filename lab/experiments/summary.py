@@ -1,25 +1,19 @@
-"""The pages over all results: every claim of the papers with its verdict, claims without results, WICS, the arena."""
+"""The pages over all results: every claim of the papers with its verdict, and claims without results."""
 
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 from aoi_fl.lab.experiments.harness.account import commands, count, hours, seeds, telling
-from aoi_fl.lab.experiments.harness.base import Experiment, Row, Unit
-from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.pages import table, written
+from aoi_fl.lab.experiments.harness.base import Experiment, Unit
+from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Verdict
+from aoi_fl.lab.experiments.harness.pages import table
 from aoi_fl.lab.experiments.harness.store import Store, rests_on
-from aoi_fl.lab.experiments.registry import find, known
-from aoi_fl.lab.experiments.studies.arena import ARENAS
-from aoi_fl.lab.experiments.studies.arena_page import side_by_side
+from aoi_fl.lab.experiments.registry import known
 
-ARENA_PAGE = tuple(arena.name for arena in ARENAS)
-_WICS = "WICS: choosing whose data to refresh under a budget"
-WICS_PAGE = ("wics-learning", "wics-sensitivity", "wics-budget", "wics-ages", "wics-packing", "wics-exact")
 # Experiments with a main result on the first page.
 FRONT = (
     "theory", "remarks", "windows", "modes", "unequal", "wics-ages", "wics-sensitivity", "arena-trace-dirichlet",
@@ -92,30 +86,32 @@ _CLASSES: Mapping[str, tuple[str, tuple[Verdict, ...]]] = {
 
 
 def write_summary(out: Path) -> Path:
-    """Write README.md with a line for each claim, not-run.md, wics.md and arena.md from results; return the first."""
+    """Write README.md with a line for each claim, and not-run.md, from results; return the first."""
     out.mkdir(parents=True, exist_ok=True)
     lines: dict[str, list[str]] = {}
     unmeasured: dict[tuple[str, str], list[tuple[str, Claim]]] = {}
     judged: dict[bool, list[Claim]] = {False: [], True: []}
     headlines = []
-    decided: list[tuple[str, Claim]] = []
+    decided: list[tuple[str, Claim]] = []  # with their pages
     for name, experiment in known().items():
         store = Store.recorded(out, name)
         found = concluded(experiment, store)
         played = {} if store is None else commands(experiment, store)
         for claim in found.claims:
             judged[claim.is_ours].append(claim)
-            decided += [] if claim.is_ours else [(name, claim)]
+            decided += [] if claim.is_ours else [(experiment.home, claim)]
             if claim.verdict == "not run":
                 unmeasured.setdefault((_data(experiment, claim), claim.reason), []).append((name, claim))
             else:
                 paper = "Our own" if claim.is_ours else claim.source.partition(",")[0]  # the first of two
                 lines.setdefault(paper, []).append(_line(experiment, store, claim, played))
         if found.headline and name in FRONT:
-            headlines.append(f"- {found.headline} [{name}]({name}.md)")
-    pages = [f"- [{e.title}]({name}.md): {e.source}." for name, e in known().items() if (out / f"{name}.md").exists()]
-    if any((out / f"{name}.md").exists() for name in WICS_PAGE):
-        pages.append(f"- [{_WICS}](wics.md): the pages of Xu et al. 2024, together.")
+            headlines.append(f"- {found.headline} [{name}]({experiment.home})")
+    pages = [
+        f"- [{e.title}]({e.home}): {e.source}."
+        for name, e in known().items()
+        if {True} == {(out / file).exists() for file in (e.home, f"{name}.json")}
+    ]
     more = {
         "What the verdicts mean": _RULES,
         "Symbols": table(("symbol", "meaning"), _SYMBOLS) + _policies(out),
@@ -136,14 +132,6 @@ def write_summary(out: Path) -> Path:
         encoding="utf-8",
     )
     (out / _UNMEASURED).write_text(_not_run(unmeasured), encoding="utf-8")
-    _write_together(
-        out, "wics", _WICS, WICS_PAGE,
-        "All of them: `aoi reproduce wics`, which resumes an interrupted reproduction.",
-    )  # fmt: skip
-    _write_together(
-        out, "arena", "The arena: selection policies in simulated time", ARENA_PAGE,
-        "Each resumes after an interruption. For your own policies, devices and data: `aoi arena`.", side_by_side,
-    )  # fmt: skip
     return page
 
 
@@ -155,7 +143,7 @@ def _decided(claims: Sequence[tuple[str, Claim]]) -> str:
     """Return the decided claims, a line each, by verdict."""
     parts = []
     for verdict in (verdict for name in ("fails", "holds") for verdict in _CLASSES[name][1]):
-        if lines := [f"- {claim.claim} [→]({name}.md)" for name, claim in claims if claim.verdict == verdict]:
+        if lines := [f"- {claim.claim} [→]({home})" for home, claim in claims if claim.verdict == verdict]:
             parts.append(f"**{verdict.capitalize()}**\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
 
@@ -250,7 +238,7 @@ def _line(experiment: Experiment, store: Store | None, claim: Claim, played: Map
     """Return a claim with its verdict, which unfolds into both figures, seeds, time and command."""
     name = experiment.name
     seeds_used, core, run = "–", "–", f"`aoi reproduce {name}`"
-    page = f"{name}.md" if store is not None else ""
+    page = experiment.home if store is not None else ""
     if store is not None:
         rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)]
         seeds_used = claim.seeds or str(count(store, rows) or "–")
@@ -266,35 +254,3 @@ def _line(experiment: Experiment, store: Store | None, claim: Claim, played: Map
     text = "\n".join(" ".join(point.split()) for point in points)
     kinds = " ".join(re.findall(r"\w+", claim.verdict))
     return _fold(f'<b class="{kinds}">{_inline(claim.judgement)}</b> {_inline(claim.claim)}', text)
-
-
-def _write_together(
-    out: Path,
-    page: str,
-    title: str,
-    names: Sequence[str],
-    last: str,
-    beside: Callable[[Mapping[str, Sequence[Row]]], Table] | None = None,
-) -> None:
-    """Write experiments that belong together on one page, if any has results: what was found, pictures, verdicts.
-
-    ``beside`` puts their rows, by title, side by side, in place of what each has found.
-    """
-    found: list[str] = []
-    parts: list[str] = []
-    rows: dict[str, Sequence[Row]] = {}
-    for name in names:
-        store = Store.recorded(out, name)
-        if store is not None:
-            experiment = find(name)
-            conclusion = concluded(experiment, store)
-            found += [f"- {conclusion.headline}\n"] if conclusion.headline else []
-            rows[experiment.title.rpartition(": ")[2]] = store.rows
-            shown = written(experiment, replace(conclusion, paragraph="", tables=()))
-            parts.append(f"## [{experiment.title}]({name}.md)\n\n{shown}{hours(store.seconds)} of one core\n")
-    if parts:
-        if beside is not None:
-            both = beside(rows)
-            found = [f"{both.caption}:\n\n{table(both.head, both.rows)}\n"]
-        text = f"# {title}\n\n" + "\n".join(["".join(found), *parts]) + f"\n{last}\n"
-        (out / f"{page}.md").write_text(text, encoding="utf-8")

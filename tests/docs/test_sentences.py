@@ -147,8 +147,8 @@ def loss_share(*ends):
 
 _LATE, _FOUR = "random:late-rounds=5", "random:clients-per-round=4"
 _AGE = {
-    "systematic": "systematic:weights=size:absence=learned",
-    "markov-optimal": "markov-optimal:weights=size:absence=learned",
+    "systematic": "systematic:weights=size:compensate=availability",
+    "markov-optimal": "markov-optimal:weights=size:compensate=availability",
 }
 _SPLITS = ("dirichlet 0.3", "dirichlet 0.6", "zipf", "iid")
 _LEARNED = ("systematic, learned", "markov, learned")

@@ -9,7 +9,6 @@ from aoi_fl.lab.experiments.studies.arena_page import (
     beside_refl,
     draw,
     headline_of,
-    side_by_side,
     tables_of,
     within_reach,
 )
@@ -105,19 +104,6 @@ def test_the_most_telling_policies_have_their_own_colour():
     assert len({handle.get_color() for handle in handles}) == len(TELLING)
     assert len(later.get_yticklabels()) == len(ENTRANTS)
     assert [text.get_text() for text in curves.texts] == ["90 %", "95 %"]
-
-
-def test_arenas_side_by_side_mark_missing_entrants():
-    one = _rows(random=[5.0, 6.0], oort=[4.0, 5.0], **{"markov-optimal": [7.0, 9.0]})
-    other = _rows(random=[5.0, 6.0], **{"random:late-rounds=5": [4.0, None]})
-    found = side_by_side({"here": one, "there": other})
-    assert found.head == ("policy", "here", "there")
-    usual, work = "5.5 [-0.9, 11.9]", "1.0 h, 15.0 % in vain"
-    assert found.rows == [
-        ["random", f"after {usual}; {work}", f"after {usual}; {work}"],
-        ["random, late-rounds=5", "–", f"not reached by all seeds; {work}"],
-        ["markov-optimal", f"2.5 [-3.9, 8.9]; {work}", "–"],
-    ]
 
 
 def test_the_test_sees_one_run_that_is_far_later():

@@ -27,14 +27,14 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = ("reproduce", "compression", "--seeds", "1", "--rounds", "6", "--model", "lr")
+COMMAND = ("reproduce", "compression", "--quick", "--seeds", "1", "--rounds", "6", "--model", "lr")
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return the folder of results that nothing interrupted, of one process."""
     folder = tmp_path_factory.mktemp("whole")
-    reproduce(find("compression"), Options(seeds=1, rounds=6, model="lr", work=folder / "work"), folder, 1)
+    reproduce(find("compression"), Options(seeds=1, rounds=6, model="lr", quick=True, work=folder / "work"), folder, 1)
     return folder
 
 
@@ -194,20 +194,25 @@ def test_committed_pages_match_committed_results(tmp_path):
     results = ROOT / "docs/results"
     for recorded in results.glob("*.json"):
         store, experiment = Store.recorded(results, recorded.stem), find(recorded.stem)
-        page = recorded.with_suffix(".md").read_text()
+        page = (results / experiment.home).read_text()
+        if experiment.page.startswith(".."):  # a document that is written by hand
+            continue
         assert commands(experiment, store) or "(these are of an earlier version" in page, recorded.stem
         assert behind(experiment, store, f"aoi reproduce {recorded.stem}") in page, recorded.stem
         assert experiment.conclude(store.rows, store.settings).paragraph in page, recorded.stem
     copy = shutil.copytree(results, tmp_path / "docs" / "results")
     (tmp_path / "docs" / "policies.md").touch()  # which the first page points to
     write_summary(copy)
-    for page in ("README.md", "not-run.md", "verdicts.svg", "wics.md", "arena.md"):
+    for page in ("README.md", "not-run.md", "verdicts.svg"):
         assert (copy / page).read_text() == (results / page).read_text(), f"{page}: run aoi reproduce summary"
 
 
 def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
-    store = _recorded(tmp_path, "fashion", Options(), lambda unit: (unit["seed"], unit["policy"]) != (10, "random"))
-    assert "`aoi reproduce fashion` · 72 of 75 units · seeds: 6 to 10 · " in behind(find("fashion"), store, "")
+    store = _recorded(
+        tmp_path, "mnist-dirichlet", Options(), lambda unit: (unit["seed"], unit["policy"]) != (10, "random")
+    )
+    shown = behind(find("mnist-dirichlet"), store, "")
+    assert "`aoi reproduce mnist-dirichlet` · 58 of 60 units · seeds: 6 to 10 · " in shown
 
 
 def test_examples_beyond_the_planned_share_are_added(tmp_path):
@@ -256,7 +261,7 @@ def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
     page = write_pages(experiment, store, tmp_path, "").read_text()
     assert "Command: `aoi reproduce mnist-iid --seeds 4` · 20 of 50 units · seeds: 6 to 9 · 10.00 h of one core" in page
     lines = write_summary(tmp_path).read_text().splitlines()
-    line = next(line for line in lines if line.startswith("- Verdict") and "(mnist-iid.md)" in line)
+    line = next(line for line in lines if line.startswith("- Verdict") and "(unequal.md)" in line)
     # Of five policies' twenty runs of half an hour, the claim rests on those of two.
     assert "Seeds: 4. One core: 4.00 h. Command: `aoi reproduce mnist-iid --seeds 4`. " in line
 

@@ -33,6 +33,7 @@ class Experiment(ABC):
     """One figure or table."""
 
     name: str  # in the command, and the stem of the files
+    page: str = ""  # stem of the page that it shares with others; by default its name
     title: str
     source: str  # paper and figure or table
     minutes: float  # of one core, about, at full size
@@ -52,6 +53,11 @@ class Experiment(ABC):
     def check(self, options: Options) -> None:
         """Refuse files that do not fit, with a ConfigError, before the first unit runs."""
         return
+
+    @property
+    def home(self) -> str:
+        """The page that it is on."""
+        return f"{self.page or self.name}.md"
 
     @abstractmethod
     def settings(self, options: Options) -> Mapping[str, Any]:

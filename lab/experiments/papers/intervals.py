@@ -49,6 +49,7 @@ class Intervals(setting.PolicyFigure):
     """Journal, Fig. 3."""
 
     name = "intervals"
+    page = "windows"
     title = "Rounds between two selections of a client"
     source = f"{JOURNAL}, Fig. 3, and systematic participation beside it"
 

@@ -33,6 +33,7 @@ class Learning(Experiment):
     minutes: float
     splits: Sequence[float | None] = (None,)  # α of Dirichlet partitions, None for IID
     claimed: Sequence[PaperClaim] = ()  # by the papers
+    page: str = ""
     model: str = "2nn"
     policies: Sequence[str] = POLICIES
     seeds: int = 5

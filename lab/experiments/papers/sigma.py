@@ -24,6 +24,7 @@ class Sigma(Experiment):
     """Journal, Remark 1."""
 
     name = "sigma"
+    page = "theory"
     title = "Error of federated averaging against Σ"
     source = f"{JOURNAL}, Remark 1"
     minutes = 8

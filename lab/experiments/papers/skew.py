@@ -36,6 +36,7 @@ _MARKOV = ("markov-optimal", "markov-increasing")
 class Skew(Experiment):
     """Journal, Table II; ``why`` is the reason for a missing run."""
 
+    page = "skew"
     source = _SOURCE
     factors: Mapping[str, Sequence[Any]] = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
     counts = (6, 2)

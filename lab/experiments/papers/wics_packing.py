@@ -36,6 +36,7 @@ class WicsPacking(Experiment):
     """Section 4's "near-optimal" at N = 10, and Algorithm 1's literal variants."""
 
     name = "wics-packing"
+    page = "wics-exact"
     title = "WICS against the packing bound, N = 10"
     source = f"{WICS}, Section 4 and Algorithm 1 (the paper computes no bound)"
     minutes = 3

@@ -63,6 +63,7 @@ class Arena(Experiment):
     partition: str = "iid"  # the clients' data: iid or dirichlet:ALPHA
     settled: str = ""  # when levels and entrants were settled
 
+    page = "arena"
     source = "In no paper: seconds, not rounds, on devices that come and go"
     minutes = 200
     version = 2
@@ -189,13 +190,13 @@ def _sent(settings: Mapping[str, Any]) -> int:
 
 
 _SETTLED = "The lower level and the entrants' keys were settled after a first look at seed 1."
-_SPLITS = {"dirichlet": ("dirichlet:0.3", "unequal data"), "iid": ("iid", "equal data")}
-_DEVICES = {
-    "trace": ("availability_300.npz", "300 devices of a trace"),
-    "generated": ("generated", "300 devices generated"),
-}
 ARENAS = tuple(
-    Arena(f"arena-{devices}-{split}", f"The arena: {name}, {dealt}", clock, partition, _SETTLED)
-    for split, (partition, dealt) in _SPLITS.items()
-    for devices, (clock, name) in _DEVICES.items()
+    Arena(
+        f"arena-trace-{split}",
+        f"The arena: 300 devices of a trace, {data}",
+        "availability_300.npz",
+        partition,
+        _SETTLED,
+    )
+    for split, partition, data in (("dirichlet", "dirichlet:0.3", "unequal data"), ("iid", "iid", "equal data"))
 )

@@ -104,24 +104,6 @@ def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
     )
 
 
-def side_by_side(arenas: Mapping[str, Sequence[Row]]) -> Table:
-    """Return the main policies in several arenas, by title: delay against random selection, and work."""
-    lines = []
-    for policy in sorted({p for rows in arenas.values() for p in policies_of(rows)} & {*TELLING}, key=TELLING.index):
-        line = [called(policy)]
-        for rows in arenas.values():
-            runs, usual = runs_of(rows, policy), runs_of(rows, BASE)
-            later = f"after {_minutes(runs, 'reached_lower')}" if policy == BASE else _later_by(runs, usual)
-            work = f"{_mean(_worked(runs))} h, {_mean(_shares_wasted(runs))} % in vain"
-            line.append(f"{later}; {work}" if runs else _NONE)
-        lines.append(line)
-    about = (
-        "Minutes until random selection is at the lower level, 90 % on MNIST, and of the others how many minutes "
-        "later; device-hours of work, and what share of it was in vain, its update lost, late or not waited for"
-    )
-    return Table(about, ("policy", *arenas), lines)
-
-
 def policies_of(rows: Sequence[Row]) -> list[str]:
     """Return the policies, in order."""
     return list(dict.fromkeys(row["policy"] for row in rows))

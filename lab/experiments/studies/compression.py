@@ -24,21 +24,18 @@ _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's 
 class Compression(Experiment):
     """The size of an update, which the papers leave out."""
 
+    name = "compression"
     title = "Accuracy and bytes of compressed updates"
+    page = "modes"
     source = "Not in the papers: their updates travel whole"
+    minutes = 7
+    data = ("mnist",)
     factors: Mapping[str, Sequence[Any]] = {"compression": KINDS}
-
-    def __init__(self, name: str, dataset: str, rounds: int, seeds: int, minutes: float) -> None:
-        self.name, self.minutes = name, minutes
-        self._dataset, self._rounds, self.counts = dataset, rounds, (seeds, 2)
-        self.title = f"{self.title}: {dataset}"
-
-    def datasets(self, options: Options) -> tuple[str, ...]:
-        return (self._dataset,)
+    counts = (5, 2)
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         keys = {"model": options.model or "2nn", "policy": "markov-optimal", **setting.PAPER_KEYS}
-        return setting.learning(options, self._dataset, (self._rounds, 4), **keys)
+        return setting.learning(options, *self.datasets(options), (30, 4), **keys)
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Run a federation; for a seed all codes share first model, partition, clients and batches."""
@@ -120,9 +117,3 @@ def _sent(rows: Sequence[Row], kind: str) -> NDArray[np.float64]:
     """Return (rounds,) the updates sent by each round, the mean over seeds."""
     trained = [[row["trained"] for row in run] for run in by_seed(rows, compression=kind).values()]
     return np.asarray(np.cumsum(trained, axis=1).mean(axis=0))
-
-
-COMPRESSION = (
-    Compression("compression", "digits", rounds=60, seeds=5, minutes=2),
-    Compression("compression-mnist", "mnist", rounds=30, seeds=5, minutes=7),
-)

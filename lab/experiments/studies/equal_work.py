@@ -41,6 +41,7 @@ class EqualWork(ArenaStudy):
     """Policies of about equal work on the devices of a trace, each with and without momentum and a served average."""
 
     name = "equal-work"
+    page = "fair-arena"
     title = "About equal work: few random clients or systematic participation, momentum and a served average"
     minutes = 30
     policies = tuple(_ENTRANTS)

@@ -23,7 +23,7 @@ class Modes(Experiment):
     """A decision's way to the server, which the papers leave out."""
 
     name = "modes"
-    title = "Messages and bytes a round of the three wire modes against n"
+    title = "Messages and bytes a round of the three kinds of coordination against n"
     source = "Not in the papers: they do not specify the messages of a decision"
     minutes = 2
     whole_seeds = True

@@ -48,6 +48,7 @@ class StartLearning(Experiment):
     """The start that the papers use, in learning."""
 
     name = "start-learning"
+    page = "start"
     title = "Learning from a start at age 0, MNIST"
     source = f"{JOURNAL}, Section III (all ages start at 0, forced selection)"
     minutes = 26
@@ -115,9 +116,8 @@ class StartLearning(Experiment):
             f"{settings['dataset']}, 2nn, IID, n=100, k=15, m=10, {settings['rounds']} rounds, levels fixed after a "
             "pilot on other seeds; the paper's figures are of MNIST, CIFAR-10 and CIFAR-100 with a CNN, under an IID "
             f"and a Dirichlet partition. In a round without a willing client one is forced to take part.{apart} From "
-            "age 0 the first five rounds have one forced client each; the load that follows is on the page of the "
-            "[start](start.md). Random selection and the stationary start are the runs of the page "
-            "[mnist-iid](mnist-iid.md).",
+            "age 0 the first five rounds have one forced client each; the load that follows is above. "
+            "Random selection and the stationary start are the runs of MNIST, IID, on the page [unequal](unequal.md).",
             (
                 replace(
                     claim,

@@ -34,6 +34,7 @@ class Traces(Experiment):
     """Fit against trace."""
 
     name = "traces"
+    page = "../clock"
     title = "Devices that come and go: the generator beside a trace of 300 phones"
     source = "Not in the papers. The trace is of the public repository dhruvsgarg/flame, derived there from FedScale's"
     minutes = 1

@@ -239,9 +239,8 @@ def concluded(
         "The pilot also suggested the direction of each claim. The wording of the claims came after the data, except "
         "for *random equal*, a control with weights 1/k: its claim came before its runs. "
         "Its committed runs are of another processor than those of *markov equal*, so that rounding differs in a pair.",
-        "Random selection, proportional selection and Markov optimal with equal weights are the runs of the pages "
-        "[mnist-dirichlet](mnist-dirichlet.md) and [mnist-iid](mnist-iid.md) where the seeds are the same; a row there "
-        "and a row here are no independent evidence.",
+        "Random selection, proportional selection and Markov optimal with equal weights are the runs of the "
+        "sections below where the seeds are the same; a row there and a row here are no independent evidence.",
         *_passed(played),
         "Equal weights count a client of few examples as much as one of many, so that the model fits another mixture "
         "of the data.",
