@@ -26,7 +26,7 @@ from aoi_fl.science.errors import ConfigError
 
 GATE, RECEIPTS = "gate.json", "receipts.jsonl"
 _MOST = 10_000  # runs, and apps
-_TAIL = 1 << 14  # bytes, more than a line has
+_TAIL = 1 << 14  # bytes of the last receipts; each has less than a thousand
 _MOST_BYTES = 1 << 30
 _PATIENCE = 10.0  # seconds to wait for another process
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
@@ -110,22 +110,18 @@ class Book:
         Refusal : the state or the receipts cannot be read, or do not fit each other.
         """
         try:
-            state, (before, last, line) = self._file.read(), self._tail()
+            state, receipts = self._file.read(), self._tail()
             if state is None:
-                if line is None and self._file.path not in _written and not self._used():
+                if not receipts and self._file.path not in _written and not self._used():
                     return State()
                 at = time.time() if now is None else now
-                last = last or {"line": 0, "updates": 0}
-                return State(last["updates"], last=at, latest=at, lines=last["line"], head=line or "")
-            if line != (state.head or None):
-                if last is None or before != state.head or last["line"] != state.lines + 1:
-                    raise ValueError(f"the last receipt in {self.receipts} is not the one of the state")
-                if last["updates"] > state.updates:
-                    run = state.runs[last["run"]]
-                    run = replace(run, last=max(run.last, last["round"] or 0), updates=run.updates + 1, at=last["time"])
-                    state = replace(state, updates=last["updates"], last=max(state.last, last["time"]))
-                    state = replace(state, runs={**state.runs, last["run"]: run})
-                state = replace(state, lines=last["line"], head=line or "")
+                line, last = receipts[-1] if receipts else ("", {"line": 0, "updates": 0})
+                return State(last["updates"], last=at, latest=at, lines=last["line"], head=line)
+            digests = [line for line, _ in receipts]
+            if state.head not in digests and (state.lines or (receipts and receipts[0][1]["line"] != 1)):
+                raise ValueError(f"the receipts in {self.receipts} are not those of the state")
+            for line, entry in receipts[digests.index(state.head) + 1 if state.lines else 0 :]:
+                state = _replayed(state, line, entry)
             return state
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Refusal(STATE, f"{self._file.path}: {error}") from error
@@ -204,20 +200,43 @@ class Book:
         self.save(state)
         return state
 
-    def _tail(self) -> tuple[str | None, dict[str, Any] | None, str | None]:
-        """Return the last complete receipt's digest of the line before, its fields and its digest."""
+    def _tail(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the last complete receipts, each with its digest."""
         try:
             with open(os.open(self.receipts, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-                *lines, _ = file.read().split(b"\n")
+                start = max(0, file.seek(0, os.SEEK_END) - _TAIL)
+                file.seek(start)
+                lines = file.read().split(b"\n")[1 if start else 0 : -1]
         except FileNotFoundError:
-            return None, None, None
-        if not lines:
-            return None, None, None
-        last = json.loads(lines[-1])
-        if not (type(last["line"]) is type(last["updates"]) is int and isinstance(last["time"], int | float)):
-            raise ValueError(f"the last receipt in {self.receipts} is malformed")
-        return last["before"], last, hashlib.sha256(lines[-1]).hexdigest()
+            return []
+        return [(hashlib.sha256(line).hexdigest(), json.loads(line)) for line in lines]
+
+
+def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:
+    """Return the state after a receipt that a power cut separated from it."""
+    if entry["before"] != state.head or entry["line"] != state.lines + 1:
+        raise ValueError(f"receipt {state.lines + 1} does not follow the one before it")
+    if entry["updates"] > state.updates:
+        run = state.runs[entry["run"]]
+        run = replace(run, last=max(run.last, entry["round"] or 0), updates=run.updates + 1, at=entry["time"])
+        runs = {**state.runs, entry["run"]: run}
+        state = replace(state, updates=entry["updates"], last=max(state.last, entry["time"]), runs=runs)
+    return replace(state, lines=entry["line"], head=line)
+
+
+def approve(folder: Path, digest: str) -> App:
+    """Approve an app for a device's gate, at once and for ever; return what is known of it.
+
+    Raises
+    ------
+    Refusal : the state cannot be read or written.
+    """
+    book = Book(folder)
+    with book.locked():
+        state = book.load()
+        app = replace(state.apps.get(digest, App(0.0, "")), approved=True)
+        book.save(replace(state, apps={**state.apps, digest: app}))
+    return app
 
 
 def _signed(body: Mapping[str, Any]) -> bytes:

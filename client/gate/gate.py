@@ -135,7 +135,7 @@ class Gate:
             raise Refusal(APPS, f"aoi device approve {arrival.app} lets this app in")
         if arrival.is_query:
             return
-        if late and (self.rules.hours or isinstance(self.rules.pause, datetime)):
+        if late and (self.rules.hours or not isinstance(self.rules.pause, bool)):
             raise Refusal(HOURS if self.rules.hours else PAUSE, "the clock has been set back")
         if (rule := self.rules.forbids(datetime.now())) is not None:
             raise Refusal(rule)
@@ -158,7 +158,7 @@ class Gate:
             raise Refusal(UPDATES, f"{state.updates} updates have left this device")
         if rules.min_hours and now < state.latest - _SET_BACK:
             raise Refusal(MIN_HOURS, "the clock has been set back")
-        if state.last and now < state.last + 3600 * rules.min_hours:
+        if rules.min_hours and state.last and now < state.last + 3600 * rules.min_hours:
             raise Refusal(MIN_HOURS, f"not before {datetime.fromtimestamp(state.last + 3600 * rules.min_hours)}")
         if rules.min_separation == 1 or arrival.content is None:
             return

@@ -1,12 +1,15 @@
 """The owner's gate against hostile apps and servers: Flower's own loop of a SuperNode on a fake connection."""
 
-import itertools
+import json
+import math
 from contextlib import contextmanager
+from datetime import datetime
 from hashlib import sha256
 from types import SimpleNamespace
 
 import numpy as np
-from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -17,16 +20,20 @@ from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supernode import start_client_internal as loop
 from flwr.supernode.nodestate import NodeStateFactory
 
+from aoi_fl.client.gate import book as books
+from aoi_fl.client.gate import gate as gates
+from aoi_fl.client.gate import rules
+from aoi_fl.client.gate.book import GATE, RECEIPTS, Book, approve, read_receipts
 from aoi_fl.client.supernode import make_gatekeeper
 from aoi_fl.flower.gate import Doors
 from aoi_fl.flower.messages import identify, send
-from aoi_fl.protocol import DECLINED_BY, ParticipationRequest
+from aoi_fl.protocol import DECLINED_BY, ParticipationReply, ParticipationRequest, coding, packing
 from aoi_fl.protocol.arrays import to_record
+from tests.refusals import refused
 
 FAB = b"an app"
 APP = sha256(FAB).hexdigest()
 MODEL = {"w": np.zeros(3, np.float32), "n": np.array(4)}
-_numbers = itertools.count()
 
 
 def model(**arrays):
@@ -53,7 +60,7 @@ class Device:
 
     def __init__(self, folder, app=lambda message: update(), **node):
         self.node = {"name": "pi", "state-dir": str(folder)} | node
-        self.folder, self.app, self.sent, self.started, self.run = folder, app, {}, 0, 11
+        self.app, self.started, self.run, self.dies = app, 0, 11, False
         self.fab = SimpleNamespace(content=FAB, hash_str=APP, verifications={})
         self.restart()
 
@@ -66,6 +73,8 @@ class Device:
     @contextmanager
     def _connection(self):
         def send_(message, tree, seconds):
+            if self.dies:
+                raise KeyboardInterrupt
             self.reply, self.objects = message, {}
             return {part.object_id for part in loop.iterate_object_tree(tree)}, "session"
 
@@ -117,8 +126,408 @@ def rule_of(reply):
     return reply.error.reason.removeprefix(DECLINED_BY)
 
 
-def test_a_paused_device_starts_no_app_and_a_large_update_is_scaled_down(tmp_path):
-    device = Device(tmp_path / "a", pause=True)
-    assert rule_of(device(train(1))) == "pause" and device.started == 0
-    reply = Device(tmp_path / "b", **{"max-norm": 1.0})(train(1))
-    assert 0.999 < np.linalg.norm(reply.content["arrays"]["w"].numpy().astype(float)) <= 1
+def numbers(reply):
+    """Return how many numbers leave outside of our record; a byte and a character count as one."""
+    if reply is None or reply.has_error():
+        return 0 if reply is None else len(reply.error.reason) // 80
+    content = packing.unpack(reply.content)
+    records = [*content.metric_records.items(), *content.config_records.items()]
+    values = [v for key, record in records for v in record.values() if key != "aoi" or isinstance(v, list | bytes)]
+    arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
+    return arrays + sum(len(v) if isinstance(v, list | bytes | str) else 1 for v in values)
+
+
+def norm_of(reply):
+    """Return the norm of the update that a server reads in a reply to the zero model."""
+    content = packing.unpack(reply.content)
+    told = ParticipationReply.read(content["aoi"]) if "aoi" in content else None
+    codes = {name: array.numpy() for name, array in content["arrays"].items()}
+    values = coding.expand(MODEL, codes, told.scales) if told is not None and told.compression else codes
+    return float(np.linalg.norm(values["w"].astype(np.float64)))
+
+
+def answer(**more):
+    return ConfigRecord(ParticipationReply("pi", True, 0, **more).write())
+
+
+NUMBERS = [float(i) for i in range(1000)]
+LARGE = {
+    "arrays": update(),
+    "arrays under another key": update(record="weights"),
+    "arrays of another form": RecordDict({"arrays": ArrayRecord({"w": Array("x", (3,), "pickle", b"123" * 400)})}),
+    "numbers in metrics": RecordDict({"metrics": MetricRecord({"loss": NUMBERS})}),
+    "many metrics": RecordDict({"metrics": MetricRecord({f"m{i}": x for i, x in enumerate(NUMBERS)})}),
+    "bytes in a configuration": RecordDict({"config": ConfigRecord({"w": bytes(4000)})}),
+    "text in a configuration": RecordDict({"config": ConfigRecord({"w": "x" * 4000})}),
+    "packed arrays": packing.pack(update()),
+}
+QUESTIONS = ("query.hello", "query.participate", "query.bid")
+KINDS = ("train", "train.more", "evaluate", "evaluate.more", "query.data", *QUESTIONS)
+Noon = type("Noon", (datetime,), {"now": classmethod(lambda cls, tz=None: cls(2026, 1, 1, 12))})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", ["pause", "hours", "only-unmetered"])
+def test_no_app_starts_while_the_owner_forbids_it(tmp_path, kind, rule, monkeypatch):
+    monkeypatch.setattr(gates, "datetime", Noon)
+    monkeypatch.setattr(rules.power, "metered", lambda: None)
+    device = Device(tmp_path, **{rule: "03:00-03:01" if rule == "hours" else True})
+    replies = [device(train(t, kind, group=str(t))) for t in range(1, 4)]
+    assert [rule_of(reply) for reply in replies] == [rule] * 3 and device.started == 0
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
+def test_an_answer_to_a_question_carries_only_the_fields_of_the_protocol(tmp_path, kind, content):
+    own = {} if packing.is_packed(Message(content, 7, kind)) else {"aoi": answer(next_round=5)}
+    device = Device(tmp_path, lambda message: RecordDict({**content, **own}), pause=True)
+    reply = device(train(1, kind, own={}))
+    assert numbers(reply) == 0 and (reply.has_error() or set(reply.content) <= {"aoi"})
+    forged = [{"name": "x" * 90}, answer(rule="x" * 99), answer(scales=(1.0,) * 99), answer(compression="x")]
+    for record in forged:
+        device.app = lambda message, record=record: RecordDict({"aoi": ConfigRecord(dict(record))})
+        assert rule_of(device(train(1, kind, own={}))) == "metrics"
+
+
+@pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1}, {"min-hours": 0.5, "max-updates": 7}])
+@pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
+def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule, content):
+    device = Device(tmp_path, lambda message: content, **rule)
+    left = []
+    for t, kind in enumerate((*KINDS, *KINDS), 1):
+        device.run = 11 + t % 3
+        if t == 9:
+            device.restart()
+        left.append(numbers(device(train(t, kind, own={"run": f"r{t}"} if t % 2 else None))))
+    assert sum(n > 2 for n in left) == 1
+
+
+def test_small_metrics_of_an_evaluation_are_no_update(tmp_path):
+    device = Device(tmp_path, lambda message: RecordDict({"metrics": MetricRecord({"loss": 0.5})}), **{"min-hours": 1})
+    assert [numbers(device(train(t, "evaluate"))) for t in (1, 2, 3)] == [1] * 3
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        lambda: [train(t) for t in (5, 5, 4, 1, 0, -5, 6, 7)],
+        lambda: [train(t, own={}) for t in (5, 5, 4, 1, 0, -5, 6, 7)],
+        lambda: [train(t, own={"token": f"t{t}", "run": f"r{t}"}) for t in (5, 5, 6, 7, 4)],
+        lambda: [train(None, group=g) for g in ("", "x", "5", "5", "6", "-9", "7", "1e9", "٥", "9" * 30)],
+        lambda: [train() for _ in range(5)],
+        lambda: [train(5), train(6, group="6"), train(6, own={}), *(train(7, k) for k in KINDS)],
+    ],
+)
+def test_one_update_leaves_within_a_separation(tmp_path, messages):
+    device = Device(tmp_path, **{"min-separation": 4})
+    assert device.updates([train(1), train(2), train(3)]) == 1
+    assert device.updates(messages()) <= 1
+
+
+def test_a_client_without_state_waits_a_separation(tmp_path):
+    assert Device(tmp_path / "a", **{"min-separation": 3}).updates([train(t) for t in range(7, 13)]) == 2  # 9 and 12
+    assert Device(tmp_path / "b", **{"min-separation": 3}).updates([train(t) for t in range(1, 8)]) == 3
+
+
+def coded(kind, w, **more):
+    scales = {"scales": (1.0,)} if kind == "int8" else {}
+    record = to_record({"w": np.asarray(w, coding.code_type(kind, np.float32)), "n": MODEL["n"]})
+    return RecordDict({"arrays": record, "aoi": answer(compression=kind, **scales | more)})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        update(), update(1e-3), packing.pack(update()), RecordDict({"arrays": to_record({"w": np.full(3, 1e300)})}),
+        RecordDict({"arrays": to_record({"w": np.full(3, 500, np.float16)})}), coded("float16", [100, 0, 3]),
+        coded("int8", [100, 0, 3]), coded("int8", [100, 0, 3], scales=(-3e5,)), packing.pack(coded("int8", [99, 0, 3])),
+    ],
+)  # fmt: skip
+def test_an_update_above_the_norm_is_scaled_down(tmp_path, content):
+    told = packing.unpack(content).get("aoi")
+    device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
+    reply = device(train(1, own=None if told is None else {"compression": told["compression"]}))
+    changed = norm_of(Message(content, 7, "train"))
+    assert norm_of(reply) <= 1 and norm_of(reply) == pytest.approx(min(changed, 1), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        update(math.nan), update(math.inf), RecordDict({"a": model(w=MODEL["w"] + 9), "arrays": model()}),
+        *(RecordDict({"arrays": model(w=np.ones(3, kind))}) for kind in (np.int64, np.complex64, np.bool_)),
+        *(RecordDict({"arrays": model(**{name: np.ones(4)})}) for name in "wnx"), *list(LARGE.values())[2:7],
+        RecordDict({"aoi": ConfigRecord({"packed": "[", "data": b"1"})}), coded("int8", [1, 0, 3], scales=()),
+        coded("float16", [math.nan, 0, 3]), coded("int8", [1, 0, 3], scales=(1.0, 1.0)),
+    ],
+)  # fmt: skip
+def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
+    device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
+    for own in (None, {}, {"compression": "int8"}, {"compression": "float16"}):
+        reply = device(train(1, own=own))
+        assert reply.has_error() and numbers(reply) == 0
+
+
+def test_a_code_that_was_not_asked_for_does_not_leave(tmp_path):
+    device = Device(tmp_path, lambda message: coded("int8", [1, 0, 0], scales=(1e-9,)), **{"max-norm": 1.0})
+    assert device(train(1)).has_error() and device(train(2, own={"compression": "float16"})).has_error()
+
+
+def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
+    def masked(m, w):
+        return to_record({"m": np.array(m, np.float32), "w": np.full(3, w, np.float32), "k": np.arange(2)})
+
+    sent, back = masked([0, -np.inf], 1e8), masked([6, -np.inf], 1e8 + 800)
+    reply = Device(tmp_path / "a", lambda m: RecordDict({"arrays": back}), **{"max-norm": 100})(train(1, arrays=sent))
+    old, new = ({n: a.numpy().astype(float) for n, a in r.items()} for r in (sent, reply.content["arrays"]))
+    assert new["m"][1] == -np.inf and new["k"].tolist() == [0, 1]
+    assert math.hypot(new["m"][0], *(new["w"] - old["w"])) <= 100 and new["m"][0] > 0  # float32 has steps of 8 there
+    lifted = RecordDict({"arrays": masked([0, 0], 1e8)})
+    assert Device(tmp_path / "b", lambda m: lifted, **{"max-norm": 100})(train(1, arrays=sent)).has_error()
+
+
+@pytest.mark.parametrize("shape", [(3_000_000,), (0,), (2, 3), ()])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_norm_is_that_of_all_values(tmp_path, shape, order):
+    rng = np.random.default_rng(1)
+    old, new = (np.asarray(rng.normal(size=shape), np.float32, order=order) for _ in range(2))
+    device = Device(tmp_path, lambda message: RecordDict({"arrays": to_record({"w": new})}), **{"max-norm": 0.5})
+    reply = device(train(1, arrays=to_record({"w": old})))
+    change = reply.content["arrays"]["w"].numpy().astype(float) - old
+    full = np.linalg.norm((new.astype(float) - old).ravel())
+    assert np.linalg.norm(change.ravel()) <= 0.5
+    assert np.allclose(change, (new.astype(float) - old) * (min(1, 0.5 / full) if full else 1), atol=1e-6)
+    assert json.loads((tmp_path / RECEIPTS).read_text())["norm"] == pytest.approx(full)
+
+
+W = to_record({"w": MODEL["w"]})["w"].data
+SECRETS = {
+    "metric": {"metrics": MetricRecord({"num-examples": 1, "secret": 42.0})},
+    "configuration": {"config": ConfigRecord({"secret": "secret"})},
+    "record of arrays": {"secret": to_record({"s": np.array(42.0)})},
+    "array": {"arrays": model(secret=np.array(42.0))},
+    "record's key": {"secret": MetricRecord({"x": 1})},
+    "our record": {"aoi": ConfigRecord({"name": "pi", "takes-part": True, "age": 0, "secret": 42})},
+    "name": {"aoi": ConfigRecord({"name": "secret", "takes-part": True, "age": 0})},
+    "type of an array": {"arrays": ArrayRecord({"w": Array("secret", (3,), "numpy.ndarray", W)})},
+}
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+@pytest.mark.parametrize("allowed", ["none", "num-examples", "num-examples, loss"])
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_no_other_metric_leaves_in_any_record(tmp_path, secret, allowed, kind):
+    content = RecordDict({**update(loss=MetricRecord({"loss": 1.0})), **secret})
+    device = Device(tmp_path, lambda message: content, metrics=allowed)
+    reply = device(train(1, kind))
+    assert b"secret" not in b"".join(device.objects.values())
+    if reply.has_content():
+        names = {name for record in reply.content.metric_records.values() for name in record}
+        assert names <= set(allowed.split(", "))
+
+
+@pytest.mark.parametrize("error", [Error(0, "secret"), Error(7, f"{DECLINED_BY}secret"), Error(4242, "x")])
+def test_no_text_or_number_of_an_error_leaves(tmp_path, error):
+    reply = Device(tmp_path, lambda message: Message(error, reply_to=message), **{"min-hours": 1})(train(1))
+    assert "secret" not in reply.error.reason and reply.error.code < 1000
+
+
+@pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
+def test_an_evaluation_gives_metrics_only_or_nothing(tmp_path, content):
+    device = Device(tmp_path / "a", lambda message: content, evaluate=False)
+    assert rule_of(device(train(1, "evaluate"))) == "evaluate" and device.started == 0
+    reply = Device(tmp_path / "b", lambda message: content, evaluate="metrics-only")(train(1, "evaluate.x"))
+    assert reply.has_error() or not (reply.content.array_records or reply.content.config_records)
+
+
+def test_only_an_approved_app_starts_and_it_stays_the_same(tmp_path):
+    device = Device(tmp_path / "a", apps="approved")
+    for kind in KINDS:
+        assert rule_of(device(train(1, kind, own={}))) == "apps" and device.started == 0
+    assert set(Book(tmp_path / "a").load().apps) == {APP}
+    approve(tmp_path / "a", APP)
+    assert device.updates([train(1)]) == 1  # without a restart
+    assert Device(tmp_path / "b", apps=f"{'0' * 64}, {APP}").updates([train(1)]) == 1
+    other = Device(tmp_path / "c", apps=APP)
+    other.fab.content = b"another app under the same digest"
+    assert other(train(1)).has_error() and other.started == 0
+
+
+def test_only_one_reply_to_an_admitted_message_leaves_in_our_own_envelope(tmp_path):
+    def forge(message):
+        reply = Message(update(), reply_to=message)
+        forged = {"_run_id": 99, "_group_id": "secret", "_message_type": "train.secret", "_ttl": math.nan}
+        vars(reply.metadata).update(forged, _dst_node_id=3)
+        return reply
+
+    device = Device(tmp_path, forge, **{"max-updates": 9})
+    message = train(1)
+    about = vars(device(message).metadata)
+    assert (about["_run_id"], about["_group_id"], about["_message_type"], about["_dst_node_id"]) == (11, "", "train", 1)
+    assert about["_reply_to_message_id"] == message.metadata.message_id and about["_ttl"] > 0
+    device.app = lambda message: [update(), update(5.0)]
+    device(train(2))
+    assert Book(tmp_path).load().updates == 2
+    device.app = lambda message: Message(update(), reply_to=send(forge(message), "other"))
+    assert device(train(3)) is None
+
+
+def test_a_reply_larger_than_the_owner_allows_does_not_leave(tmp_path):
+    device = Device(tmp_path, lambda message: update(x=ConfigRecord({"b": bytes(2000)})), **{"max-bytes": 2000})
+    assert rule_of(device(train(1))) == "max-bytes" and Book(tmp_path).load().updates == 0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(at=1.8e9)
+    monkeypatch.setattr(gates, "time", SimpleNamespace(time=lambda: now.at))
+    return now
+
+
+def test_a_clock_set_back_opens_nothing(tmp_path, clock):
+    device = Device(tmp_path, **{"min-hours": 2})
+    assert device.updates([train(1)]) == 1
+    for shift in (-1e8, -3600, 0, 3600, 7100):
+        clock.at = 1.8e9 + shift
+        assert rule_of(device(train(2))) == "min-hours"
+    clock.at = 1.8e9 + 7201
+    assert device.updates([train(2)]) == 1
+
+
+@pytest.mark.parametrize("rule", [{"hours": "00:00-23:59"}, {"pause": "2001-01-01"}])
+def test_a_clock_set_back_closes_the_rules_of_time(tmp_path, clock, rule, monkeypatch):
+    monkeypatch.setattr(gates, "datetime", Noon)
+    device = Device(tmp_path, **rule)
+    assert device.updates([train(1)]) == 1
+    clock.at -= 3600
+    assert rule_of(device(train(2))) in rule
+    clock.at += 3600
+    assert device.updates([train(3)]) == 1
+
+
+def test_two_supernodes_and_a_killed_one_share_one_count(tmp_path):
+    one, two = (Device(tmp_path / "a", **{"max-updates": 1}) for _ in range(2))
+    two.app = lambda message: (one.updates([train(1)]), update())[1]  # both are admitted, one reply leaves
+    assert rule_of(two(train(1))) == "max-updates" and Book(tmp_path / "a").load().updates == 1
+    killed = Device(tmp_path / "b", **{"min-hours": 1})
+    killed.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        killed(train(1))
+    killed.dies = False
+    killed.restart()
+    assert rule_of(killed(train(2))) == "min-hours"
+
+
+def no(*arguments, **more):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_power_cut_between_receipt_and_state_counts_the_training(tmp_path, monkeypatch):
+    device = Device(tmp_path, **{"max-updates": 2, "min-separation": 3})
+    device.updates([train(1)])
+
+    def cut(message):
+        patch.setattr(books.Durable, "save", no)
+        return update()
+
+    with monkeypatch.context() as patch:
+        device.app = cut
+        assert device.updates([train(4)]) == 0
+    state = Book(tmp_path).load()
+    assert (state.updates, state.runs["11"].last) == (2, 4)
+    with (tmp_path / RECEIPTS).open("ab") as file:
+        file.write(b'{"half of a line')
+    device.restart()
+    assert rule_of(device(train(9))) == "max-updates"
+    assert read_receipts(Book(tmp_path))[1] == []
+
+
+def test_nothing_leaves_if_the_disk_is_full(tmp_path, monkeypatch):
+    def fill(message):
+        monkeypatch.setattr(books.os, "fsync", no)
+        return update()
+
+    assert rule_of(Device(tmp_path, fill, **{"max-updates": 9})(train(1))) == "state-dir"
+
+
+def test_a_lost_state_counts_from_now_and_from_the_receipts(tmp_path, clock):
+    device = Device(tmp_path, **{"min-hours": 1, "max-updates": 3})
+    for t in (1, 2):
+        assert device.updates([train(t)]) == 1
+        clock.at += 3601
+    (tmp_path / GATE).unlink()
+    device.restart()
+    assert rule_of(device(train(3))) == "min-hours"
+    clock.at += 3601
+    assert device.updates([train(4)]) == 1
+    clock.at += 3601
+    assert rule_of(device(train(5))) == "max-updates"
+
+
+def spoil(how, folder):
+    state, receipts = folder / GATE, folder / RECEIPTS
+    blob, body = receipts.read_bytes(), json.loads(state.read_text())
+    match how:
+        case "cut":
+            receipts.write_bytes(blob.splitlines(keepends=True)[0])
+        case "removed":
+            receipts.unlink()
+        case "edited":
+            receipts.write_bytes(blob.replace(b'"updates": 2', b'"updates": 0'))
+        case "edited before":
+            receipts.write_bytes(blob.replace(b'"round": 1', b'"round": 9'))
+        case "version":
+            state.write_text(json.dumps(body | {"version": 99}))
+        case "counts":
+            state.write_text(json.dumps(body | {"updates": 0}))
+        case "rubbish":
+            state.write_bytes(b"rubbish")
+        case "folder":
+            state.unlink()
+            state.mkdir()
+
+
+@pytest.mark.parametrize("how", ["cut", "removed", "edited", "version", "counts", "rubbish", "folder"])
+def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how):
+    device = Device(tmp_path, **{"max-updates": 9})
+    assert device.updates([train(1), train(2)]) == 2 and read_receipts(Book(tmp_path))[1] == []
+    spoil(how, tmp_path)
+    assert rule_of(device(train(3))) == "state-dir" and device.started == 2
+    assert read_receipts(Book(tmp_path))[1]
+
+
+def test_an_edited_line_before_the_last_is_found(tmp_path):
+    Device(tmp_path, **{"max-updates": 9}).updates([train(1), train(2)])
+    spoil("edited before", tmp_path)
+    assert "line 2" in read_receipts(Book(tmp_path))[1][0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("min-hours", 0), ("min-hours", "6"), ("min-hours", math.inf), ("max-updates", 1.5), ("max-updates", True),
+        ("max-norm", -1), ("max-norm", math.inf), ("max-bytes", 0), ("metrics", "all, loss"), ("metrics", "a,,b"),
+        ("metrics", 3), ("evaluate", "no"), ("evaluate", 1), ("apps", "any, approved"), ("apps", "ABC"),
+        ("apps", "0" * 63), ("pause", "soon"), ("hours", "9-17"),
+    ],
+)  # fmt: skip
+def test_a_bad_rule_keeps_the_supernode_from_starting(tmp_path, key, value):
+    with refused(key, value):
+        Device(tmp_path, **{key: value})
+
+
+def test_rules_need_a_folder_and_agree(tmp_path):
+    with refused("state-dir", None):
+        make_gatekeeper({"name": "pi", "max-norm": 1.0}, "link", None)
+    with refused("evaluate", "metrics-only"):
+        Device(tmp_path, evaluate="metrics-only", metrics="none")
+    assert make_gatekeeper({"name": "pi"}, "link", None) is None
+
+
+def test_without_rules_a_reply_leaves_as_it_is_with_a_receipt(tmp_path):
+    device = Device(tmp_path, lambda message: update(math.nan, config=ConfigRecord({"w": bytes(4000)})))
+    assert numbers(device(train())) > 4000
+    (entry,), problems = read_receipts(Book(tmp_path))
+    assert (entry["decision"], entry["updates"], entry["app"], problems) == ("sent", 1, APP, [])
+    device.app = lambda message: Message(Error(0, "the reason"), reply_to=message)
+    assert device(train(2)).error.reason == "the reason"
