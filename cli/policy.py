@@ -11,7 +11,7 @@ import typer
 from aoi_fl.cli.keys import parse, refuse, typed
 from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.cli.output import bar, print_facts, print_json, print_table
-from aoi_fl.config.policies import DEFAULT, OWN, ROWS, is_policy, row_of, users_of
+from aoi_fl.config.policies import DEFAULT, OWN, REGISTRY, is_policy, users_of
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def policy(context: typer.Context, as_json: Json = False) -> None:
     name, n, k, rounds = config.policy, config.num_clients, config.clients_per_round, config.num_server_rounds
     if config.rates != "size":
         refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
-    row, keys, title = row_of(name), config.flat(), f"{n} clients, {k} a round"
+    row, keys, title = REGISTRY[name], config.flat(), f"{n} clients, {k} a round"
     by_stride = "phases" in row.keys
     stride = f"Systematic participation: {title}, {config.phases} phases"
     if config.rates != "equal":
@@ -57,7 +57,7 @@ def _configured(context: typer.Context) -> RunConfig:
     if name not in POLICIES and is_policy(name):
         remedy = f"Choose a policy under which clients decide, or use aoi simulate --policy {name}."
         raise ConfigError("policy", name, POLICIES, remedy)
-    if name not in (*ROWS, OWN):
+    if name not in (*REGISTRY, OWN):
         raise ConfigError("policy", name, POLICIES, "Choose one of these.")
     return parse(context)
 

@@ -128,7 +128,7 @@ def _configured(context: typer.Context, name: str, delta: float, *, alone: bool)
         if config.rates != "size":
             refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
         return config
-    unused = (table.KEYS - table.row_of(name).keys) | {"sizes"}
+    unused = (table.KEYS - table.REGISTRY[name].keys) | {"sizes"}
     keys = {key: value for key, value in typed(context).items() if key not in unused}
     return RunConfig.parse({"num-server-rounds": 100, "privacy": "white", "delta": delta} | keys | {"policy": name})
 
@@ -151,7 +151,7 @@ def _promise(
     clients, rounds = config.num_clients, config.num_server_rounds
     player: Decentralised | Selector | None = None  # under a budget payments guarantee nothing
     if config.policy not in BUDGETED:
-        player = build(config, rates_by(config)[0] if "rates" in table.row_of(config.policy).keys else None)
+        player = build(config, rates_by(config)[0] if "rates" in table.REGISTRY[config.policy].keys else None)
     kept, most = kept_bounds(player, rounds, clients), min(separation(config), rounds)
     wanted = most if bands is None else min(bands, most) if several else bands
     check(too_many_bands(config, "bands", wanted))

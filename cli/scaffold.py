@@ -8,9 +8,8 @@ from pathlib import Path
 from string import Template
 
 from aoi_fl import strategies
-from aoi_fl.config.policies import BUDGETED, POLICIES
+from aoi_fl.config.policies import BUDGETED, POLICIES, REGISTRY
 from aoi_fl.science.errors import ConfigError, StorageError
-from aoi_fl.strategies.registry import REGISTRY
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
@@ -26,7 +25,7 @@ def write(name: str, policy: str, parent: Path) -> Path:
     Parameters
     ----------
     name : the folder's name; with _ for -, the package's
-    policy : a name in :data:`aoi_fl.strategies.registry.REGISTRY`
+    policy : a name in :data:`aoi_fl.config.policies.REGISTRY`
     parent : the new folder's parent
 
     Raises

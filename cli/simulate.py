@@ -17,7 +17,7 @@ from aoi_fl.cli.options import Json, check_memory, rates_by
 from aoi_fl.cli.output import print_facts, print_json, print_table
 from aoi_fl.cli.simulated_time import cost_of, make_clock
 from aoi_fl.cli.wait import waiting
-from aoi_fl.config.policies import BUDGETED, row_of, users_of
+from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Start, Weighting, is_own
 
@@ -88,7 +88,7 @@ def simulate(
     with waiting(f"Simulating {rounds} rounds"):
         if config.clock:
             ticking = _clock(config, setting, model_bytes)
-        row = row_of(config.policy)
+        row = REGISTRY[config.policy]
         history = simulation.simulate(
             setting.policy,
             setting.population,
@@ -165,7 +165,7 @@ def _paid(config: RunConfig) -> _Setting:
     check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
     there = np.ones(n, dtype=np.bool_)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
-    policy = row_of(config.policy).build(config.flat())
+    policy = REGISTRY[config.policy].build(config.flat())
     title = f"{config.policy}: {n} clients, budget {config.round_budget:g}, {{}} rounds, seed {config.seed}"
     return _Setting(policy, population, None, table, per_round, title)
 
@@ -187,7 +187,7 @@ def _chosen(config: RunConfig) -> _Setting:
     title = f"{config.policy}: {n} clients, {config.clients_per_round} a round, {{}} rounds, seed {config.seed}"
     title += f"; {sent} are chosen" if sent > config.clients_per_round else ""
     title += f"; {capped} clients have a rate capped at 1" if capped else ""
-    own = rates if "rates" in row_of(config.policy).keys else None
+    own = rates if "rates" in REGISTRY[config.policy].keys else None
     return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, sent, title)
 
 
@@ -207,7 +207,7 @@ def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool =
         keys["train-timeout"] = _DEADLINE
     if is_own(config.policy):
         return _own(config)
-    row = row_of(config.policy)
+    row = REGISTRY[config.policy]
     policy = row.build(keys, None if config.rates == "equal" else rates)
     if row.evaluates:
         reports = drawn_reports(config.num_clients, config.seed)

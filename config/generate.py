@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aoi_fl.config.fields import Group, Value, allowed, extra, variable
 from aoi_fl.config.groups import GROUPS
-from aoi_fl.config.policies import KEYS, OWN, POLICIES, ROWS, STRATEGIES, users_of
+from aoi_fl.config.policies import KEYS, OWN, POLICIES, REGISTRY, STRATEGIES, users_of
 from aoi_fl.config.presets import PRESET
 
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
@@ -65,7 +65,7 @@ def reference() -> str:
 
 def policies() -> str:
     """Return the table of docs/policies.md."""
-    return "".join(f"| `{row.name}` | {row.who} | {row.weight} | {row.source} |\n" for row in ROWS.values())
+    return "".join(f"| `{row.name}` | {row.who} | {row.weight} | {row.source} |\n" for row in REGISTRY.values())
 
 
 def defaults() -> str:
@@ -104,7 +104,7 @@ def settings() -> str:
 
 def strategies() -> str:
     """Return the strategies made from rows, as type checkers and the API pages see them."""
-    rows = sorted((name, ROWS[policy]) for name, policy in STRATEGIES.items())
+    rows = sorted((name, REGISTRY[policy]) for name, policy in STRATEGIES.items())
     listed = "".join(f'    "{name}",\n' for name, _ in rows)
     classes = "".join(
         f'\n    class {name}(_Central):\n        """Policy ``{row.name}``, {row.source}."""\n' for name, row in rows

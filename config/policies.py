@@ -76,6 +76,14 @@ class PolicyRow:
         per_round, *more = (keys[key] for key in self.arguments)
         return self.load()(per_round, keys["seed"], *more)
 
+    def make(self, keys: Mapping[str, Any], **settings: Any) -> Any:
+        """Return the strategy, an ``AgeAwareStrategy``, for these run keys."""
+        module, _, path = self.maker.partition(":")
+        found: Any = import_module(f"aoi_fl.strategies.selection.{module}")
+        for attribute in path.split("."):
+            found = getattr(found, attribute)
+        return found(*([keys[key] for key in self.arguments] or [keys]), **settings)
+
 
 DEFAULT = "markov-optimal"
 _COORDINATED = frozenset({"coordination", "round-seconds"})
@@ -183,8 +191,18 @@ _ROWS = (
 )  # fmt: skip
 
 
-ROWS: Mapping[str, PolicyRow] = {row.name: row for row in _ROWS}
-POLICIES = tuple(ROWS)
+class _Registry(dict[str, PolicyRow]):
+    """The rows by name; your own policy, ``python:MODULE:NAME``, has a row as well, but is not listed."""
+
+    def __missing__(self, name: str) -> PolicyRow:
+        if not is_well_formed(name):
+            raise KeyError(name)
+        of_yours = ("by code of your own", "its own", "your own module")
+        return PolicyRow(name, "", "own:by_keys", _COORDINATED, *of_yours, rates="known")
+
+
+REGISTRY: Mapping[str, PolicyRow] = _Registry((row.name, row) for row in _ROWS)
+POLICIES = tuple(REGISTRY)
 OWN = "python:MODULE:NAME"  # the name of a user's own policy
 BUDGETED: Mapping[str, Index] = {row.name: row.index for row in _ROWS if row.index is not None}
 STRATEGIES = {
@@ -196,17 +214,9 @@ KEYS = frozenset().union(*(row.keys for row in _ROWS))  # keys that not every po
 
 def is_policy(name: str) -> bool:
     """Return whether a name is a policy's, or has the form of a user's own policy."""
-    return name in ROWS or is_well_formed(name)
+    return name in REGISTRY or is_well_formed(name)
 
 
 def users_of(key: str) -> list[str]:
     """Return the names of the policies that use a key."""
     return [row.name for row in _ROWS if key in row.keys]
-
-
-def row_of(name: str) -> PolicyRow:
-    """Return the row of a policy, or an unlisted row for your own, ``python:MODULE:NAME``."""
-    own = PolicyRow(
-        name, "", "own:by_keys", _COORDINATED, "by code of your own", "its own", "your own module", rates="known"
-    )
-    return ROWS[name] if not is_well_formed(name) else own

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from aoi_fl.config.policies import DEFAULT, POLICIES, is_policy, row_of
+from aoi_fl.config.policies import DEFAULT, POLICIES, REGISTRY, is_policy
 from aoi_fl.science.names import USUAL_MAX_AGE, usual_max_age
 
 PRESET = "recommended"
@@ -28,9 +28,11 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
     if str(keys.get("max-age", "auto")) == "auto":
         sizes = [str(keys.get(key, 100)) for key in ("num-clients", "clients-per-round")]
         shared = keys.get("rates", "equal") == "equal" and keys.get("compensate") != "availability"
-        used = shared and is_policy(str(policy)) and "max-age" in row_of(policy).keys and all(map(str.isdecimal, sizes))
+        used = (
+            shared and is_policy(str(policy)) and "max-age" in REGISTRY[policy].keys and all(map(str.isdecimal, sizes))
+        )
         keys["max-age"] = usual_max_age(*map(int, sizes)) if used else USUAL_MAX_AGE
-    if not is_policy(str(policy)) or "coordination" not in row_of(policy).keys:
+    if not is_policy(str(policy)) or "coordination" not in REGISTRY[policy].keys:
         return keys
     recommended = recommended and policy in POLICIES  # a user's own policy sets its weights
     if keys.get("coordination", "auto") == "auto":

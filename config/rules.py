@@ -6,7 +6,7 @@ from typing import Any
 
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import RunKeys
-from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, SEPARATED, row_of, users_of
+from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, REGISTRY, SEPARATED, users_of
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import names_of, phases_of
 from aoi_fl.science.errors import ConfigError, unknown_rates
@@ -19,7 +19,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     def refuse(key: str, allowed: str | Collection[str], remedy: str) -> ConfigError:
         return ConfigError(key, _value(config, key), allowed, remedy)
 
-    row, budgeted = row_of(config.policy), config.policy in BUDGETED
+    row, budgeted = REGISTRY[config.policy], config.policy in BUDGETED
     if not budgeted and config.clients_per_round > config.num_clients:
         yield refuse(
             "clients-per-round", f"at most num-clients, {config.num_clients}", "Lower it, or raise num-clients."
@@ -81,7 +81,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
 def _quorum(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error if named clients, the quorum or the cap of weights cannot be had."""
     only, must = names_of("clients", config.clients), names_of("must-include", config.must_include)
-    decides, private = "coordination" in row_of(config.policy).keys, config.noise != "none"
+    decides, private = "coordination" in REGISTRY[config.policy].keys, config.noise != "none"
     tagged = any(name.startswith("tag:") for name in only)
     if only and not tagged and len(only) != config.num_clients:
         remedy = f"Set num-clients={len(only)}, or correct clients."
@@ -144,7 +144,7 @@ def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[Con
         return key in typed or _value(config, key) != _default(key)
 
     policy, budgeted = config.policy, config.policy in BUDGETED
-    for key in filter(is_set, sorted(KEYS - row_of(policy).keys)):
+    for key in filter(is_set, sorted(KEYS - REGISTRY[policy].keys)):
         remedy = f"Leave it out, or choose one of the policies that use it: {', '.join(users_of(key))}."
         yield refuse(key, f"policy {policy} does not use it", remedy)
     if budgeted and "clients-per-round" in typed:  # a cluster sets it under every policy
@@ -302,7 +302,7 @@ def separation(config: RunKeys) -> int:
     """Return b of a run's policy, the least number of rounds between two participations, or 1."""
     from aoi_fl.science.privacy.bounds import bounds  # NumPy is loaded for banded noise only
 
-    row, n, k = row_of(config.policy), config.num_clients, config.clients_per_round
+    row, n, k = REGISTRY[config.policy], config.num_clients, config.clients_per_round
     if config.rates != "equal" or config.compensate != "none" or k > n or not row.separated:
         return 1
     return bounds(row.build(config.flat()), config.num_server_rounds, n).min_separation
@@ -352,7 +352,7 @@ def too_many_bands(config: RunKeys, key: str, wanted: int) -> Iterator[ConfigErr
             key, value, f"{white}, because {why} lets a client take part in two consecutive rounds", remedy
         )
     elif wanted > apart:
-        by_age = "max-age" in row_of(config.policy).keys and config.max_age + 1 == apart
+        by_age = "max-age" in REGISTRY[config.policy].keys and config.max_age + 1 == apart
         cause, more = (f" with max-age={config.max_age}", ", or max-age to auto") if by_age else ("", "")
         most = f"{'banded:' if banded else ''}{apart}"
         allowed = f"at most {most}, by the fewest rounds between two participations under {config.policy}{cause}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aoi_fl.config.policies import KEYS, is_policy, row_of
+from aoi_fl.config.policies import KEYS, REGISTRY, is_policy
 from aoi_fl.report import measure
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import Run
@@ -78,7 +78,7 @@ def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
     """Return a configuration's name from the values of the keys that its policy uses."""
     policy = str(config.get("policy"))
-    used = [k for k in keys if k in config and (k not in KEYS or not is_policy(policy) or k in row_of(policy).keys)]
+    used = [k for k in keys if k in config and (k not in KEYS or not is_policy(policy) or k in REGISTRY[policy].keys)]
     words = (public(key, config[key]) if key == "policy" else f"{key} {public(key, config[key])}" for key in used)
     return ", ".join(words) or "one setting"
 

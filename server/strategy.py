@@ -9,13 +9,13 @@ from typing import Any
 
 from flwr.serverapp.strategy import FedAvgM
 
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.rules import bands
 from aoi_fl.config.run import RunConfig
 from aoi_fl.server.folder import NOISE_KEY
 from aoi_fl.server.terms import Rates, rates_of
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.aggregation.private import PrivateMean
-from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 
@@ -70,4 +70,5 @@ def make_strategy(
             frozen=tuple(map(glob.escape, untrained)),
             secret=Path(config.runs_dir) / run / NOISE_KEY,
         )
-    return REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)
+    made: AgeAwareStrategy = REGISTRY[config.policy].make(keys, options=options, weights=config.weights, **settings)
+    return made

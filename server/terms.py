@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aoi_fl.config.policies import BUDGETED, row_of, users_of
+from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.learning.data import names_of_clients
 from aoi_fl.protocol import default_name
@@ -107,7 +107,7 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     except ConfigError as error:
         raise error.within(f"{what} {path}", per_round=config.sent_as) from error
     rarest = min(rates, key=rates.__getitem__)
-    if "max-age" in row_of(config.policy).keys and not config.resume and rates[rarest] * LONGEST < 1:
+    if "max-age" in REGISTRY[config.policy].keys and not config.resume and rates[rarest] * LONGEST < 1:
         allowed = f"at least {1 / LONGEST:g}, for a table of at most {LONGEST} ages"
         remedy = f"Raise the rate, or set policy={users_of('phases')[0]}."
         raise ConfigError(f"{what} {path}: rate of client {rarest}", rates[rarest], allowed, remedy)

@@ -1,7 +1,7 @@
 """The server half of the round protocol: age-aware strategies for Flower.
 
 Use each like any Flower strategy: construct it, then call ``strategy.start(grid, initial_arrays, num_rounds=…)``.
-Names are imported on first use, so :mod:`aoi_fl.strategies.registry` alone does not load Flower.
+Names are imported on first use, so importing one name does not load the others.
 """
 
 from importlib import import_module

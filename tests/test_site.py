@@ -32,7 +32,7 @@ def hook(monkeypatch):
 @pytest.mark.parametrize(
     "page, link, led",
     [
-        ("docs/adopt.md", "../strategies/registry.py", "reference/strategies/registry.md"),
+        ("docs/adopt.md", "../strategies/policy.py", "reference/strategies/policy.md"),
         ("docs/adopt.md", "choosing.md#which-m", "choosing.md#which-m"),
         ("docs/results/README.md", "../../CHANGELOG.md", "../changes.md"),
         ("docs/index.md", "../strategies/__init__.py", "reference/strategies/index.md"),

@@ -27,8 +27,8 @@ _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 def place(path: str) -> str:
     """Return where a file of the repository is on the site, both relative to their roots.
 
-    >>> place("docs/adopt.md"), place("README.md"), place("strategies/registry.py"), place("compose.yaml")
-    ('adopt.md', 'overview.md', 'reference/strategies/registry.md', 'files/compose.yaml.md')
+    >>> place("docs/adopt.md"), place("README.md"), place("strategies/policy.py"), place("compose.yaml")
+    ('adopt.md', 'overview.md', 'reference/strategies/policy.md', 'files/compose.yaml.md')
     """
     if path.startswith("docs/"):
         return path.removeprefix("docs/")

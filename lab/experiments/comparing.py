@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.config.policies import BUDGETED, KEYS, REGISTRY, is_policy
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
@@ -24,7 +25,6 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, settled
-from aoi_fl.strategies.registry import BUDGETED, KEYS, REGISTRY, is_policy
 
 _WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target")
 _FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs

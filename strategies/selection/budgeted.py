@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.policies import ROWS
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.rules import check_settings
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
@@ -297,7 +297,7 @@ class BudgetedRefresh(AgeAwareStrategy):
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
-        bounded = ROWS[keys["policy"]].build(keys)
+        bounded = REGISTRY[keys["policy"]].build(keys)
         chosen = {
             "source": keys["index-source"],
             "trains": keys["trains"],

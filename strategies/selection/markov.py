@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.policies import ROWS
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.values import Compensate
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
@@ -256,7 +256,7 @@ class MarkovParticipation(AgeAwareStrategy):
 def _table(name: str, clients: int, per_round: int, max_age: int | None, **keys: Any) -> Any:
     """Return a policy's table, built from its row."""
     sizes = {"num-clients": clients, "clients-per-round": per_round, "max-age": max_age}
-    return ROWS[name].build({**sizes, "compensate": "none", **keys})
+    return REGISTRY[name].build({**sizes, "compensate": "none", **keys})
 
 
 def _sizes(keys: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.policies import ROWS
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.protocol.own_code import brief, source_digest, unusable
 from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
@@ -37,7 +37,7 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
         client decides.
     """
     name, per_round, folder = keys["policy"], keys["clients-per-round"], keys["model-dir"]
-    code = name if is_own(name) else f"{OWN_PREFIX}aoi_fl.{ROWS[name].code}"
+    code = name if is_own(name) else f"{OWN_PREFIX}aoi_fl.{REGISTRY[name].code}"
     made = make_own(code, folder, keys["num-clients"], per_round, seed_of(settings))
     if isinstance(made, OwnRule):
         policy: Policy = OwnRulePolicy(made, source_digest("policy", code, folder), keys["coordination"], name)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.policies import ROWS, STRATEGIES
+from aoi_fl.config.policies import REGISTRY, STRATEGIES
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Population, Selector
 from aoi_fl.strategies.plan import RoundOptions
@@ -141,7 +141,7 @@ def strategy_of(policy: str) -> type[AgeAwareStrategy]:
     Its arguments are k, those of the selector after k and the seed, and the settings of the base class. Its name is the
     row's, and the ledger names the policy by it.
     """
-    row = ROWS[policy]
+    row = REGISTRY[policy]
     name, selector = row.maker.partition(":")[2], row.load()
     own = {key: value for key, value in signature(selector).parameters.items() if key not in ("per_round", "seed")}
 

@@ -12,11 +12,10 @@ from typing import Any, TypeAlias
 import pytest
 
 from aoi_fl.config.fields import variable
-from aoi_fl.config.policies import BUDGETED
+from aoi_fl.config.policies import BUDGETED, REGISTRY, Policy
 from aoi_fl.protocol import ASKING, WIRES
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
-from aoi_fl.strategies.registry import REGISTRY, Policy
 from tests.e2e.cluster import Cluster, start
 
 Command: TypeAlias = Callable[..., tuple[int, str, str]]

@@ -47,5 +47,5 @@ def test_golden_checkpoint_resumes(row, kind, tmp_path):
 
 
 def test_rows_cover_all_policies():
-    registry = importlib.import_module("aoi_fl.strategies.registry")
+    registry = importlib.import_module("aoi_fl.config.policies")
     assert {str(keys.get("policy", row.split()[0])) for row, keys in runs.POLICIES.items()} == set(registry.POLICIES)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from aoi_fl.config.policies import ROWS
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation
@@ -228,7 +228,7 @@ def test_default_max_age_reaches_the_least_variance(clients, per_round):
     keys = {"num-clients": clients, "clients-per-round": per_round}
     config = RunConfig.parse(keys)
     table = MarkovParticipation.optimal(clients, per_round).policy.traits.law
-    for law in (table, ROWS["markov-optimal"].build(config.flat()), MarkovPolicy.optimal(clients, per_round)):
+    for law in (table, REGISTRY["markov-optimal"].build(config.flat()), MarkovPolicy.optimal(clients, per_round)):
         assert law.interval_variance == pytest.approx(least, abs=1e-9)
     assert RunConfig.parse({**keys, "max-age": 3}).max_age == 3
 

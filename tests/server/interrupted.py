@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from aoi_fl.client.app import app as client_app
-from aoi_fl.config.policies import KEYS
+from aoi_fl.config.policies import KEYS, REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.protocol import PARTITION_FILE
@@ -19,7 +19,6 @@ from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.resume import recorded_run
 from aoi_fl.strategies.records import PHASES
-from aoi_fl.strategies.registry import REGISTRY
 from tests.fakes import ScriptedGrid
 
 ROUNDS = 12

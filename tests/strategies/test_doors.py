@@ -12,7 +12,7 @@ import pytest
 
 from aoi_fl import strategies
 from aoi_fl.client.app import app as client_app
-from aoi_fl.config.policies import POLICIES, ROWS, STRATEGIES, PolicyRow
+from aoi_fl.config.policies import POLICIES, REGISTRY, STRATEGIES, PolicyRow
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.server.app import app as server_app
@@ -61,7 +61,7 @@ def add(tmp_path, monkeypatch):
         spec.loader.exec_module(module)
         monkeypatch.setitem(sys.modules, spec.name, module)
         made = PolicyRow(name, f"science.{name}:{attribute}", who="some clients", weight="equal", source="us", **row)
-        monkeypatch.setitem(ROWS, name, made)
+        monkeypatch.setitem(REGISTRY, name, made)
         monkeypatch.setitem(STRATEGIES, made.maker.partition(":")[2], name)
 
     return door
@@ -94,7 +94,7 @@ def test_central_policy_has_two_doors(add, aoi, tmp_path):
 
 @pytest.mark.parametrize("coordination", ["poll", "broadcast", "reserve"])
 def test_decentralised_policy_has_two_doors(coordination, add, aoi, tmp_path):
-    add("coin", COIN, "Coin", maker="own:by_keys", keys=ROWS["markov-increasing"].keys - {"max-age", "exponent"},
+    add("coin", COIN, "Coin", maker="own:by_keys", keys=REGISTRY["markov-increasing"].keys - {"max-age", "exponent"},
         rates="known")  # fmt: skip
     found = played("coin", tmp_path, coordination=coordination, weights="unbiased")
     assert len(found) >= 3 and found == simulated(aoi, "coin")[: len(found)]

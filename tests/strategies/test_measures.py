@@ -5,11 +5,11 @@ import pytest
 from flwr.app import MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.report.measure import ACCURACY
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.measures import as_share, evaluation_loss, measured, training_loss
-from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.selection.selector import AskedChoice
 from tests.fakes import HOSTILE, everyone, examples_of, honest_app, hostile_app, play, play_in_vain
 

@@ -10,6 +10,7 @@ import pytest
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.client.deciding import make_decider
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.experiments.studies.entrants import own_keys
@@ -20,7 +21,6 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import AgeAwareStrategy, RoundOptions
 from aoi_fl.strategies.records import RoundRecord
-from aoi_fl.strategies.registry import REGISTRY
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from flwr.serverapp.strategy import Strategy
 
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.selection import evenly
 from aoi_fl.server.strategy import make_strategy
@@ -21,7 +22,6 @@ from aoi_fl.strategies import (
     SelectorPolicy,
 )
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.registry import REGISTRY
 from tests.fakes import Notes, honest_app, play
 from tests.refusals import refused
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from aoi_fl.config.policies import BUDGETED, KEYS, POLICIES, users_of
+from aoi_fl.config.policies import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.registry import REGISTRY
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 from tests.refusals import refused
 
@@ -52,7 +51,7 @@ def test_keys_are_run_keys_and_have_users():
 
 
 def test_whoever_reads_the_table_does_not_wait_for_flower():
-    code = "import sys, aoi_fl.strategies.registry; sys.exit(any(m in sys.modules for m in ('flwr', 'numpy')))"
+    code = "import sys, aoi_fl.config.policies; sys.exit(any(m in sys.modules for m in ('flwr', 'numpy')))"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 

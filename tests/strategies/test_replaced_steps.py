@@ -8,10 +8,10 @@ import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.strategies import OldestAge, RandomSelection
-from aoi_fl.strategies.registry import REGISTRY
 from tests.fakes import (
     HOSTILE,
     MODEL,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.config.keys import RunKeys
-from aoi_fl.config.policies import row_of
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
@@ -65,7 +65,7 @@ def markov(name: str) -> MarkovPolicy:
 def policy(name: str, seed: int) -> Any:
     """Return a policy in this setting: a selector, or the rule by which clients decide."""
     keys = {"policy": name, "num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE, "seed": seed}
-    return row_of(name).build(RunKeys.model_validate(keys).flat())
+    return REGISTRY[name].build(RunKeys.model_validate(keys).flat())
 
 
 def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:
