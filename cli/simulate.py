@@ -217,11 +217,10 @@ def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool =
 
 def _own(config: RunConfig) -> Any:
     """Return the selector or rule of your own module."""
-    from aoi_fl.strategies.policy import Policy
     from aoi_fl.strategies.selection.own import make_own
 
     made = make_own(config.policy, config.model_dir, config.num_clients, config.sent, config.seed)
-    if isinstance(made, Policy):
+    if hasattr(made, "plan"):
         allowed = "a selector or a rule, because a whole Policy needs clients that answer"
         raise ConfigError("policy", config.policy, allowed, "Use aoi run, or a selector.")
     return made

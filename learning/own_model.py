@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aoi_fl.learning.form import Form
-from aoi_fl.protocol.own_code import FAULTS, brief, error_line, load, looking_in, unusable
+from aoi_fl.protocol.own_code import brief, error_line, load, looking_in, naming, unusable
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,12 +35,9 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
         function = load("model", model, folder)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            try:
+            remedy = "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module"
+            with naming("model", model, f"its function, called with {form.shape} and {form.outputs}, raised", remedy):
                 made = function(form.shape, form.outputs)
-            except FAULTS as error:
-                what = f"its function, called with {form.shape} and {form.outputs}, raised {error_line(error)}"
-                remedy = "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module"
-                raise _wrong(model, what, remedy) from error
     if not isinstance(made, torch.nn.Module):
         what = f"its function returned {'the class ' if isinstance(made, type) else ''}{brief(made)}"
         raise _wrong(model, what, "let it return a torch.nn.Module, made and not called")
@@ -55,6 +52,11 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
     ConfigError : it cannot be made; its parameters are not float32 or not trained; it does not accept the data, or has
         another number of outputs; or two calls with one seed make different models.
     """
+    with naming("model", model, "its check raised"):
+        _check(model, folder, form, x, seed)
+
+
+def _check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> None:
     import torch
 
     made, again = (make(model, folder, form, seed) for _ in range(2))
@@ -159,13 +161,9 @@ def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> 
 
     wanted = (len(x), form.outputs)
     takes = f"takes (N, {', '.join(map(str, form.shape))}) and gives (N, {form.outputs})"
-    try:
+    mode = "in training" if made.training else "in evaluation"
+    with naming("model", model, f"given {len(x)} of the examples {mode}, it raised", f"a model {takes}"):
         outputs = made(x)
-    except FAULTS as error:
-        mode = "in training" if made.training else "in evaluation"
-        raise _wrong(
-            model, f"given {len(x)} of the examples {mode}, it raised {error_line(error)}", f"a model {takes}"
-        ) from error
     if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != wanted:
         got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else brief(outputs)
         what = f"given {len(x)} of the examples it gives {got}, and {wanted} is needed"

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from modulefinder import ModuleFinder
@@ -11,10 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from aoi_fl.protocol.files import digest
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.names import OWN_PREFIX
 
-FAULTS = (Exception, SystemExit)  # a script may end the process without a reason
+_LONGEST = 300  # characters of an error of own code
 
 
 def source_digest(key: str, name: str, folder: str) -> str:
@@ -40,7 +41,7 @@ def source_digest(key: str, name: str, folder: str) -> str:
 def _files(value: str, folder: str) -> list[Path]:
     """Return the files in a folder that own code consists of: its module's and those that it imports."""
     finder = ModuleFinder([str(Path(folder).expanduser().absolute())], excludes=["aoi_fl"])
-    with suppress(*FAULTS):  # Python's own import names the fault
+    with suppress(Exception):  # Python's own import names the fault
         finder.import_hook(_module_name(value))
     return sorted(Path(module.__file__) for module in finder.modules.values() if module.__file__)  # type: ignore[attr-defined]
 
@@ -85,10 +86,12 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
     place = Path(folder).expanduser().absolute()
     file = place / f"{name.replace('.', '/')}.py"
     _forget_changed(_files(value, folder))
-    try:
-        module = importlib.import_module(name)
-    except FAULTS as error:
-        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+    with naming(key, value, f"the module {name} cannot be imported:"):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if not error.name or not f"{name}.".startswith(f"{error.name}."):
+                raise
             if name.endswith(".py"):
                 remedy = f"write the module without .py: {value.replace('.py:', ':', 1)}"
                 raise unusable(key, value, f"{name} is the name of a file", remedy) from error
@@ -99,9 +102,6 @@ def _module(key: str, value: str, folder: str) -> ModuleType:
                 f"put {name.split('.')[0]}.py there, or set model-dir to its folder (on a client of a deployment: "
                 f"model-dir in the node's own configuration)",
             ) from error
-        raise unusable(
-            key, value, f"the module {name} cannot be imported: {error_line(error)}", "correct it"
-        ) from error
     # Python returns a module of that name that it has loaded before.
     loaded = getattr(module, "__file__", None)
     if file.is_file() and not (loaded and Path(loaded).samefile(file)):
@@ -130,12 +130,40 @@ def unusable(key: str, value: str, what: str, remedy: str) -> ConfigError:
     return ConfigError(key, value, f"usable: {what}", f"{remedy[0].upper()}{remedy[1:]}.")
 
 
+@contextmanager
+def naming(key: str, value: str, what: str, remedy: str = "correct it") -> Iterator[None]:
+    """Name own code in whatever it raises in the block, also where it ends the process without a reason.
+
+    ``what`` is the begin of the sentence that the error ends.
+
+    Raises
+    ------
+    ConfigError : the block raised something else than an error of ours or an interrupt.
+    """
+    try:
+        yield
+    except (AoiError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        frame = traceback.extract_tb(error.__traceback__)[2:][-1:]  # behind this one and the block's
+        place = "".join(f" ({Path(one.filename).name}:{one.lineno})" for one in frame if one.filename[0] != "<")
+        raise unusable(key, value, f"{what} {error_line(error)}{place}", remedy) from error
+
+
 def error_line(error: BaseException) -> str:
     """Return an error on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    try:
+        text = str(error)
+    except Exception:  # its own __str__ fails
+        text = "?"
+    line = " ".join(f"{type(error).__name__}: {text}".split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def brief(value: object) -> str:
     """Return a value in at most 60 characters."""
-    text = repr(value)
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # its own __repr__ fails
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}…"

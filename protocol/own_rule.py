@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol.own_code import FAULTS, brief, error_line, load, looking_in, unusable
+from aoi_fl.protocol import MAX_AGE
+from aoi_fl.protocol.own_code import brief, load, looking_in, naming, unusable
 from aoi_fl.science.rule import Clocks, ParticipationRule
+from aoi_fl.science.selection import sound_values
 
+_ALONE = 16  # clients that are also asked alone
 _HOW = "it is called with its parameters among clients, per_round and seed"
 
 
@@ -29,13 +32,11 @@ def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
     """
     with looking_in(folder):
         maker = load("policy", name, folder)
-        try:
+        with naming("policy", name, "calling it raised", _HOW):
             parameters = inspect.signature(maker).parameters.values()
             anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
             wanted = {one.name for one in parameters}
             return maker(**{key: value for key, value in given.items() if anything or key in wanted})
-        except FAULTS as error:
-            raise unusable("policy", name, f"calling it raised {error_line(error)}", _HOW) from error
 
 
 class OwnRule(ParticipationRule):
@@ -70,31 +71,51 @@ class OwnRule(ParticipationRule):
         """Return (n,) the ages of clients that join in a round; raise as :meth:`participates`."""
         if not hasattr(self._rule, "first_age"):
             return np.zeros(len(u), np.int64)
-        return self._called("first_age", "iu", round_, u)
+        ages = self._called("first_age", "iu", round_, u)
+        if len(ages) and not 0 <= ages.min() <= ages.max() <= MAX_AGE:
+            raise unusable("policy", self.name, f"first_age returned {brief(ages)}", f"return ages from 0 to {MAX_AGE}")
+        return ages.astype(np.int64)
 
     def long_run_rates(self) -> NDArray[np.float64] | None:
         """Return (n,) participations per round of each client; None if the rule does not have them."""
-        if isinstance(self._rule, ParticipationRule):
-            return self._rule.long_run_rates()
-        if not hasattr(self._rule, "rates"):
+        method = "long_run_rates" if isinstance(self._rule, ParticipationRule) else "rates"
+        if not hasattr(self._rule, method):
             return None
-        rates = np.asarray(self._rule.rates(), np.float64)
-        if rates.shape != (self.clients,):
-            raise unusable("policy", self.name, f"rates returned shape {rates.shape}", f"give ({self.clients},)")
-        return rates
+        with naming("policy", self.name, f"{method} raised"):
+            rates = getattr(self._rule, method)()
+        if rates is None and method == "long_run_rates":
+            return None
+        return sound_values(f"{method} of {self.name}", rates, self.clients, most=1 + 1e-9).astype(np.float64)
 
     def check(self) -> None:
-        """Call the rule once for all clients; raise as :meth:`participates`."""
-        halves = np.full(self.clients, 0.5)
-        self.participates(Clocks(-self.first_age(1, halves)), 1, halves)
+        """Call the rule for all clients, and for some alone, as the simulator and the clients do.
+
+        Raises
+        ------
+        ConfigError : as :meth:`participates`, or its answers depend on other clients or on earlier questions.
+        """
+        n, some = self.clients, min(self.clients, _ALONE)
+        draws = np.random.default_rng(1)
+        for round_ in (1, 2, _ALONE):
+            u = draws.random(n)
+            ages = self.first_age(round_, u)
+            for seen in (ages, draws.integers(0, 2 + 2 * n // max(self.per_round, 1), n)):
+                clocks = Clocks(round_ - 1 - seen)
+                together = self.participates(clocks, round_, u)[:some]
+                alone = [
+                    bool(self.participates(Clocks(clocks.last[i : i + 1]), round_, u[i : i + 1])[0])
+                    for i in range(some)
+                ]
+                if alone != together.tolist():
+                    what = f"of {some} clients {together.sum()} take part together, and {sum(alone)} asked one by one"
+                    remedy = "let participates depend on its arguments alone, and on no other client"
+                    raise unusable("policy", self.name, what, remedy)
         self.long_run_rates()
 
     def _called(self, method: str, kinds: str, *arguments: Any) -> NDArray[Any]:
         length = len(arguments[-1])
-        try:
+        with naming("policy", self.name, f"{method} raised"):
             values = np.asarray(getattr(self._rule, method)(*arguments))
-        except FAULTS as error:
-            raise unusable("policy", self.name, f"{method} raised {error_line(error)}", "correct it") from error
         if values.shape != (length,) or values.dtype.kind not in kinds:
             kind = "truth values" if kinds == "b" else "whole numbers"
             raise unusable("policy", self.name, f"{method} returned {brief(values)}", f"return ({length},) {kind}")

@@ -4,7 +4,7 @@ Their randomness comes from :mod:`aoi_fl.science.draws`, so a seed gives the sam
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,63 @@ class Population:
     connected: NDArray[np.bool_] | None = None
     now: float | None = None
     foresight: Foresight | None = None
+
+
+def sound_clients(where: str, clients: object, n: int) -> NDArray[np.int64]:
+    """Return client numbers of own code as (s,) int64.
+
+    Raises
+    ------
+    ConfigError : they are no list of distinct whole numbers from 0 to n − 1.
+    """
+    chosen, key = _array(clients), f"clients of {where}"
+    if chosen is None or chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
+        remedy = "Return such an array, for a mask numpy.flatnonzero(mask)."
+        raise ConfigError(key, type(clients).__name__, "an array of whole client numbers", remedy)
+    if len(chosen) and not (chosen.min() >= 0 and chosen.max() < n):
+        wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
+        raise ConfigError(f"client of {where}", wrong, f"from 0 to {n - 1}", "Return numbers of this range.")
+    if len(np.unique(chosen)) < len(chosen):
+        raise ConfigError(key, None, "different from each other", "Return each number once.")
+    return chosen.astype(np.int64)
+
+
+def sound_values(
+    name: str, values: object, length: int, *, most: float = np.inf, kinds: str = "iuf", unknown: bool = False
+) -> NDArray[Any]:
+    """Return numbers or truth values of own code as an array.
+
+    Parameters
+    ----------
+    name, values : what they are called, and the values
+    length, most : how many they are, and the largest that is allowed; the least is 0
+    kinds : kinds of NumPy's types
+    unknown : whether NaN is allowed
+
+    Raises
+    ------
+    ConfigError : they are something else, or one is out of range.
+    """
+    array = _array(values)
+    if array is None or (array.dtype.kind not in kinds and array.size):
+        allowed = "an array of truth values" if kinds == "b" else "an array of numbers"
+        raise ConfigError(name, type(values).__name__, allowed, "Return one value a client.")
+    if array.shape != (length,):
+        raise ConfigError(name, f"of shape {array.shape}", f"of shape ({length},)", "Return one value a client.")
+    bad = array[~((array >= 0) & (array <= most) & np.isfinite(array)) & ~(unknown & np.isnan(array))]
+    if len(bad):
+        raise ConfigError(name, str(bad[0]), f"numbers from 0 to {most:g}", "Return numbers of this range.")
+    return array
+
+
+def _array(values: object) -> NDArray[Any] | None:
+    """Return a list or an array as an array; None: it is something else."""
+    if not isinstance(values, np.ndarray | list | tuple):
+        return None
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return None
 
 
 def everyone(sizes: NDArray[np.int64]) -> Population:

@@ -6,16 +6,15 @@ A policy has facts (:class:`PolicyTraits`) and six methods, of which only :meth:
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationRequest
-from aoi_fl.science.errors import AoiError, ConfigError
-from aoi_fl.science.selection import Population, Selector
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.selection import Population, Selector, sound_clients, sound_values
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.strategies.records import ClientRecord, RoundRecord
 from aoi_fl.strategies.round.retry import QUESTION, TRAINING
@@ -212,31 +211,35 @@ class Plan:
         """How many clients take part by their own decision, or for a payment."""
         return len(self.clients) if self.refresh is None else int(self.refresh.sum())
 
-    def check(self, policy: str, clients: int) -> None:
-        """Refuse a plan that cannot be carried out.
+    def checked(self, policy: str, clients: int) -> "Plan":
+        """Return the plan with arrays of the right types.
 
         Raises
         ------
         ConfigError
-            A client number is out of range or occurs twice, or an array has another length than it should.
+            A client number is out of range or occurs twice, or another value is not what the attributes say.
         """
         where = f"{policy}.plan"
-        chosen = np.asarray(self.clients)
-        if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-            raise ConfigError(
-                f"clients of {where}", self.clients, "an array of client numbers", "Return such an array."
-            )
-        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < clients):
-            wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
-            raise ConfigError(f"client of {where}", wrong, f"from 0 to {clients - 1}", "Return numbers of this range.")
-        if len(np.unique(chosen)) < len(chosen):
-            raise ConfigError(f"clients of {where}", None, "different from each other", "Return each number once.")
-        for name, length in (("weights", len(chosen)), ("refresh", len(chosen)), ("rates", clients),
-                             ("members", clients), ("payments", clients), ("sensitivities", clients)):  # fmt: skip
+        chosen = sound_clients(where, self.clients, clients)
+        if not isinstance(self.refused, Mapping) or not isinstance(self.ledger, Mapping):
+            raise ConfigError(where, None, "with mappings for refused and ledger", "Return such mappings.")
+        refused = sound_clients(f"refused of {where}", list(self.refused), clients).tolist()
+
+        def values(name: str, length: int, **how: Any) -> Any:
             array = getattr(self, name)
-            if array is not None and np.shape(array) != (length,):
-                remedy = "Return one value a client."
-                raise ConfigError(f"{name} of {where}", f"of shape {np.shape(array)}", f"of shape ({length},)", remedy)
+            return None if array is None else sound_values(f"{name} of {where}", array, length, **how)
+
+        return replace(
+            self,
+            clients=chosen,
+            weights=sound_values(f"weights of {where}", self.weights, len(chosen), unknown=True).astype(np.float64),
+            refresh=values("refresh", len(chosen), kinds="b"),
+            rates=values("rates", clients),
+            members=values("members", clients, kinds="b"),
+            payments=values("payments", clients, unknown=True),
+            sensitivities=values("sensitivities", clients, unknown=True),
+            refused=dict(zip(refused, map(str, self.refused.values()), strict=True)),
+        )
 
 
 @dataclass(frozen=True)
@@ -281,34 +284,14 @@ class RoundOutcome:
     declined: int
 
 
-@contextmanager
-def named(object_: object, method: str) -> Iterator[None]:
-    """Name a method that is not ours in the error that it raises.
-
-    Raises
-    ------
-    ConfigError
-        The method raised something else than an error of ours.
-    """
-    try:
-        yield
-    except AoiError:
-        raise
-    except Exception as error:
-        kind = type(object_)
-        if kind.__module__.startswith("aoi_fl."):
-            raise
-        where = f"{kind.__module__}.{kind.__qualname__}.{method}"
-        raise ConfigError(
-            where, None, f"a method that succeeds; it raised {type(error).__name__}: {error}", "Correct the method."
-        ) from error
-
-
 @runtime_checkable
 class Policy(Protocol):
     """Decides which clients take part. A subclass needs ``traits`` and :meth:`plan`."""
 
     traits: PolicyTraits
+
+    def __init__(self) -> None:  # else Protocol's own takes arguments of any name
+        """Make a policy."""
 
     @abstractmethod
     def plan(self, view: RoundView) -> Plan:

@@ -27,6 +27,7 @@ from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.making import make_aggregation
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
 from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
+from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Plan, Policy
 from aoi_fl.strategies.records import Log, Observer, RunObserver, State, shown
@@ -87,6 +88,7 @@ class AgeAwareStrategy(Strategy):
             allowed = "a strategy of flwr.serverapp.strategy, not a policy of selection"
             remedy = "Choose such a strategy, or none for the weighted mean."
             raise ConfigError("aggregation", type(aggregation).__name__, allowed, remedy)
+        policy = guarded(policy)
         own_step = "" if is_ours(self.aggregate_train) else f"aggregate_train of {type(self).__name__}"
         if own_step and (options.min_updates or options.must_include or options.max_weight < 1):
             allowed = "left out with an aggregate_train of your own, as max-weight and must-include are"
@@ -108,7 +110,8 @@ class AgeAwareStrategy(Strategy):
     @property
     def policy(self) -> Policy:
         """The policy."""
-        return self._run.policy
+        policy = self._run.policy
+        return policy.made if isinstance(policy, Guarded) else policy
 
     @property
     def options(self) -> RoundOptions:
@@ -160,7 +163,7 @@ class AgeAwareStrategy(Strategy):
         if rounds != private.rounds:
             allowed = f"{private.rounds}, for which the noise is made"
             raise ConfigError("rounds", rounds, allowed, "Fix the rounds before the run starts.")
-        run, k = self._run, self.policy.describe().get("per_round")
+        run, k = self._run, self._run.policy.describe().get("per_round")
         if k is not None and private.per_round not in (k, run.options.enough):
             allowed = f"{k}, the number of clients that the policy selects"
             raise ConfigError("per-round", private.per_round, allowed, f"Set per_round of the PrivateMean to {k}.")
@@ -181,7 +184,7 @@ class AgeAwareStrategy(Strategy):
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the ledger."""
-        return self.policy.describe()
+        return self._run.policy.describe()
 
     def summary(self) -> None:
         """Log the policy's parameters, and what the aggregation has to say."""

@@ -153,7 +153,7 @@ class FlowerAggregation:
         for i, strategy in enumerate(self._chain()):
             kept, lost = state.dump(strategy)
             found |= {f"aggregation/{i}/{k}": v for k, v in kept.items()}
-            self._say(strategy, lost, "a resumed run would start it anew")
+            state.warn_of_lost(type(strategy).__name__, lost, "a resumed run would start it anew", self._said)
         kept, _ = state.dump(self._standing)
         return found | {f"{_STANDING}{k}": v for k, v in kept.items()}
 
@@ -162,20 +162,8 @@ class FlowerAggregation:
         for i, strategy in enumerate(self._chain()):
             prefix = f"aggregation/{i}/"
             lost = state.load(strategy, {k.removeprefix(prefix): v for k, v in memory.items() if k.startswith(prefix)})
-            self._say(strategy, lost, "the resumed run starts it anew")
+            state.warn_of_lost(type(strategy).__name__, lost, "the resumed run starts it anew", self._said)
         state.load(self._standing, {k.removeprefix(_STANDING): v for k, v in memory.items() if k.startswith(_STANDING)})
-
-    def _say(self, strategy: Strategy, lost: Mapping[str, str], meaning: str) -> None:
-        """Say once of each attribute that a checkpoint does not hold it, and what that means."""
-        kind = type(strategy).__name__
-        for name, why in lost.items():
-            if (attribute := f"{kind}.{name}") not in self._said:
-                self._said.add(attribute)
-                logger.warning(
-                    "%s is not in the checkpoint (%s, which a checkpoint cannot hold): %s. Keep state in arrays, "
-                    "numbers, texts, lists, mappings, or NumPy's generators.",
-                    attribute, why, meaning,
-                )  # fmt: skip
 
     def summary(self) -> None:
         """Let the strategy say what it is."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.protocol import npy
 
+logger = logging.getLogger("flwr")
 _STRUCTURE = "structure"
 # What a strategy is made with and does not change.
 _MADE_ANEW = FunctionType | BuiltinFunctionType | MethodType | ModuleType | type | logging.Logger | Strategy
@@ -53,7 +54,7 @@ def dump(strategy: object) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """
     apart = _Apart()
     structure, lost = {}, {}
-    for name, value in vars(strategy).items():
+    for name, value in getattr(strategy, "__dict__", {}).items():
         if isinstance(value, _MADE_ANEW):
             continue
         arrays, seen = len(apart.arrays), dict(apart.seen)
@@ -77,6 +78,18 @@ def load(strategy: object, memory: Mapping[str, NDArray[Any]]) -> dict[str, str]
     vars(strategy).update({name: together.put(value) for name, value in described["attributes"].items()})
     lost: dict[str, str] = described["lost"]
     return lost
+
+
+def warn_of_lost(kind: str, lost: Mapping[str, str], meaning: str, said: set[str]) -> None:
+    """Say once of each attribute that a checkpoint does not hold it, and what that means."""
+    for name, why in lost.items():
+        if (attribute := f"{kind}.{name}") not in said:
+            said.add(attribute)
+            logger.warning(
+                "%s is not in the checkpoint (%s, which a checkpoint cannot hold): %s. Keep state in arrays, "
+                "numbers, texts, lists, mappings, or NumPy's generators.",
+                attribute, why, meaning,
+            )  # fmt: skip
 
 
 class _Apart:

@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 from flwr.app import ArrayRecord
 
-from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView, named
+from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView
 from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS
 from aoi_fl.strategies.round.recorder import Recorder
 
@@ -76,7 +76,6 @@ class Round:
             )
             for place, part in enumerate(record.participations)
         ]
-        with named(policy, "observe"):
-            complete = policy.observe(RoundOutcome(view, self.plan, outcomes, record.declined))
+        complete = policy.observe(RoundOutcome(view, self.plan, outcomes, record.declined))
         self.recorder.pay(self.plan)
         return (complete,)

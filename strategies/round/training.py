@@ -12,12 +12,14 @@ from flwr.serverapp import Grid
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
 from aoi_fl.protocol.coding import NONE
+from aoi_fl.protocol.own_code import brief
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.guarded import name_of
 from aoi_fl.strategies.measures import training_loss_name
-from aoi_fl.strategies.policy import Plan, RoundView, named
+from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.records import Participation
 from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.dispatch import Dispatch
@@ -60,7 +62,7 @@ class TrainingStep:
             The plan cannot be carried out.
         """
         run, policy, round_ = self._run, self._run.policy, self._run.round
-        traits, kind = policy.traits, type(policy).__name__
+        traits, kind = policy.traits, name_of(policy)
         if traits.sizes != "unused":
             run.roster.sizes_of_all(traits.sizes_for, or_equal=traits.sizes == "optional")
         view = RoundView(
@@ -74,13 +76,11 @@ class TrainingStep:
             second_attempt=second_attempt,
             may_force=run.privacy is None,
         )
-        with named(policy, "plan"):
-            plan = policy.plan(view)
+        plan = policy.plan(view)
         if not isinstance(plan, Plan):
-            raise ConfigError(
-                f"{kind}.plan", plan, "a function that returns a Plan", "Return an aoi_fl.strategies.Plan."
-            )
-        plan.check(kind, len(run.roster))
+            allowed = f"a function that returns a Plan, and it returned {brief(plan)}"
+            raise ConfigError(f"{kind}.plan", None, allowed, "Return an aoi_fl.strategies.Plan.")
+        plan = plan.checked(kind, len(run.roster))
         if plan.forced and run.privacy is not None:
             allowed = "false in a private run, which forces no client"
             raise ConfigError(f"forced of {kind}.plan", True, allowed, "Return a plan without clients.")

@@ -7,7 +7,7 @@ NAME is called with those of ``clients``, ``per_round`` and ``seed`` that it tak
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX, is_own
 from aoi_fl.science.selection import Selector
+from aoi_fl.strategies.guarded import guarded
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import SelectorPolicy, seed_of
@@ -45,8 +46,8 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
     for key, usual in (("coordination", ("auto", protocol.POLL)), ("round-seconds", (0.0,))):
         if keys[key] not in usual:
             raise ConfigError(key, keys[key], f"left out: under policy {name} no client decides", "Leave it out.")
-    if isinstance(made, Policy):
-        return AgeAwareStrategy(made, **settings)
+    if hasattr(made, "plan"):
+        return AgeAwareStrategy(cast(Policy, made), **settings)
     return AgeAwareStrategy(SelectorPolicy(made, per_round, describe={"kind": name}), **settings)
 
 
@@ -66,7 +67,8 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
     """
     made = make_object(name, folder, {"clients": clients, "per_round": per_round, "seed": seed})
     if isinstance(made, Policy):
-        return made
+        policy: Policy = guarded(made, name)
+        return policy
     if hasattr(made, "plan"):
         missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
         remedy = "let its class inherit from aoi_fl.strategies.Policy"
@@ -78,7 +80,7 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
     if isinstance(made, type) or not callable(getattr(made, "select", None)):
         what = f"it returned {brief(made)}, which has neither select nor plan nor participates"
         raise unusable("policy", name, what, "return a selector, a rule or a Policy")
-    selector: Selector = made
+    selector: Selector = guarded(made, name)
     return selector
 
 

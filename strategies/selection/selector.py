@@ -14,8 +14,9 @@ from aoi_fl import protocol
 from aoi_fl.config.policies import REGISTRY, STRATEGIES
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Population, Selector
+from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State, named
+from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.weighting import AUTO, UNBIASED
 
@@ -48,22 +49,23 @@ class SelectorPolicy(Policy):
         describe: Mapping[str, Any] | None = None,
         evaluates: bool = False,
     ) -> None:
+        own = guarded(selector)
+        selector = own.made if isinstance(own, Guarded) else selector
         known = hasattr(selector, "rates") and callable(selector.rates)
         traits = traits or PolicyTraits(per_round, rates="known" if known else "unknown")
         self.traits = replace(traits, law=selector, by_data=evaluates or hasattr(selector, "learn"))
-        self.selector = selector
+        self.selector, self._checked = selector, own
         self._per_round, self._evaluates = per_round, evaluates
         self._described = {"kind": type(selector).__name__, **(describe or {})}
         self._population: Population | None = None  # that the selector chose from
 
     def plan(self, view: RoundView) -> Plan:
         """Let the selector choose from the population."""
-        selector: Any = self.selector
+        selector: Any = self._checked
         if self._evaluates:
             selector.ask = lambda round_, clients: _losses(view, clients)
         population = self._population = view.population
-        with named(selector, "select"):
-            selection = selector.select(view.round, population)
+        selection = selector.select(view.round, population)
         if self._evaluates:
             selector.ask = None
         rates = members = None
@@ -75,26 +77,25 @@ class SelectorPolicy(Policy):
 
     def observe(self, outcome: RoundOutcome) -> None:
         """Let the selector learn from the updates."""
-        if self._population is not None and hasattr(self.selector, "learn"):
-            with named(self.selector, "learn"):
-                self.selector.learn(outcome.view.round, self._population, report(outcome.clients))
+        if self._population is not None and hasattr(self._checked, "learn"):
+            self._checked.learn(outcome.view.round, self._population, report(outcome.clients))
         self._population = None
 
     def describe(self) -> dict[str, Any]:
         """Return the policy's kind, k and the selector's parameters."""
-        own = self.selector.describe() if hasattr(self.selector, "describe") else {}
+        own = self._checked.describe() if hasattr(self._checked, "describe") else {}
         more = {name: value for name, value in self._described.items() if name != "kind"}
         return {"kind": self._described["kind"], "per_round": self._per_round, **own, **more}
 
     def state_dict(self) -> State:
         """Return the selector's state."""
-        kept: State = self.selector.state_dict() if hasattr(self.selector, "state_dict") else {}
+        kept: State = self._checked.state_dict() if hasattr(self._checked, "state_dict") else {}
         return kept
 
     def load_state_dict(self, state: State) -> None:
         """Restore the selector's state."""
-        if hasattr(self.selector, "load_state_dict"):
-            self.selector.load_state_dict(state)
+        if hasattr(self._checked, "load_state_dict"):
+            self._checked.load_state_dict(state)
 
 
 def _losses(view: RoundView, candidates: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -164,7 +164,7 @@ def test_module_that_cannot_be_used_is_refused(text, words, lay, tmp_path):
 
 def test_selector_that_fails_ends_the_run_by_name(lay, tmp_path):
     name = lay("class Own:\n    def select(self, round_, population):\n        return 1 / 0", "Own", "own_fails")
-    with refused("own_fails.Own.select", None, "raised ZeroDivisionError"):
+    with refused("policy", name, "select raised ZeroDivisionError"):
         run(name, tmp_path)
 
 

@@ -44,6 +44,9 @@ class First(Policy):
     def state_dict(self):
         return {"seen-rounds": np.array(len(self.seen))}
 
+    def load_state_dict(self, state):
+        pass
+
 
 def strategy_of(policy):
     return partial(AgeAwareStrategy, policy)
@@ -59,14 +62,14 @@ def test_policy_of_one_method_runs(tmp_path):
 
 def test_names_of_a_policys_state_are_its_own(tmp_path):
     """Also names of the strategy's own state, and an array of another byte order."""
-    mine = {name: np.arange(9, dtype=">f8") for name in ("last", "over", "so_far", "next_round", "unable", "")}
+    mine = {name: np.arange(9, dtype=">f8") for name in ("last", "over", "so_far", "next_round", "unable")}
     policy, found = First(), {}
     policy.state_dict, policy.load_state_dict = lambda: mine, found.update
     notes, _, _ = play(strategy_of(policy), honest_app(), tmp_path, rounds=2)
     resume = Resume(3, notes.clients, notes.memories[2])
     again, _, strategy = play(partial(AgeAwareStrategy, policy, resume=resume), honest_app(), tmp_path, rounds=3)
     assert [part.client for part in again.rounds[-1].participations] == [0, 1] and strategy.complete is None
-    assert all(np.array_equal(found[name], mine[name]) for name in mine if name)
+    assert all(np.array_equal(found[name], mine[name]) for name in mine)
 
 
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
@@ -97,6 +100,13 @@ def test_bad_plan_is_refused_by_name(plan, fields, tmp_path):
         play(strategy_of(policy), honest_app(), tmp_path)
 
 
+class Faulty(First):
+    """A policy that fails."""
+
+    def plan(self, view):
+        raise KeyError("weight")
+
+
 class Broken:
     """A selector that fails."""
 
@@ -104,11 +114,29 @@ class Broken:
         raise KeyError("weight")
 
 
-@pytest.mark.parametrize("policy", [SelectorPolicy(Broken(), 2), First(clients=None)])
+@pytest.mark.parametrize("policy", [SelectorPolicy(Broken(), 2), Faulty()])
 def test_error_of_a_foreign_method_names_it(policy, tmp_path):
-    method = "select" if isinstance(policy, SelectorPolicy) else "plan"
-    with refused(f".{method}", None, "it raised"):
+    owner, method = ("Broken", "select") if isinstance(policy, SelectorPolicy) else ("Faulty", "plan")
+    with refused("policy", owner, f"{method} raised"):
         play(strategy_of(policy), honest_app(), tmp_path)
+
+
+class Dice:
+    """A selector that draws from a generator of its own, and says nothing of a state."""
+
+    def __init__(self):
+        self.drawn, self.told = np.random.default_rng(1), []
+
+    def select(self, round_, population):
+        return evenly(np.sort(self.drawn.choice(len(population.ages), 2, replace=False)))
+
+
+def test_a_selector_that_draws_goes_on_after_a_resume(tmp_path):
+    whole, _, _ = play(strategy_of(SelectorPolicy(Dice(), 2)), honest_app(), tmp_path / "whole", rounds=8)
+    first, _, _ = play(strategy_of(SelectorPolicy(Dice(), 2)), honest_app(), tmp_path / "cut", rounds=4)
+    make = partial(AgeAwareStrategy, SelectorPolicy(Dice(), 2), resume=first.resume())
+    rest, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=8)
+    assert first.trained() + rest.trained() == whole.trained()
 
 
 def test_former_hook_is_refused_when_the_class_is_made():

@@ -1,0 +1,175 @@
+"""Own selectors and policies behind one check: each fault names the code that has it.
+
+A run, a simulation and a page see the same wrapper. A selector or policy without a state of its own keeps its
+attributes in checkpoints, as far as :mod:`aoi_fl.strategies.aggregation.state` can.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.own_code import brief, naming, unusable
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.selection import Selection, sound_clients, sound_values
+from aoi_fl.strategies.aggregation.state import dump, load, warn_of_lost
+from aoi_fl.strategies.policy import Policy, PolicyTraits, State
+
+_LARGEST = 2**30  # bytes of a state
+_STATE = ("state_dict", "load_state_dict")
+
+
+def guarded(made: Any, name: str = "") -> Any:
+    """Return a selector or policy with checks of its results; one of ours, or with checks, as it is.
+
+    Parameters
+    ----------
+    made : the selector or policy
+    name : its name in errors; empty: module and class
+
+    Raises
+    ------
+    ConfigError : its traits are wrong, or it can save a state and not restore one.
+    """
+    kind = type(made)
+    if isinstance(made, Guarded) or kind.__module__.startswith("aoi_fl."):
+        return made
+    return Guarded(made, name or f"{kind.__module__}.{kind.__qualname__}")
+
+
+def name_of(policy: object) -> str:
+    """Return what an error calls a policy or selector."""
+    return policy.name if isinstance(policy, Guarded) else type(policy).__name__
+
+
+_NO_STATE = (Policy.state_dict, Policy.load_state_dict)
+
+
+class Guarded:
+    """A selector or policy of own code.
+
+    Attributes
+    ----------
+    made, name : the object, and its name in errors
+    """
+
+    def __init__(self, made: Any, name: str) -> None:
+        self.made, self.name = made, name
+        with naming("policy", name, "reading it raised"):
+            ways = [getattr(made, way, None) for way in _STATE]
+            traits = getattr(made, "traits", None)
+        # Those of the base class do nothing.
+        own = [callable(way) and getattr(way, "__func__", way) not in _NO_STATE for way in ways]
+        if own[0] != own[1]:
+            has, lacks = _STATE if own[0] else _STATE[::-1]
+            raise unusable("policy", name, f"it has {has} and no {lacks}", "write both, or neither")
+        self._keeps, self._said = own[0], set[str]()
+        if isinstance(made, Policy) or hasattr(made, "plan"):
+            needed = getattr(traits, "clients_needed", None)
+            if not isinstance(traits, PolicyTraits) or type(needed) is not int or needed < 0:
+                what = f"its traits are {brief(traits)}"
+                raise unusable("policy", name, what, "set traits = PolicyTraits(clients_needed) with a whole number")
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        value = getattr(self.made, attribute)
+        if not callable(value):
+            return value
+
+        def call(*arguments: Any, **more: Any) -> Any:
+            with naming("policy", self.name, f"{attribute} raised"):
+                result = value(*arguments, **more)
+            check = _CHECKS.get(attribute)
+            return result if check is None else check(f"{self.name}.{attribute}", result, arguments)
+
+        return call
+
+    def state_dict(self) -> State:
+        """Return its state; without one of its own, its attributes."""
+        with naming("policy", self.name, "state_dict raised"):
+            if self._keeps:
+                return _state(f"{self.name}.state_dict", self.made.state_dict())
+            kept, lost = dump(self.made)
+        warn_of_lost(self.name, lost, "a resumed run would start it anew", self._said)
+        return kept
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore it."""
+        with naming("policy", self.name, "load_state_dict raised"):
+            if self._keeps:
+                self.made.load_state_dict(state)
+                return
+            lost = load(self.made, state)
+        warn_of_lost(self.name, lost, "the resumed run starts it anew", self._said)
+
+
+def _selection(where: str, result: Any, arguments: tuple[Any, ...]) -> Selection:
+    if not isinstance(result, Selection):
+        allowed = f"a function that returns a Selection, and it returned {brief(result)}"
+        raise ConfigError(where, None, allowed, "Return aoi_fl.science.selection.evenly(clients).")
+    clients = sound_clients(where, result.clients, len(arguments[1].ages))
+    weights = sound_values(f"weights of {where}", result.weights, len(clients), most=1 + 1e-6).astype(np.float64)
+    if len(clients) and abs(total := float(weights.sum()) - 1) > 1e-6:
+        allowed = f"numbers whose sum is 1, and it is {total + 1:g}"
+        raise ConfigError(f"weights of {where}", None, allowed, "Divide them by their sum.")
+    draws = sound_values(f"draws of {where}", result.draws, len(clients))
+    if (draws < 1).any() or (draws != np.floor(draws)).any():
+        raise ConfigError(f"draws of {where}", str(draws.min()), "whole numbers from 1", "Return ones.")
+    return Selection(clients, weights, draws.astype(np.int64))
+
+
+def _rates(where: str, result: Any, arguments: tuple[Any, ...]) -> NDArray[np.float64]:
+    return sound_values(where, result, len(arguments[0].ages), most=1 + 1e-9).astype(np.float64)
+
+
+def _described(where: str, result: Any, _: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        sound = isinstance(result, dict) and isinstance(json.loads(json.dumps(result, allow_nan=False)), dict)
+    except (TypeError, ValueError, RecursionError):
+        sound = False
+    if not sound:
+        allowed = f"a function that returns a dict of JSON values, and it returned {brief(result)}"
+        raise ConfigError(where, None, allowed, "Return finite numbers, texts, lists and dicts.")
+    return dict(result)
+
+
+def _state(where: str, result: Any) -> State:
+    remedy = "Return a dict of NumPy arrays of numbers by name, of at most 1 GiB."
+    if not isinstance(result, Mapping):
+        raise ConfigError(where, None, f"a function that returns a dict, and it returned {brief(result)}", remedy)
+    state: dict[str, NDArray[Any]] = {}
+    for name, value in result.items():
+        array = np.asarray(value)
+        if not isinstance(name, str) or not name or array.dtype.kind not in "biuf" or array.itemsize > 8:
+            raise ConfigError(where, None, f"of arrays by name, and {brief(name)} is {brief(value)}", remedy)
+        state[name] = array
+    if sum(array.nbytes for array in state.values()) > _LARGEST:
+        raise ConfigError(where, None, "smaller than 1 GiB", remedy)
+    return state
+
+
+def _reason(where: str, result: Any, _: tuple[Any, ...]) -> str | None:
+    if result is not None and not isinstance(result, str):
+        allowed = f"a function that returns None or a reason, and it returned {brief(result)}"
+        raise ConfigError(where, None, allowed, "Return None, or a text to end the run.")
+    return result
+
+
+def _request(where: str, result: Any, _: tuple[Any, ...]) -> ParticipationRequest | None:
+    if result is not None and not isinstance(result, ParticipationRequest):
+        allowed = f"a function that returns None or a request, and it returned {brief(result)}"
+        raise ConfigError(where, None, allowed, "Return None, or the request with other fields.")
+    return result
+
+
+_CHECKS: dict[str, Callable[[str, Any, tuple[Any, ...]], Any]] = {
+    "select": _selection,
+    "rates": _rates,
+    "describe": _described,
+    "observe": _reason,
+    "request_for": _request,
+}
