@@ -17,9 +17,19 @@ from aoi_fl.lab.benchmarks.machine import machine, versions
 from aoi_fl.lab.benchmarks.table import write_page
 
 NAMES = (
-    "command", "selection", "training", "together", "engines", "aggregation", "privacy", "scale", "client", "calls",
-    "deployed", "clock",
-)  # fmt: skip
+    "command",
+    "selection",
+    "training",
+    "together",
+    "engines",
+    "aggregation",
+    "privacy",
+    "scale",
+    "client",
+    "calls",
+    "deployed",
+    "clock",
+)
 # Benchmarks that take long, or need Docker, a GPU or another simulator.
 BY_NAME = ("gpu", "cluster", "fleet", "asleep", "stock", "pfl")
 _TEXTS = ("ladder",)  # functions of benchmarks' modules that generate parts of the page

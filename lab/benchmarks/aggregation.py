@@ -58,9 +58,11 @@ def packing() -> Row:
     content = RecordDict({"arrays": record("resnet18")})
     whole = b"".join(array.data for array in content["arrays"].values())
     return ratio_row(
-        f"packing and unpacking a ResNet-18, 122 arrays, {len(whole) / 1e6:.0f} MB", "one copy of as many bytes", 3,
+        f"packing and unpacking a ResNet-18, 122 arrays, {len(whole) / 1e6:.0f} MB",
+        "one copy of as many bytes",
+        3,
         *alternate(lambda: unpack(pack(content)), lambda: bytearray(whole), repeats=SUMS),
-    )  # fmt: skip
+    )
 
 
 def play(by_flower: bool) -> None:
@@ -91,12 +93,18 @@ def run(data: Path) -> Iterator[Row]:
     a_round = [Times([s / ROUNDS for s in t.wall], [s / ROUNDS for s in t.cpu]) for t in (theirs, ours)]
     yield ratio_row(
         f"a round of {CLIENTS} clients × 1.6 M parameters, aggregated by Flower's FedAvg, local engine",
-        "the same with our running mean", None, *a_round,
-    )  # fmt: skip
+        "the same with our running mean",
+        None,
+        *a_round,
+    )
     context = multiprocessing.get_context("spawn")
     with context.Pool(1, maxtasksperchild=1) as pool:
         flower, own = (pool.apply(held, (by_flower,)) for by_flower in (True, False))
     yield Row(
-        "the same, the most memory that the process held", f"with our running mean, {own:.0f} MiB", None,
-        flower, "MiB", details={"ours": own},
-    )  # fmt: skip
+        "the same, the most memory that the process held",
+        f"with our running mean, {own:.0f} MiB",
+        None,
+        flower,
+        "MiB",
+        details={"ours": own},
+    )

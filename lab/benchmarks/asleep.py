@@ -19,7 +19,14 @@ def run(data: Path) -> Iterator[Row]:
     answer. Clients that wake up too early, when rounds take longer than announced, do the same.
     """
     played = found(
-        clients=CLIENTS, per_round=PER_ROUND, behaviour="asleep", round_seconds=ROUND, rounds=3,
-        seconds=SECONDS, timeout=60.0, start=START, joining=JOINING,
-    )  # fmt: skip
+        clients=CLIENTS,
+        per_round=PER_ROUND,
+        behaviour="asleep",
+        round_seconds=ROUND,
+        rounds=3,
+        seconds=SECONDS,
+        timeout=60.0,
+        start=START,
+        joining=JOINING,
+    )
     yield from rows(played, first=300.0, round=6.0, between=50.0, memory=1024.0)

@@ -25,9 +25,12 @@ def run(data: Path) -> Iterator[Row]:
             times = alternate(*(partial(call, each) for each in asked), repeats=REPEATS)
             milliseconds = " and ".join(f"{1000 * each.process / CALLS:.2f}" for each in times)
             yield ratio_row(
-                f"a SuperLink's database: {what}", "Flower 1.34.0's method", None, *times,
+                f"a SuperLink's database: {what}",
+                "Flower 1.34.0's method",
+                None,
+                *times,
                 note=f"{milliseconds} ms of a processor",
-            )  # fmt: skip
+            )
 
 
 class _Asked:

@@ -114,9 +114,14 @@ def _exchange(measured: Any) -> Iterator[Row]:
         ("stock loop", "Flower's `send_and_receive`, the same SuperNodes", None),
     ):
         yield ratio_row(
-            f"deployed exchange, {NODES} SuperNodes", reference, limit, found["ours"], found[which],
-            note=f"{found['ours'].seconds:.1f} s against {found[which].seconds:.1f} s", elsewhere=True,
-        )  # fmt: skip
+            f"deployed exchange, {NODES} SuperNodes",
+            reference,
+            limit,
+            found["ours"],
+            found[which],
+            note=f"{found['ours'].seconds:.1f} s against {found[which].seconds:.1f} s",
+            elsewhere=True,
+        )
 
 
 def _held(measured: Any) -> Row:
@@ -124,8 +129,11 @@ def _held(measured: Any) -> Row:
     size = BIG * 4 / 2**20
     fewer = "" if many["replies"] == MANY else f"; {MANY} take more than {_AT_MOST / 60:.0f} minutes here"
     return Row(
-        f"peak memory of a deployment's ServerApp, k = {FEW} → {many['replies']}, 25 MB model", f"k = {FEW}", 2,
-        (many["MiB"] - few["MiB"]) / size, "models more",
+        f"peak memory of a deployment's ServerApp, k = {FEW} → {many['replies']}, 25 MB model",
+        f"k = {FEW}",
+        2,
+        (many["MiB"] - few["MiB"]) / size,
+        "models more",
         note=f"{few['MiB']:.0f} and {many['MiB']:.0f} MiB, {many['seconds']:.0f} s for the exchange{fewer}",
         details={"few": few, "many": many, "MiB-model": round(size, 1)},
-    )  # fmt: skip
+    )

@@ -54,14 +54,20 @@ def run(data: Path) -> Iterator[Row]:
     ours, pfl = (statistics.median(took[side]) for side in ("ours", "pfl"))
     yield Row(
         "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
-        "a round of pfl 0.6's simulator: same model, clients, batches and steps", 0.5, ours / pfl,
+        "a round of pfl 0.6's simulator: same model, clients, batches and steps",
+        0.5,
+        ours / pfl,
         note=f"{1000 * ours:.0f} against {1000 * pfl:.0f} ms; accuracies {ends['ours']:.3f} and {ends['pfl']:.3f} "
-        f"after {ROUNDS} rounds", details={"ours": round(ours, 6), "reference": round(pfl, 6)},
-    )  # fmt: skip
+        f"after {ROUNDS} rounds",
+        details={"ours": round(ours, 6), "reference": round(pfl, 6)},
+    )
     yield Row(
-        "peak memory of the same", "pfl's, data and PyTorch included", None, peaks["ours"] / peaks["pfl"],
+        "peak memory of the same",
+        "pfl's, data and PyTorch included",
+        None,
+        peaks["ours"] / peaks["pfl"],
         note=f"{peaks['ours']:.0f} against {peaks['pfl']:.0f} MiB",
-    )  # fmt: skip
+    )
 
 
 def config(data: Path) -> RunConfig:
@@ -84,9 +90,14 @@ def _write(path: Path, data: Path) -> None:
     task = Task(chosen.dataset, chosen.data_dir, chosen.model, chosen.device, chosen.seed)
     parts = partition.make(task.data.train_y, chosen.num_clients, seed=chosen.seed)
     how = {
-        "threads": 1, "seed": chosen.seed, "rounds": ROUNDS, "per-round": chosen.clients_per_round,
-        "epochs": chosen.local_epochs, "batch": chosen.batch_size, "rate": chosen.rate(1),
-    }  # fmt: skip
+        "threads": 1,
+        "seed": chosen.seed,
+        "rounds": ROUNDS,
+        "per-round": chosen.clients_per_round,
+        "epochs": chosen.local_epochs,
+        "batch": chosen.batch_size,
+        "rate": chosen.rate(1),
+    }
     test = {"test_x": task.data.test_x, "test_y": task.data.test_y}
     np.savez(path, x=task.data.train_x, y=task.data.train_y, parts=np.stack(parts), how=json.dumps(how), **test)
 

@@ -87,8 +87,12 @@ class Programs:
         """Return the JSON output of one of Flower's commands; other output is an error message."""
         done = subprocess.run(
             ["flwr", *arguments, "--format", "json"],
-            env=self.environment, capture_output=True, text=True, timeout=_COMMAND, check=False,
-        )  # fmt: skip
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND,
+            check=False,
+        )
         try:
             answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
         except ValueError:
@@ -155,9 +159,13 @@ def simulate(
         (running.folder / "config.toml").write_text(addresses.connection("ray"))
         (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # KEY=VALUE cannot contain both quotes
         superlink = running.start(
-            "flower-superlink", "--insecure", "--simulation", "--isolation=subprocess",
-            "--disable-runtime-dependency-installation", *addresses.of_superlink(fleet=False),
-        )  # fmt: skip
+            "flower-superlink",
+            "--insecure",
+            "--simulation",
+            "--isolation=subprocess",
+            "--disable-runtime-dependency-installation",
+            *addresses.of_superlink(fleet=False),
+        )
         running.await_ports(superlink, [addresses.control], _START)
         federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
         run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)

@@ -92,10 +92,14 @@ def _memory() -> Row:
     few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
     size = BIG * 4 / 2**20
     return Row(
-        "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model", "k = 10", 2,
-        (many - few) / size, "models more", note=f"{few:.0f} and {many:.0f} MiB",
+        "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model",
+        "k = 10",
+        2,
+        (many - few) / size,
+        "models more",
+        note=f"{few:.0f} and {many:.0f} MiB",
         details={"MiB-k-10": round(few, 1), "MiB-k-200": round(many, 1), "MiB-model": round(size, 1)},
-    )  # fmt: skip
+    )
 
 
 def peak(per_round: int) -> float:
@@ -120,9 +124,12 @@ def _import() -> Row:
             found.cpu.append(cpu)
     return Row(
         "what a deployed client imports to answer an ask, above Flower's own",
-        f"importing `flwr.clientapp`, {flower.seconds:.2f} s", 1.5, ours.seconds - flower.seconds, "s",
+        f"importing `flwr.clientapp`, {flower.seconds:.2f} s",
+        1.5,
+        ours.seconds - flower.seconds,
+        "s",
         details={"ours": ours.summary(), "reference": flower.summary()},
-    )  # fmt: skip
+    )
 
 
 def _in_a_process(function: str, argument: Any) -> Any:

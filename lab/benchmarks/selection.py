@@ -68,18 +68,24 @@ def run(data: Path) -> Iterator[Row]:
     people, floats = population(MILLION), np.random.default_rng(2).random(MILLION)
     ours, philox = of_each_kind(people), np.random.Generator(np.random.Philox(7))
     yield ratio_row(
-        f"one choice of {CHOSEN} among 10^6, oldest-age", "`numpy.argpartition` of as many floats", 3,
+        f"one choice of {CHOSEN} among 10^6, oldest-age",
+        "`numpy.argpartition` of as many floats",
+        3,
         *alternate(ours["oldest-age"], lambda: np.argpartition(floats, CHOSEN)),
-    )  # fmt: skip
+    )
     yield ratio_row(
-        "one round of decisions of 10^6 Markov clients", "drawing 10^6 Philox floats", 3,
+        "one round of decisions of 10^6 Markov clients",
+        "drawing 10^6 Philox floats",
+        3,
         *alternate(ours["decisions of Markov clients"], lambda: philox.random(MILLION)),
-    )  # fmt: skip
+    )
     for name in ("WICS", "random", "proportional", "ABS", "MaxPack", "random under a budget"):
         yield ratio_row(
-            f"one choice among 10^6, {name}", "`numpy.argsort` of as many floats", 2 if name == "WICS" else None,
+            f"one choice among 10^6, {name}",
+            "`numpy.argsort` of as many floats",
+            2 if name == "WICS" else None,
             *alternate(ours[name], lambda: np.argsort(floats)),
-        )  # fmt: skip
+        )
     yield _simulator()
 
 
@@ -134,7 +140,11 @@ def _simulator() -> Row:
         with stopwatch(drawing):
             philox.random(MILLION)
     return Row(
-        "`aoi simulate`: 100 rounds of 10^6 clients, without learning", "drawing 10^6 Philox floats 100 times", 30,
-        times.seconds, "s", note=f"{times.seconds / 100 / statistics.median(drawing.wall):.1f} times the drawing",
+        "`aoi simulate`: 100 rounds of 10^6 clients, without learning",
+        "drawing 10^6 Philox floats 100 times",
+        30,
+        times.seconds,
+        "s",
+        note=f"{times.seconds / 100 / statistics.median(drawing.wall):.1f} times the drawing",
         details={"ours": times.summary(), "one-drawing": drawing.summary()},
-    )  # fmt: skip
+    )

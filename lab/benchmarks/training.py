@@ -76,10 +76,13 @@ def _digits() -> Row:
     ours, bare = _compare(RunConfig.parse({"num-server-rounds": 20, "run-name": "bench"}))
     return Row(
         "digits training, local engine, overhead a round (poll of 100 clients, 15 train, ledger and checkpoint)",
-        f"bare PyTorch loop, {1000 * bare.seconds:.0f} ms", 30, 1000 * (ours.seconds - bare.seconds), "ms",
+        f"bare PyTorch loop, {1000 * bare.seconds:.0f} ms",
+        30,
+        1000 * (ours.seconds - bare.seconds),
+        "ms",
         note=f"of process time {1000 * (ours.process - bare.process):.0f} ms",
         details={"ours": ours.summary(), "reference": bare.summary()},
-    )  # fmt: skip
+    )
 
 
 def _mnist(folder: Path) -> Iterator[Row]:
@@ -88,8 +91,11 @@ def _mnist(folder: Path) -> Iterator[Row]:
     ours, bare = _compare(config)
     yield ratio_row(
         "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
-        "bare PyTorch loop over the same batches", 1.10, ours, bare,
-    )  # fmt: skip
+        "bare PyTorch loop over the same batches",
+        1.10,
+        ours,
+        bare,
+    )
     if (os.cpu_count() or 1) > 1:
         yield _with_workers(config, ours)
 
@@ -99,9 +105,12 @@ def _with_workers(config: RunConfig, alone: Times) -> Row:
         times = play().times
     found = Times(times.wall[1:], times.cpu[1:])
     return Row(
-        "the same with two worker processes (`aoi run --workers 2`)", "one process, the row above", None,
-        found.seconds / alone.seconds, details={"ours": found.summary(), "reference": alone.summary()},
-    )  # fmt: skip
+        "the same with two worker processes (`aoi run --workers 2`)",
+        "one process, the row above",
+        None,
+        found.seconds / alone.seconds,
+        details={"ours": found.summary(), "reference": alone.summary()},
+    )
 
 
 def _compare(config: RunConfig) -> tuple[Times, Times]:

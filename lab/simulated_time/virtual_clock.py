@@ -121,8 +121,10 @@ class VirtualClock(Clock):
         if fastest > until:
             logger.warning(
                 "No selected client can answer in time: the deadline is %.4g simulated seconds, and the fastest client "
-                "takes %.4g s. Raise train-timeout.", until - begun, fastest - begun,
-            )  # fmt: skip
+                "takes %.4g s. Raise train-timeout.",
+                until - begun,
+                fastest - begun,
+            )
             self._warned = True
 
     def came(self, reply: Message) -> float:

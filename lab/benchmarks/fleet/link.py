@@ -48,9 +48,12 @@ class SuperLink:
         )
         self._server = self._start()
         running.start(
-            "flower-superexec", "--plugin-type=serverapp", f"--appio-api-address={_HOST}:{self.addresses.runtime}",
-            f"--root-certificates={trust}", f"--superexec-auth-secret-file={self.folder / 'superexec' / 'secret'}",
-        )  # fmt: skip
+            "flower-superexec",
+            "--plugin-type=serverapp",
+            f"--appio-api-address={_HOST}:{self.addresses.runtime}",
+            f"--root-certificates={trust}",
+            f"--superexec-auth-secret-file={self.folder / 'superexec' / 'secret'}",
+        )
 
     @property
     def fleet(self) -> str:
@@ -69,9 +72,12 @@ class SuperLink:
     def start_supernode(self, key: Path, config: str) -> None:
         """Start our SuperNode with a private key and a configuration in Flower's syntax."""
         self._running.start(
-            *OURS, *self.addresses.of_supernode(*free_ports(1)), f"--root-certificates={self._trust}",
-            f"--auth-supernode-private-key={key}", f"--node-config={config}",
-        )  # fmt: skip
+            *OURS,
+            *self.addresses.of_supernode(*free_ports(1)),
+            f"--root-certificates={self._trust}",
+            f"--auth-supernode-private-key={key}",
+            f"--node-config={config}",
+        )
 
     def submit(self, settings: str, app: Path = APP) -> int:
         """Start a run of an app with settings in Flower's syntax, and return its id."""
@@ -108,11 +114,15 @@ class SuperLink:
             )
         ]
         process = self._running.start(
-            *self._command, *tls,
-            f"--superexec-auth-secret-file={root / 'superexec' / 'secret'}", "--enable-supernode-auth",
-            "--isolation=process", "--disable-runtime-dependency-installation", f"--database={root / 'superlink.db'}",
+            *self._command,
+            *tls,
+            f"--superexec-auth-secret-file={root / 'superexec' / 'secret'}",
+            "--enable-supernode-auth",
+            "--isolation=process",
+            "--disable-runtime-dependency-installation",
+            f"--database={root / 'superlink.db'}",
             *self.addresses.of_superlink(),
-        )  # fmt: skip
+        )
         ports = self.addresses.control, self.addresses.fleet, self.addresses.runtime
         self._running.await_ports(process, ports, _START)
         return process

@@ -61,9 +61,15 @@ def _narrow() -> dict[str, tuple[int, ...]]:
 
 MODELS: Mapping[str, Callable[[], dict[str, tuple[int, ...]]]] = {
     "handback": lambda: {"body": (9_900,), "head": (100,)},
-    "digits": lambda: {"0.weight": (200, 64), "0.bias": (200,), "1.weight": (200, 200), "1.bias": (200,),
-                       "2.weight": (10, 200), "2.bias": (10,)},
+    "digits": lambda: {
+        "0.weight": (200, 64),
+        "0.bias": (200,),
+        "1.weight": (200, 200),
+        "1.bias": (200,),
+        "2.weight": (10, 200),
+        "2.bias": (10,),
+    },
     "resnet18": resnet18,
     "narrow": _narrow,
     "halves": lambda: {"one": (_HALF,), "other": (_HALF,)},
-}  # fmt: skip
+}

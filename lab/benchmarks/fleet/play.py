@@ -75,12 +75,19 @@ class Play:
         """Run it and return the measurements."""
         await self._connect()
         settings = {
-            "what": "fleet", "clients": self.scenario.clients, "per-round": self.scenario.per_round,
-            "coordination": self.scenario.coordination, "rounds": self.scenario.all_rounds, "out": str(self._notes),
-            "timeout": self.scenario.timeout, "round-seconds": self.scenario.round_seconds,
-            "late-rounds": self.scenario.late_rounds, "model": self.scenario.model, "packing": self.scenario.packing,
+            "what": "fleet",
+            "clients": self.scenario.clients,
+            "per-round": self.scenario.per_round,
+            "coordination": self.scenario.coordination,
+            "rounds": self.scenario.all_rounds,
+            "out": str(self._notes),
+            "timeout": self.scenario.timeout,
+            "round-seconds": self.scenario.round_seconds,
+            "late-rounds": self.scenario.late_rounds,
+            "model": self.scenario.model,
+            "packing": self.scenario.packing,
             "least": self.scenario.start if self.scenario.joining else self.scenario.clients,
-        }  # fmt: skip
+        }
         text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         joining = asyncio.create_task(self._join())
         try:

@@ -64,8 +64,11 @@ def clients(data: Path) -> Iterator[Row]:
                 models[name] = load_file(Path(runs) / name / MODEL)
         yield Row(
             f"a model of {CLIENTS} clients of a SuperLink, MNIST CNN, on {where}: largest difference",
-            "the same clients on a CPU", _APART, _apart(models["cpu"], models[device]), "of a parameter",
-        )  # fmt: skip
+            "the same clients on a CPU",
+            _APART,
+            _apart(models["cpu"], models[device]),
+            "of a parameter",
+        )
         if used:
             yield Row("memory on the GPU of a client that trains the MNIST CNN", "–", None, float(max(used)), "MiB")
 
@@ -139,9 +142,13 @@ def rounds(data: Path) -> Iterator[Row]:
             alone = alone or rate
             how = f"{precision}{', through MPS' if mps else ''}"
             yield Row(
-                f"rounds of CIFAR-10 an hour, {processes} runs at a time, {how}, on {where}", "one run in float32",
-                None, rate / alone, note=f"{3600 * rate:.0f} an hour", details={"rounds-a-second": rate},
-            )  # fmt: skip
+                f"rounds of CIFAR-10 an hour, {processes} runs at a time, {how}, on {where}",
+                "one run in float32",
+                None,
+                rate / alone,
+                note=f"{3600 * rate:.0f} an hour",
+                details={"rounds-a-second": rate},
+            )
 
 
 @contextmanager

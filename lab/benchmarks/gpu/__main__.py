@@ -43,10 +43,20 @@ def main() -> int:
         "together": [python, "-m", "aoi_fl.lab.benchmarks", "together", "--data", data],
         "gpu": [python, "-m", "aoi_fl.lab.benchmarks", "gpu", "--data", data],
         "cifar10": [
-            python, "-m", "aoi_fl.cli.start", "reproduce", "cifar10", "--data-dir", data, "--out", str(options.out),
-            "--workers", str(options.workers), *given,
+            python,
+            "-m",
+            "aoi_fl.cli.start",
+            "reproduce",
+            "cifar10",
+            "--data-dir",
+            data,
+            "--out",
+            str(options.out),
+            "--workers",
+            str(options.workers),
+            *given,
         ],
-    }  # fmt: skip
+    }
     failed = 0
     with shared() if options.mps else nullcontext():
         for step in options.steps or STEPS:

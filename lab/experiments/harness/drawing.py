@@ -19,24 +19,42 @@ _SHADES = 256  # colours of a picture: a third of the bytes
 
 # The palette of Okabe & Ito (2008), by policy, each with a marker of its own.
 STYLES: Mapping[str, dict[str, Any]] = {
-    "random": {"color": "#404040", "marker": "s"}, "proportional": {"color": "#E69F00", "marker": "^"},
-    "oldest-age": {"color": "#009E73", "marker": "D"}, "markov-optimal": {"color": "#0072B2", "marker": "o"},
-    "markov-increasing": {"color": "#D55E00", "marker": "v"}, "systematic": {"color": "#56B4E9", "marker": "X"},
-    "systematic size": {"color": "#56B4E9", "marker": "X"}, "markov size": {"color": "#009E73", "marker": "D"},
-    "memoryless": {"color": "#CC79A7", "marker": "P"}, "wics": {"color": "#0072B2", "marker": "o"},
-    "abs": {"color": "#E69F00", "marker": "^"}, "maxpack": {"color": "#D55E00", "marker": "v"},
+    "random": {"color": "#404040", "marker": "s"},
+    "proportional": {"color": "#E69F00", "marker": "^"},
+    "oldest-age": {"color": "#009E73", "marker": "D"},
+    "markov-optimal": {"color": "#0072B2", "marker": "o"},
+    "markov-increasing": {"color": "#D55E00", "marker": "v"},
+    "systematic": {"color": "#56B4E9", "marker": "X"},
+    "systematic size": {"color": "#56B4E9", "marker": "X"},
+    "markov size": {"color": "#009E73", "marker": "D"},
+    "memoryless": {"color": "#CC79A7", "marker": "P"},
+    "wics": {"color": "#0072B2", "marker": "o"},
+    "abs": {"color": "#E69F00", "marker": "^"},
+    "maxpack": {"color": "#D55E00", "marker": "v"},
     "random-budget": {"color": "#404040", "marker": "s"},
-}  # fmt: skip
+}
 # Printed numbers among measured ones.
 CROSS: Mapping[str, Any] = {"marker": "x", "linestyle": "", "markersize": 9, "markeredgewidth": 2.2}
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#404040")
 
 _LOOK = {
-    "font.size": SIZE, "axes.titlesize": SIZE, "axes.labelsize": SIZE, "xtick.labelsize": SIZE - 1,
-    "ytick.labelsize": SIZE - 1, "legend.fontsize": SIZE - 1, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.grid": True, "grid.color": "#E3E3E3", "axes.axisbelow": True, "legend.frameon": False,
-    "lines.linewidth": 1.8, "lines.markersize": 5, "figure.facecolor": "white", "savefig.facecolor": "white",
-}  # fmt: skip
+    "font.size": SIZE,
+    "axes.titlesize": SIZE,
+    "axes.labelsize": SIZE,
+    "xtick.labelsize": SIZE - 1,
+    "ytick.labelsize": SIZE - 1,
+    "legend.fontsize": SIZE - 1,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E3E3E3",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
 
 
 def draw(path: Path, plot: Any, width: float = 9.0, height: float = 4.6) -> None:

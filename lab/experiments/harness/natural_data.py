@@ -214,9 +214,15 @@ class NaturalFederation(Federation):
         models.load_arrays(self._model, arrays)
         x, y = self._parts[client]
         loss = sgd.fit(
-            self._model, x, y, learning_rate=self._rate, batch_size=self._batch_size, loss=functional.cross_entropy,
-            order=draws.generator(self.seed, round_, f"batches/{client}"), epochs=self._epochs,
-        )  # fmt: skip
+            self._model,
+            x,
+            y,
+            learning_rate=self._rate,
+            batch_size=self._batch_size,
+            loss=functional.cross_entropy,
+            order=draws.generator(self.seed, round_, f"batches/{client}"),
+            epochs=self._epochs,
+        )
         return models.to_arrays(self._model), loss
 
     def evaluate(self, arrays: Arrays, x: Ints, y: Ints) -> tuple[float, float]:

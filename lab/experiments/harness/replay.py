@@ -80,9 +80,15 @@ class Federation(ABC):
             return Report(clients, losses[clients], np.full(len(clients), np.nan))
 
         return simulate(
-            policy, everyone(self.sizes), rounds, self.seed, weighting=weighting, availability=availability,
-            reports=reports, observe=observe,
-        )  # fmt: skip
+            policy,
+            everyone(self.sizes),
+            rounds,
+            self.seed,
+            weighting=weighting,
+            availability=availability,
+            reports=reports,
+            observe=observe,
+        )
 
     def _aggregated(self, arrays: Arrays, selection: Selection, round_: int) -> tuple[Arrays, NDArray[np.float64]]:
         """Return the model after a round, and each participant's mean training loss."""
@@ -156,9 +162,15 @@ class Dealt(Federation):
     def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
         """Return arrays and loss after training on examples; client and round give the order of the batches."""
         return self.task.train(
-            arrays, examples, round_=round_, client=client, learning_rate=self.settings.rate(max(round_, 1)),
-            batch_size=self.settings.batch_size, seed=self.seed, **length,
-        )  # fmt: skip
+            arrays,
+            examples,
+            round_=round_,
+            client=client,
+            learning_rate=self.settings.rate(max(round_, 1)),
+            batch_size=self.settings.batch_size,
+            seed=self.seed,
+            **length,
+        )
 
 
 @lru_cache(maxsize=1)

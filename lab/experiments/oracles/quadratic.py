@@ -115,10 +115,14 @@ def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
             there = np.flatnonzero(np.array(errors) <= start / 10)
             rows.append(
                 {
-                    "seed": seed, "candidates": candidates, "skew": min(skews), "excess": errors[-1], "start": start,
+                    "seed": seed,
+                    "candidates": candidates,
+                    "skew": min(skews),
+                    "excess": errors[-1],
+                    "start": start,
                     "tenth": int(there[0]) + 1 if there.size else rounds + 1,
                 }
-            )  # fmt: skip
+            )
     return rows
 
 
@@ -177,9 +181,13 @@ def ageing(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:
                 theta = float(shares @ local)
                 if t + 1 in marks:
                     bound = aged_bound(
-                        constants, table.sizes, ages[: t + 1], distance=best**2, gradient_square=seen,
+                        constants,
+                        table.sizes,
+                        ages[: t + 1],
+                        distance=best**2,
+                        gradient_square=seen,
                         gradient_growth=np.full(10, _GROWTH),
-                    )  # fmt: skip
+                    )
                     found = float(excess(np.array(theta), curves, centres, shares))
                     rows.append(_row(seed, policy, t + 1, found, bound, start))
     return rows

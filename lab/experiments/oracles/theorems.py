@@ -31,11 +31,17 @@ def load_variances() -> list[Row]:
         for m in _AGES:
             rows.append(
                 {
-                    "seed": 1, "clients": n, "per_round": k, "max_age": m, "printed": printed_variance(n, k, m),
+                    "seed": 1,
+                    "clients": n,
+                    "per_round": k,
+                    "max_age": m,
+                    "printed": printed_variance(n, k, m),
                     "table": MarkovPolicy.optimal(n, k, m).interval_variance,
-                    "programme": programmed_variance(n, k, m), "random": n * (n - k) / k**2, "oldest": oldest,
+                    "programme": programmed_variance(n, k, m),
+                    "random": n * (n - k) / k**2,
+                    "oldest": oldest,
                 },
-            )  # fmt: skip
+            )
     return rows
 
 
@@ -66,10 +72,13 @@ def thresholds(seeds: Sequence[int]) -> list[Row]:
         printed = threshold(float(charge[j]), payment[j : j + 1], sensitivity[j : j + 1], float(budget[j]))
         rows.append(
             {
-                "seed": seed, "root": -0.5 + math.sqrt(0.25 + 2 * float(charge[j]) / float(cost[j])),
-                "floor": int(printed[0]), "optimal": first, "structured": int(selecting[j, first:].all()),
+                "seed": seed,
+                "root": -0.5 + math.sqrt(0.25 + 2 * float(charge[j]) / float(cost[j])),
+                "floor": int(printed[0]),
+                "optimal": first,
+                "structured": int(selecting[j, first:].all()),
             },
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -126,12 +126,16 @@ class LoadVariance(setting.PolicyFigure):
         same = abs(sigma["markov-optimal"] - sigma["markov-increasing"]) < 1e-9
         claims = (
             Claim(
-                "Theorems 3, 4 and 5 give Σ", f"{JOURNAL}, Theorems 3–5", "formulas", f"simulation and theory {met}",
+                "Theorems 3, 4 and 5 give Σ",
+                f"{JOURNAL}, Theorems 3–5",
+                "formulas",
+                f"simulation and theory {met}",
                 met.verdict("holds" if met.holds else "refuted"),
                 reasons={"holds": "simulation agrees with the formulas at every point"},
             ),
             Claim(
-                "Both Markov policies have a lower Σ than random and proportional selection", f"{JOURNAL}, Fig. 2",
+                "Both Markov policies have a lower Σ than random and proportional selection",
+                f"{JOURNAL}, Fig. 2",
                 "0.055 and 0.061 against 0.204 and 0.116; 0.055 is below Theorem 5's value, and 0.116 above "
                 f"{ceiling:.4f}, the most that Theorem 4 allows",
                 f"one draw of the sizes: {at}; over draws of Zipf(2.0) sizes, Markov is below proportional in {often} "
@@ -141,14 +145,15 @@ class LoadVariance(setting.PolicyFigure):
                 reasons={"undecided": "which is lower depends on the draw of the sizes"},
             ),
             Claim(
-                "Markov optimal has a lower Σ than Markov increasing, the non-optimal policy", f"{JOURNAL}, Fig. 2",
+                "Markov optimal has a lower Σ than Markov increasing, the non-optimal policy",
+                f"{JOURNAL}, Fig. 2",
                 "0.055 against 0.061; by Theorem 5 they are equal",
                 f"Theorem 5: {sigma['markov-optimal']:.4f} and {sigma['markov-increasing']:.4f}, "
                 f"{'the same' if same else 'different'}; measured difference, paired, {apart.show(4)}",
                 met.verdict("refuted" if same else side([apart], -1)),
                 reasons={"refuted": "by the paper's own Theorem 5 they are equal"},
             ),
-        )  # fmt: skip
+        )
         return Conclusion(paragraph, claims, (table,))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:

@@ -42,10 +42,14 @@ _BATCH = 50  # random instances a unit
 _TINY = 1e-9
 
 _FIG2 = Claim(
-    "Algorithm 1's example", f"{WICS}, Fig. 2", "three rounds with B = 5",
-    "its ages, payments and indices are in a picture alone, which could not be read", "not run", {"part": ()},
+    "Algorithm 1's example",
+    f"{WICS}, Fig. 2",
+    "three rounds with B = 5",
+    "its ages, payments and indices are in a picture alone, which could not be read",
+    "not run",
+    {"part": ()},
     reasons={"not run": "its numbers are in a picture, not in text"},
-)  # fmt: skip
+)
 
 
 def _exact(
@@ -91,8 +95,11 @@ class Remarks(Experiment):
         by = grouped(rows, "what")
         claims = [
             *(claim for number, what in ((4, "random"), (5, "proportional")) for claim in _remark(by, number, what)),
-            *_lemmas(by), *_ages(by), *_algorithm(by), *_assumptions(by),
-        ]  # fmt: skip
+            *_lemmas(by),
+            *_ages(by),
+            *_algorithm(by),
+            *_assumptions(by),
+        ]
         paragraph = (
             "Enumerated is every round that a policy can bring: of random selection (Policy 1) for Remark 4 and Lemmas "
             "2 to 4, of proportional selection (Policy 2) for Remark 5; the remarks with 3 to 8 clients of equal "
@@ -159,12 +166,15 @@ def _lemmas(by: Mapping[str, list[Row]]) -> list[Claim]:
     claims.insert(
         1,
         _exact(
-            "Lemma 2", f"{JOURNAL}, appendix, Lemma 2", "eq. (38), the right side summed over S",
+            "Lemma 2",
+            f"{JOURNAL}, appendix, Lemma 2",
+            "eq. (38), the right side summed over S",
             f"under random selection in {held} of {count} instances, the left side up to {most:.2g} times the right "
             f"one's expectation; summed over all clients in {whole[0]} of {whole[1]}",
-            erratum(every(held, count)), part="instances",
+            erratum(every(held, count)),
+            part="instances",
         ),
-    )  # fmt: skip
+    )
     return claims
 
 

@@ -60,10 +60,13 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
     """Return what each policy needs to learn under one partition, beside random selection in pairs."""
     span, last = levels(target), curves[BASE].shape[1]
     head = [
-        "policy", f"rounds to {target:.0%}, mean", "these beside random's",
-        f"rounds later than random at {span[0]:.1%} to {span[-1]:.1%}", "mean accuracy above random",
+        "policy",
+        f"rounds to {target:.0%}, mean",
+        "these beside random's",
+        f"rounds later than random at {span[0]:.1%} to {span[-1]:.1%}",
+        "mean accuracy above random",
         f"accuracy after round {last}",
-    ]  # fmt: skip
+    ]
     rows = []
     for policy, curve in curves.items():
         times, gain = reached(curve, target), curve - curves[BASE]

@@ -205,19 +205,25 @@ _CLAIMS: Mapping[str, tuple[str, str, str]] = {  # claim, source, the paper's ow
     ),
 }
 _SCHEME = Claim(
-    "Theorem 2 bounds the error under any client selection scheme", f"{JOURNAL}, Theorem 2",
+    "Theorem 2 bounds the error under any client selection scheme",
+    f"{JOURNAL}, Theorem 2",
     "“any client selection scheme”",
     "given the ages, clients below the first age with p > 0 are sure to stay out; where all others are at their own "
     "optimum the numerator of eq. (24) is 0, so ρ_ is 0 and the bound is infinite",
-    "holds, vacuous", {"part": ()}, reasons={"holds, vacuous": "under a Markov policy ρ_ is 0, the bound infinite"},
-)  # fmt: skip
+    "holds, vacuous",
+    {"part": ()},
+    reasons={"holds, vacuous": "under a Markov policy ρ_ is 0, the bound infinite"},
+)
 _LOSS = Claim(
-    "WICS is at least ρ-optimal for Problem P1, the loss", f"{WICS}, Section 4.3",
+    "WICS is at least ρ-optimal for Problem P1, the loss",
+    f"{WICS}, Section 4.3",
     "“WICS algorithm is at least ρ-optimal for Problem P1”, as P2 derives from Theorem 1's bound",
     "P2 is one term of an upper bound on the loss; a ratio of that term says nothing about a ratio of losses, and "
     "where Theorem 3's denominator is ≤ 0 there is no ρ",
-    "not testable", {"part": ()}, reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
-)  # fmt: skip
+    "not testable",
+    {"part": ()},
+    reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
+)
 _REASONS: Mapping[str, Mapping[Verdict, str]] = {
     "oldest": {"holds": "its Var[X] is the printed minimum, up to simulation"},
     "fedavg": {},
@@ -226,9 +232,13 @@ _REASONS: Mapping[str, Mapping[Verdict, str]] = {
     "ratio": {"refuted": "its lower bound exceeds what WICS attains in some instances"},
 }
 _JUDGES = {
-    "load": judge_load, "fedavg": judge_averaging, "skew": judge_skew, "aged": judge_ageing,
-    "index": judge_index, "ratio": judge_ratio,
-}  # fmt: skip
+    "load": judge_load,
+    "fedavg": judge_averaging,
+    "skew": judge_skew,
+    "aged": judge_ageing,
+    "index": judge_index,
+    "ratio": judge_ratio,
+}
 
 
 def _slots() -> Claim:

@@ -201,20 +201,25 @@ class WicsAges(Experiment):
 
         claims = (
             Claim(
-                "WICS has the lowest P2, its objective", f"{WICS}, Section 8",
+                "WICS has the lowest P2, its objective",
+                f"{WICS}, Section 8",
                 "“nearly optimal performance on client selection”; that no rival's P2 is lower is read into it here",
-                f"P2 above each rival's, ratio of sums: {above('p2')}", side(flat(gains["p2"]), -1),
+                f"P2 above each rival's, ratio of sums: {above('p2')}",
+                side(flat(gains["p2"]), -1),
                 reasons={"holds": "lower than each rival in all 16 settings"},
             ),
             Claim(
-                "WICS has the lowest size-weighted average age", f"{WICS}, Fig. 10",
+                "WICS has the lowest size-weighted average age",
+                f"{WICS}, Fig. 10",
                 "“consistently achieves the lowest weighted average AoI”; with p ∝ n_i that objective's index is "
                 "MaxPack's",
-                f"above each rival's, ratio of sums: {above('weighted_age')}", side(flat(gains["weighted_age"]), -1),
+                f"above each rival's, ratio of sums: {above('weighted_age')}",
+                side(flat(gains["weighted_age"]), -1),
                 reasons={"refuted": "MaxPack, whose index fits that objective, is lower everywhere"},
             ),
             Claim(
-                "ABS comes closest to WICS in size-weighted average age", f"{WICS}, Section 5.2",
+                "ABS comes closest to WICS in size-weighted average age",
+                f"{WICS}, Section 5.2",
                 "“the performance of ABS is the closest when compared to WICS”",
                 "nearest beyond chance, by the distance on the same instance: "
                 + ", ".join(
@@ -226,7 +231,8 @@ class WicsAges(Experiment):
                 reasons={"refuted": "MaxPack is nearest in most settings, ABS in none"},
             ),
             Claim(
-                "ABS, MaxPack and WICS all beat Random in size-weighted average age", f"{WICS}, Section 5.2",
+                "ABS, MaxPack and WICS all beat Random in size-weighted average age",
+                f"{WICS}, Section 5.2",
                 "“outperform the Random algorithm significantly”",
                 "difference from Random on the same instance: "
                 + ", ".join(
@@ -234,16 +240,20 @@ class WicsAges(Experiment):
                     f"{len(cells)} settings, higher in {count(random[p], 1)})"
                     for p in _BEATING
                 ),
-                side(flat(random), -1), reasons={"refuted": "ABS is older than Random in most settings"},
+                side(flat(random), -1),
+                reasons={"refuted": "ABS is older than Random in most settings"},
             ),
             Claim(
-                "The weighted average age rises with N", f"{WICS}, Fig. 10", "“an upward trend”",
+                "The weighted average age rises with N",
+                f"{WICS}, Fig. 10",
+                "“an upward trend”",
                 f"under WICS, from one N to the next at equal B, the paper's formula rises beyond chance in "
                 f"{count(printed, 1)} of {len(printed)} steps and falls in {count(printed, -1)}; without its factor "
                 f"1/N, as Σ (n_i/n) Δ̄_i, it rises in {count(summed, 1)}",
-                side(printed, 1), reasons={"holds weakly": "it rises in most steps and falls in none"},
+                side(printed, 1),
+                reasons={"holds weakly": "it rises in most steps and falls in none"},
             ),
-        )  # fmt: skip
+        )
         table = Table(
             "WICS above its rivals, all settings",
             ("measure", "rival", "ratio of sums", "mean of the ratios"),

@@ -27,10 +27,15 @@ _PANELS = {
 
 def _claim(model: str, ours: str, verdict: Verdict) -> Claim:
     return Claim(
-        f"A larger budget gives WICS a smaller loss ({model}, all train)", f"{WICS}, Fig. 9 ({_PANELS[model][0]})",
-        _THEIRS, ours, verdict, {"model": {model}}, STALENESS,
+        f"A larger budget gives WICS a smaller loss ({model}, all train)",
+        f"{WICS}, Fig. 9 ({_PANELS[model][0]})",
+        _THEIRS,
+        ours,
+        verdict,
+        {"model": {model}},
+        STALENESS,
         {"not run": "two to ten hours of one core"},
-    )  # fmt: skip
+    )
 
 
 class WicsBudget(Experiment):
@@ -185,8 +190,12 @@ def _similar(rows: Sequence[Row]) -> Claim:
         f"{len(found)} comparisons with its rivals, higher in {higher}"
     )
     return Claim(
-        f"WICS's lead at B = {_SHOWN} is similar at other budgets (lr, all train)", f"{WICS}, Section 5.2",
-        "“variant budget B , which shows a similar performance”", ours if found else _PANELS["lr"][1],
-        elsewhere(side(found, -1)), {"model": {"lr"}}, STALENESS,
+        f"WICS's lead at B = {_SHOWN} is similar at other budgets (lr, all train)",
+        f"{WICS}, Section 5.2",
+        "“variant budget B , which shows a similar performance”",
+        ours if found else _PANELS["lr"][1],
+        elsewhere(side(found, -1)),
+        {"model": {"lr"}},
+        STALENESS,
         {"not reproduced": "WICS's loss is above a rival's at most budgets"},
-    )  # fmt: skip
+    )

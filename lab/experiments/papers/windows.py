@@ -112,24 +112,33 @@ class Windows(setting.PolicyFigure):
         claims = (
             Claim(
                 "The optimal Markov policy has the lowest normalised variance, √Var(Y)/T, across all window sizes",
-                f"{JOURNAL}, Fig. 4", "lowest across all window sizes, including small T",
-                f"lowest {_where(windows, lowest)}; {last}; measured and exact {met}", met.verdict(joint(lowest)),
+                f"{JOURNAL}, Fig. 4",
+                "lowest across all window sizes, including small T",
+                f"lowest {_where(windows, lowest)}; {last}; measured and exact {met}",
+                met.verdict(joint(lowest)),
                 reasons={"holds weakly": "lowest except at T = 1, where all policies tie"},
             ),
             Claim(
                 "Proportional selection has the highest normalised variance across all window sizes",
-                f"{JOURNAL}, Fig. 4", "highest across all window sizes",
-                f"highest {_where(windows, highest)}; {last}", met.verdict(joint(highest)),
+                f"{JOURNAL}, Fig. 4",
+                "highest across all window sizes",
+                f"highest {_where(windows, highest)}; {last}",
+                met.verdict(joint(highest)),
                 reasons={"holds": "highest at every window size, as in exact theory"},
             ),
             Claim(
                 "Markov increasing, the non-optimal policy, has a lower normalised variance than random and "
                 "proportional selection",
-                f"{JOURNAL}, Fig. 4", "relatively low", f"lower {_where(windows, low)}; {last}",
-                met.verdict(joint(low)), reasons={"holds weakly": "lower except at T = 1, where all policies tie"},
+                f"{JOURNAL}, Fig. 4",
+                "relatively low",
+                f"lower {_where(windows, low)}; {last}",
+                met.verdict(joint(low)),
+                reasons={"holds weakly": "lower except at T = 1, where all policies tie"},
             ),
             Claim(
-                "√Var(Y)/T generally falls with T, for all policies", f"{JOURNAL}, Fig. 4", "generally reduces",
+                "√Var(Y)/T generally falls with T, for all policies",
+                f"{JOURNAL}, Fig. 4",
+                "generally reduces",
                 f"judged at {len(windows)} windows, weakly where the exact curve rises between them; falls beyond "
                 f"chance from one to the next: {monotone}; proportional selection levels off, {level:.3f} at "
                 f"T={windows[-1]}",
@@ -137,7 +146,7 @@ class Windows(setting.PolicyFigure):
                 reasons={"holds weakly": "the optimal policy's exact curve rises between some windows"},
             ),
             self._fair(rows, shown[-1]),
-        )  # fmt: skip
+        )
         headline = (
             f"Of the papers' policies load spreads least under Markov optimal: √Var(Y)/T at T={shown[-1]} is "
             f"{at[optimal][-1].show(4)} against random's {at['random'][-1].show(4)}; systematic participation has "

@@ -47,13 +47,21 @@ class ClientAccuracy(Study):
         ),
         expect(
             "With weights by size accuracy spreads less over clients under Markov optimal than under random selection",
-            (_CASE,), _MARKOV_SIZE, "spread", -1, _RANDOM,
+            (_CASE,),
+            _MARKOV_SIZE,
+            "spread",
+            -1,
+            _RANDOM,
         ),
         expect(
             "With equal weights accuracy spreads less over clients under Markov optimal than under random selection",
-            (_CASE,), _MARKOV, "spread", -1, _RANDOM_EQUAL,
+            (_CASE,),
+            _MARKOV,
+            "spread",
+            -1,
+            _RANDOM_EQUAL,
         ),
-    )  # fmt: skip
+    )
     planned, first = 5, 401
     committed = "9d9ec6eb"
 

@@ -66,12 +66,22 @@ class Cohorts(Study):
         expect("Phases sorted by label cost accuracy, whatever gcd(n, k)", cases, _SORTED, "accuracy", -1, _SPREAD),
         expect(
             "Fixed cohorts of 15 clients cost less than 0.5 points, where phases are spread",
-            cases[2:], _SPREAD, "accuracy", 1, _RANDOM, -0.5,
+            cases[2:],
+            _SPREAD,
+            "accuracy",
+            1,
+            _RANDOM,
+            -0.5,
         ),
         expect(
-            "Jitter adds accuracy to spread phases in cohorts of 15", cases[2:], _JITTERED, "accuracy", 1, _SPREAD,
+            "Jitter adds accuracy to spread phases in cohorts of 15",
+            cases[2:],
+            _JITTERED,
+            "accuracy",
+            1,
+            _SPREAD,
         ),
-    )  # fmt: skip
+    )
     planned, first = 10, 36
     committed = "358efba5"
 

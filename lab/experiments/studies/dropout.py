@@ -77,10 +77,14 @@ class Dropout(Experiment):
             exact = policy(table, _SHOWN)
             lines.append(
                 [
-                    title, found["mean"].show(3), f"{exact.interval_mean:.3f}", found["variance"].show(3),
-                    f"{exact.interval_variance:.3f}", found["counted"].show(2),
+                    title,
+                    found["mean"].show(3),
+                    f"{exact.interval_mean:.3f}",
+                    found["variance"].show(3),
+                    f"{exact.interval_variance:.3f}",
+                    found["counted"].show(2),
                 ],
-            )  # fmt: skip
+            )
         estimate = interval(pick(rows, "estimate", table="adaptive", dropout=_SHOWN))
         paragraph = (
             f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "

@@ -92,6 +92,9 @@ def _row(curve: Any, spent: Any, wanted: Any) -> Row:
         return {"rounds": None, "data": None, "low": None, "high": None, "played": curve.shape[1]}
     data = [float(reached(curve, level, spent)[0]) for level in wanted]
     return {
-        "rounds": round(float(first.mean()), 4), "data": round(float(np.mean(data)), 4), "low": int(first[0]),
-        "high": int(first[-1]), "played": curve.shape[1],
-    }  # fmt: skip
+        "rounds": round(float(first.mean()), 4),
+        "data": round(float(np.mean(data)), 4),
+        "low": int(first[0]),
+        "high": int(first[-1]),
+        "played": curve.shape[1],
+    }

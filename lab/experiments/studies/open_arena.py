@@ -14,15 +14,28 @@ _CASE = "generated, Dirichlet 0.3"
 _HOURS = (1, 3, 6)
 _RANDOM, _ROBIN, _MARKOV, _SYSTEMATIC = "random", "round-robin", "markov", "systematic"
 _ENTRANTS: Mapping[str, str] = {
-    _RANDOM: "random", _ROBIN: "oldest-age", _MARKOV: "markov-optimal:compensate=availability",
-    _SYSTEMATIC: "systematic:compensate=availability", "oort": "oort", "fedcs": "fedcs", "refl": "refl",
+    _RANDOM: "random",
+    _ROBIN: "oldest-age",
+    _MARKOV: "markov-optimal:compensate=availability",
+    _SYSTEMATIC: "systematic:compensate=availability",
+    "oort": "oort",
+    "fedcs": "fedcs",
+    "refl": "refl",
     "f3ast": "f3ast",
-}  # fmt: skip
+}
 _MARGIN = 0.5  # points of accuracy within which two policies count as level
 _SHARED: Mapping[str, Any] = {
-    "model": "lr", "num-clients": 1000, "clients-per-round": 15, "over-selection": 1.0, "train-timeout": 60.0,
-    "late-rounds": 5, "weights": "size", "learning-rate": "auto:1.0", "until": 3600.0 * _HOURS[-1], "evaluate-every": 2,
-}  # fmt: skip
+    "model": "lr",
+    "num-clients": 1000,
+    "clients-per-round": 15,
+    "over-selection": 1.0,
+    "train-timeout": 60.0,
+    "late-rounds": 5,
+    "weights": "size",
+    "learning-rate": "auto:1.0",
+    "until": 3600.0 * _HOURS[-1],
+    "evaluate-every": 2,
+}
 
 
 def _level(policy: str, text: str) -> Hypothesis:
@@ -87,9 +100,13 @@ class OpenArena(Study):
         """Run a federation in simulated time, and return its accuracy after each hour, its load and its work."""
         settings = self.settings(options)
         keys = {
-            **settings, "num-server-rounds": int(settings["until"]), "max-empty-rounds": 0, "device": "cpu",
-            "seed": unit["seed"], **own_keys(_ENTRANTS[unit["policy"]], ()),
-        }  # fmt: skip
+            **settings,
+            "num-server-rounds": int(settings["until"]),
+            "max-empty-rounds": 0,
+            "device": "cpu",
+            "seed": unit["seed"],
+            **own_keys(_ENTRANTS[unit["policy"]], ()),
+        }
         found, shares = read_in_time(played(self.name, keys, options), keys)
         clients, available = keys["num-clients"], int((shares > 0).sum())
         end = settings["until"]
@@ -98,10 +115,12 @@ class OpenArena(Study):
                 **{f"accuracy_{hour}": found.accuracy_at(end * hour / _HOURS[-1]) for hour in _HOURS},
                 "jain": round(found.load.participation.jain * clients / available, 4),
                 "never": round((found.never - clients + available) / available, 4),
-                "updates": round(found.used / found.rounds, 3), "worked": round(found.worked, 2),
-                "wasted": round(found.wasted, 2), "rounds": found.rounds,
+                "updates": round(found.used / found.rounds, 3),
+                "worked": round(found.worked, 2),
+                "wasted": round(found.wasted, 2),
+                "rounds": found.rounds,
             }
-        ]  # fmt: skip
+        ]
 
     def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
         return (

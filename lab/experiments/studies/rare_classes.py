@@ -28,8 +28,13 @@ _CASE = "availability by label"
 _EVALUATIONS = 6  # in the last quarter of the rounds
 
 _RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
-    "random", "oldest-age", "systematic, learned", "markov, learned", "f3ast", "oort",
-)  # fmt: skip
+    "random",
+    "oldest-age",
+    "systematic, learned",
+    "markov, learned",
+    "f3ast",
+    "oort",
+)
 _Make = Callable[[int], Decentralised | Selector]
 _MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
     _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
@@ -56,9 +61,12 @@ def availability_of(labels: Sequence[NDArray[np.int64]], by_class: NDArray[np.fl
 
 _HIGHER = "{} has a higher accuracy on the rare classes than random selection"
 _TEXTS = {
-    _AGE: "Oldest-age selection", _SYSTEMATIC: "Systematic participation with learned availability",
-    _MARKOV: "Markov participation with learned availability", _F3AST: "F3AST", _OORT: "Oort",
-}  # fmt: skip
+    _AGE: "Oldest-age selection",
+    _SYSTEMATIC: "Systematic participation with learned availability",
+    _MARKOV: "Markov participation with learned availability",
+    _F3AST: "F3AST",
+    _OORT: "Oort",
+}
 
 
 class RareClasses(Study):
@@ -86,11 +94,15 @@ class RareClasses(Study):
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         return {
-            "dataset": self.datasets(options)[0], "model": "2nn", "num-clients": _CLIENTS,
-            "clients-per-round": _PER_ROUND, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}",
+            "dataset": self.datasets(options)[0],
+            "model": "2nn",
+            "num-clients": _CLIENTS,
+            "clients-per-round": _PER_ROUND,
+            "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}",
             "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
-            "num-server-rounds": options.rounds or (8 if options.quick else 120), **setting.constant_rate(options),
-        }  # fmt: skip
+            "num-server-rounds": options.rounds or (8 if options.quick else 120),
+            **setting.constant_rate(options),
+        }
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""

@@ -78,8 +78,13 @@ class Start(Experiment):
             "increasing policy's p_a is ours, since none is printed."
         )
         head = (
-            "policy", "first ages from", "empty rounds of 200", "by theory", "most clients in a round", "mixed after",
-        )  # fmt: skip
+            "policy",
+            "first ages from",
+            "empty rounds of 200",
+            "by theory",
+            "most clients in a round",
+            "mixed after",
+        )
         return Conclusion(paragraph, (), (Table("The first 200 rounds", head, lines),))
 
     def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:

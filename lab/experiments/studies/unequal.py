@@ -152,9 +152,12 @@ def _loads(history: History, sizes: Sizes) -> list[Row]:
         mean = total / max(count, 1)
         rows.append(
             {
-                "trained": len(these), "data": round(float(sizes[these].sum() / sizes.mean() / _PER_ROUND), 4),
-                "met": float((met.sum() - np.trace(met)) / pairs), "waits": count, "wait_mean": mean,
+                "trained": len(these),
+                "data": round(float(sizes[these].sum() / sizes.mean() / _PER_ROUND), 4),
+                "met": float((met.sum() - np.trace(met)) / pairs),
+                "waits": count,
+                "wait_mean": mean,
                 "wait_variance": squares / max(count, 1) - mean**2,
             },
-        )  # fmt: skip
+        )
     return rows
