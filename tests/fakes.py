@@ -240,9 +240,9 @@ def of(message: Message) -> tuple[str, int]:
 
 
 def reply_of(message: Message, metrics: Mapping[str, object], arrays: ArrayRecord | None = None) -> Message:
-    content = {"metrics": MetricRecord(metrics)} if arrays is None else {
-        "arrays": arrays, "metrics": MetricRecord(metrics)
-    }  # fmt: skip
+    content = (
+        {"metrics": MetricRecord(metrics)} if arrays is None else {"arrays": arrays, "metrics": MetricRecord(metrics)}
+    )
     return Message(RecordDict(content), reply_to=message)
 
 

@@ -23,13 +23,32 @@ BELOW = {
     "server": {"config", "strategies", "learning", "protocol", "science", "flower"},
     "engine": {"config", "server", "client", "strategies", "learning", "protocol", "science", "flower"},
     "report": {"config", "server", "strategies", "learning", "protocol", "science"},
-    "lab": {"config", "engine", "report", "server", "client", "strategies", "learning", "protocol", "science",
-                    "flower"},
-    "cli": {"config", "lab", "engine", "report", "server", "client", "strategies", "learning", "protocol",
-            "science"},
-    "docker": {"cli", "config", "report", "server", "client", "strategies", "learning", "protocol", "science",
-               "flower"},
-}  # fmt: skip
+    "lab": {
+        "config",
+        "engine",
+        "report",
+        "server",
+        "client",
+        "strategies",
+        "learning",
+        "protocol",
+        "science",
+        "flower",
+    },
+    "cli": {"config", "lab", "engine", "report", "server", "client", "strategies", "learning", "protocol", "science"},
+    "docker": {
+        "cli",
+        "config",
+        "report",
+        "server",
+        "client",
+        "strategies",
+        "learning",
+        "protocol",
+        "science",
+        "flower",
+    },
+}
 
 
 def modules(root: Path = ROOT) -> Iterator[tuple[str, Path]]:

@@ -44,9 +44,12 @@ def fuzzed(*given_: st.SearchStrategy, most: int = 3000) -> Callable[[Callable[.
 
     def run(check: Callable[..., None]) -> None:
         @settings(
-            max_examples=BATCH, deadline=None, database=None, print_blob=True,
+            max_examples=BATCH,
+            deadline=None,
+            database=None,
+            print_blob=True,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        )  # fmt: skip
+        )
         @given(st.tuples(*given_))
         def batch(values):
             check(*values)
@@ -100,10 +103,27 @@ setting = st.one_of(
 names = st.one_of(
     st.text(max_size=8),
     st.sampled_from(
-        ["w", "b", "steps", "loss", "num-examples", "name", "takes-part", "age", "next-round", "scales", "compression",
-         "bid", "payment", "number", "data-age", "last-round", "sensitivity"]
+        [
+            "w",
+            "b",
+            "steps",
+            "loss",
+            "num-examples",
+            "name",
+            "takes-part",
+            "age",
+            "next-round",
+            "scales",
+            "compression",
+            "bid",
+            "payment",
+            "number",
+            "data-age",
+            "last-round",
+            "sensitivity",
+        ]
     ),
-)  # fmt: skip
+)
 records = st.one_of(
     st.dictionaries(names, arrays(), max_size=4).map(ArrayRecord),
     st.dictionaries(names, metric, max_size=5).map(MetricRecord),
@@ -145,9 +165,12 @@ def test_replies():
 
 
 rows = st.tuples(
-    names, st.sampled_from(["float32", "", "|O"]), st.lists(st.integers(-1, 2**70), max_size=2), texts,
+    names,
+    st.sampled_from(["float32", "", "|O"]),
+    st.lists(st.integers(-1, 2**70), max_size=2),
+    texts,
     st.integers(-9, 200),
-)  # fmt: skip
+)
 kept = st.tuples(names, st.just("arrays"), st.lists(rows, max_size=3))
 named = st.tuples(names, st.sampled_from(["config", "metrics", "arrays", ""]), st.integers(-9, 200))
 layouts = st.one_of(st.lists(st.one_of(kept, named), max_size=3), json_values)
@@ -206,12 +229,30 @@ TABLES = {
     "run": ["key", "value"],
     "clients": ["client", "name", "since", "examples", "payment", "sensitivity", "data_age"],
     "rounds": [
-        "round", "started", "seconds", "asked", "trained", "spent", "clock", "test_loss", "test_accuracy", "empty",
+        "round",
+        "started",
+        "seconds",
+        "asked",
+        "trained",
+        "spent",
+        "clock",
+        "test_loss",
+        "test_accuracy",
+        "empty",
     ],
     "participations": [
-        "round", "client", "name", "outcome", "age", "weight", "refreshed", "payment", "next_round", "reason",
+        "round",
+        "client",
+        "name",
+        "outcome",
+        "age",
+        "weight",
+        "refreshed",
+        "payment",
+        "next_round",
+        "reason",
     ],
-}  # fmt: skip
+}
 cells = st.sampled_from([(table, column) for table, names in TABLES.items() for column in names]).flatmap(
     lambda cell: st.tuples(
         st.just(f"UPDATE OR REPLACE {cell[0]} SET {cell[1]} = ?1 WHERE ?2 OR rowid = 2"),
@@ -227,19 +268,39 @@ notes = st.tuples(
 )
 inner = st.sampled_from(
     [("config", key) for key in ("policy", "num-clients", "num-server-rounds", "until", "dataset", "seed", "clock")]
-    + [("policy", key) for key in ("budget", "total_budget", "clients", "per_round", "probabilities", "rates", "kind",
-                                   "jitter", "index")]
+    + [
+        ("policy", key)
+        for key in (
+            "budget",
+            "total_budget",
+            "clients",
+            "per_round",
+            "probabilities",
+            "rates",
+            "kind",
+            "jitter",
+            "index",
+        )
+    ]
 ).flatmap(
     lambda place: st.tuples(
         st.just(f"UPDATE run SET value = json_set(value, '$.\"{place[1]}\"', json(?1)) WHERE key = '{place[0]}'"),
         st.tuples(json_values.filter(lambda value: "Infinity" not in json.dumps(value)).map(json.dumps)),
     )
-)  # fmt: skip
+)
 rows = st.sampled_from(
-    ["DELETE FROM rounds WHERE round > 2", "DELETE FROM clients", "DELETE FROM participations", "DELETE FROM run",
-     "UPDATE rounds SET round = round * 7", "UPDATE participations SET client = client + 5", "DROP TABLE clients",
-     "ALTER TABLE rounds RENAME COLUMN seconds TO other", "ALTER TABLE clients RENAME COLUMN name TO other"]
-).map(lambda statement: (statement, ()))  # fmt: skip
+    [
+        "DELETE FROM rounds WHERE round > 2",
+        "DELETE FROM clients",
+        "DELETE FROM participations",
+        "DELETE FROM run",
+        "UPDATE rounds SET round = round * 7",
+        "UPDATE participations SET client = client + 5",
+        "DROP TABLE clients",
+        "ALTER TABLE rounds RENAME COLUMN seconds TO other",
+        "ALTER TABLE clients RENAME COLUMN name TO other",
+    ]
+).map(lambda statement: (statement, ()))
 changes = st.lists(st.one_of(cells, cells, notes, inner, rows), min_size=1, max_size=3)
 
 
@@ -350,9 +411,12 @@ def test_checkpoints_and_data_files():
     good = save(tensors, about)
     with tempfile.TemporaryDirectory() as folder:
         np.savez_compressed(
-            f"{folder}/x.npz", train_x=np.zeros((4, 2, 2), np.uint8), train_y=np.arange(4) % 2,
-            test_x=np.zeros((2, 2, 2), np.uint8), test_y=np.arange(2),
-        )  # fmt: skip
+            f"{folder}/x.npz",
+            train_x=np.zeros((4, 2, 2), np.uint8),
+            train_y=np.arange(4) % 2,
+            test_x=np.zeros((2, 2, 2), np.uint8),
+            test_y=np.arange(2),
+        )
         packed = (Path(folder) / "x.npz").read_bytes()
 
     spots = st.lists(st.tuples(st.floats(0, 0.999), st.binary(min_size=1, max_size=6)), max_size=5)

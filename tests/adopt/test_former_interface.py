@@ -52,9 +52,12 @@ def own_folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: ClientApp(client_fn), lambda: ClientApp(client_fn=client_fn, mods=[]),
-     lambda: attach(flwr.clientapp.ClientApp(client_fn))],
-)  # fmt: skip
+    [
+        lambda: ClientApp(client_fn),
+        lambda: ClientApp(client_fn=client_fn, mods=[]),
+        lambda: attach(flwr.clientapp.ClientApp(client_fn)),
+    ],
+)
 def test_a_client_fn_is_refused_where_it_is_given(make):
     with pytest.raises(ConfigError, match=r"client_fn.*@app\.train\(\)"):
         make()
@@ -111,10 +114,20 @@ def test_a_model_that_is_no_record_is_refused(given):
 
 @pytest.mark.parametrize(
     "name",
-    ["fraction_fit", "min_fit_clients", "min_available_clients", "min_evaluate_clients", "evaluate_fn",
-     "on_fit_config_fn", "on_evaluate_config_fn", "accept_failures", "initial_parameters",
-     "fit_metrics_aggregation_fn", "evaluate_metrics_aggregation_fn"],
-)  # fmt: skip
+    [
+        "fraction_fit",
+        "min_fit_clients",
+        "min_available_clients",
+        "min_evaluate_clients",
+        "evaluate_fn",
+        "on_fit_config_fn",
+        "on_evaluate_config_fn",
+        "accept_failures",
+        "initial_parameters",
+        "fit_metrics_aggregation_fn",
+        "evaluate_metrics_aggregation_fn",
+    ],
+)
 def test_a_former_fedavg_argument_names_its_successor(name):
     with refused(name, allowed="left out: it belongs to Flower's former interface"):
         policy(**{name: None})

@@ -25,9 +25,17 @@ def test_policy_json_against_the_closed_forms(aoi):
     shown = json.loads(out)
     assert status == 0
     assert set(shown) == {
-        "probabilities", "stationary", "interval_pmf", "interval_mean", "interval_variance", "second_eigenvalue",
-        "mixing_rounds", "weight_variance", "min_separation", "max_participations",
-    }  # fmt: skip
+        "probabilities",
+        "stationary",
+        "interval_pmf",
+        "interval_mean",
+        "interval_variance",
+        "second_eigenvalue",
+        "mixing_rounds",
+        "weight_variance",
+        "min_separation",
+        "max_participations",
+    }
     assert shown["probabilities"] == pytest.approx([0] * 5 + [1 / 3] + [1] * 5)
     assert shown["stationary"] == pytest.approx([0.15] * 6 + [0.1] + [0] * 4)
     assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
@@ -72,10 +80,23 @@ def test_simulate_json_is_consistent_with_its_trace(aoi):
     shown = json.loads(out)
     assert status == 0
     assert set(shown) == {
-        "interval_mean", "interval_variance", "interval_counts", "window_deviation", "participation", "weight_variance",
-        "weight_dispersion", "empty_rounds", "mean_age", "peak_age", "pairs_met",
-        "round_mean", "round_deviation", "clients_never_reached", "data_a_participation", "selections",
-    }  # fmt: skip
+        "interval_mean",
+        "interval_variance",
+        "interval_counts",
+        "window_deviation",
+        "participation",
+        "weight_variance",
+        "weight_dispersion",
+        "empty_rounds",
+        "mean_age",
+        "peak_age",
+        "pairs_met",
+        "round_mean",
+        "round_deviation",
+        "clients_never_reached",
+        "data_a_participation",
+        "selections",
+    }
     assert set(shown["participation"]) == {"mean", "min", "max", "jain"}
     assert [len(chosen) for chosen in shown["selections"]] == [6] * 50
     taken = np.zeros((50, 20), dtype=bool)

@@ -30,9 +30,12 @@ def played(folder: Path) -> None:
 
 def run(command, folder, program=AOI, **environment) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, *program, *command], cwd=folder, capture_output=True, timeout=300,
+        [sys.executable, *program, *command],
+        cwd=folder,
+        capture_output=True,
+        timeout=300,
         env=os.environ | {"COLUMNS": "200"} | environment,
-    )  # fmt: skip
+    )
 
 
 ENCODINGS = {
@@ -41,9 +44,12 @@ ENCODINGS = {
     "POSIX": {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 }
 COMMANDS = (
-    "clients one", "clients one --json", "simulate --policy random --clients 9 --per-round 2", "report one",
+    "clients one",
+    "clients one --json",
+    "simulate --policy random --clients 9 --per-round 2",
+    "report one",
     "report näh",
-)  # fmt: skip
+)
 # All commands in one process, as each loads the same libraries; the last line has their statuses.
 EACH = """
 import sys

@@ -27,9 +27,12 @@ for policy in sys.argv[1:]:
 
 def python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
         text=True,
-    )  # fmt: skip
+    )
 
 
 def test_an_app_runs_at_once_and_its_tests_pass(aoi, tmp_path):

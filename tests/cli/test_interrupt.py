@@ -15,9 +15,14 @@ from aoi_fl.server.ledger import read, read_run
 ROOT = Path(__file__).parents[2]
 AOI = (sys.executable, "-m", "aoi_fl.cli.start")
 KEYS = (
-    "num-clients=6", "clients-per-round=3", "model=lr", "local-work=epochs:1", "run-name=mine", "device=cpu",
+    "num-clients=6",
+    "clients-per-round=3",
+    "model=lr",
+    "local-work=epochs:1",
+    "run-name=mine",
+    "device=cpu",
     "preset=papers",
-)  # fmt: skip
+)
 
 
 def spawn(folder: Path, command: list[str]) -> "subprocess.Popen[str]":

@@ -42,10 +42,17 @@ def keys(images) -> dict[str, object]:
     """Return the keys of a run that takes a moment."""
     return {
         "preset": "papers",
-        "dataset": f"npz:{images}", "model": "lr", "num-clients": CLIENTS, "clients-per-round": PER_ROUND,
-        "num-server-rounds": ROUNDS, "max-age": 4, "local-work": "epochs:1", "batch-size": 5, "learning-rate": 0.5,
+        "dataset": f"npz:{images}",
+        "model": "lr",
+        "num-clients": CLIENTS,
+        "clients-per-round": PER_ROUND,
+        "num-server-rounds": ROUNDS,
+        "max-age": 4,
+        "local-work": "epochs:1",
+        "batch-size": 5,
+        "learning-rate": 0.5,
         "seed": 4,
-    }  # fmt: skip
+    }
 
 
 def command(keys, *more: str) -> list[str]:
@@ -66,8 +73,10 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
     """JSON is all there is on stdout, and a pipe gets no colours."""
     done = subprocess.run(
         [*AOI, *command(keys, "-c", f"runs-dir={tmp_path}", "-c", "run-name=r", "--json")],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["status"], told["rounds"], told["run"]) == ("completed", ROUNDS, str(tmp_path / "r"))
@@ -252,12 +261,17 @@ CELLS = {
     "ahead": {"policy": "markov-increasing", "coordination": "poll", "evaluate-clients": 4},
     "int8": {"policy": "random", "max-age": 10, "evaluate-clients": 2, "compression": "int8"},
     "systematic": {
-        "policy": "systematic", "max-age": 10, "coordination": "reserve", "rates": "size", "sizes": "zipf:1.5",
-        "weights": "unbiased", "phases": "spread:0.2",
+        "policy": "systematic",
+        "max-age": 10,
+        "coordination": "reserve",
+        "rates": "size",
+        "sizes": "zipf:1.5",
+        "weights": "unbiased",
+        "phases": "spread:0.2",
     },
     "bids": {"policy": "wics", "max-age": 10, "index-source": "bid", "budget": 25.0},
     "own": {"policy": "python:own_rule_both:Impatient", "max-age": 10},
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow

@@ -95,10 +95,13 @@ def test_a_latex_table_has_a_row_a_setting(aoi, runs):
 @pytest.mark.parametrize(
     ("options", "key"),
     [
-        ({}, "format"), ({"csv": True, "latex": True}, "format"), ({"csv": True, "table": "models"}, "--table"),
-        ({"latex": True, "table": "rounds"}, "--table"), ({"parquet": True}, "--output"),
+        ({}, "format"),
+        ({"csv": True, "latex": True}, "format"),
+        ({"csv": True, "table": "models"}, "--table"),
+        ({"latex": True, "table": "rounds"}, "--table"),
+        ({"parquet": True}, "--output"),
     ],
-)  # fmt: skip
+)
 def test_an_export_names_what_is_wrong(options, key):
     with refused(key):
         export(["x"], **options)

@@ -31,11 +31,15 @@ def started(
     """Start the SuperNode of a client, its own apps on a port."""
     config = f'name="client-{client}" partition-id={client} state-dir="{folder}" seed=2 sleep=true'
     command = [
-        sys.executable, *program, f"--superlink={link.fleet}",
+        sys.executable,
+        *program,
+        f"--superlink={link.fleet}",
         f"--root-certificates={link.folder / 'trust' / 'ca.crt'}",
-        f"--auth-supernode-private-key={folder / f'{client}.key'}", f"--node-config={config}",
-        f"--clientappio-api-address=127.0.0.1:{port}", *options,
-    ]  # fmt: skip
+        f"--auth-supernode-private-key={folder / f'{client}.key'}",
+        f"--node-config={config}",
+        f"--clientappio-api-address=127.0.0.1:{port}",
+        *options,
+    ]
     with open(folder / f"{client}.log", "ab") as log:
         return subprocess.Popen(command, env=link.environment, stdout=log, stderr=log)
 

@@ -43,17 +43,32 @@ def test_clients_keep_apart(tmp_path):
 def spoilt(good: bytes) -> dict[str, bytes]:
     body = json.loads(good)
     return {
-        "empty": b"", "cut short": good[: len(good) // 2], "zeros after a power cut": bytes(len(good)),
-        "no text": b"\xff\xfe\x00" * 9, "no object": b"[1, 2]",
+        "empty": b"",
+        "cut short": good[: len(good) // 2],
+        "zeros after a power cut": bytes(len(good)),
+        "no text": b"\xff\xfe\x00" * 9,
+        "no object": b"[1, 2]",
         "another version": json.dumps(body | {"version": 99}).encode(),
         "a changed number": good.replace(b'"last": 12', b'"last": 11'),
         "no checksum": json.dumps({k: v for k, v in body.items() if k != "checksum"}).encode(),
         "one bit": bytes([*good[:40], good[40] ^ 1, *good[41:]]),
-    }  # fmt: skip
+    }
 
 
-@pytest.mark.parametrize("what", ["empty", "cut short", "zeros after a power cut", "no text", "no object",
-                                  "another version", "a changed number", "no checksum", "one bit"])  # fmt: skip
+@pytest.mark.parametrize(
+    "what",
+    [
+        "empty",
+        "cut short",
+        "zeros after a power cut",
+        "no text",
+        "no object",
+        "another version",
+        "a changed number",
+        "no checksum",
+        "one bit",
+    ],
+)
 def test_a_corrupt_file_is_kept_aside_said_and_started_anew(file, what, caplog):
     file.save(STATE)
     bad = spoilt(file.path.read_bytes())[what]

@@ -143,8 +143,11 @@ def test_a_lost_residual_counts_as_zero(how, tmp_path, caplog):
             np.savez(path, w=np.ones(4, np.float32), b=np.ones(2, np.float32))
         case _:
             spoilt = {
-                "emptied": b"", "cut": good[:-9], "zeros": bytes(len(good)), "no arrays": b"PK\x05\x06" + bytes(18),
-            }  # fmt: skip
+                "emptied": b"",
+                "cut": good[:-9],
+                "zeros": bytes(len(good)),
+                "no arrays": b"PK\x05\x06" + bytes(18),
+            }
             flipped = bytes([*good[:middle], good[middle] ^ 4, *good[middle + 1 :]])
             path.write_bytes(spoilt.get(how, flipped))
     lost = update(tmp_path, 2)

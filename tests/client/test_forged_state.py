@@ -64,8 +64,20 @@ def test_the_good_one_that_the_forged_are_made_of_is_read(tmp_path):
     assert file.load(5).age.last == 3
 
 
-SESSIONS = [b"inf inf 1", b"nan 0 0", b"-1 0 0", b"0 0 -7", b"0 0 18446744073709551616", b"1e300 1e300 1", b"\xff" * 99,
-            b"0 0", b"0 0 0 0", b"0 0 1.5", b"1 1 " + b"9" * 5000, b"0 \x00 0"]  # fmt: skip
+SESSIONS = [
+    b"inf inf 1",
+    b"nan 0 0",
+    b"-1 0 0",
+    b"0 0 -7",
+    b"0 0 18446744073709551616",
+    b"1e300 1e300 1",
+    b"\xff" * 99,
+    b"0 0",
+    b"0 0 0 0",
+    b"0 0 1.5",
+    b"1 1 " + b"9" * 5000,
+    b"0 \x00 0",
+]
 
 
 @pytest.mark.parametrize("line", SESSIONS, ids=range(len(SESSIONS)))
@@ -81,21 +93,41 @@ def test_a_forged_session_is_none(line, tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "5", "null", '"abc"', "[1]", "[1, 2, 3, 4]", '["a", 1, 2]', "{}", "[" * 200_000, "[[], 1, 2]",
-        "[null, null, null]", "[1e999, 1, 2]", "[1, NaN, 2]", "[1, -2, 2]", '[1, 2, "3"]', "[1, 2, 3.5]",
+        "5",
+        "null",
+        '"abc"',
+        "[1]",
+        "[1, 2, 3, 4]",
+        '["a", 1, 2]',
+        "{}",
+        "[" * 200_000,
+        "[[], 1, 2]",
+        "[null, null, null]",
+        "[1e999, 1, 2]",
+        "[1, NaN, 2]",
+        "[1, -2, 2]",
+        '[1, 2, "3"]',
+        "[1, 2, 3.5]",
     ],
-)  # fmt: skip
+)
 def test_a_forged_note_of_the_next_look_is_none(text, tmp_path):
     (tmp_path / "nap").write_text(text)
     assert poll_schedule.laid_down(tmp_path / "nap") is None
 
 
 LINES = [
-    "{}", "[1]", "5", "[" * 200_000, "\x00", '{"at": 1, "round": 2, "what": "x"}',
-    '{"at": "a", "round": "2", "what": "x"}', '{"at": "a", "round": 1, "what": ["x"]}',
-    '{"at": "a", "round": 1, "what": "x", "rule": 7}', '{"at": null, "round": 1, "what": "x"}',
+    "{}",
+    "[1]",
+    "5",
+    "[" * 200_000,
+    "\x00",
+    '{"at": 1, "round": 2, "what": "x"}',
+    '{"at": "a", "round": "2", "what": "x"}',
+    '{"at": "a", "round": 1, "what": ["x"]}',
+    '{"at": "a", "round": 1, "what": "x", "rule": 7}',
+    '{"at": null, "round": 1, "what": "x"}',
     '{"at": "a", "round": 1, "what": "x", "more": 1}',
-]  # fmt: skip
+]
 
 
 def test_forged_lines_of_a_history_are_passed_over(tmp_path):

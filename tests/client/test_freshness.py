@@ -270,8 +270,12 @@ def test_a_client_reports_and_trains_on_its_own_folder(tmp_path, file):
     aged(file, 300)
     program = script(tmp_path, f"import os; os.utime({str(file)!r})")
     node = {
-        "data-file": str(file), "refresh-command": str(program), "payment": 2, "sensitivity": 0.5, "round-seconds": 60,
-    }  # fmt: skip
+        "data-file": str(file),
+        "refresh-command": str(program),
+        "payment": 2,
+        "sensitivity": 0.5,
+        "round-seconds": 60,
+    }
     send = folder_client(tmp_path, **node)
     hello = dict(send("query.hello").content["aoi"])
     own = {"payment": 2.0, "sensitivity": 0.5, "data-age": 5}

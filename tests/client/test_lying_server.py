@@ -108,12 +108,16 @@ ATTACKS = {  # messages, and how many updates may leave
         K,
     ),
     "waits beyond all bounds": (
-        [m for t in range(1, T + 1) for m in (
-            ("query.participate", t, {"wire": "reserve", "table": [0.0, 1e-15]}),
-            ("query.participate", t, {"wire": "poll", "table": [1e-15]}),
-            ("query.participate", t, {"wire": "reserve", "rate": 1e-300}),
-            ("train", t, {"wire": "reserve", "table": [0.0, 1e-15], "forced": True}),
-        )],
+        [
+            m
+            for t in range(1, T + 1)
+            for m in (
+                ("query.participate", t, {"wire": "reserve", "table": [0.0, 1e-15]}),
+                ("query.participate", t, {"wire": "poll", "table": [1e-15]}),
+                ("query.participate", t, {"wire": "reserve", "rate": 1e-300}),
+                ("train", t, {"wire": "reserve", "table": [0.0, 1e-15], "forced": True}),
+            )
+        ],
         K,
     ),
     "evaluations": ([(kind, t, {}) for t in range(20) for kind in ("evaluate", "evaluate.x")], 0),
@@ -123,7 +127,7 @@ ATTACKS = {  # messages, and how many updates may leave
         [("evaluate", 1, {"clear": True, "min_separation": None, "rounds": None})] * 20,
         0,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("attached", [False, True])

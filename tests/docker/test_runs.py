@@ -64,8 +64,11 @@ def test_the_list_holds_runs_with_their_states_and_the_queue(tmp_path: Path) -> 
     with Ticket.take({"run": "next", "policy": "random", "dataset": "digits"}, tmp_path):
         rows = Runs(Superlink(n1="finished", n2="running", n3="pending"), tmp_path).table()
     assert {row["run"]: (row["state"], row["round"]) for row in rows} == {
-        "old": ("completed", 2), "cut": ("interrupted", 2), "new": ("pending", 0), "next": ("queued", 0)
-    }  # fmt: skip
+        "old": ("completed", 2),
+        "cut": ("interrupted", 2),
+        "new": ("pending", 0),
+        "next": ("queued", 0),
+    }
 
 
 def test_a_log_is_of_the_run_named_or_of_the_newest(tmp_path: Path) -> None:

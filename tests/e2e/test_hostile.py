@@ -9,10 +9,15 @@ from tests.e2e.cluster import CLIENT_APP, Cluster, python, start
 RUN = "hostile"
 # What the program sends, and the fact in the ledger's reason. Two clients work through the list, then they behave.
 LIES = {
-    "NaN": "NaN", "Inf": "Inf", "wrong shapes": "shape", "10^12 examples": "1000000000000",
-    "a string for a number": "'seven'", "an array far larger than the model": "bytes",
-    "another client's name": "'{other}'", "no metrics": "0 metric records",
-}  # fmt: skip
+    "NaN": "NaN",
+    "Inf": "Inf",
+    "wrong shapes": "shape",
+    "10^12 examples": "1000000000000",
+    "a string for a number": "'seven'",
+    "an array far larger than the model": "bytes",
+    "another client's name": "'{other}'",
+    "no metrics": "0 metric records",
+}
 LIARS = 2
 ROUNDS = len(LIES) // LIARS + 1
 LARGE = 25_000_000  # values: 100 MB
@@ -68,9 +73,14 @@ def ledger(cluster: Cluster) -> dict[str, Any]:
     liars = [cluster.intruder(f"liar-{i}", "sh", "-c", c, mounts=VOLUMES) for i, c in enumerate(commands)]
     try:
         start(
-            cluster, RUN, ROUNDS, scale=2, AOI_POLICY="random", AOI_CLIENTS_PER_ROUND="4",
+            cluster,
+            RUN,
+            ROUNDS,
+            scale=2,
+            AOI_POLICY="random",
+            AOI_CLIENTS_PER_ROUND="4",
             AOI_COMPRESSION="none+unpacked",
-        )  # fmt: skip
+        )
         assert cluster.await_end() == 0, cluster.logs("submit")
         return cluster.ledger(RUN) | {"liars": [cluster.name_of(liar) for liar in liars]}
     finally:

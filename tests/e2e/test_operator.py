@@ -15,8 +15,11 @@ from tests.e2e.cluster import NEWEST, ROOT, Cluster, start
 
 RUN, NEXT = "operated", "next"
 SETTINGS: dict[str, Any] = {
-    "AOI_NUM_CLIENTS": "2", "AOI_POLICY": "random", "AOI_CLIENTS_PER_ROUND": "2", "AOI_PARTITION": "iid+spare:1",
-}  # fmt: skip
+    "AOI_NUM_CLIENTS": "2",
+    "AOI_POLICY": "random",
+    "AOI_CLIENTS_PER_ROUND": "2",
+    "AOI_PARTITION": "iid+spare:1",
+}
 
 
 @dataclass
@@ -83,12 +86,19 @@ def operated(cluster: Cluster) -> Operated:
     with urllib.request.urlopen(f"{page}/list", timeout=30) as answer:
         shown = answer.read().decode()
     return Operated(
-        status, lists, scaled, stopped, next_status, cluster.ledger(NEXT), cluster.last_round(RUN),
-        cluster.docker("logs", cluster.container("superexec")), metrics,
+        status,
+        lists,
+        scaled,
+        stopped,
+        next_status,
+        cluster.ledger(NEXT),
+        cluster.last_round(RUN),
+        cluster.docker("logs", cluster.container("superexec")),
+        metrics,
         {name for name in (RUN, NEXT) if name in shown},
         cluster.docker("inspect", "-f", "{{.State.Health.Status}}", cluster.container("page")).strip(),
         touched,
-    )  # fmt: skip
+    )
 
 
 def test_a_newcomer_gets_a_spare_share_or_is_refused_aloud(operated: Operated) -> None:
@@ -107,8 +117,12 @@ def test_the_list_and_the_page_hold_every_run(operated: Operated) -> None:
 
 def test_each_wrong_command_is_refused(operated: Operated) -> None:
     assert operated.status == {
-        "log of a run that has not begun": 2, "log": 0, "stop": 0, "stop twice": 2, "resume a complete run": 2,
-    }  # fmt: skip
+        "log of a run that has not begun": 2,
+        "log": 0,
+        "stop": 0,
+        "stop twice": 2,
+        "resume a complete run": 2,
+    }
 
 
 def test_no_command_recreates_or_restarts_a_service(operated: Operated) -> None:
@@ -136,8 +150,15 @@ def test_a_wrong_env_file_stops_the_start_before_the_superlink(cluster: Cluster,
     shutil.copytree(ROOT / "docker", tmp_path / "docker")
     project = f"{cluster.project}-wrong"
     command = [
-        "docker", "compose", "-p", project, "-f", str(ROOT / "compose.yaml"), "--project-directory", str(tmp_path),
-    ]  # fmt: skip
+        "docker",
+        "compose",
+        "-p",
+        project,
+        "-f",
+        str(ROOT / "compose.yaml"),
+        "--project-directory",
+        str(tmp_path),
+    ]
     port = str(int(cluster.environment["AOI_PAGE_PORT"]) + 100)  # the other cluster's page is up
     try:
         done = subprocess.run(

@@ -186,10 +186,17 @@ def test_devices_that_are_never_there_are_refused():
 def play(folder, name, **more):
     values = RunConfig.parse(
         {
-            "num-clients": 30, "clients-per-round": 8, "num-server-rounds": 5, "model": "lr", "local-work": "epochs:1",
-            "seed": 3, "runs-dir": str(folder), "run-name": name, **more,
+            "num-clients": 30,
+            "clients-per-round": 8,
+            "num-server-rounds": 5,
+            "model": "lr",
+            "local-work": "epochs:1",
+            "seed": 3,
+            "runs-dir": str(folder),
+            "run-name": name,
+            **more,
         },
-    ).flat()  # fmt: skip
+    ).flat()
     run_local(server_app, client_app, values, nodes=values["num-clients"])
     return folder / name
 
@@ -320,9 +327,13 @@ def test_a_late_client_counts_its_waiting_time(tmp_path):
 def test_who_is_given_foresight_has_it_from_the_first_round_on(tmp_path):
     """Some devices take longer than a round may: told so, FedCS asks none of them, in the first round neither."""
     folder = play(
-        tmp_path, "told", policy="fedcs", foresight=True, clock="generated",
+        tmp_path,
+        "told",
+        policy="fedcs",
+        foresight=True,
+        clock="generated",
         **{"train-timeout": 20.0, "sizes": "zipf:1.2"},
-    )  # fmt: skip
+    )
     late = {row["round"] for row in read(folder / LEDGER, "participations") if row["outcome"] == "late"}
     assert 1 not in late
 

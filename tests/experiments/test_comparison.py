@@ -103,12 +103,15 @@ def test_runs_that_do_not_go_together_are_refused(other):
 @pytest.mark.parametrize(
     ("policies", "keys", "named"),
     [
-        ("random,nosuch", {}, "nosuch"), ("random,random", {}, "random"), ("random", {}, "two"),
-        ("random,systematic", {"nosuch": "1"}, "nosuch"), ("random,systematic", {"seed": "1"}, "--seeds"),
+        ("random,nosuch", {}, "nosuch"),
+        ("random,random", {}, "random"),
+        ("random", {}, "two"),
+        ("random,systematic", {"nosuch": "1"}, "nosuch"),
+        ("random,systematic", {"seed": "1"}, "--seeds"),
         ("random,systematic", {"num-server-rounds": "3,4"}, "num-server-rounds"),
         ("random,oldest-age", {"max-age": "4"}, "max-age"),
     ],
-)  # fmt: skip
+)
 def test_a_plan_names_what_is_wrong(policies, keys, named):
     with pytest.raises(ConfigError, match=named):
         comparing.plan(policies, 2, keys)
@@ -179,8 +182,10 @@ def test_no_setting_is_left_without_a_pair():
     entrants = (("random", "none"), ("markov-optimal", "none"), ("systematic", "availability"))
     groups = [run(policy, 1, BASE[0], [0, 1, 0, 1], compensate=kind) for policy, kind in entrants]
     assert {name for pair in compare(groups).pairs for name in (pair.first, pair.second)} == {
-        "random", "markov-optimal, compensate none", "systematic, compensate availability",
-    }  # fmt: skip
+        "random",
+        "markov-optimal, compensate none",
+        "systematic, compensate availability",
+    }
 
 
 def test_many_settings_are_compared_with_the_first():
@@ -208,11 +213,14 @@ def test_simulated_time_is_compared_in_minutes():
     ("arguments", "key"),
     [
         (("random,systematic", "-c", "learning-rate=0.1,x"), "learning-rate"),
-        (("random,python:nosuch:Mine",), "policy"), (("random,systematic", "--target", "-1"), "target"),
-        (("random,systematic", "--runs", "x-*"), "policies"), ((), "policies"),
-        (("--runs", "x-*", "-c", "model=lr"), "model"), (("random,systematic", "--workers", "999"), "workers"),
+        (("random,python:nosuch:Mine",), "policy"),
+        (("random,systematic", "--target", "-1"), "target"),
+        (("random,systematic", "--runs", "x-*"), "policies"),
+        ((), "policies"),
+        (("--runs", "x-*", "-c", "model=lr"), "model"),
+        (("random,systematic", "--workers", "999"), "workers"),
     ],
-)  # fmt: skip
+)
 def test_a_comparison_that_cannot_be_runs_nothing(arguments, key, aoi, tmp_path):
     status, out, err = aoi("compare", *arguments, "--seeds", "1")
     assert status == 2 and key in err and not out and not list(tmp_path.glob("runs/*/ledger.sqlite"))

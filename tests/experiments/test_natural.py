@@ -78,10 +78,15 @@ def test_a_client_without_a_test_example_is_named(tmp_path):
 
 def speakers(path, **changes):
     arrays = {
-        "train_x": np.zeros((3, 40), np.uint8), "train_y": np.zeros(3, np.int64), "train_client": np.array([0, 1, 1]),
-        "test_x": np.zeros((2, 40), np.uint8), "test_y": np.zeros(2, np.int64), "test_client": np.array([0, 1]),
-        "client_names": np.array(["Romeo", "Juliet"]), "characters": np.array(["a", "b"]),
-    }  # fmt: skip
+        "train_x": np.zeros((3, 40), np.uint8),
+        "train_y": np.zeros(3, np.int64),
+        "train_client": np.array([0, 1, 1]),
+        "test_x": np.zeros((2, 40), np.uint8),
+        "test_y": np.zeros(2, np.int64),
+        "test_client": np.array([0, 1]),
+        "client_names": np.array(["Romeo", "Juliet"]),
+        "characters": np.array(["a", "b"]),
+    }
     arrays |= changes
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path

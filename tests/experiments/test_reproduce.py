@@ -34,9 +34,17 @@ from tests.refusals import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
-    "dataset": "digits", "model": "lr", "policy": "markov-optimal", "num-clients": 8, "clients-per-round": 3,
-    "max-age": 3, "local-work": "steps:1", "num-server-rounds": 25, "device": "cpu", "seed": 3,
-}  # fmt: skip
+    "dataset": "digits",
+    "model": "lr",
+    "policy": "markov-optimal",
+    "num-clients": 8,
+    "clients-per-round": 3,
+    "max-age": 3,
+    "local-work": "steps:1",
+    "num-server-rounds": 25,
+    "device": "cpu",
+    "seed": 3,
+}
 
 
 # Exact laws of the weights

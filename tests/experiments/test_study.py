@@ -72,12 +72,15 @@ EVEN = Contrast("only", "ours", "jain", 1, None, 0.8)
 @pytest.mark.parametrize(
     ("contrasts", "gains", "jain", "verdict"),
     [
-        ((SOONER,), (-3, -2, -3, -2), 0.9, "holds"), ((SOONER,), (3, 2, 3, 2), 0.9, "refuted"),
-        ((SOONER,), (3, -2, 3, -2), 0.9, "undecided"), ((WITHIN,), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
-        ((WITHIN,), (1.1, 1.3, 1.2, 1.1), 0.9, "refuted"), ((WITHIN, EVEN), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
+        ((SOONER,), (-3, -2, -3, -2), 0.9, "holds"),
+        ((SOONER,), (3, 2, 3, 2), 0.9, "refuted"),
+        ((SOONER,), (3, -2, 3, -2), 0.9, "undecided"),
+        ((WITHIN,), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
+        ((WITHIN,), (1.1, 1.3, 1.2, 1.1), 0.9, "refuted"),
+        ((WITHIN, EVEN), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
         ((WITHIN, EVEN), (0.1, 0.3, 0.2, 0.1), 0.7, "refuted"),
     ],
-)  # fmt: skip
+)
 def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
     study = Pairs(*contrasts)
     (claim,) = study.conclude(pairs(gains, jain), {}).claims

@@ -28,10 +28,15 @@ def status(address: str, path: str) -> int:
 @pytest.mark.parametrize(
     ("path", "outside"),
     [
-        ("/v1/fleet/pull-messages", 200), ("/health", 200), ("/v1/control/start-run", 403),
-        ("/v1/runtime/get-nodes", 403), ("/v1/fleetx", 403), ("//v1/control/start-run", 403), ("/docs", 403),
+        ("/v1/fleet/pull-messages", 200),
+        ("/health", 200),
+        ("/v1/control/start-run", 403),
+        ("/v1/runtime/get-nodes", 403),
+        ("/v1/fleetx", 403),
+        ("//v1/control/start-run", 403),
+        ("/docs", 403),
     ],
-)  # fmt: skip
+)
 def test_outside_only_calls_of_clients_are_answered(path, outside):
     assert (status(OUTER, path), status(INNER, path)) == (outside, 200)
 

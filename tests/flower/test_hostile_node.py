@@ -71,10 +71,16 @@ class Hostile(Node):
         answer = await self.once("PushMessages", fleet_pb2.PushMessagesRequest(node=self._node, **request))
         for part in answer.objects_to_push if answer else ():
             if part in objects:
-                await self.once("PushObject", message_pb2.PushObjectRequest(
-                    node=self._node, run_id=proto.metadata.run_id, session_id=answer.session_id, object_id=part,
-                    object_content=objects[part],
-                ))  # fmt: skip
+                await self.once(
+                    "PushObject",
+                    message_pb2.PushObjectRequest(
+                        node=self._node,
+                        run_id=proto.metadata.run_id,
+                        session_id=answer.session_id,
+                        object_id=part,
+                        object_content=objects[part],
+                    ),
+                )
 
     async def push_reply(self, reply, change=lambda proto: None, **more):
         """Send a whole reply, with its envelope changed."""
@@ -245,7 +251,7 @@ FORMS = {
     "in another node's name": lambda n, r: form_of_envelope(src_node_id=n.others)(n, r),
     "of another run": form_of_envelope(run_id=17),
     "never uploaded": never_uploaded,
-}  # fmt: skip
+}
 HUGE = {"a tree of 3,000 objects": form_of_tree(3000), "a tree of 20,000 objects": form_of_tree(20_000)}
 
 
@@ -305,9 +311,16 @@ async def play(link, forms) -> tuple[list[dict], list[str]]:
     lying = asyncio.create_task(live(liar, forms))
     notes = link.folder / "notes"
     settings = {
-        "what": "fleet", "clients": HONEST + 1, "per-round": HONEST + 1, "coordination": "broadcast", "rounds": ROUNDS,
-        "out": str(notes), "timeout": DEADLINE, "least": HONEST + 1, "packing": "none",  # as its lies are plain arrays
-    }  # fmt: skip
+        "what": "fleet",
+        "clients": HONEST + 1,
+        "per-round": HONEST + 1,
+        "coordination": "broadcast",
+        "rounds": ROUNDS,
+        "out": str(notes),
+        "timeout": DEADLINE,
+        "least": HONEST + 1,
+        "packing": "none",  # as its lies are plain arrays
+    }
     try:
         run_id = await asyncio.to_thread(link.submit, " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items()))
         found = await follow(link, run_id, notes, lying)

@@ -42,22 +42,35 @@ def test_a_second_call_waits_for_the_database(tmp_path, monkeypatch):
 
 NAN = float("nan")
 STRANGE = {
-    "a ttl that is no number": {"ttl": NAN}, "an infinite ttl": {"ttl": float("inf")},
-    "a birth that is no number": {"created_at": NAN}, "a work time that is no number": {"runtime": NAN},
-    "a tree of 3,000 objects": {"objects": 3000}, "a tree of 20,000 objects": {"objects": 20_000},
+    "a ttl that is no number": {"ttl": NAN},
+    "an infinite ttl": {"ttl": float("inf")},
+    "a birth that is no number": {"created_at": NAN},
+    "a work time that is no number": {"runtime": NAN},
+    "a tree of 3,000 objects": {"objects": 3000},
+    "a tree of 20,000 objects": {"objects": 20_000},
     "two replies": {"count": 2},
-}  # fmt: skip
+}
 
 
 def pushed(ttl=10.0, created_at=1.8e9, runtime=0.1, objects=1, count=1, node=77, source=77):
     """Return what a node sends to announce a reply."""
-    told = Metadata(run_id=5, message_id="m", src_node_id=source, dst_node_id=1, reply_to_message_id="asked",
-                    group_id="1", created_at=created_at, ttl=ttl)  # fmt: skip
+    told = Metadata(
+        run_id=5,
+        message_id="m",
+        src_node_id=source,
+        dst_node_id=1,
+        reply_to_message_id="asked",
+        group_id="1",
+        created_at=created_at,
+        ttl=ttl,
+    )
     tree = ObjectTree(object_id="m", children=[ObjectTree(object_id=str(i)) for i in range(objects)])
     return PushMessagesRequest(
-        node=Node(node_id=node), messages_list=[ProtoMessage(metadata=told)] * count,
-        message_object_trees=[tree] * count, clientapp_runtime_list=[runtime],
-    )  # fmt: skip
+        node=Node(node_id=node),
+        messages_list=[ProtoMessage(metadata=told)] * count,
+        message_object_trees=[tree] * count,
+        clientapp_runtime_list=[runtime],
+    )
 
 
 class State:

@@ -114,8 +114,9 @@ def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch)
     from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
 
     parsed = []
-    monkeypatch.setattr(checks, "bytes_to_public_key", lambda pem, parse=checks.bytes_to_public_key: (
-        parsed.append(pem), parse(pem))[1])  # fmt: skip
+    monkeypatch.setattr(
+        checks, "bytes_to_public_key", lambda pem, parse=checks.bytes_to_public_key: (parsed.append(pem), parse(pem))[1]
+    )
     monkeypatch.setattr(versions, "Version", versions.Version)
     superlink.read_once()
     state = link_state.open_state(str(tmp_path / "state.db"), True)

@@ -80,15 +80,22 @@ def test_changed_images_are_drawn_by_seed_round_and_client():
 def test_a_run_plays_both(tmp_path):
     def play(name, **keys):
         values = {
-            "num-clients": 4, "clients-per-round": 2, "num-server-rounds": 2, "model": "cnn", "local-work": "epochs:1",
-        }  # fmt: skip
+            "num-clients": 4,
+            "clients-per-round": 2,
+            "num-server-rounds": 2,
+            "model": "cnn",
+            "local-work": "epochs:1",
+        }
         values |= {"runs-dir": str(tmp_path), "run-name": name, "policy": "random"} | keys
         run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=4)
         return hashlib.sha256((tmp_path / name / MODEL).read_bytes()).hexdigest()
 
     models = [
-        play("a"), play("b", augment="crop-flip"), play("c", device="auto+bfloat16"), play("d", augment="crop-flip")
-    ]  # fmt: skip
+        play("a"),
+        play("b", augment="crop-flip"),
+        play("c", device="auto+bfloat16"),
+        play("d", augment="crop-flip"),
+    ]
     assert len(set(models)) == 3 and models[1] == models[3]
 
 

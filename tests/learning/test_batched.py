@@ -211,9 +211,14 @@ def test_the_task_trains_its_clients_together_within_float32():
 # which way a step goes. Of the millions of units of a run one or another comes that close to its kink, and then the two
 # ways part by all that one image moves one unit. Which do differs from processor to processor.
 RUN = {
-    "model": "lr", "learning-rate": 0.1, "num-clients": 12, "clients-per-round": 5, "num-server-rounds": 4,
-    "evaluate-clients": 2, "seed": 3,
-}  # fmt: skip
+    "model": "lr",
+    "learning-rate": 0.1,
+    "num-clients": 12,
+    "clients-per-round": 5,
+    "num-server-rounds": 4,
+    "evaluate-clients": 2,
+    "seed": 3,
+}
 RUNS = {
     "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
     "broadcast": {"policy": "markov-optimal", "coordination": "broadcast"},

@@ -115,9 +115,14 @@ def test_the_warning_comes_before_round_1(tmp_path):
     x, y = x[order].astype("float32"), y[order]
     np.savez(tmp_path / "wine.npz", train_x=x[:140], train_y=y[:140], test_x=x[140:], test_y=y[140:])
     keys = {
-        "dataset": f"npz:{tmp_path}/wine.npz", "num-clients": 4, "clients-per-round": 2, "num-server-rounds": 1,
-        "runs-dir": str(tmp_path / "runs"), "run-name": "wine", "policy": "random",
-    }  # fmt: skip
+        "dataset": f"npz:{tmp_path}/wine.npz",
+        "num-clients": 4,
+        "clients-per-round": 2,
+        "num-server-rounds": 1,
+        "runs-dir": str(tmp_path / "runs"),
+        "run-name": "wine",
+        "policy": "random",
+    }
     began = []  # whether the run has, by warning
 
     class Handler(logging.Handler):

@@ -17,9 +17,11 @@ from aoi_fl.learning import npz
 from aoi_fl.science.errors import ConfigError
 
 GOOD = {
-    "train_x": np.zeros((4, 2, 2), np.uint8), "train_y": np.array([0, 1, 0, 1]),
-    "test_x": np.zeros((2, 2, 2), np.uint8), "test_y": np.array([0, 1]),
-}  # fmt: skip
+    "train_x": np.zeros((4, 2, 2), np.uint8),
+    "train_y": np.array([0, 1, 0, 1]),
+    "test_x": np.zeros((2, 2, 2), np.uint8),
+    "test_y": np.array([0, 1]),
+}
 HUGE = 2**27  # twice the size from which on it matters how far a file unpacks
 
 

@@ -81,13 +81,21 @@ def tied():
 @pytest.mark.parametrize(
     "model",
     [
-        hooked(), clipped(), frozen(), tied(), nn.Linear(6, 4), nn.Sequential(), nn.Sequential(nn.Flatten()),
-        nn.Sequential(nn.Flatten(2), nn.Linear(6, 4)), nn.Sequential(nn.Flatten(), nn.Linear(6, 4, bias=False)),
+        hooked(),
+        clipped(),
+        frozen(),
+        tied(),
+        nn.Linear(6, 4),
+        nn.Sequential(),
+        nn.Sequential(nn.Flatten()),
+        nn.Sequential(nn.Flatten(2), nn.Linear(6, 4)),
+        nn.Sequential(nn.Flatten(), nn.Linear(6, 4, bias=False)),
         nn.Sequential(nn.Flatten(), OwnLinear(6, 4)),
         nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 4)),
         nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.ReLU()),
-        nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 4), nn.ReLU()), models.build("cnn", Form((1, 8, 8), 10), seed=1),
+        nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 4), nn.ReLU()),
+        models.build("cnn", Form((1, 8, 8), 10), seed=1),
     ],
-)  # fmt: skip
+)
 def test_others_are_left_to_autograd(model):
     assert manual_sgd.step_of(model, functional.cross_entropy, 0.1) is None

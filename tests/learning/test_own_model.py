@@ -155,8 +155,10 @@ def test_training_is_a_function_of_seed_round_and_client(lay, tmp_path):
 
 
 def test_frozen_parameters_stay(lay, tmp_path):
-    model = lay("from torch import nn\ndef make(shape, outputs):\n    body = nn.Linear(64, 8).requires_grad_(False)\n"
-                "    return nn.Sequential(nn.Flatten(), body, nn.ReLU(), nn.Linear(8, outputs))")  # fmt: skip
+    model = lay(
+        "from torch import nn\ndef make(shape, outputs):\n    body = nn.Linear(64, 8).requires_grad_(False)\n"
+        "    return nn.Sequential(nn.Flatten(), body, nn.ReLU(), nn.Linear(8, outputs))"
+    )
     task = Task("digits", "unused", model, "cpu", seed=3, model_dir=str(tmp_path))
     assert len(task.check()) == 64
     arrays = task.initial_arrays()
@@ -185,8 +187,7 @@ def test_what_cannot_be_stacked_steps_aside_with_a_word(lay, tmp_path, caplog):
 TRAVELS = {
     "a layer without sizes": ("nn.Sequential(nn.Flatten(), nn.LazyLinear(outputs))", "LazyLinear"),
     "a lazy convolution": ("nn.Sequential(nn.LazyConv2d(3, 3), nn.Flatten(), nn.Linear(108, outputs))", "no size"),
-    "a lazy normalisation": (
-        "nn.Sequential(nn.Flatten(), nn.LazyBatchNorm1d(), nn.Linear(64, outputs))", "no size"),
+    "a lazy normalisation": ("nn.Sequential(nn.Flatten(), nn.LazyBatchNorm1d(), nn.Linear(64, outputs))", "no size"),
     "a state of its own": ("Own(outputs, extra={'seen': 3})", "_extra_state"),
     "a state that is a tensor and one that is text": ("Own(outputs, extra='text')", "_extra_state"),
     "a buffer that grows": ("Own(outputs, grows=True)", "is float32 (3,) after one step"),
@@ -195,7 +196,7 @@ TRAVELS = {
     "a sparse buffer": ("Own(outputs, buffer=torch.eye(2).to_sparse())", "no array"),
     "a buffer of bfloat16": ("Own(outputs, buffer=torch.ones(2, dtype=torch.bfloat16))", "no array"),
     "a buffer on no device": ("Own(outputs, buffer=torch.ones(2, device='meta'))", "no array"),
-}  # fmt: skip
+}
 OWN = """
 import torch
 from torch import nn
@@ -226,8 +227,11 @@ def make(shape, outputs):
 def test_a_state_that_cannot_travel_is_named(lay, tmp_path, what):
     source, words = TRAVELS[what]
     if "extra" in source:  # a method of the instance is not asked for its state
-        source = source.replace("Own(outputs, ", "type('Kept', (Own,), {'get_extra_state': lambda self: 3, "
-                                "'set_extra_state': lambda self, state: None})(outputs, ")  # fmt: skip
+        source = source.replace(
+            "Own(outputs, ",
+            "type('Kept', (Own,), {'get_extra_state': lambda self: 3, "
+            "'set_extra_state': lambda self, state: None})(outputs, ",
+        )
     with refused("model") as found:
         checked(lay(OWN.replace("WHAT", source)), tmp_path)
     assert words in str(found.value) and found.value.remedy

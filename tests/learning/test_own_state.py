@@ -31,7 +31,8 @@ def make(shape, outputs):
 """
 STATES = {
     "a buffer that is not persistent": (
-        "self.register_buffer('mean', torch.zeros(()), persistent=False)", "self.mean += x.detach().mean()",
+        "self.register_buffer('mean', torch.zeros(()), persistent=False)",
+        "self.mean += x.detach().mean()",
         "self.mean",
     ),
     "a tensor that is no buffer": ("self.mean = torch.zeros(())", "self.mean = self.mean + 0.1", "self.mean"),
@@ -39,17 +40,21 @@ STATES = {
     "a list": ("self.seen = []", "self.seen.append(float(x.detach().mean()))", "sum(self.seen)"),
     "a buffer made in the first call": (
         "self.register_buffer('first', None, persistent=False)",
-        "self.first = x.detach().mean() if self.first is None else self.first", "self.first",
+        "self.first = x.detach().mean() if self.first is None else self.first",
+        "self.first",
     ),
     "a part's attribute": ("self.layer.calls = 0", "self.layer.calls += 1", "0.1 * self.layer.calls"),
     "beside what cannot be copied": (
-        "self.lock, self.calls = threading.Lock(), 0", "self.calls += 1", "0.1 * self.calls",
+        "self.lock, self.calls = threading.Lock(), 0",
+        "self.calls += 1",
+        "0.1 * self.calls",
     ),
     "a generator": (
-        "self.generator = torch.Generator().manual_seed(5)", "noise = torch.rand((), generator=self.generator)",
+        "self.generator = torch.Generator().manual_seed(5)",
+        "noise = torch.rand((), generator=self.generator)",
         "noise",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=STATES.values(), ids=STATES)

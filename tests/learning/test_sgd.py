@@ -64,9 +64,15 @@ def test_equals_steps_taken_by_hand(problem, how):
     options = {k: v for k, v in how.items() if k != "batch"}
     w, b, mean = by_hand(x, y, model, np.random.default_rng(5), 0.3, how["batch"], **options)
     loss = sgd.fit(
-        model, torch.from_numpy(x), torch.from_numpy(y), learning_rate=0.3, batch_size=how["batch"],
-        loss=models.loss_of("lr"), order=np.random.default_rng(5), **options,
-    )  # fmt: skip
+        model,
+        torch.from_numpy(x),
+        torch.from_numpy(y),
+        learning_rate=0.3,
+        batch_size=how["batch"],
+        loss=models.loss_of("lr"),
+        order=np.random.default_rng(5),
+        **options,
+    )
     weight, bias = (p.detach().numpy() for p in model.parameters())
     np.testing.assert_allclose(weight, w, rtol=0, atol=1e-13)
     np.testing.assert_allclose(bias, b, rtol=0, atol=1e-13)
@@ -88,9 +94,16 @@ def test_refuses_weights_that_make_no_sense(problem, weights):
     x, y = (torch.from_numpy(a) for a in problem)
     with refused("weights of images"):
         sgd.fit(
-            models.build("lr", Form((1, 2, 3), 4), seed=1).double(), x, y, learning_rate=0.1, batch_size=4,
-            loss=models.loss_of("lr"), order=np.random.default_rng(1), epochs=1, weights=weights,
-        )  # fmt: skip
+            models.build("lr", Form((1, 2, 3), 4), seed=1).double(),
+            x,
+            y,
+            learning_rate=0.1,
+            batch_size=4,
+            loss=models.loss_of("lr"),
+            order=np.random.default_rng(1),
+            epochs=1,
+            weights=weights,
+        )
 
 
 def test_device():

@@ -12,13 +12,19 @@ from tests.refusals import refused
 @pytest.mark.parametrize(
     ("payments", "sensitivities", "names", "message"),
     [
-        ([5, -1], [1, 1], "ab", "payment of client b"), ([0, 5], [1, 1], "ab", "payment of client a"),
-        ([5, math.nan], [1, 1], "ab", "payment of client b"), ([5, None], [1, 1], "ab", "payment of client b"),
-        ([5, 5], [1, -0.5], "ab", "sensitivity of client b"), ([5, 5], [0.0, 1], "ab", "sensitivity of client a"),
-        ([5, 5], [math.inf, 1], "ab", "sensitivity of client a"), ([5, 5], [None, 1], "ab", "sensitivity of client a"),
-        ([5, 5], [1], "ab", "sensitivities"), ([5, 5], [1, 1], "aa", "client name"), ([60, 50], [1, 1], "ab", "budget"),
+        ([5, -1], [1, 1], "ab", "payment of client b"),
+        ([0, 5], [1, 1], "ab", "payment of client a"),
+        ([5, math.nan], [1, 1], "ab", "payment of client b"),
+        ([5, None], [1, 1], "ab", "payment of client b"),
+        ([5, 5], [1, -0.5], "ab", "sensitivity of client b"),
+        ([5, 5], [0.0, 1], "ab", "sensitivity of client a"),
+        ([5, 5], [math.inf, 1], "ab", "sensitivity of client a"),
+        ([5, 5], [None, 1], "ab", "sensitivity of client a"),
+        ([5, 5], [1], "ab", "sensitivities"),
+        ([5, 5], [1, 1], "aa", "client name"),
+        ([60, 50], [1, 1], "ab", "budget"),
     ],
-)  # fmt: skip
+)
 def test_clients_that_cannot_be_worked_with_are_named(payments, sensitivities, names, message):
     with refused(message):
         check_clients(payments, sensitivities, 40.0, names)

@@ -14,12 +14,17 @@ from aoi_fl.protocol.arrays import to_record
 from aoi_fl.protocol.packing import PackingError, pack, packed, unpack
 
 ODD = {
-    "scalar": np.array(1.5, np.float32), "none": np.zeros((0, 3), np.float16), "mask": np.array([[True], [False]]),
-    "steps": np.array(3), "wide": np.array([np.nan, -0.0, 5e-324]),
+    "scalar": np.array(1.5, np.float32),
+    "none": np.zeros((0, 3), np.float16),
+    "mask": np.array([[True], [False]]),
+    "steps": np.array(3),
+    "wide": np.array([np.nan, -0.0, 5e-324]),
     "bfloat16": np.array([1, 2, 65535], np.uint16).view("V2"),
-    "columns": np.asfortranarray(np.arange(6, dtype=np.int8).reshape(2, 3)), "swapped": np.arange(3, dtype=">i8"),
-    "complex": np.array([1j]), "": np.arange(2, dtype=np.uint64),
-}  # fmt: skip
+    "columns": np.asfortranarray(np.arange(6, dtype=np.int8).reshape(2, 3)),
+    "swapped": np.arange(3, dtype=">i8"),
+    "complex": np.array([1j]),
+    "": np.arange(2, dtype=np.uint64),
+}
 
 
 def content_of(**records) -> RecordDict:

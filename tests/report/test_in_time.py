@@ -13,15 +13,28 @@ def round_(number, clock, accuracy):
 
 
 def part(number, client, outcome, device_seconds):
-    return {"round": number, "client": client, "outcome": outcome, "device_seconds": device_seconds, "weight": 0.5,
-            "name": str(client), "reason": "", "age": 0, "refreshed": 0, "forced": 0}  # fmt: skip
+    return {
+        "round": number,
+        "client": client,
+        "outcome": outcome,
+        "device_seconds": device_seconds,
+        "weight": 0.5,
+        "name": str(client),
+        "reason": "",
+        "age": 0,
+        "refreshed": 0,
+        "forced": 0,
+    }
 
 
 ROUNDS = [round_(1, 30.0, 0.5), round_(2, 50.0, None), round_(3, 80.0, 0.7)]
 PARTS = [
-    part(1, 0, "trained", 10.0), part(1, 1, "late", 30.0), part(2, 2, "failed", 5.0), part(2, 0, "trained", 20.0),
+    part(1, 0, "trained", 10.0),
+    part(1, 1, "late", 30.0),
+    part(2, 2, "failed", 5.0),
+    part(2, 0, "trained", 20.0),
     part(3, 1, "trained", 15.0),
-]  # fmt: skip
+]
 
 
 def test_costs_by_hand():

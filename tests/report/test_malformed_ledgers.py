@@ -37,9 +37,16 @@ def play(folder: Path) -> Path:
     known, rounds = [ClientRecord(c, f"c{c}", 1, 10, 1.0, 1.0, 0) for c in range(3)], []
     for t in range(1, 5):
         part = Participation(
-            t % 3, f"c{t % 3}", "trained", age=2, weight=1.0, refreshed=True, payment=1.0, seconds=1.0,
+            t % 3,
+            f"c{t % 3}",
+            "trained",
+            age=2,
+            weight=1.0,
+            refreshed=True,
+            payment=1.0,
+            seconds=1.0,
             device_seconds=1.0,
-        )  # fmt: skip
+        )
         values = {"spent": 1.0, "clock": 10.0 * t, "test_loss": 1.0, "test_accuracy": 0.5, "trained": 1}
         rounds.append(RoundRecord(t, 1e9 + t, 1.0, asked=1, participations=[part], **values))
     return record(folder, rounds, known, run=folder.name, config=CONFIG, policy=policy, initial_loss=2.0)

@@ -35,13 +35,38 @@ def folder(tmp_path: Path) -> Path:
     first = [part(0, "trained", next_round=5), part(1, "failed", reason="no power"), part(2, "late", reason="late")]
     second = [part(1, "trained", next_round=8), part(2, "refused", reason="NaN in its update")]
     ledger.add_round(
-        RoundRecord(1, NOW - 60, 2.0, asked=4, trained=1, dropped=2, messages=7, spent=12.5, test_accuracy=0.5,
-                    participations=first)
-    )  # fmt: skip
+        RoundRecord(
+            1,
+            NOW - 60,
+            2.0,
+            asked=4,
+            trained=1,
+            dropped=2,
+            messages=7,
+            spent=12.5,
+            test_accuracy=0.5,
+            participations=first,
+        )
+    )
     ledger.add_round(
-        RoundRecord(2, NOW - 30, 4.0, asked=3, willing=2, trained=1, declined=1, dropped=1, messages=5, spent=30.0,
-                    forced=True, ask_seconds=0.5, train_seconds=2.25, aggregate_seconds=0.25, participations=second)
-    )  # fmt: skip
+        RoundRecord(
+            2,
+            NOW - 30,
+            4.0,
+            asked=3,
+            willing=2,
+            trained=1,
+            declined=1,
+            dropped=1,
+            messages=5,
+            spent=30.0,
+            forced=True,
+            ask_seconds=0.5,
+            train_seconds=2.25,
+            aggregate_seconds=0.25,
+            participations=second,
+        )
+    )
     ledger.close()
     return path
 

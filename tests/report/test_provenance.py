@@ -21,9 +21,7 @@ def test_the_command_gives_the_same_configuration():
     own = RunConfig.parse(given | {"runs-dir": "/srv/runs", "run-name": "mine", "data-dir": "/srv/data"})
     words = shlex.split(command(run(own.flat())))
     assert words[:2] == ["aoi", "run"] and not any("/srv" in word for word in words)
-    assert set(words[3::2]) == {
-        "policy=random", "num-clients=20", "clients-per-round=4", "learning-rate=0.3:0.98"
-    }  # fmt: skip
+    assert set(words[3::2]) == {"policy=random", "num-clients=20", "clients-per-round=4", "learning-rate=0.3:0.98"}
     assert RunConfig.parse({"preset": PRESET} | pairs(words[3::2])) == RunConfig.parse(given)
     assert command(run(RunConfig.parse({"preset": PRESET}).flat())) == "aoi run"
     assert command(run(RunConfig.parse({"preset": "papers"}).flat())) == "aoi run -c preset=papers"
@@ -46,8 +44,11 @@ def test_the_command_has_the_given_keys_and_no_others(given):
 
 def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
     given = {
-        "preset": PRESET, "dataset": "npz:/home/me/my data.npz", "clients-file": "/home/me/c.csv", "policy": "wics",
-    }  # fmt: skip
+        "preset": PRESET,
+        "dataset": "npz:/home/me/my data.npz",
+        "clients-file": "/home/me/c.csv",
+        "policy": "wics",
+    }
     own = RunConfig.parse(given).flat()
     assert command(run(own)) == "aoi run -c clients-file=c.csv -c 'dataset=npz:my data.npz' -c policy=wics"
     assert command(run(own | {"clients-per-round": 2})) == command(run(own))  # of a cluster

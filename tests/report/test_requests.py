@@ -43,20 +43,44 @@ def status(port: int, *headers: str, path: str = "/list", version: str = "1.1") 
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost:{port}", "LOCALHOST", "localhost.", "127.0.0.1:{port}", "[::1]:{port}", "[::1]", "192.0.2.7:80",
-     "board.example.org", "BOARD.example.org.:8050", NAME],
-)  # fmt: skip
+    [
+        "localhost:{port}",
+        "LOCALHOST",
+        "localhost.",
+        "127.0.0.1:{port}",
+        "[::1]:{port}",
+        "[::1]",
+        "192.0.2.7:80",
+        "board.example.org",
+        "BOARD.example.org.:8050",
+        NAME,
+    ],
+)
 def test_names_of_this_machine_and_addresses_are_answered(port, host):
     assert status(port, f"Host: {host.format(port=port)}") == 200
 
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example",
-     "127.0.0.1@evil.example", "evil.example#localhost", "localhost:80@evil.example", "1.evil.example:8050",
-     "xlocalhost", "board.example.org.evil.example", "[::1].evil.example", "[evil.example]", "localhost:evil",
-     "127.1.evil", "", "localhost,evil.example"],
-)  # fmt: skip
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "127.0.0.1@evil.example",
+        "evil.example#localhost",
+        "localhost:80@evil.example",
+        "1.evil.example:8050",
+        "xlocalhost",
+        "board.example.org.evil.example",
+        "[::1].evil.example",
+        "[evil.example]",
+        "localhost:evil",
+        "127.1.evil",
+        "",
+        "localhost,evil.example",
+    ],
+)
 def test_another_name_is_refused(port, host):
     assert status(port, f"Host: {host.format(port=port)}") in (400, 421)
 

@@ -36,9 +36,15 @@ def play(folder: Path, seed: int = 1, learned: float = 0.5, stride: int = 4, **a
 
 @pytest.mark.parametrize(
     ("dataset", "shown"),
-    [("npz:x.npz", "npz:x.npz"), ("npz:/home/me/x.npz", "npz:x.npz"), ("npz:../a b/x.npz", "npz:x.npz"),
-     ("npz:~/x.npz", "npz:x.npz"), ("digits", "digits"), ("csv:/data/y.csv", "csv:y.csv")],
-)  # fmt: skip
+    [
+        ("npz:x.npz", "npz:x.npz"),
+        ("npz:/home/me/x.npz", "npz:x.npz"),
+        ("npz:../a b/x.npz", "npz:x.npz"),
+        ("npz:~/x.npz", "npz:x.npz"),
+        ("digits", "digits"),
+        ("csv:/data/y.csv", "csv:y.csv"),
+    ],
+)
 def test_a_data_file_is_shown_by_its_name_once(dataset, shown):
     assert public("dataset", dataset) == shown
     run = Run("r", {"config": {"policy": "random", "dataset": dataset}}, [], [], [])

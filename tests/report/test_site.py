@@ -60,8 +60,16 @@ def test_the_wall_says_how_far_and_who(tmp_path):
     assert any(word.startswith("Running: round 3 ended") for word in said)
     at = said.index("Due in round 4")
     assert said[at:] == [
-        "Due in round 4", "berlin", "In round 3", "berlin", "rome <b>", "Late", "oslo", "Dropped", "paris",
-    ]  # fmt: skip
+        "Due in round 4",
+        "berlin",
+        "In round 3",
+        "berlin",
+        "rome <b>",
+        "Late",
+        "oslo",
+        "Dropped",
+        "paris",
+    ]
     assert "Time left" not in client.get("/wall/content").text  # nobody plays it any more
     assert 'data-state="interrupted"' in client.get("/wall/content").text
 

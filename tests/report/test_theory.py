@@ -68,9 +68,13 @@ def test_theorem_3s_denominator_by_hand(monkeypatch):
     from aoi_fl.protocol.clients import ClientTable
 
     table = ClientTable(
-        ("a", "b"), np.array([500, 1500]), np.array([5.0, 15.0]), np.array([0.5, 1.0]), np.zeros(2, np.int64),
+        ("a", "b"),
+        np.array([500, 1500]),
+        np.array([5.0, 15.0]),
+        np.array([0.5, 1.0]),
+        np.zeros(2, np.int64),
         np.ones(2),
-    )  # fmt: skip
+    )
     monkeypatch.setattr(theorems, "section5_instance", lambda clients, seed: table)
     found = theorems.ratio(2, 18, 1, 40)
     assert found["denominator printed"] == pytest.approx(4 * 0.5 - 1 * 1.5)  # M = ⌊18/15⌋ = 1

@@ -96,11 +96,14 @@ def sorted_in_full(index, payments, budget, strict, stop_at_first):
 
 
 @given(
-    seed=st.integers(0, 2**32 - 1), n=st.integers(1, 3000), levels=st.sampled_from([1, 3, 50, 10**6]),
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 3000),
+    levels=st.sampled_from([1, 3, 50, 10**6]),
     prices=st.sampled_from(["uniform", "lognormal", "cents", "rising", "falling", "every-eighth"]),
-    part=st.one_of(st.floats(1e-6, 1.2), st.just(1.0)), unknown=st.sampled_from([0.0, 0.1, 0.9]),
+    part=st.one_of(st.floats(1e-6, 1.2), st.just(1.0)),
+    unknown=st.sampled_from([0.0, 0.1, 0.9]),
     variant=st.sampled_from(VARIANTS),
-)  # fmt: skip
+)
 @settings(max_examples=400, deadline=None)
 def test_sorting_the_head_gives_what_sorting_all_gives(seed, n, levels, prices, part, unknown, variant):
     rng = np.random.default_rng(seed)
@@ -238,9 +241,12 @@ def play(selector, people, rounds, reachable=None):
 
 
 @given(
-    st.lists(st.tuples(cents, st.floats(0.01, 1)), min_size=1, max_size=12), st.floats(0.5, 60),
-    st.sampled_from(["whittle", "abs", "maxpack", "random"]), st.sampled_from(VARIANTS), st.integers(0, 2**32),
-)  # fmt: skip
+    st.lists(st.tuples(cents, st.floats(0.01, 1)), min_size=1, max_size=12),
+    st.floats(0.5, 60),
+    st.sampled_from(["whittle", "abs", "maxpack", "random"]),
+    st.sampled_from(VARIANTS),
+    st.integers(0, 2**32),
+)
 @settings(max_examples=150, deadline=None)
 def test_no_round_ever_spends_more_than_the_budget(clients, budget, index, variant, seed):
     payments, sensitivities = (np.array(column) for column in zip(*clients, strict=True))

@@ -100,10 +100,12 @@ def test_the_index_of_an_ageing_cost_lowers_that_cost():
         table = section5_instance(20, seed)
         population = Population(table.ages, table.sizes, np.ones(20, bool), table.payments, table.sensitivities)
         own, linear = (
-            p2(mean_ages(simulate(BudgetedSelector(25.0, ageing=ageing), population, 250, 1), AGEING["quadratic"]),
-               table.sensitivities)
+            p2(
+                mean_ages(simulate(BudgetedSelector(25.0, ageing=ageing), population, 250, 1), AGEING["quadratic"]),
+                table.sensitivities,
+            )
             for ageing in ("quadratic", "linear")
-        )  # fmt: skip
+        )
         ratios.append(own / linear)
     assert np.mean(ratios) < 0.98
     assert max(ratios) < 1.02

@@ -124,9 +124,14 @@ def test_skew_of_a_run():
 def test_theorem_2_by_hand():
     """L=2, μ=1, σ²=3, G²=5, K=2, m=4, Σ=½, Γ=7, ρ_=½, ρ̄=2, ‖θ⁰−θ*‖²=9, T=52: γ=48, L/2/(T+γ)=1/100."""
     bound = fedavg_bound(
-        FedAvgConstants(2.0, 1.0, 3.0, 5.0, 2, 4), 52, distance=9.0, weight_variance=0.5, gap=7.0, least_skew=0.5,
+        FedAvgConstants(2.0, 1.0, 3.0, 5.0, 2, 4),
+        52,
+        distance=9.0,
+        weight_variance=0.5,
+        gap=7.0,
+        least_skew=0.5,
         largest_skew=2.0,
-    )  # fmt: skip
+    )
     assert bound.start == pytest.approx(48 * 9 / 100)
     assert bound.variance == pytest.approx((16 * 5 * 2 * 16 * 3 * 1.5 + 4 * 2 * 3) / 0.5 / 100)
     assert bound.heterogeneity == pytest.approx(6 * 2 * 7 / 100)

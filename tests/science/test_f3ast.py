@@ -33,9 +33,11 @@ def test_rates_approach_the_least_possible_variance():
     rates = np.bincount(late, minlength=4) / (rounds // 2 + 1)
     shares = sizes / 10
     best = minimize(
-        lambda r: (shares**2 / r).sum(), np.full(4, 0.3), bounds=[(1e-3, a) for a in there],
+        lambda r: (shares**2 / r).sum(),
+        np.full(4, 0.3),
+        bounds=[(1e-3, a) for a in there],
         constraints={"type": "eq", "fun": lambda r: r.sum() - 2},
-    )  # fmt: skip
+    )
     assert best.success and best.x[1] == pytest.approx(1 / 3, abs=1e-6)  # as often as it is there
     assert rates == pytest.approx(best.x, abs=0.02)
     assert (shares**2 / rates).sum() == pytest.approx(best.fun, rel=0.02)

@@ -50,8 +50,9 @@ def bound(**changed):
 
 def aged(rate, learning_rate=0.1):
     constants = ConvergenceConstants(2.0, 0.5, learning_rate, 3)
-    return aged_bound(constants, TWO, np.array([[0, 1]]), smallest_rate=rate, distance=9.0, gradient_square=ONES,
-                      gradient_growth=ONES)  # fmt: skip
+    return aged_bound(
+        constants, TWO, np.array([[0, 1]]), smallest_rate=rate, distance=9.0, gradient_square=ONES, gradient_growth=ONES
+    )
 
 
 def index_by(ageing):
@@ -67,17 +68,26 @@ def devices(seconds, upload):
 GROUPS = [
     (absent_table, "rate", [(1e-7, 0.5, 0.5)]),
     *[
-        (lambda table, call=call: call(table), "probabilities",
-         [([],), ([0.5, 1.5],), ([NAN, 1.0],), ([0.2, 0.0],), ([[0.5]],), ([-0.1, 1.0],)])
+        (
+            lambda table, call=call: call(table),
+            "probabilities",
+            [([],), ([0.5, 1.5],), ([NAN, 1.0],), ([0.2, 0.0],), ([[0.5]],), ([-0.1, 1.0],)],
+        )
         for call in (lambda table: interval_given_age(table, 0, 0.5), lambda table: first_age(table, 0.5))
     ],
     (BudgetedSelector, "budget", [(NAN,)]),
     (BudgetedSelector, "index", [(10, "oldest")], "oldest"),
-    (lambda *lacks: BudgetedSelector(*lacks).select(1, Population(TWO, TWO, TWO > 0, ONES)), "sensitivities",
-     [(10, "abs")]),
+    (
+        lambda *lacks: BudgetedSelector(*lacks).select(1, Population(TWO, TWO, TWO > 0, ONES)),
+        "sensitivities",
+        [(10, "abs")],
+    ),
     (lambda: BudgetedSelector(10).select(1, equals(2)), "payments", [()]),
-    (lambda index, ageing: BudgetedSelector(40.0, index, ageing=ageing), "ageing",
-     [("maxpack", "quadratic"), ("whittle", "cubic")]),
+    (
+        lambda index, ageing: BudgetedSelector(40.0, index, ageing=ageing),
+        "ageing",
+        [("maxpack", "quadratic"), ("whittle", "cubic")],
+    ),
     (lambda total: BoundedSelector(BudgetedSelector(10.0), total), "total-budget", [(0.0,), (-1.0,), (NAN,)]),
     (lambda late: RoundClock(steady(2).devices(1.0), ONES, deadline=late), "deadline", [(0.0,)]),
     (random_weight_variance, "", [(TWO, 3), (TWO, 0), (np.array([0, 2]), 1)]),
@@ -92,8 +102,11 @@ GROUPS = [
     (lambda gap: bound(gap=gap), "gap", [(-1.0,)], -1.0),
     (aged, "smallest_rate", [(0.0,), (0.2,)]),
     (aged, "smallest_rate", [(None, 4.0)], 4.0),
-    (lambda *spells: Availability.from_spells(spells, 100), "client 0: spell 0",
-     [([(5, 4)],), ([(-1, 5)],), ([(0, 200)],), ([(0, NAN)],)]),
+    (
+        lambda *spells: Availability.from_spells(spells, 100),
+        "client 0: spell 0",
+        [([(5, 4)],), ([(-1, 5)],), ([(0, 200)],), ([(0, NAN)],)],
+    ),
     (Availability.from_spells, "client 1: spell 1", [([[], [(0, 5), (4, 9)]], 100)]),
     (Availability.from_changes, "client 1: second", [([0, 1, 3], [0, 7, 3], [True, True, False], 9)]),
     (Availability.from_changes, "client 0: second", [([0, 2], [-2, 3], [True, False], 9)]),
@@ -107,8 +120,12 @@ GROUPS = [
     (FedCS, "candidates", [(2, 1, 1.0, -1)]),
     (FedCS, "deadline", [(2, 1, 0.0, 5), (2, 1, NAN, 5)]),
     *[
-        (lambda when, who=who: History.from_arrays(3, 3, [1, when], [0, who], [1.0, 1.0]), f"round of client {who}",
-         [(when,)], when)
+        (
+            lambda when, who=who: History.from_arrays(3, 3, [1, when], [0, who], [1.0, 1.0]),
+            f"round of client {who}",
+            [(when,)],
+            when,
+        )
         for when, who in ((0, 1), (4, 1), (2, -1), (2, 3))
     ],
     *[(make, "clients", [(0, 1, 1), (True, 1, 1)]) for make in MARKOV],
@@ -121,8 +138,11 @@ GROUPS = [
     (MarkovPolicy, "probabilities", [((0.5, 1.2), 10, 2, "custom")]),
     (MarkovPolicy.uniform(10, 2, 3).mixing_rounds, "tolerance", [(0.0,)], 0.0),
     (MarkovPolicy.uniform(10, 2, 3).interval_pmf, "tail", [(1.0,)], 1.0),
-    (lambda rate, d: MarkovPolicy.rated(np.array([0.5, rate]), 3, d), "rate of client 1",
-     [(0.0, 0.0), (1.5, 0.0), (0.9, 0.2)]),
+    (
+        lambda rate, d: MarkovPolicy.rated(np.array([0.5, rate]), 3, d),
+        "rate of client 1",
+        [(0.0, 0.0), (1.5, 0.0), (0.9, 0.2)],
+    ),
     (MarkovPolicy.rated, "max-age", [(ONES / 2, -1)]),
     (MarkovPolicy.rated, "dropout", [(ONES / 2, 3, 1.0)]),
     (own_table, "rate", [(1e-8,)], 1e-8),
@@ -152,17 +172,37 @@ GROUPS = [
     (size_rates, "largest rate", [(TWO, 1, 0.0)]),
     (equal_rates, "per-round", [(3, 4)], 4),
     (lambda rest: Refl(2, 1, rest=rest), "rest", [(-1,)], -1),
-    *[(make, "clients-per-round", [(0, 1), (-3, 1)])
-      for make in (RandomSelector, ProportionalSelector, OldestAgeSelector)],
-    (lambda n, rounds, **how: simulate(MarkovPolicy.optimal(10, 2, 3), equals(n), rounds, seed=1, **how), "rounds",
-     [(10, 0)], 0),
-    (lambda start: simulate(MarkovPolicy.optimal(10, 2, 3), equals(10), 5, seed=1, start=start), "start",
-     [("warm",)], "warm"),
+    *[
+        (make, "clients-per-round", [(0, 1), (-3, 1)])
+        for make in (RandomSelector, ProportionalSelector, OldestAgeSelector)
+    ],
+    (
+        lambda n, rounds, **how: simulate(MarkovPolicy.optimal(10, 2, 3), equals(n), rounds, seed=1, **how),
+        "rounds",
+        [(10, 0)],
+        0,
+    ),
+    (
+        lambda start: simulate(MarkovPolicy.optimal(10, 2, 3), equals(10), 5, seed=1, start=start),
+        "start",
+        [("warm",)],
+        "warm",
+    ),
     (lambda n: simulate(MarkovPolicy.optimal(10, 2, 3), equals(n), 5, seed=1), "clients", [(7,)], 7),
     *[
         (make_sizes, "sizes", [(spec, 10, 1)], spec)
-        for spec in ("", "zipf", "zipf:1", "zipf:nan", "zipf:inf", "zipf:x", "uniform:5", "uniform:0:4", "uniform:9:4",
-                     "pareto:2")
+        for spec in (
+            "",
+            "zipf",
+            "zipf:1",
+            "zipf:nan",
+            "zipf:inf",
+            "zipf:x",
+            "uniform:5",
+            "uniform:0:4",
+            "uniform:9:4",
+            "pareto:2",
+        )
     ],
     (make_sizes, "examples", [("equal", 10, 1, 9)], 9),
     *[
@@ -177,21 +217,27 @@ GROUPS = [
     (SystematicPolicy, "phases", [(ONES / 2, np.array([0.5]))], 1),
     (weigh, "weights", [("fair", TWO, OF_FIVE)], "fair"),
     (weigh, "weights", [("unbiased", TWO, OF_FIVE)], "unbiased"),
-    (lambda rate: weigh("unbiased", TWO, OF_FIVE, np.array([0.5, 0.5, 0.5, rate, 0.5])), "rate of client 3",
-     [(0.0,), (NAN,)]),
+    (
+        lambda rate: weigh("unbiased", TWO, OF_FIVE, np.array([0.5, 0.5, 0.5, rate, 0.5])),
+        "rate of client 3",
+        [(0.0,), (NAN,)],
+    ),
     (weigh, "examples", [("size", TWO, np.array([1, 0, 1, 0, 1])), ("unbiased", TWO, np.zeros(5), OF_FIVE / 20)], 0),
     (index_by, "ageing", [(lambda ages: -ages,)], "-1 at age 1"),
     (index_by, "ageing", [(lambda ages: np.where(ages > 3, NAN, ages),)], "nan at age 4"),
     (ageing_cost, "ageing", [("cubic",)], "cubic"),
     (lambda charge: threshold(charge, np.ones(1), np.ones(1), 1.0), "charge", [(-1.0,), (NAN,), (INF,)]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
     ("call", "key", "value"),
-    [pytest.param(lambda f=f, a=a: f(*a), key, *more or (ANY,), id=f"{i}-{key}")
-     for i, (f, key, wrong, *more) in enumerate(GROUPS) for a in wrong],
-)  # fmt: skip
+    [
+        pytest.param(lambda f=f, a=a: f(*a), key, *more or (ANY,), id=f"{i}-{key}")
+        for i, (f, key, wrong, *more) in enumerate(GROUPS)
+        for a in wrong
+    ],
+)
 def test_an_argument_out_of_range_is_refused_by_name(call, key, value):
     with refused(key, value):
         call()

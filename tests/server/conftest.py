@@ -23,10 +23,14 @@ def start(tmp_path_factory):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(
             [
-                "aoi_fl.cli.resume", "aoi_fl.server.app", "aoi_fl.client.app", "aoi_fl.engine.local",
-                "aoi_fl.report.summary", "sklearn.datasets",
+                "aoi_fl.cli.resume",
+                "aoi_fl.server.app",
+                "aoi_fl.client.app",
+                "aoi_fl.engine.local",
+                "aoi_fl.report.summary",
+                "sklearn.datasets",
             ],
-        )  # fmt: skip
+        )
         multiprocessing.forkserver.ensure_running()
 
     def begin(*arguments, script="from aoi_fl.cli.main import main; main()"):

@@ -19,9 +19,19 @@ from aoi_fl.server.ledger import read, read_run
 GUIDE = (Path(__file__).parents[2] / "docs" / "own.md").read_text()
 BLOCKS = re.findall(r'^```(python|bash)(?: title="([^"]*)")?\n(.*?)^```', GUIDE, re.MULTILINE | re.DOTALL)
 SMALL = (
-    "-c", "preset=papers", "--clients", "6", "--per-round", "3", "--rounds", "3", "--run-name", "own", "-c",
+    "-c",
+    "preset=papers",
+    "--clients",
+    "6",
+    "--per-round",
+    "3",
+    "--rounds",
+    "3",
+    "--run-name",
+    "own",
+    "-c",
     "local-work=epochs:1",
-)  # fmt: skip
+)
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(90, 4)).astype(np.float32)
 MODEL = """

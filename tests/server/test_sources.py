@@ -103,21 +103,31 @@ CHANGES = {
     "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
     "the clients' table": (
         ("--dataset", "npz:own.npz", "--policy", "wics", "-c", "clients-file=clients.csv", "-c", "budget=3"),
-        reversed_rows("clients.csv"), "clients.csv",
+        reversed_rows("clients.csv"),
+        "clients.csv",
     ),
     "the clients' rates": (
         (
-            "--dataset", "npz:own.npz", "--policy", "systematic", "--per-round", "3", "-c", "rates=given", "-c",
+            "--dataset",
+            "npz:own.npz",
+            "--policy",
+            "systematic",
+            "--per-round",
+            "3",
+            "-c",
+            "rates=given",
+            "-c",
             "clients-file=rates.csv",
         ),
         reversed_rows("rates.csv"),
         "rates.csv",
     ),
     "a clock": (
-        (*OWN, "-c", "clock=clock.npz"), lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6),
+        (*OWN, "-c", "clock=clock.npz"),
+        lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6),
         "clock.npz",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("words", "change", "name"), CHANGES.values(), ids=CHANGES)
@@ -168,8 +178,10 @@ def test_every_path_is_absolute_in_the_ledger(interrupted, tmp_path):
     config = read_run(tmp_path / "runs/own/ledger.sqlite")["config"]
     assert config["dataset"] == f"npz:{tmp_path}/own.npz" and config["clock"] == str(tmp_path / "clock.npz")
     assert {key: config[key] for key in ("runs-dir", "data-dir", "model-dir")} == {
-        "runs-dir": str(tmp_path / "runs"), "data-dir": str(tmp_path / "data"), "model-dir": str(tmp_path),
-    }  # fmt: skip
+        "runs-dir": str(tmp_path / "runs"),
+        "data-dir": str(tmp_path / "data"),
+        "model-dir": str(tmp_path),
+    }
 
 
 def test_a_ledger_of_an_earlier_version_goes_on(interrupted, aoi, tmp_path):

@@ -15,9 +15,21 @@ from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
 
 SMALL = (
-    "-c", "preset=papers", "--clients", "4", "--per-round", "2", "--rounds", "4", "--run-name", "r", "--model", "lr",
-    "-c", "max-age=3",
-)  # fmt: skip
+    "-c",
+    "preset=papers",
+    "--clients",
+    "4",
+    "--per-round",
+    "2",
+    "--rounds",
+    "4",
+    "--run-name",
+    "r",
+    "--model",
+    "lr",
+    "-c",
+    "max-age=3",
+)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

@@ -111,9 +111,12 @@ def test_the_arguments_of_fedavg_keep_their_meaning(tmp_path):
         return MetricRecord({"most": max(r["metrics"]["loss"] for r in records)})
 
     strategy = RandomSelection(
-        4, fraction_evaluate=0.6, min_available_nodes=N, train_metrics_aggr_fn=together,
+        4,
+        fraction_evaluate=0.6,
+        min_available_nodes=N,
+        train_metrics_aggr_fn=together,
         evaluate_metrics_aggr_fn=together,
-    )  # fmt: skip
+    )
     result = strategy.start(grid(tmp_path), model(), 1)
     assert asked == [
         (4, "num-examples", ["loss", "num-examples", "scores"]),

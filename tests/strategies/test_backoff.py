@@ -143,8 +143,11 @@ def test_a_run_killed_after_every_round_chooses_the_same(policy, script, tmp_pat
             (p.client, p.outcome, p.age, p.forced, p.weight) for p in other.participations
         ], f"round {one.round}"
         assert (one.asked, one.willing, one.declined, one.forced) == (
-            other.asked, other.willing, other.declined, other.forced
-        )  # fmt: skip
+            other.asked,
+            other.willing,
+            other.declined,
+            other.forced,
+        )
     assert whole.arrays["w"].numpy().tobytes() == cut.arrays["w"].numpy().tobytes()
     for grid in (*grids, *pieces):
         nobody_is_passed_over(grid)

@@ -29,9 +29,13 @@ from tests.fakes import HOSTILE, MODEL, ScriptedGrid, ToyApp
 ROOT = Path(__file__).parents[2]
 CODES = ["float16", "int8"]
 ODD = {
-    "scale": np.array(1.5, np.float32), "shift": np.array(-0.25), "none": np.zeros((0, 3), np.float32),
-    "no": np.zeros(0, np.int64), "steps": np.array(3), "on": np.array(True),
-}  # fmt: skip
+    "scale": np.array(1.5, np.float32),
+    "shift": np.array(-0.25),
+    "none": np.zeros((0, 3), np.float32),
+    "no": np.zeros(0, np.int64),
+    "steps": np.array(3),
+    "on": np.array(True),
+}
 
 
 def drift(round_, partition):
@@ -257,9 +261,15 @@ def learn(tmp_path_factory):
     @cache
     def play(kind):
         values = {
-            "num-clients": 20, "clients-per-round": 6, "num-server-rounds": 15, "local-work": "epochs:2", "seed": 3,
-            "compression": kind, "runs-dir": str(folder), "run-name": kind,
-        }  # fmt: skip
+            "num-clients": 20,
+            "clients-per-round": 6,
+            "num-server-rounds": 15,
+            "local-work": "epochs:2",
+            "seed": 3,
+            "compression": kind,
+            "runs-dir": str(folder),
+            "run-name": kind,
+        }
         run_local(server_app, digits_app, RunConfig.parse(values).flat(), nodes=20)
         return read(folder / kind / LEDGER, "rounds")
 

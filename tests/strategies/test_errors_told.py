@@ -51,15 +51,16 @@ CASES = {
         "ExceptionGroup: out (1 sub-exception): ExceptionGroup: in (1 sub-exception); TypeError: t",
     ),
     "a group as a cause": (
-        throw(OSError("outer"), cause=raised(ExceptionGroup("g", [KeyError("k")]))), "OSError: outer",
+        throw(OSError("outer"), cause=raised(ExceptionGroup("g", [KeyError("k")]))),
+        "OSError: outer",
     ),
     "a traceback in the message": (
-        throw(RuntimeError("worker died:\nTraceback (most recent call last):\n  File \"x\", line 1\nValueError: v")),
+        throw(RuntimeError('worker died:\nTraceback (most recent call last):\n  File "x", line 1\nValueError: v')),
         "RuntimeError: worker died:",
     ),
     "an end": (throw(SystemExit(3)), "SystemExit: 3"),
     "a syntax error": (lambda: compile("def (", "mine.py", "exec"), "SyntaxError: "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", CASES)
@@ -72,11 +73,14 @@ def test_a_traceback_is_told_by_kind_and_first_line(what):
     ("reason", "said"),
     [
         ("<class 'ValueError'>:<'first\nsecond'>", "ValueError: first; second"),
-        ("<class 'my.app.Trouble'>:<'x'>", "Trouble: x"), ("<class 'KeyError'>:<''k''>", "KeyError: 'k'"),
-        ("plain words\nand more", "plain words; and more"), (None, "no reason given"), ("", "no reason given"),
+        ("<class 'my.app.Trouble'>:<'x'>", "Trouble: x"),
+        ("<class 'KeyError'>:<''k''>", "KeyError: 'k'"),
+        ("plain words\nand more", "plain words; and more"),
+        (None, "no reason given"),
+        ("", "no reason given"),
         ("\n \n", "no reason given"),
     ],
-)  # fmt: skip
+)
 def test_a_reason_of_flowers_own_is_told_the_same(reason, said):
     assert what_failed(reason) == said
 

@@ -53,8 +53,11 @@ def test_arrays_are_written_as_numpy_and_flower_write_them(shape):
             wanted = Array(values)
             found = to_record({"w": values})["w"]
             assert (found.dtype, found.shape, found.stype, found.data) == (
-                wanted.dtype, wanted.shape, wanted.stype, wanted.data,
-            )  # fmt: skip
+                wanted.dtype,
+                wanted.shape,
+                wanted.stype,
+                wanted.data,
+            )
             back = from_record(ArrayRecord({"w": wanted}))["w"]
             assert (
                 back.dtype == values.dtype
@@ -70,8 +73,11 @@ def test_only_arrays_of_numbers_are_written_and_read():
     file = io.BytesIO()
     np.save(file, np.array([{}]))
     for blob, text in [
-        (file.getvalue(), "pickled"), (b"\x93NUMPY\x03\0" + bytes(20), "version"), (b"PK", "magic"), (b"", "magic"),
-    ]:  # fmt: skip
+        (file.getvalue(), "pickled"),
+        (b"\x93NUMPY\x03\0" + bytes(20), "version"),
+        (b"PK", "magic"),
+        (b"", "magic"),
+    ]:
         with pytest.raises(ValueError, match=text):
             npy.view(blob)
 

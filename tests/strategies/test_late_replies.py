@@ -38,9 +38,14 @@ def test_one_silent_client_costs_the_others_nothing(grid, deterministic, tmp_pat
     """In particular when replies wait their turn: those behind the silent client are there at the deadline."""
     begun = time.monotonic()
     notes, result, _ = play(
-        everyone, honest_app(), tmp_path, grid=partial(grid, script=deaf), rounds=1, deterministic=deterministic,
+        everyone,
+        honest_app(),
+        tmp_path,
+        grid=partial(grid, script=deaf),
+        rounds=1,
+        deterministic=deterministic,
         train_timeout=0.3,
-    )  # fmt: skip
+    )
     assert time.monotonic() - begun < 5
     same_model(result.arrays, expected([1, 2, 3], 1))
     (late,) = [p for p in notes.rounds[0].participations if p.outcome != "trained"]

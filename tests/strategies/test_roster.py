@@ -134,8 +134,10 @@ def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
     grid, roster, roll = town(app_saying({0: {"name": "client-1"}}), tmp_path, 3, kind=Registry)
     call(roll, grid)
     assert [(roster.name(i), roster.own_name(i)) for i in range(3)] == [
-        ("pi-3", "client-1"), ("client-1", "client-1"), ("client-2", "client-2"),
-    ]  # fmt: skip
+        ("pi-3", "client-1"),
+        ("client-1", "client-1"),
+        ("client-2", "client-2"),
+    ]
     assert [roster.node(i) for i in range(3)] == grid.nodes  # the claim took nobody's place
 
 
@@ -150,19 +152,27 @@ def test_a_taken_or_too_large_number_is_replaced(tmp_path, number):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (OSError("no power"), "no power"), (Error(3), "no reason given"),
-        (MetricRecord({"age": 1}), "malformed introduction"), (ConfigRecord({}), "lacks one of name"),
-        ({"name": ""}, "0 characters"), ({"name": "x" * 101}, "101 characters"),
-        ({"name": "client-9\nRound 1: all is well"}, "printable"), ({"name": "\ud800"}, "printable"),
-        ({"number": -1}, "number is -1"), ({"num-examples": 0}, "num-examples is 0"),
-        ({"num-examples": -5}, "num-examples is -5"), ({"num-examples": 10**12}, "num-examples is 1000000000000"),
-        ({"num-examples": "many"}, "num-examples is 'many'"), ({"payment": 0.0}, "payment is 0"),
+        (OSError("no power"), "no power"),
+        (Error(3), "no reason given"),
+        (MetricRecord({"age": 1}), "malformed introduction"),
+        (ConfigRecord({}), "lacks one of name"),
+        ({"name": ""}, "0 characters"),
+        ({"name": "x" * 101}, "101 characters"),
+        ({"name": "client-9\nRound 1: all is well"}, "printable"),
+        ({"name": "\ud800"}, "printable"),
+        ({"number": -1}, "number is -1"),
+        ({"num-examples": 0}, "num-examples is 0"),
+        ({"num-examples": -5}, "num-examples is -5"),
+        ({"num-examples": 10**12}, "num-examples is 1000000000000"),
+        ({"num-examples": "many"}, "num-examples is 'many'"),
+        ({"payment": 0.0}, "payment is 0"),
         ({"payment": float("nan")}, "payment is nan"),
         ({"payment": 1.7e308}, "payment is 1.7e+308, allowed are 1e-30 to 1e+30"),
-        ({"sensitivity": -1.0}, "sensitivity is -1"), ({"sensitivity": 1e-300}, "sensitivity is 1e-300"),
+        ({"sensitivity": -1.0}, "sensitivity is -1"),
+        ({"sensitivity": 1e-300}, "sensitivity is 1e-300"),
         ({"data-age": -2}, "data-age is -2"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_path, caplog):
     grid, _, roll = town(app_saying({1: said}), tmp_path, 3)
     assert [r.client for r in call(roll, grid)] == [0, 2]

@@ -90,9 +90,12 @@ def test_foreign_metrics_and_configuration_reach_the_client(tmp_path):
             return super().__call__(message, context)
 
     strategy = MarkovParticipation.optimal(
-        4, 4, 0, options=RoundOptions(run="c", join_timeout=0.2, evaluate_clients=0),
+        4,
+        4,
+        0,
+        options=RoundOptions(run="c", join_timeout=0.2, evaluate_clients=0),
         configure=lambda round_: {"lr": 1 / round_},
-    )  # fmt: skip
+    )
     grid = LocalGrid(honest_app(Spy), {"runs-dir": str(tmp_path)}, 4)
     strategy.start(grid, model(), 2, train_config=ConfigRecord({"lr": 9.0, "word": "x"}))
     assert [c for c in seen if c["server-round"] == 2] == [{"lr": 0.5, "word": "x", "server-round": 2}] * 4

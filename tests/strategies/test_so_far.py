@@ -31,9 +31,12 @@ def play(app, folder, rounds, after=(), aggregation=None, **options):
     notes, resume = Notes(after), None
     for _ in range(len(after) + 1):
         strategy = RandomSelection(
-            N, aggregation=aggregation, options=RoundOptions(run="r", join_timeout=0.2, **options), observer=notes,
+            N,
+            aggregation=aggregation,
+            options=RoundOptions(run="r", join_timeout=0.2, **options),
+            observer=notes,
             resume=resume,
-        )  # fmt: skip
+        )
         try:
             grid = ScriptedGrid(app, {"runs-dir": str(folder)}, N)
             strategy.start(grid, notes.arrays if notes.models else zeros(), rounds)

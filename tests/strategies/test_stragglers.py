@@ -129,9 +129,14 @@ def slow(kind, round_, client):
 
 def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
     notes, result, _ = play(
-        everyone, honest_app(), tmp_path, rounds=3, grid=partial(ScriptedGrid, script=slow), train_timeout=0.5,
+        everyone,
+        honest_app(),
+        tmp_path,
+        rounds=3,
+        grid=partial(ScriptedGrid, script=slow),
+        train_timeout=0.5,
         late_rounds=4,
-    )  # fmt: skip
+    )
     assert [record.trained for record in notes.rounds] == [3, 3, 4] and dropped(notes) == []
     (late,) = [part for part in notes.rounds[2].participations if part.client == 0]
     assert late.rounds_late == 2 and late.device_seconds is None and 0.5 < late.seconds < 60

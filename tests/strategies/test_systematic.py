@@ -127,9 +127,12 @@ def changing(grid):
 def test_a_new_share_gives_one_participation_a_stride(wire, tmp_path):
     n, k = 40, 4
     notes, _ = play(
-        partial(SystematicParticipation, n, k, coordination=wire), tmp_path, 90, nodes=n,
+        partial(SystematicParticipation, n, k, coordination=wire),
+        tmp_path,
+        90,
+        nodes=n,
         present=lambda grid: range(1, n, 2) if len(grid.notes.rounds) >= 20 else range(n),
-    )  # fmt: skip
+    )
     counts = [len(clients) for clients in notes.trained()]
     late = 1 if wire == "reserve" else 0  # who has reserved a round hears of its new rate in that round
     assert counts[:20] == [k] * 20 and max(counts[20:]) <= (2 + late) * k
@@ -193,9 +196,12 @@ def test_one_of_the_n_that_comes_late_gets_its_own_rate(policy, rule, tmp_path):
     _, here = play(make, tmp_path / "a", rounds=1)
     for rounds in (3, 6):  # before it comes it is taken for a client of mean size, or of the mean rate
         _, strategy = play(
-            make, tmp_path / str(rounds), rounds=rounds, min_clients=1,
+            make,
+            tmp_path / str(rounds),
+            rounds=rounds,
+            min_clients=1,
             present=lambda grid: range(N if len(grid.notes.rounds) >= 3 else N - 1),
-        )  # fmt: skip
+        )
         there = strategy.plan.rates
         assert (len(there) == N) == (rounds == 6)
     assert there.tolist() == pytest.approx(here.plan.rates.tolist())
