@@ -213,7 +213,20 @@ def _task(message: Message, context: Context) -> "Task":
         form = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
     source, data_source = (str(config.get(key, "")) for key in ("model-source", "data-source"))
     return Task(
-        settings.dataset, data, settings.architecture, settings.processor, settings.seed, settings.zeros, models, form,
-        source, settings.augment, settings.precision, settings.target, settings.client,
-        data_source, settings.drop, settings.missing,
-    )  # fmt: skip
+        settings.dataset,
+        data,
+        settings.architecture,
+        settings.processor,
+        settings.seed,
+        settings.zeros,
+        models,
+        form,
+        source,
+        settings.augment,
+        settings.precision,
+        settings.target,
+        settings.client,
+        data_source,
+        settings.drop,
+        settings.missing,
+    )

@@ -136,8 +136,10 @@ class StateFile(Durable[ClientState]):
             os.replace(self.path, aside)
             logger.warning(
                 "The client state %s is corrupt (%s). It is kept as %s, and this client starts again.",
-                self.path, error, aside.name,
-            )  # fmt: skip
+                self.path,
+                error,
+                aside.name,
+            )
             return ClientState(seed)
 
 

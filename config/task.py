@@ -36,9 +36,10 @@ class Task(Group):
     """The data and the model."""
 
     dataset: str = key(
-        "digits", "data set: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `cifar100`, or your own file",
+        "digits",
+        "data set: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `cifar100`, or your own file",
         see="your own: `csv:FILE`, `parquet:FILE` or `npz:FILE` ([how](own.md#data))",
-    )  # fmt: skip
+    )
     target: str = key("", "column to predict, of `dataset=csv:FILE` or `parquet:FILE`", max_length=200)
     drop: str = key("", "columns of your own CSV or Parquet file to leave out, separated by commas", max_length=2000)
     missing: Literal["none", "median"] = key(
@@ -47,25 +48,29 @@ class Task(Group):
     )
     data_dir: str = key("data", "folder of the data sets; missing ones are downloaded to it")
     model: str = key(
-        "auto", "model: `lr`, `svm`, `2nn`, `cnn` or `python:MODULE:FUNCTION`",
+        "auto",
+        "model: `lr`, `svm`, `2nn`, `cnn` or `python:MODULE:FUNCTION`",
         see="`auto`: `2nn` for the digits and your own data, else `cnn`; `lr:zeros` and `svm:zeros` start at zero; "
         "[your own model](own.md#model)",
-    )  # fmt: skip
+    )
     model_dir: str = key(".", "folder that is searched first for the module of your own model or policy")
     partition: str = key(
-        "iid", "how examples are divided among clients", form="`iid`, `dirichlet:ALPHA` or `column:NAME`",
+        "iid",
+        "how examples are divided among clients",
+        form="`iid`, `dirichlet:ALPHA` or `column:NAME`",
         see="`+spare:N` after one of the first two deals N shares more, for clients that join a running cluster; "
         "`column:NAME`: by a column, or array of `npz:FILE`, that names each row's client; `num-clients` is then "
         "the number of its values",
-    )  # fmt: skip
+    )
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
     staleness: str = key(
-        "none", "effect of age on data: a share RATE of the labels becomes wrong per round of age, CAP at most",
+        "none",
+        "effect of age on data: a share RATE of the labels becomes wrong per round of age, CAP at most",
         form="`none` or `mislabelled:RATE:CAP`",
         see="`mislabelled:RATE:CAP:own` multiplies RATE by column `staleness` of `clients-file`; only policies "
         "with a `budget` refresh data; under other policies data only age. `+discount:γ` keeps replaced "
         "data with the weight γ per round of age (Xu et al. 2024, Section 7)",
-    )  # fmt: skip
+    )
     seed: int = key(1, "seed of every draw", ge=0, lt=2**63)
 
     @property
@@ -170,24 +175,29 @@ class Training(Group):
     """How a client trains."""
 
     learning_rate: str = key(
-        "auto", "step size, and the factor by which it decays each round; `auto`: the data set's own",
-        form="`auto`, `RATE` or `RATE:DECAY`", see="0.2:0.98 for the digits, else 0.1:0.998",
-    )  # fmt: skip
+        "auto",
+        "step size, and the factor by which it decays each round; `auto`: the data set's own",
+        form="`auto`, `RATE` or `RATE:DECAY`",
+        see="0.2:0.98 for the digits, else 0.1:0.998",
+    )
     batch_size: int = key(0, "examples per step; 0: 10 for the digits, else 50", ge=0, le=MILLION)
     local_work: str = key(
-        "auto", "work of a client per round: passes over its data, or mini-batches τ; `auto`: the data set's own",
-        form="`auto`, `epochs:N` or `steps:N`", see="10 epochs for the digits, else 5",
-    )  # fmt: skip
+        "auto",
+        "work of a client per round: passes over its data, or mini-batches τ; `auto`: the data set's own",
+        form="`auto`, `epochs:N` or `steps:N`",
+        see="10 epochs for the digits, else 5",
+    )
     augment: Literal["none", "crop-flip"] = key(
         "none", "`crop-flip` moves images by up to four pixels and flips them, anew in each pass"
     )
     device: str = key(
-        "auto", "processor, precision and threads; `auto`: a GPU if there is one, with float32 and one thread",
+        "auto",
+        "processor, precision and threads; `auto`: a GPU if there is one, with float32 and one thread",
         form="`auto`, `cpu` or `cuda`, with `+tf32` or `+bfloat16`, `+threads:N`, `+together` or `+alone`",
         see="`+tf32` needs a GPU; the last bits of results depend on the number of threads; `+together` trains the "
         "clients of one process at once, as a GPU without `--workers` does by default, with slightly different "
         "results, see below; `+alone` trains them one by one",
-    )  # fmt: skip
+    )
 
     @property
     def processor(self) -> str:

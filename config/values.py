@@ -72,8 +72,12 @@ SPARE: Mapping[str, tuple[float, float]] = {"spare": (0, MILLION)}
 DISCOUNT: Mapping[str, tuple[float, float]] = {"discount": (0.0, 1.0)}
 UNPACKED: Mapping[str, None] = {"unpacked": None}
 COMPUTING: Mapping[str, tuple[float, float] | None] = {
-    "tf32": None, "bfloat16": None, "threads": (1, 1024), "together": None, "alone": None,
-}  # fmt: skip
+    "tf32": None,
+    "bfloat16": None,
+    "threads": (1, 1024),
+    "together": None,
+    "alone": None,
+}
 
 
 def device_of(text: str) -> tuple[str, dict[str, float]]:

@@ -33,9 +33,13 @@ def digest() -> str:
     read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
     read += [(state, f.__name__) for f in _STATE]
     names = (
-        "_claim_pending_object", "_cleanup_push_session", "get_node_info", "get_message_ins", "get_message_res",
+        "_claim_pending_object",
+        "_cleanup_push_session",
+        "get_node_info",
+        "get_message_ins",
+        "get_message_res",
         "session",
-    )  # fmt: skip
+    )
     read += [(state, name) for name in names]
     text = "".join(inspect.getsource(getattr(kind, name)) for kind, name in read)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -224,8 +224,11 @@ def store_object(self: Any, run_id: int, session_id: str, object_id: str, object
                 "DELETE FROM object_push_session_pending WHERE session_id = ? AND object_id = ? AND EXISTS "
                 "(SELECT 1 FROM object_push_sessions AS s WHERE s.session_id = ? AND s.run_id = ?) "
                 "RETURNING session_id",
-                session_id, object_id, session_id, signed(run_id),
-            )  # fmt: skip
+                session_id,
+                object_id,
+                session_id,
+                signed(run_id),
+            )
             if not claimed:
                 return False
             ((expires,),) = run("SELECT expires_at FROM object_push_sessions WHERE session_id = ?", session_id)
@@ -261,8 +264,10 @@ def get_object(self: Any, run_id: int, object_id: str) -> bytes | None:
             "SELECT s.session_id FROM object_push_session_pending AS p "
             "JOIN object_push_sessions AS s ON s.session_id = p.session_id "
             "WHERE p.object_id = ? AND s.run_id = ? AND s.expires_at <= ?",
-            object_id, signed(run_id), now().astimezone(UTC).isoformat(sep=" "),
-        )  # fmt: skip
+            object_id,
+            signed(run_id),
+            now().astimezone(UTC).isoformat(sep=" "),
+        )
         if not expired:
             return content
         for (session_id,) in expired:
@@ -300,13 +305,18 @@ def _check_and_tag_offline_nodes(self: Any, node_ids: list[int] | None = None) -
         run = Database(session)
         for node, until in run(
             f"SELECT node_id, online_until FROM node WHERE online_until <= ? AND status = ?{of}",
-            current, NodeStatus.ONLINE,
-        ):  # fmt: skip
+            current,
+            NodeStatus.ONLINE,
+        ):
             run(
                 "UPDATE node SET status = ?, last_deactivated_at = ? "
                 "WHERE node_id = ? AND status = ? AND online_until <= ?",
-                NodeStatus.OFFLINE, datetime.fromtimestamp(until, tz=UTC).isoformat(), node, NodeStatus.ONLINE, current,
-            )  # fmt: skip
+                NodeStatus.OFFLINE,
+                datetime.fromtimestamp(until, tz=UTC).isoformat(),
+                node,
+                NodeStatus.ONLINE,
+                current,
+            )
 
 
 def activate_node(self: Any, node_id: int, heartbeat_interval: float) -> bool:
@@ -321,10 +331,15 @@ def activate_node(self: Any, node_id: int, heartbeat_interval: float) -> bool:
             Database(session)(
                 "UPDATE node SET status = ?, last_activated_at = ?, online_until = ?, heartbeat_interval = ? "
                 "WHERE node_id = ? AND status IN (?, ?) RETURNING node_id",
-                NodeStatus.ONLINE, current.isoformat(), current.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval,
-                heartbeat_interval, signed(node_id), NodeStatus.REGISTERED, NodeStatus.OFFLINE,
+                NodeStatus.ONLINE,
+                current.isoformat(),
+                current.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval,
+                heartbeat_interval,
+                signed(node_id),
+                NodeStatus.REGISTERED,
+                NodeStatus.OFFLINE,
             )
-        )  # fmt: skip
+        )
 
 
 def store_traffic(self: Any, run_id: int, *, bytes_sent: int, bytes_recv: int) -> None:
@@ -377,16 +392,33 @@ def acknowledge_node_heartbeat(self: Any, node_id: int, heartbeat_interval: floa
                 "UPDATE node SET online_until = ?, heartbeat_interval = ?, last_activated_at = "
                 "CASE WHEN status != ?3 THEN ?4 ELSE last_activated_at END, status = ?3 "
                 "WHERE node_id = ?5 AND status != ?6 RETURNING node_id",
-                current.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval, heartbeat_interval, NodeStatus.ONLINE,
-                current.isoformat(), signed(node_id), NodeStatus.UNREGISTERED,
+                current.timestamp() + HEARTBEAT_PATIENCE * heartbeat_interval,
+                heartbeat_interval,
+                NodeStatus.ONLINE,
+                current.isoformat(),
+                signed(node_id),
+                NodeStatus.UNREGISTERED,
             )
-        )  # fmt: skip
+        )
 
 
 OBJECTS: tuple[Callable[..., Any], ...] = (
-    preregister, get_object_tree, put, get, delete, _lock_objectstore_mutation,
-)  # fmt: skip
+    preregister,
+    get_object_tree,
+    put,
+    get,
+    delete,
+    _lock_objectstore_mutation,
+)
 STATE: tuple[Callable[..., Any], ...] = (
-    preregister_object_tree, store_object, get_object, get_nodes, _check_and_tag_offline_nodes, activate_node,
-    store_traffic, add_clientapp_runtime, get_node_id_by_public_key, acknowledge_node_heartbeat,
-)  # fmt: skip
+    preregister_object_tree,
+    store_object,
+    get_object,
+    get_nodes,
+    _check_and_tag_offline_nodes,
+    activate_node,
+    store_traffic,
+    add_clientapp_runtime,
+    get_node_id_by_public_key,
+    acknowledge_node_heartbeat,
+)

@@ -12,9 +12,19 @@ from aoi_fl.flower.plain import Database, now, signed, unsigned
 
 _SHOWN = 80  # characters of an id in the log
 _COLUMNS = (
-    "message_id", "group_id", "run_id", "src_node_id", "dst_node_id", "reply_to_message_id", "created_at",
-    "delivered_at", "ttl", "message_type", "content", "error",
-)  # fmt: skip
+    "message_id",
+    "group_id",
+    "run_id",
+    "src_node_id",
+    "dst_node_id",
+    "reply_to_message_id",
+    "created_at",
+    "delivered_at",
+    "ttl",
+    "message_type",
+    "content",
+    "error",
+)
 
 
 def start_session(self: Any, run_id: int) -> str:
@@ -26,8 +36,10 @@ def start_session(self: Any, run_id: int) -> str:
     with self.session() as session:
         Database(session)(
             "INSERT INTO object_push_sessions (session_id, run_id, expires_at, pending_count) VALUES (?, ?, ?, 0)",
-            made, signed(run_id), expires.astimezone(UTC).isoformat(sep=" "),
-        )  # fmt: skip
+            made,
+            signed(run_id),
+            expires.astimezone(UTC).isoformat(sep=" "),
+        )
     return made
 
 
@@ -65,8 +77,10 @@ def store_message_ins(self: Any, message: Any) -> str | None:
                 return _refuse("Invalid run ID for Message: %s", metadata.run_id)
             there = run(
                 "SELECT 1 FROM node WHERE node_id = ? AND status IN (?, ?)",
-                row["dst_node_id"], NodeStatus.ONLINE, NodeStatus.OFFLINE,
-            )  # fmt: skip
+                row["dst_node_id"],
+                NodeStatus.ONLINE,
+                NodeStatus.OFFLINE,
+            )
             if not there or not self.federation_manager.has_node(metadata.dst_node_id, locked["federation_id"]):
                 return _refuse("Invalid destination node ID for Message: %s", metadata.dst_node_id)
             _insert(run, "message_ins", row)
@@ -175,15 +189,18 @@ def _claim_message_ins_rows(self: Any, node_id: int, limit: int | None) -> list[
         rows = run(
             "SELECT message_id FROM message_ins WHERE dst_node_id = ? AND delivered_at = '' AND created_at + ttl > ? "
             "ORDER BY created_at, message_id LIMIT ?",
-            signed(node_id), time.timestamp(), -1 if limit is None else limit,
-        )  # fmt: skip
+            signed(node_id),
+            time.timestamp(),
+            -1 if limit is None else limit,
+        )
         if not rows:
             return []
         numbers = {number for (number,) in rows}
         run(
             "UPDATE message_ins SET delivered_at = ? WHERE message_id IN (SELECT value FROM json_each(?))",
-            time.isoformat(), _listed(numbers),
-        )  # fmt: skip
+            time.isoformat(),
+            _listed(numbers),
+        )
         claimed: list[dict[str, Any]] = self._load_message_ins_rows(numbers)
         return claimed
 
@@ -224,14 +241,23 @@ def of_the_decided(receive: Callable[..., list[Any]]) -> Callable[..., list[Any]
                 "WHERE m.created_at + m.ttl IS NULL OR m.created_at + m.ttl <= ?3 OR node.online_until IS NULL "
                 "OR node.online_until <= ?3 OR coalesce(run.federation_id, '') = '' OR EXISTS "
                 "(SELECT 1 FROM message_res AS r WHERE r.reply_to_message_id = asked.value AND r.delivered_at = '')",
-                _listed(message_ids), NodeStatus.UNREGISTERED, now().timestamp(),
-            )  # fmt: skip
+                _listed(message_ids),
+                NodeStatus.UNREGISTERED,
+                now().timestamp(),
+            )
             return receive(self, {number for (number,) in rows}) if rows else []
 
     return get_message_res
 
 
 MESSAGES: tuple[Callable[..., Any], ...] = (
-    start_session, _lock_run, store_message_ins, store_message_res, get_valid_message_ins, _check_stored_messages,
-    _load_message_ins_rows, _claim_message_ins_rows, delete_messages,
-)  # fmt: skip
+    start_session,
+    _lock_run,
+    store_message_ins,
+    store_message_res,
+    get_valid_message_ins,
+    _check_stored_messages,
+    _load_message_ins_rows,
+    _claim_message_ins_rows,
+    delete_messages,
+)

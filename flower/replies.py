@@ -63,14 +63,27 @@ def batched(grid: Grid) -> bool:
 
 # Errors of a decoder on invalid bytes; connection errors are not among them.
 UNREADABLE = (
-    ArithmeticError, AssertionError, AttributeError, DecodeError, LookupError, MemoryError, RecursionError, TypeError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    DecodeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
     ValueError,
-)  # fmt: skip
+)
 # The metadata that a reply's envelope has, with default values.
 _METADATA: dict[str, Any] = {
-    "message_id": "", "src_node_id": 0, "dst_node_id": SERVER_NODE, "reply_to_message_id": "", "group_id": "",
-    "created_at": 0.0, "ttl": 0.0, "message_type": "query",
-}  # fmt: skip
+    "message_id": "",
+    "src_node_id": 0,
+    "dst_node_id": SERVER_NODE,
+    "reply_to_message_id": "",
+    "group_id": "",
+    "created_at": 0.0,
+    "ttl": 0.0,
+    "message_type": "query",
+}
 
 
 @dataclass

@@ -42,8 +42,9 @@ def say_not_together(model: str) -> None:
     """Warn once for each model that cannot be stacked."""
     logger.warning(
         "model=%s is trained one client after another: training together takes a torch.nn.Sequential of Flatten, "
-        "Linear, ReLU, Conv2d and MaxPool2d layers, with biases.", model,
-    )  # fmt: skip
+        "Linear, ReLU, Conv2d and MaxPool2d layers, with biases.",
+        model,
+    )
 
 
 def forward(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:

@@ -186,9 +186,16 @@ class Task:
             change = partial(cropped_and_flipped, draws=draws(f"augment/{client}"))
         with working.drawing(model, lambda: int(draws(f"layers/{client}").integers(2**63))):
             loss = sgd.fit(
-                model, examples.x, examples.y, loss=self._loss, order=draws(f"batches/{client}"),
-                weights=examples.weights, change=change, low=self.precision == BFLOAT16, **work,
-            )  # fmt: skip
+                model,
+                examples.x,
+                examples.y,
+                loss=self._loss,
+                order=draws(f"batches/{client}"),
+                weights=examples.weights,
+                change=change,
+                low=self.precision == BFLOAT16,
+                **work,
+            )
         return models.to_arrays(model), loss
 
     def train_many(

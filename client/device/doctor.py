@@ -91,8 +91,9 @@ def _registration(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateK
         else:
             public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
             yield Finding(
-                "registration", "fail",
+                "registration",
+                "fail",
                 "the SuperLink did not let this key in: it is not registered, or a client with it is online (or was "
                 "until a minute ago)",
                 f"See with: flwr supernode list. If it is not there, register: {public.decode()}",
-            )  # fmt: skip
+            )

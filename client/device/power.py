@@ -5,9 +5,14 @@ from pathlib import Path
 
 _SUPPLIES = Path("/sys/class/power_supply")
 _NETWORK_MANAGER = (
-    "busctl", "--system", "get-property", "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager",
-    "org.freedesktop.NetworkManager", "Metered",
-)  # fmt: skip
+    "busctl",
+    "--system",
+    "get-property",
+    "org.freedesktop.NetworkManager",
+    "/org/freedesktop/NetworkManager",
+    "org.freedesktop.NetworkManager",
+    "Metered",
+)
 _METERED = {"u 1": True, "u 2": False, "u 3": True, "u 4": False}  # yes, no, and NetworkManager's guess at either
 
 

@@ -98,10 +98,17 @@ class Dispatch:
             lots = draws.uniforms(options.seed, self._run.round.number, FIRST, len(self._roster))
             self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
         self._exchange = Exchange(
-            grid, self._sent, timeout, sequential=sequential, ordered=ordered, enough=enough,
+            grid,
+            self._sent,
+            timeout,
+            sequential=sequential,
+            ordered=ordered,
+            enough=enough,
             settled=patience.worth(self._kind, self._sent, clock_of(grid), others=self._roster.others_answer),
-            last=patience.doubtful(self._kind), keep=keep, packing=self._roster.packing,
-        )  # fmt: skip
+            last=patience.doubtful(self._kind),
+            keep=keep,
+            packing=self._roster.packing,
+        )
         return self._exchange
 
     def take(

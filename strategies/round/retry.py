@@ -123,10 +123,16 @@ class Backoff:
         since, and the seconds until that answer (NaN unless ``seconds`` are valid in another process).
         """
         rows = [
-            (client, times, self._until[client], client in self._late, client in self._unsteady,
-             self._unsteady.get(client, math.nan) if seconds else math.nan)
+            (
+                client,
+                times,
+                self._until[client],
+                client in self._late,
+                client in self._unsteady,
+                self._unsteady.get(client, math.nan) if seconds else math.nan,
+            )
             for client, times in self._times.items()
-        ]  # fmt: skip
+        ]
         return np.array(rows, dtype=np.float64).reshape(-1, 6)
 
     def load_state_dict(self, memory: NDArray[Any]) -> None:

@@ -101,8 +101,10 @@ class RoundTimer:
             logger.warning(
                 "Rounds take %.3g s, longer than round-seconds=%g: sleeping clients wake up too early, and "
                 "look for messages until their round begins. With many clients, set round-seconds=%d.",
-                usual, self._least, math.ceil(most),
-            )  # fmt: skip
+                usual,
+                self._least,
+                math.ceil(most),
+            )
 
 
 def between_looks(clients: int, latency: float | None = None) -> float | None:

@@ -70,8 +70,12 @@ class Absence:
             logger.warning(
                 "Round %d: %d clients are available less often than their rates ask, client %d by most: %.3g of %.3g "
                 "participations a round are out of reach. Give such clients smaller rates, or lower clients-per-round.",
-                round_, np.count_nonzero(lacking > 0), int(np.argmax(lacking)), total, float(rates.sum()),
-            )  # fmt: skip
+                round_,
+                np.count_nonzero(lacking > 0),
+                int(np.argmax(lacking)),
+                total,
+                float(rates.sum()),
+            )
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the state as arrays by name."""

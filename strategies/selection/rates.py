@@ -117,6 +117,8 @@ class Shares:
             logger.warning(
                 "No rate is given to %s: it gets the mean of the given rates, %.3g. Give each client a rate by name (a "
                 "run: a row of clients-file, columns name and rate), so that the rates add up to %d.",
-                names, self._usual, self._per_round,
-            )  # fmt: skip
+                names,
+                self._usual,
+                self._per_round,
+            )
         return np.array([self._usual if rate is None else rate for rate in rates])

@@ -182,8 +182,12 @@ class RulePolicy(Policy):
             logger.warning(
                 "%d clients are connected, and the table is made for clients=%d: with per_round=%d, on average %.3g "
                 "take part in a round. Set clients=%d.",
-                known, n, k, k * known / n, known,
-            )  # fmt: skip
+                known,
+                n,
+                k,
+                k * known / n,
+                known,
+            )
 
 
 def with_round_seconds(settings: dict[str, Any]) -> dict[str, Any]:
