@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.federation import complete_run
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL
 from aoi_fl.lab.experiments.papers.curves import draw
 from aoi_fl.lab.experiments.papers.paper_claims import PaperClaim
 from aoi_fl.lab.experiments.papers.speed import curves_of, measured
@@ -102,33 +101,14 @@ def test_each_partition_is_judged_at_its_own_level():
     assert [table.rows[1][3] for table in found.tables] == ["not reached by all seeds", "-2.0 [-2.0, -2.0]"]
 
 
-def test_printed_rounds_beyond_the_axis_are_written_at_its_edge():
-    rows = _learned({"random": 20, "markov-optimal": 18})
+def test_the_picture_has_a_line_a_seed_and_the_shifts_below():
+    rows = _learned({"random": 20, "markov-optimal": 15, "markov-increasing": None})
     figure = Figure()
-    claims = [
-        PaperClaim(None, "markov-optimal", f"{JOURNAL}, Fig. 6a", "75 % in 39 against 108 rounds", 0.75),
-        PaperClaim(None, "markov-increasing", f"{JOURNAL}, Fig. 6a", "75 % in 105 against 108 rounds", 0.75),
-        PaperClaim(0.3, "markov-optimal", f"{GLOBECOM}, Fig. 4", "75 % in 7 against 8 rounds", 0.75),
-    ]
-    draw(figure, "", {"iid": curves_of(rows, "iid")}, {"iid": 0.75}, claims)
-    above = figure.axes[0]
-    assert [text.get_text() for text in above.texts] == ["→ +105", "+108"]
-    crosses = [line.get_xydata().tolist() for line in above.lines if line.get_marker() == "+"]
-    assert crosses == [[[39, 75]], []]  # the second is the legend's
-    labels = above.get_legend_handles_labels()[1]
-    assert "markov-increasing, not played" in labels and "printed, beyond the axis" in labels
-    assert f"printed in {JOURNAL}" in labels and f"printed in {GLOBECOM}" not in labels
-
-
-def test_values_beyond_the_picture_have_an_arrow():
-    rows = _learned({"random": 20, "markov-optimal": 3}, seeds=1)
-    early = [row | {"accuracy": 0.9} if row["round"] <= 4 and row["policy"] == "random" else row for row in rows]
-    figure = Figure()
-    draw(figure, "", {"iid": curves_of(early, "iid")}, {"iid": 0.75}, ())
+    draw(figure, "", {"iid": curves_of(rows, "iid")}, {"iid": 0.75})
     above, below = figure.axes
-    arrows = [line for line in below.lines if "arrow" in str(line.get_marker())]
-    assert [(arrow.get_marker(), *arrow.get_ydata()) for arrow in arrows] == [(r"$\downarrow$", below.get_ylim()[0])]
-    assert "one seed" in above.get_ylabel() and "one seed" in below.get_ylabel() and "95 %" not in below.get_ylabel()
+    assert len([line for line in above.lines if len(line.get_xdata()) == 40]) == 3 * 4
+    dots = [line.get_xdata().tolist() for line in below.lines if line.get_marker() == "."]
+    assert dots == [[-5.0] * 4] and [text.get_text() for text in below.texts] == ["not reached by all seeds"]
 
 
 def test_speed_is_judged_by_the_shift_and_by_the_target():

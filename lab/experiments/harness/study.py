@@ -37,6 +37,7 @@ class Measure:
     scale: float = 1.0  # factor from the row's unit to the page's
     compared: bool = True  # whether the table shows the difference from the base
     drawn: bool = False  # whether the picture shows it
+    margin: float = 0.0  # within which the picture shows two policies as level
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,8 @@ class Study(Experiment):
         figure.set_figheight(_MARGIN + _LINE * max(len(lines), 2))
         for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
             axes.axvline(0, color="#404040", linewidth=1.2)
+            if measure.margin:
+                axes.axvspan(-measure.margin, measure.margin, color="#E3E3E3")
             for place, (case, policy) in enumerate(lines):
                 colour = COLOURS[(self.policies.index(policy) - 1) % len(COLOURS)]
                 apart = differences(runs_of(rows, case, policy), runs_of(rows, case, self.policies[0]), measure)

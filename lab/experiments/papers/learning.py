@@ -133,8 +133,7 @@ class Learning(Experiment):
         curves = self._there(rows)
         if curves:
             title = f"{settings['dataset']}, {settings['model']}"
-            same = settings["dataset"] == self.dataset
-            draw(figure, title, curves, self._judged_at(settings), self.claimed if same else ())
+            draw(figure, title, curves, {split: self._judged_at(settings)[split] for split in curves})
 
     def _judged_at(self, settings: Mapping[str, Any]) -> dict[str, float]:
         """Return the accuracy of judgement for each partition."""
