@@ -12,6 +12,7 @@ import typer.core
 
 import aoi_fl
 from aoi_fl.cli import (
+    adopt,
     arena,
     clients,
     compare,
@@ -77,6 +78,8 @@ app.command("arena", cls=keyed(*arena.KEYS, more=True, clock="generated"))(arena
 app.command("clients")(clients.clients)
 app.command("serve")(serve.serve)
 app.command("init")(init.init)
+app.command("play")(adopt.play)
+app.command("adopt")(adopt.adopt)
 app.command("enroll")(enroll.enroll)
 app.command("doctor")(doctor.doctor)
 app.add_typer(device.app, name="device")

@@ -1,0 +1,260 @@
+"""``aoi play`` and ``aoi adopt``: a Flower app of your own under a policy of this library."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from aoi_fl.cli.keys import pairs
+from aoi_fl.config.policies import BUDGETED, POLICIES
+from aoi_fl.science.errors import ConfigError
+
+_App = Annotated[Path, typer.Argument(metavar="[APP]", hidden=True)]
+_Clients = Annotated[int, typer.Option(min=1, max=100_000, help="Number of clients.")]
+_STRATEGIES = "flwr.serverapp.strategy"
+_CLIENTS = ("flwr.clientapp", "flwr.client")
+
+
+@dataclass(frozen=True)
+class App:
+    """A Flower app: its folder, its name, the places of its two halves, and its flat configuration."""
+
+    folder: Path
+    name: str
+    server: str
+    client: str
+    config: dict[str, Any]
+
+
+def find(folder: Path, given: Mapping[str, str]) -> App:
+    """Read the app in a folder; ``given`` are values of its configuration.
+
+    Raises
+    ------
+    ConfigError : there is no Flower app, or its configuration lacks a key.
+    """
+    path = folder / "pyproject.toml"
+    try:
+        project = tomllib.loads(path.read_text("utf-8"))
+        flwr = project["tool"]["flwr"]["app"]
+        server, client = (flwr["components"][half] for half in ("serverapp", "clientapp"))
+        name, config = project["project"]["name"], dict(_flat(flwr.get("config", {})))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+        allowed = f"the folder of a Flower app, with pyproject.toml ({type(error).__name__}: {error})"
+        raise ConfigError("APP", folder, allowed, "Go to that folder, or write one by aoi init.") from error
+    for key, value in given.items():
+        if key not in config:
+            raise ConfigError(f"-c {key}", value, tuple(config), "Choose a key of the app's configuration.")
+        config[key] = _typed(key, value, config[key])
+    return App(folder, name, server, client, config)
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield before + key, value
+
+
+def _typed(key: str, text: str, default: Any) -> Any:
+    if isinstance(default, str):
+        return text
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+        if isinstance(value, type(default)):
+            return value
+        if isinstance(default, float):
+            return float(text)
+    except (tomllib.TOMLDecodeError, ValueError):
+        pass
+    raise ConfigError(f"-c {key}", text, f"of the type of {default!r}", "Correct the value.")
+
+
+def play(
+    folder: _App = Path(),
+    clients: _Clients = 10,
+    policy: Annotated[str, typer.Option(help="Selection policy, as in aoi run; by default random.")] = "random",
+    per_round: Annotated[
+        int | None, typer.Option(min=1, help="Clients a round; by default the strategy's fraction_train.")
+    ] = None,
+    config: Annotated[
+        list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="Set a key of the app.")
+    ] = None,
+) -> None:
+    """Play a Flower app in this process, under a policy, and write its page.
+
+    APP is the folder of the app, by default this one. Nothing in it changes. Its strategy aggregates the updates of
+    the clients that the policy selects.
+    """
+    from aoi_fl.client import attach
+    from aoi_fl.engine.local_run import run_local
+    from aoi_fl.report import page
+
+    known = [name for name in POLICIES if name not in BUDGETED]
+    if policy not in known:
+        raise ConfigError("policy", policy, known, "Choose one of these.")
+    app = find(folder, pairs(config or []))
+    server, client = _loaded(app)
+    with _under(policy, clients, per_round, app.name) as played:
+        run_local(server, attach(client), {"seed": 1, **app.config}, nodes=clients)
+    if not played:
+        allowed = "one whose ServerApp calls the start of a Flower strategy"
+        raise ConfigError("APP", app.folder, allowed, "Call strategy.start(grid, …) in its main function.")
+    print(page.write([str(one.folder) for one in played]))
+
+
+def _loaded(app: App) -> tuple[Any, Any]:
+    """Import both halves of an app, as Flower does from its folder."""
+    sys.path.insert(0, str(app.folder.resolve()))
+    try:
+        halves = [place.partition(":") for place in (app.server, app.client)]
+        server, client = (getattr(import_module(module), name) for module, _, name in halves)
+    except (ImportError, AttributeError) as error:
+        allowed = f"an app that can be imported ({error})"
+        raise ConfigError("APP", app.folder, allowed, "Install what the app needs into this environment.") from error
+    return server, client
+
+
+@contextmanager
+def _under(policy: str, clients: int, per_round: int | None, name: str) -> Iterator[list[Any]]:
+    """Let Flower strategies start under a policy in the block; yield the recordings of what starts."""
+    from flwr.serverapp.strategy import Strategy
+
+    from aoi_fl.config.run import RunConfig
+    from aoi_fl.server.record import Recording, record
+    from aoi_fl.strategies import RoundOptions
+    from aoi_fl.strategies.registry import REGISTRY
+    from aoi_fl.strategies.strategy import AgeAwareStrategy
+
+    plain, own, played = Strategy.start, AgeAwareStrategy.start, list[Any]()
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
+
+    def start(strategy: Strategy, grid: Any, *given: Any, **more: Any) -> Any:
+        share = getattr(strategy, "fraction_train", 1.0)
+        k = per_round or max(1, getattr(strategy, "min_train_nodes", 1), round(share * clients))
+        keys = {"policy": policy, "num-clients": clients, "clients-per-round": min(clients, k)}
+        made = REGISTRY[policy].make(
+            RunConfig.parse(keys).flat(),
+            options=RoundOptions(seed=1, deterministic=True),
+            weights="auto",
+            aggregation=strategy,
+        )
+        return made.start(grid, *given, **more)
+
+    def observed(strategy: AgeAwareStrategy, *given: Any, **more: Any) -> Any:
+        if not isinstance(strategy.observer, Recording):
+            strategy._run.observer = record(name)
+        played.append(strategy.observer)
+        return own(strategy, *given, **more)
+
+    Strategy.start, AgeAwareStrategy.start = start, observed  # type: ignore[method-assign, assignment]
+    try:
+        yield played
+    finally:
+        Strategy.start, AgeAwareStrategy.start = plain, own  # type: ignore[method-assign]
+
+
+def adopt(
+    folder: _App = Path(),
+    clients: _Clients = 10,
+    per_round: Annotated[int, typer.Option(min=1, help="Clients a round, in the mean.")] = 3,
+    write: Annotated[bool, typer.Option("--write", help="Change the files.")] = False,
+) -> None:
+    """Show the lines that bring a Flower app under the age-optimal policy, as a diff.
+
+    APP is the folder of the app, by default this one. With --write the files are changed.
+    """
+    app = find(folder, {})
+    changed = edits(app, clients, per_round)
+    for path, (old, new) in changed.items():
+        name = path.relative_to(app.folder).as_posix()
+        lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"a/{name}", f"b/{name}", n=1)
+        print("".join(lines), end="")
+        if write:
+            path.write_text(new, "utf-8")
+    if not changed:
+        print("This app is adopted already: nothing to change.")
+    elif not write:
+        print("\nTo change the files: aoi adopt --write. To try the app as it is: aoi play", file=sys.stderr)
+
+
+def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]:
+    """Return the files to change, each with its old and its new text.
+
+    Raises
+    ------
+    ConfigError : the place of a change is not found.
+    """
+    texts = {path: path.read_text("utf-8") for path in sorted(app.folder.rglob("*.py"))}
+    if any("aoi_fl" in text for text in texts.values()):
+        return {}
+    try:
+        trees = [ast.parse(text) for text in texts.values()]
+    except SyntaxError as error:
+        raise ConfigError("APP", app.folder, f"an app of valid Python ({error})", "Correct it.") from error
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    own = {node.name for node in classes if "FedAvg" in map(_last, node.bases)}
+    found = {path: _adopted(text, own, clients, per_round) for path, text in texts.items()}
+    changed = {path: (texts[path], new) for path, new in found.items() if new != texts[path]}
+    new = "\n".join(text for _, text in changed.values())
+    for what, where in (
+        ("MarkovParticipation", "strategy = FedAvg(…)"),
+        ("aoi_fl.client", "an import of ClientApp alone"),
+    ):
+        if what not in new:
+            raise ConfigError("APP", app.folder, f"one with the line {where}", "Change it by hand: docs/adopt.md.")
+    return changed
+
+
+def _adopted(text: str, own: set[str], clients: int, per_round: int) -> str:
+    """Return a module's text with our ClientApp, and a policy around its strategy; ``own`` are subclasses of FedAvg."""
+    tree, lines = ast.parse(text), text.splitlines(keepends=True)
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    flowers = {one.asname or one.name for node in imported if node.module == _STRATEGIES for one in node.names}
+    after: dict[int, str] = {}
+    needed = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name in own:
+            _replace(lines, node.lineno, "FedAvg", "MarkovParticipation")
+            needed = True
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+            continue
+        made, call = _last(node.value.func), node.value
+        if made in own and call.lineno == call.end_lineno:
+            kept = [ast.unparse(k) for k in call.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
+            given = ", ".join([f"clients={clients}", f"per_round={per_round}", *kept])
+            _replace(lines, call.lineno, ast.get_source_segment(text, call) or "", f"{made}.optimal({given})")
+        elif made in flowers:
+            target = ast.unparse(node.targets[0])
+            policy = f"MarkovParticipation.optimal({clients}, {per_round}, aggregation={target})"
+            after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}\n"
+            needed = True
+    for node in imported:
+        if node.module in _CLIENTS and [one.name for one in node.names] == ["ClientApp"]:
+            _replace(lines, node.lineno, f"from {node.module} ", "from aoi_fl.client ")
+    if needed:
+        first = min(node.lineno for node in imported if not node.col_offset and node.module != "__future__")
+        after[first - 1] = "from aoi_fl.strategies import MarkovParticipation\n"
+    for number in sorted(after, reverse=True):
+        lines.insert(number, after[number])
+    return "".join(lines)
+
+
+def _replace(lines: list[str], number: int, old: str, new: str) -> None:
+    lines[number - 1] = lines[number - 1].replace(old, new, 1)
+
+
+def _last(node: ast.expr) -> str:
+    """Return the last name of a dotted one."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

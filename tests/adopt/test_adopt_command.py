@@ -1,0 +1,62 @@
+"""``aoi play`` and ``aoi adopt`` on apps of the shape of Flower's own examples."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from aoi_fl.report.runs import load
+from tests.adopt.installation import ROOT
+
+APPS = {"quickstart_numpy": 3, "quickstart_sklearn": 3, "advanced_pytorch": 4}
+
+
+@pytest.fixture
+def app(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield shutil.copytree(ROOT / "tests" / "apps" / request.param, tmp_path / request.param)
+    forget(request.param)
+
+
+def forget(package):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+
+
+def texts(folder: Path) -> dict:
+    return {path: path.read_text().splitlines() for path in folder.rglob("*.py")}
+
+
+@pytest.mark.parametrize("app", APPS, indirect=True)
+def test_an_app_is_played_and_adopted(app, aoi, tmp_path):
+    before = texts(app)
+    status, out, err = aoi("play", app.name, "--policy", "markov-optimal", "--per-round", "4", "-c", "rounds=2")
+    assert status == 0, err
+    page = tmp_path / out.splitlines()[-1]
+    run = load(page.parent, "")
+    assert page.is_file() and run.policy["kind"].startswith("markov") and len(run.rounds) == 2
+    assert {run.rounds[-1][name] for name in ("client_loss", "client_accuracy", "test_loss")} != {None}
+    assert texts(app) == before
+    status, out, err = aoi("adopt", app.name)
+    assert status == 0 and texts(app) == before
+    added = [line for line in out.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert 0 < len(added) <= APPS[app.name]
+    assert aoi("adopt", app.name, "--write")[0] == 0 and texts(app) != before
+    assert sum(line[1:] in lines for line in added for lines in texts(app).values()) == len(added)
+    forget(app.name)
+    status, out, err = aoi("play", app.name, "-c", "rounds=2")
+    assert status == 0, err
+    assert load(tmp_path / Path(out.splitlines()[-1]).parent, "").policy["kind"].startswith("markov")
+    assert not [line for line in aoi("adopt", app.name)[1].splitlines() if line.startswith("+")]
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+def test_what_is_no_app_is_refused(app, aoi, tmp_path):
+    for words in (("play", "nowhere"), ("adopt", "."), ("play", app.name, "-c", "round=2"),
+                  ("play", app.name, "-c", "rounds=many"), ("play", app.name, "--policy", "wics")):  # fmt: skip
+        status, _, err = aoi(*words)
+        assert status == 2 and "Traceback" not in err
+    server = app / "quickstart_numpy" / "server_app.py"
+    server.write_text(server.read_text().replace("strategy = FedAvg(", "strategy = dict(FedAvg)("))
+    assert aoi("adopt", app.name)[0] == 2
