@@ -173,7 +173,7 @@ class Run:
         try:
             import plotly.graph_objects
         except ImportError as error:
-            raise ConfigError("plotly", None, "installed for charts", f"Install it: {install('sim')}.") from error
+            raise ConfigError("plotly", None, "installed for charts", f"Install it: {install('report')}.") from error
         from aoi_fl.report.figures import figures
 
         charts = {chart.name: chart for chart in figures([self.recorded, *(other.recorded for other in others)])}

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from aoi_fl.cli.keys import pairs
-from aoi_fl.config.policies import BUDGETED, POLICIES
+from aoi_fl.config.policies import BUDGETED, POLICIES, REGISTRY
 from aoi_fl.science.errors import ConfigError
 
 _App = Annotated[Path, typer.Argument(metavar="[APP]", hidden=True)]
@@ -92,7 +92,7 @@ def play(
         list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="Set a key of the app.")
     ] = None,
 ) -> None:
-    """Play a Flower app in this process, under a policy, and write its page.
+    """Play a Flower app in this process and write its page.
 
     APP is the folder of the app, by default this one. Nothing in it changes. Its strategy aggregates the updates of
     the clients that the policy selects.
@@ -134,7 +134,6 @@ def _under(policy: str, clients: int, per_round: int | None, name: str) -> Itera
     from aoi_fl.config.run import RunConfig
     from aoi_fl.server.record import Recording, record
     from aoi_fl.strategies import RoundOptions
-    from aoi_fl.strategies.registry import REGISTRY
     from aoi_fl.strategies.strategy import AgeAwareStrategy
 
     plain, own, played = Strategy.start, AgeAwareStrategy.start, list[Any]()
@@ -154,7 +153,7 @@ def _under(policy: str, clients: int, per_round: int | None, name: str) -> Itera
 
     def observed(strategy: AgeAwareStrategy, *given: Any, **more: Any) -> Any:
         if not isinstance(strategy.observer, Recording):
-            strategy._run.observer = record(name)
+            strategy.observer = record(name)
         played.append(strategy.observer)
         return own(strategy, *given, **more)
 
@@ -171,9 +170,10 @@ def adopt(
     per_round: Annotated[int, typer.Option(min=1, help="Clients a round, in the mean.")] = 3,
     write: Annotated[bool, typer.Option("--write", help="Change the files.")] = False,
 ) -> None:
-    """Show the lines that bring a Flower app under the age-optimal policy, as a diff.
+    """Show how to adopt a Flower app, as a diff.
 
-    APP is the folder of the app, by default this one. With --write the files are changed.
+    The lines bring its strategy under the age-optimal policy. APP is the folder of the app, by default this one. With
+    --write the files are changed.
     """
     app = find(folder, {})
     changed = edits(app, clients, per_round)

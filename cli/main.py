@@ -35,7 +35,7 @@ from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import AoiError, install
 
 # Import names that the base installation lacks, with their extras.
-EXTRAS = {"torch": "train", "jinja2": "sim", "prometheus_client": "sim"}
+EXTRAS = {"torch": "train"} | dict.fromkeys(("jinja2", "plotly", "prometheus_client", "scipy"), "report")
 
 typer.core.HAS_RICH = False  # else Typer loads Rich even if it is not used
 app = typer.Typer(

@@ -8,14 +8,14 @@ import sys
 import tomllib
 from pathlib import Path
 
-_NOT_IN_A_CLUSTER = {"flwr", "matplotlib"}  # flwr[simulation] is Ray; the base installation has flwr itself
+_NOT_IN_A_CLUSTER = {"aoi-fl", "flwr", "matplotlib"}  # flwr[simulation] is Ray; the base installation has flwr itself
 
 
 def requirements(pyproject: Path, flower: str = "") -> list[str]:
     """Return the image's requirements from the project file; ``flower`` is the deployed version."""
     project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    simulated = [r for r in extras["sim"] if _name(r) not in _NOT_IN_A_CLUSTER]
+    simulated = [r for r in (*extras["report"], *extras["sim"]) if _name(r) not in _NOT_IN_A_CLUSTER]
     deployed = [flower if flower and _name(r) == "flwr" else r for r in extras["deploy"]]
     return [*project["dependencies"], *deployed, *simulated]
 

@@ -40,5 +40,5 @@ def plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ConfigError("plotly", None, "installed for a report", f"Install it: {install('sim')}.") from error
+        raise ConfigError("plotly", None, "installed for a report", f"Install it: {install('report')}.") from error
     return str(get_plotlyjs())

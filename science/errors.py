@@ -111,12 +111,12 @@ def _shown(value: object) -> str:
 
 
 def install(extra: str) -> str:
-    """Return how to install an extra in a clone, since this project is on no package index.
+    """Return how to install an extra beside the package.
 
-    >>> install("sim")
-    "in a clone of AoI-FL, pip install -e '.[sim]'"
+    >>> install("report")
+    "pip install 'aoi-fl[report]'"
     """
-    return f"in a clone of AoI-FL, pip install -e '.[{extra}]'"
+    return f"pip install 'aoi-fl[{extra}]'"
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

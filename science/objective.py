@@ -99,7 +99,7 @@ def packing_bound(payments: Floats, sensitivities: Floats, budget: float) -> flo
         optimize: Any = import_module("scipy.optimize")
     except ImportError as error:
         raise ConfigError(
-            "scipy", None, "installed for packing_bound", f"Install it: {install('sim')}, or use lagrangian_floor."
+            "scipy", None, "installed for packing_bound", f"Install it: {install('report')}, or use lagrangian_floor."
         ) from error
     sets = packings(payments, budget)
     if not sets.any(axis=0).all():

@@ -123,6 +123,10 @@ class AgeAwareStrategy(Strategy):
         """Receives clients and finished rounds."""
         return self._run.observer
 
+    @observer.setter
+    def observer(self, observer: Observer) -> None:
+        self._run.observer = observer
+
     @property
     def roster(self) -> Roster:
         """The clients."""
@@ -217,7 +221,10 @@ class AgeAwareStrategy(Strategy):
             Not one update of the run could be used.
         """
         with self._observed(num_rounds):
-            return self._rounds(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+            result = self._rounds(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+            if isinstance(self.observer, Log | RunObserver):  # of an app of one's own
+                logger.info("Final results:\n%s", result)
+            return result
 
     @contextmanager
     def _observed(self, rounds: int) -> Iterator[None]:
@@ -397,7 +404,7 @@ class AgeAwareStrategy(Strategy):
         return ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
 
 
-@dataclass
+@dataclass(repr=False)  # Flower's has metrics and no arrays
 class RunResult(Result):
     """Flower's result of a run, with the ε that a private run has spent; None: the run is not private."""
 

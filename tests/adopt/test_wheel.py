@@ -1,6 +1,10 @@
 """One name is installed, so this project gets on with whatever else is."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -100,3 +104,24 @@ def test_an_installed_command_knows_its_wheels_version(from_wheel, tmp_path):
     done = from_wheel.run(code + "print(aoi_fl.__version__, aoi_fl.__file__); aoi.load()()", tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{aoi_fl.__version__} {from_wheel.site}")
+
+
+@pytest.mark.slow
+def test_a_page_of_a_foreign_app_needs_neither_torch_nor_ray(wheel, tmp_path):
+    shutil.copytree(ROOT / "tests" / "apps" / "quickstart_numpy", tmp_path / "app")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "download", "--dest", tmp_path / "wheels", f"{wheel}[report]"], check=True)
+    assert sum(path.stat().st_size for path in (tmp_path / "wheels").iterdir()) < 150e6
+    python = tmp_path / "venv" / "bin" / "python"
+    uv = [sys.executable, "-m", "uv", "--quiet"]
+    subprocess.run([*uv, "venv", "--python", sys.executable, tmp_path / "venv"], check=True)
+    local = ["--no-index", "--find-links", tmp_path / "wheels", f"{wheel}[report]"]
+    subprocess.run([*uv, "pip", "install", "--python", python, *local], check=True)
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    played = subprocess.run([python.with_name("aoi"), "play", "app"], cwd=tmp_path, env=clean, capture_output=True)
+    assert played.returncode == 0, played.stderr
+    assert (tmp_path / "runs" / "quickstart-numpy" / "report.html").is_file()
+    lacking = "import importlib.util as u; assert not any(map(u.find_spec, ('torch', 'ray', 'matplotlib')))"
+    subprocess.run([python, "-c", lacking], check=True, env=clean)
+    serving = "import aoi_fl.report.site as site; site.application(None)"
+    subprocess.run([python, "-c", serving], check=True, env=clean, cwd=tmp_path)

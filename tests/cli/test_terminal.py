@@ -42,7 +42,7 @@ def test_a_mistyped_command_is_answered_once(aoi):
 
 
 @pytest.mark.parametrize(
-    ("lacking", "command", "extra"), [("torch", ["run", *SMALL], "train"), ("jinja2", ["report", "r"], "sim")]
+    ("lacking", "command", "extra"), [("torch", ["run", *SMALL], "train"), ("jinja2", ["report", "r"], "report")]
 )
 def test_a_missing_package_is_named_with_its_extra(lacking, command, extra, tmp_path):
     code = f"import sys; sys.modules[{lacking!r}] = None; from aoi_fl.cli.main import main; main()"
@@ -51,7 +51,7 @@ def test_a_missing_package_is_named_with_its_extra(lacking, command, extra, tmp_
         [sys.executable, "-c", code, *command], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"needs {lacking}" in done.stderr and f"pip install -e '.[{extra}]'" in done.stderr
+    assert f"needs {lacking}" in done.stderr and f"pip install 'aoi-fl[{extra}]'" in done.stderr
 
 
 def test_an_extra_brings_what_is_said_to_be_in_it():

@@ -17,7 +17,7 @@ from aoi_fl.report.seeds import settings
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.record import record
-from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection
+from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, SystematicParticipation
 from tests.refusals import refused
 
 NODES, ROUNDS = 6, 8
@@ -102,7 +102,7 @@ def test_a_run_that_an_error_ends_says_so(error, status, reason, tmp_path):
     assert is_played(tmp_path / "runs" / "mine") is False
 
 
-def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd):
+def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd, caplog):
     names = {"accuracy": "client_accuracy", "f1": "client_f1", "eval_loss": "client_loss"}
     reported = {"accuracy": [i / 10 for i in range(NODES)], "f1": 0.25, "eval_loss": 3.5}
     play(RandomSelection(2, observer=record("a")), 2, **reported)
@@ -114,6 +114,7 @@ def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd):
     assert {"test_accuracy", "accuracy"}.isdisjoint(run.rounds[-1].get("metrics", ()))
     shown = page.render([run])
     assert "Clients&#39; accuracy" in shown and "f1 of the clients" in shown
+    assert any("Final results" in message and "'f1'" in message for message in caplog.messages)
     told = next(line for line in capfd.readouterr().err.splitlines() if "round 2/2" in line)
     assert "accuracy 0.250" in told and "loss 3.5" in told
     out = aoi("export", "a", "--csv")[1].splitlines()
@@ -147,3 +148,9 @@ def test_a_test_loss_that_is_no_number_is_said(tmp_path, caplog):
     assert sum("test loss" in message for message in warned) == 1
     run = load(tmp_path / "runs" / "a", "a")
     assert "2 of 3 rounds" in headline(settings([run])) and page.render([run])
+
+
+@pytest.mark.parametrize(("per_round", "more", "warned"), [(3, {}, True), (4, {}, False), (3, {"jitter": 0.5}, False)])
+def test_a_warning_names_clients_that_always_meet(per_round, more, warned, caplog):
+    play(SystematicParticipation(NODES, per_round, **more), 1)
+    assert any("always train together" in message for message in caplog.messages) == warned
