@@ -18,9 +18,9 @@ from aoi_fl.client.deciding import Decider, make_decider
 from aoi_fl.client.device import history
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.gate import rules
-from aoi_fl.client.gate.device import Device, Forbidden, Promise, has_promised, strictest
 from aoi_fl.client.gate.gate import refused_now
 from aoi_fl.client.identity import Identity, identity, is_simulated
+from aoi_fl.client.promises import Device, Forbidden, Promise, has_promised, strictest
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.science import whittle
@@ -279,10 +279,8 @@ def device_of(context: Context, who: Identity, *, bound: bool) -> Device:
 
 
 def bound(context: Context) -> bool:
-    """Return whether an owner's rule or a promise binds a client, whatever a message says."""
+    """Return whether a promise or the owner's ``min-separation`` binds a client, whatever a message says."""
     node = context.node_config
     if is_simulated(context):
         return False
-    return not node.keys().isdisjoint(rules.KEYS) or (
-        "state-dir" in node and has_promised(Path(str(node["state-dir"])))
-    )
+    return rules.SEPARATION in node or ("state-dir" in node and has_promised(Path(str(node["state-dir"]))))

@@ -22,6 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
+from aoi_fl.client.device.receipts import read_receipts
+from aoi_fl.client.gate.book import Book
+from aoi_fl.client.gate.gate import SET_BACK
+from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import Rules, Value
 from aoi_fl.protocol.files import read_regular, try_writing
 from aoi_fl.science.errors import ConfigError
@@ -96,6 +100,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
     yield rules(values)
     folder = Path(str(values["state-dir"]))
     yield state(folder)
+    yield gate(folder)
     yield disk(folder)
     if "data-file" in values:
         path = Path(str(values["data-file"]))
@@ -132,6 +137,22 @@ def state(folder: Path) -> Finding:
             "Run this as the account of the client, or give that account the folder: chown -R USER.",
         )  # fmt: skip
     return Finding("state", "ok", f"{folder} can be written")
+
+
+def gate(folder: Path, now: float | None = None) -> Finding:
+    """Check the state and receipts of the owner's gate, and its latest time against the clock."""
+    try:
+        entries, problems = read_receipts(Book(folder))
+        latest = Book(folder).load().latest
+    except (ConfigError, Refusal) as error:
+        entries, problems, latest = [], [str(error)], 0.0
+    if problems:
+        remedy = "Restore the files. Without gate.json the gate counts hours from now, and updates from the receipts."
+        return Finding("gate", "fail", f"closed: {problems[0]}", remedy)
+    if latest > (time.time() if now is None else now) + SET_BACK:
+        found = f"the clock is before {datetime.fromtimestamp(latest):%Y-%m-%d %H:%M}, which the gate has seen"
+        return Finding("gate", "fail", found, "Set the clock: sudo timedatectl set-ntp true")
+    return Finding("gate", "ok", f"{len(entries)} receipts")
 
 
 def disk(folder: Path) -> Finding:

@@ -1,17 +1,26 @@
-"""Sign and show the receipts of the owner's gate; the only place where the gate meets a key."""
+"""What the owner sees and does at the gate: receipts and apps. Here alone the gate meets the client's key."""
 
 import base64
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from aoi_fl.client.device.enroll import KEY
-from aoi_fl.client.gate.book import Sign
+from aoi_fl.client.device.enroll import KEY, read_node
+from aoi_fl.client.gate.book import App, Book, Sign, State, signed
+from aoi_fl.client.gate.limits import Refusal
+from aoi_fl.client.gate.rules import STATE, Rules, check_digest
+from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
+_MOST_BYTES = 1 << 30
 _BY = ec.ECDSA(hashes.SHA256())
 
 
@@ -41,6 +50,101 @@ def verifier(folder: Path) -> Callable[[bytes, str], bool]:
         return False
 
     return verify
+
+
+def read(folder: Path, *, verify: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the receipts of a client's folder, and what is wrong with them if they are verified."""
+    files = Book(Path(str(read_node(folder)[STATE])))
+    entries, problems = read_receipts(files, verifier(folder) if verify else None)
+    return entries, problems if verify else []
+
+
+def line(entry: Mapping[str, Any]) -> str:
+    """Return a receipt in one line for a reader."""
+    at = f"{datetime.fromtimestamp(entry['time']):%Y-%m-%d %H:%M:%S}"
+    rule = f" by {entry['rule']}" if entry["rule"] else ""
+    norm = "" if entry["norm"] is None else f", norm {entry['norm']:.4g}"
+    about = f"{entry['kind']}, round {entry['round'] or '-'} of run {entry['run']} at {entry['server']}"
+    return f"{at}  {entry['decision']}{rule}: {about}, app {entry['app'][:12]}, {entry['bytes']} bytes{norm}"
+
+
+def apps_of(folder: Path) -> Iterator[tuple[str, App, bool]]:
+    """Yield the digest of each known app, what is known of it, and whether it may run."""
+    node = read_node(folder)
+    listed = Rules.read(node).apps
+    known = dict(_loaded(Book(Path(str(node[STATE])))).apps)
+    for digest in {**known, **dict.fromkeys(listed or ())}:
+        app = known.get(digest, App(0.0, ""))
+        yield digest, app, listed is None or digest in listed or app.approved
+
+
+def approve(folder: Path, digest: str) -> None:
+    """Approve an app for a client's gate, at once and for ever.
+
+    Raises
+    ------
+    ConfigError : the digest has another form, or the gate's state cannot be written.
+    """
+    check_digest(digest)
+    book = Book(Path(str(read_node(folder)[STATE])))
+    try:
+        with book.locked():
+            state = book.load()
+            app = replace(state.apps.get(digest, App(0.0, "")), approved=True)
+            book.save(replace(state, apps={**state.apps, digest: app}))
+    except Refusal as refusal:
+        raise _closed(refusal) from refusal
+
+
+def read_receipts(
+    book: Book, verify: Callable[[bytes, str], bool] | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the receipts, and what is wrong with them.
+
+    Parameters
+    ----------
+    book : the gate's files
+    verify : returns whether a signature of bytes is by this device's key; None: signatures are not checked
+    """
+    entries: list[dict[str, Any]] = []
+    problems: list[str] = []
+    try:
+        blob = read_regular(book.receipts, most=_MOST_BYTES)
+    except FileNotFoundError:
+        blob = b""
+    except OSError as error:
+        raise ConfigError(STATE, book.receipts, f"readable receipts ({error.strerror})", "Check this file.") from error
+    digests = [""]
+    for number, line in enumerate(blob.split(b"\n")[:-1], start=1):
+        try:
+            entry = json.loads(line)
+            if entry["line"] != number or entry["before"] != digests[-1]:
+                problems.append(f"line {number} does not follow the line before it")
+            if verify is not None and not verify(signed(entry), str(entry["signature"])):
+                problems.append(f"line {number} is not signed by this device's key")
+            entries.append(entry)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            problems.append(f"line {number} cannot be read")
+        digests.append(hashlib.sha256(line).hexdigest())
+    try:
+        state = book.load()
+        if state.lines != len(digests) - 1 or state.head != digests[-1]:
+            problems.append(f"the state knows {state.lines} receipts, and there are {len(digests) - 1}")
+    except Refusal as refusal:
+        problems.append(refusal.reason)
+    return entries, problems
+
+
+def _loaded(files: Book) -> State:
+    try:
+        return files.load()
+    except Refusal as refusal:
+        raise _closed(refusal) from refusal
+
+
+def _closed(refusal: Refusal) -> ConfigError:
+    remedy = "Run this as the client's account. aoi device receipts --verify shows what is wrong with the receipts."
+    return ConfigError(STATE, None, f"a folder with the gate's files ({refusal.reason})", remedy)
 
 
 def _private(path: Path) -> ec.EllipticCurvePrivateKey:

@@ -10,7 +10,10 @@ from aoi_fl.client.device import history, power
 from aoi_fl.client.device.enroll import NODE, read_node
 from aoi_fl.client.device.history import RunHistory
 from aoi_fl.client.device.node import check
-from aoi_fl.client.gate.rules import UNMETERED, Rules
+from aoi_fl.client.gate.book import Book
+from aoi_fl.client.gate.gate import SET_BACK
+from aoi_fl.client.gate.limits import Refusal
+from aoi_fl.client.gate.rules import MIN_HOURS, UNMETERED, Rules
 from aoi_fl.science.errors import ConfigError
 
 _SHOWN = 10  # events of a run, the latest
@@ -28,7 +31,8 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
     path, node = folder / NODE, read_node(folder)
     name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
     check(node)
-    rule = Rules.read(node).forbids(now)
+    rules = Rules.read(node)
+    rule = rules.forbids(now)
     unknown = rule == UNMETERED and power.metered() is None
     why = f"{rule} in {path}{', and NetworkManager does not know whether the network is metered' if unknown else ''}"
     yield f"{name} may take part now" if rule is None else f"{name} does not take part now, by its owner's rule: {why}"
@@ -41,11 +45,32 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         )
     if (back := session.back(state_dir / session.FILE)) > now.timestamp():
         yield f"its process has ended, as no message can arrive before {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
+    yield from _gate(Book(state_dir), rules, now)
     runs = history.histories(state_dir, name)
     if not runs:
         yield "it has received no message of a run yet"
     for run in runs:
         yield from _run(run)
+
+
+def _gate(book: Book, rules: Rules, now: datetime) -> Iterator[str]:
+    """Yield what the owner's gate has let out, and when it opens again."""
+    try:
+        state = book.load(now.timestamp())
+    except Refusal as refusal:
+        yield f"its gate is closed: {refusal.reason}"
+        return
+    if state.latest > now.timestamp() + SET_BACK:
+        yield f"the clock is before {datetime.fromtimestamp(state.latest):%Y-%m-%d %H:%M}, which the gate has seen"
+    left = "" if rules.max_updates is None else f", {max(0, rules.max_updates - state.updates)} more may leave"
+    if state.updates or left:
+        yield f"updates that have left the device: {state.updates}{left}"
+    if state.last and (opens := state.last + 3600 * rules.min_hours) > now.timestamp():
+        yield f"by {MIN_HOURS} the next training may be at {datetime.fromtimestamp(opens):%Y-%m-%d %H:%M}"
+    for key, run in state.runs.items():
+        gap = f", not before round {run.last + rules.min_separation}" if rules.min_separation > 1 and run.last else ""
+        at = f", the last at {datetime.fromtimestamp(run.at):%Y-%m-%d %H:%M}" if run.at else ""
+        yield f"run {run.name or key} at {run.server}, app {run.app[:12]}: {run.updates} updates{at}{gap}"
 
 
 def _run(run: RunHistory) -> Iterator[str]:

@@ -21,13 +21,10 @@ from typing import Any
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import STATE
 from aoi_fl.client.state import Durable
-from aoi_fl.protocol.files import read_regular
-from aoi_fl.science.errors import ConfigError
 
 GATE, RECEIPTS = "gate.json", "receipts.jsonl"
 _MOST = 10_000  # runs, and apps
 _TAIL = 1 << 14  # bytes of the last receipts; each has less than a thousand
-_MOST_BYTES = 1 << 30
 _PATIENCE = 10.0  # seconds to wait for another process
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
 Sign = Callable[[bytes], str]
@@ -180,7 +177,7 @@ class Book:
         Refusal : one of the two cannot be written.
         """
         body = {"line": state.lines + 1, **entry, "updates": state.updates, "before": state.head}
-        body["signature"] = self._sign(_signed(body))
+        body["signature"] = self._sign(signed(body))
         line = json.dumps(body, sort_keys=True).encode()
         try:
             descriptor = os.open(self.receipts, _OPEN, 0o600)
@@ -224,62 +221,9 @@ def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:
     return replace(state, lines=entry["line"], head=line)
 
 
-def approve(folder: Path, digest: str) -> App:
-    """Approve an app for a device's gate, at once and for ever; return what is known of it.
-
-    Raises
-    ------
-    Refusal : the state cannot be read or written.
-    """
-    book = Book(folder)
-    with book.locked():
-        state = book.load()
-        app = replace(state.apps.get(digest, App(0.0, "")), approved=True)
-        book.save(replace(state, apps={**state.apps, digest: app}))
-    return app
-
-
-def _signed(body: Mapping[str, Any]) -> bytes:
+def signed(body: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a receipt that are signed."""
     return json.dumps({k: v for k, v in body.items() if k != "signature"}, sort_keys=True).encode()
-
-
-def read_receipts(
-    book: Book, verify: Callable[[bytes, str], bool] | None = None
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the receipts, and what is wrong with them.
-
-    Parameters
-    ----------
-    book : the gate's files
-    verify : returns whether a signature of bytes is by this device's key; None: signatures are not checked
-    """
-    entries: list[dict[str, Any]] = []
-    problems: list[str] = []
-    try:
-        blob = read_regular(book.receipts, most=_MOST_BYTES)
-    except FileNotFoundError:
-        blob = b""
-    except OSError as error:
-        raise ConfigError(STATE, book.receipts, f"readable receipts ({error.strerror})", "Check this file.") from error
-    digests = [""]
-    for number, line in enumerate(blob.split(b"\n")[:-1], start=1):
-        try:
-            entry = json.loads(line)
-            if entry["line"] != number or entry["before"] != digests[-1]:
-                problems.append(f"line {number} does not follow the line before it")
-            if verify is not None and not verify(_signed(entry), str(entry["signature"])):
-                problems.append(f"line {number} is not signed by this device's key")
-            entries.append(entry)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            problems.append(f"line {number} cannot be read")
-        digests.append(hashlib.sha256(line).hexdigest())
-    try:
-        state = book.load()
-        if state.lines != len(digests) - 1 or state.head != digests[-1]:
-            problems.append(f"the state knows {state.lines} receipts, and there are {len(digests) - 1}")
-    except Refusal as refusal:
-        problems.append(refusal.reason)
-    return entries, problems
 
 
 def _decode(body: dict[str, Any]) -> State:

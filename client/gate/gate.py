@@ -33,7 +33,7 @@ from aoi_fl.client.gate.rules import (
 )  # fmt: skip
 
 QUERIES = (protocol.HELLO, protocol.PARTICIPATE, protocol.BID)
-_SET_BACK = 60.0  # seconds by which a clock may be set back without a refusal
+SET_BACK = 60.0  # seconds by which a clock may be set back without a refusal
 _REFRESH = 600.0  # seconds after which the latest time is written
 logger = logging.getLogger("flwr")
 
@@ -122,7 +122,7 @@ class Gate:
         with self._book.locked():
             now = time.time()
             state = known = self._book.load(now)
-            late = now < state.latest - _SET_BACK
+            late = now < state.latest - SET_BACK
             state = replace(state, latest=max(now, state.latest))
             if arrival.app not in state.apps:
                 state = replace(state, apps={**state.apps, arrival.app: App(now, arrival.run)})
@@ -156,7 +156,7 @@ class Gate:
         rules = self.rules
         if rules.max_updates is not None and state.updates >= rules.max_updates:
             raise Refusal(UPDATES, f"{state.updates} updates have left this device")
-        if rules.min_hours and now < state.latest - _SET_BACK:
+        if rules.min_hours and now < state.latest - SET_BACK:
             raise Refusal(MIN_HOURS, "the clock has been set back")
         if rules.min_hours and state.last and now < state.last + 3600 * rules.min_hours:
             raise Refusal(MIN_HOURS, f"not before {datetime.fromtimestamp(state.last + 3600 * rules.min_hours)}")

@@ -205,11 +205,10 @@ def _apps(value: Value) -> frozenset[str] | None:
     return frozenset(digests)
 
 
-def digest(text: str) -> str:
-    """Return the digest of an app if it has the form of one, else raise ConfigError."""
+def check_digest(text: str) -> None:
+    """Raise ConfigError unless a text has the form of an app's digest."""
     if not _DIGEST.fullmatch(text):
         raise ConfigError(APPS, text, "a SHA-256 digest of 64 hexadecimal digits", "aoi device apps shows them.")
-    return text
 
 
 def _pause(value: Value) -> datetime | bool:

@@ -41,13 +41,13 @@ def started(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Progra
 
 
 @contextmanager
-def deployment(nodes: Sequence[Sequence[str]]) -> Iterator[Callable[[Path, str], Any]]:
-    """Start a SuperLink and a SuperNode with each command, ``OURS`` or ``FLOWERS``.
+def deployment(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Callable[[Path, str], Any]]:
+    """Start a SuperLink and a SuperNode with each command, ``OURS`` or ``FLOWERS``; ``config`` as in :func:`started`.
 
     Yields a function that runs an app with settings in Flower's syntax. It returns the JSON that the ServerApp writes
     to the file of its run key ``out``, and raises Skipped without it.
     """
-    with started(nodes) as running:
+    with started(nodes, config) as running:
         out = running.folder / "found.json"
 
         def submit(app: Path, settings: str) -> Any:

@@ -20,11 +20,14 @@ from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supernode import start_client_internal as loop
 from flwr.supernode.nodestate import NodeStateFactory
 
+from aoi_fl.client.device.checks import configuration
+from aoi_fl.client.device.receipts import approve, read_receipts
 from aoi_fl.client.gate import book as books
 from aoi_fl.client.gate import gate as gates
 from aoi_fl.client.gate import rules
-from aoi_fl.client.gate.book import GATE, RECEIPTS, Book, approve, read_receipts
+from aoi_fl.client.gate.book import GATE, RECEIPTS, Book
 from aoi_fl.client.supernode import make_gatekeeper
+from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.gate import Doors
 from aoi_fl.flower.messages import identify, send
 from aoi_fl.protocol import DECLINED_BY, ParticipationReply, ParticipationRequest, coding, packing
@@ -58,9 +61,9 @@ def update(change=100.0, record="arrays", **more):
 class Device:
     """A SuperNode without processes: Flower's loop and stores, our doors, a fake SuperLink, an app as a function."""
 
-    def __init__(self, folder, app=lambda message: update(), **node):
+    def __init__(self, folder, app=lambda message: update(), key=None, **node):
         self.node = {"name": "pi", "state-dir": str(folder)} | node
-        self.app, self.started, self.run, self.dies = app, 0, 11, False
+        self.app, self.started, self.run, self.dies, self.key = app, 0, 11, False, key
         self.fab = SimpleNamespace(content=FAB, hash_str=APP, verifications={})
         self.restart()
 
@@ -68,7 +71,7 @@ class Device:
         store = ObjectStoreFactory()
         self.state, self.store = NodeStateFactory(objectstore_factory=store).state(), store.store()
         self.state.set_node_id(7)
-        self.doors = Doors(make_gatekeeper(self.node, "link", None))
+        self.doors = Doors(make_gatekeeper(self.node, "link", self.key))
 
     @contextmanager
     def _connection(self):
@@ -345,7 +348,8 @@ def test_only_an_approved_app_starts_and_it_stays_the_same(tmp_path):
     for kind in KINDS:
         assert rule_of(device(train(1, kind, own={}))) == "apps" and device.started == 0
     assert set(Book(tmp_path / "a").load().apps) == {APP}
-    approve(tmp_path / "a", APP)
+    (tmp_path / "node.toml").write_text(f'name = "pi"\nstate-dir = "{tmp_path / "a"}"')
+    approve(tmp_path, APP)
     assert device.updates([train(1)]) == 1  # without a restart
     assert Device(tmp_path / "b", apps=f"{'0' * 64}, {APP}").updates([train(1)]) == 1
     other = Device(tmp_path / "c", apps=APP)
@@ -531,3 +535,37 @@ def test_without_rules_a_reply_leaves_as_it_is_with_a_receipt(tmp_path):
     assert (entry["decision"], entry["updates"], entry["app"], problems) == ("sent", 1, APP, [])
     device.app = lambda message: Message(Error(0, "the reason"), reply_to=message)
     assert device(train(2)).error.reason == "the reason"
+
+
+def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi):
+    folder, state = tmp_path / "pi", tmp_path / "state"
+    folder.mkdir()
+    make_client_key(folder / "client.key", folder / "pi.pub")
+    rules_ = {"apps": "approved", "max-updates": 3, "min-hours": 2, "min-separation": 4}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in {"name": "pi", "state-dir": str(state), **rules_}.items()]
+    (folder / "node.toml").write_text("\n".join(lines))
+
+    def ask(*words):
+        return aoi("device", *words, "--dir", str(folder))
+
+    device = Device(state, key=folder / "client.key", **rules_)
+    device(train(1))
+    assert f"{APP}  may not run" in ask("apps")[1] and ask("approve", "0" * 63)[0] == 2
+    assert ask("approve", APP)[0] == 0 and f"{APP}  may run" in ask("apps")[1]
+    assert device.updates([train(1), train(2)]) == 1
+    status = ask("status")[1]
+    assert all(
+        part in status for part in ("1, 2 more", "min-hours", "not before round 5", "at link", APP[:12], "1 updates")
+    )
+    found = json.loads(ask("receipts", "--verify", "--json")[1])
+    assert found["genuine"] and [r["decision"] for r in found["receipts"]] == ["refused", "sent", "refused"]
+    keys = {"time", "server", "run", "round", "app", "decision", "rule", "bytes", "norm", "before", "signature"}
+    assert keys <= found["receipts"][0].keys() and len(ask("receipts")[1].splitlines()) == 3
+    assert next(f for f in configuration(folder / "node.toml") if f.check == "gate").status == "ok"
+    forged = (state / RECEIPTS).read_text().replace('"refused"', '"sent"   ', 1)
+    (state / RECEIPTS).write_text(forged)
+    code, out, _ = ask("receipts", "--verify", "--json")
+    assert code == 1 and {p.partition(" is")[0] for p in json.loads(out)["problems"]} >= {"line 1"}
+    (state / RECEIPTS).unlink()
+    assert "closed" in ask("status")[1] and ask("receipts", "--verify")[0] == 1
+    assert next(f for f in configuration(folder / "node.toml") if f.check == "gate").status == "fail"

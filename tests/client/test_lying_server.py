@@ -186,7 +186,7 @@ def test_promises_and_rules_need_the_owners_folder(node, tmp_path):
     assert left == 0
 
 
-@pytest.mark.parametrize("rules", [{"pause": True}, {"min-separation": 3}, {"hours": "00:00-23:59"}])
+@pytest.mark.parametrize("rules", [{"pause": True}, {"min-separation": 3}])
 @pytest.mark.parametrize("kind", ["train", "train.x", "evaluate", "evaluate.x"])
 def test_a_message_without_a_record_is_refused_by_any_rule(rules, kind, tmp_path):
     assert not Device(tmp_path, **rules).send(kind, bare=True)
