@@ -16,18 +16,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import grpc
 from cryptography.hazmat.primitives import serialization
 
 from aoi_fl.client.poll_schedule import LONGEST_SILENCE, NextMessage, lasting
-from aoi_fl.flower.seams import FLEET
+from aoi_fl.flower.seams import FLEET, HTTP_FLEET
 from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aoi_fl.flower.fleet import FleetApi
+    from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
 
 Heard: TypeAlias = Callable[[NextMessage, int], None]  # called with the next message's time and the node's id
 
@@ -74,10 +74,10 @@ class Session:
             ) from error
         _, self.until, self.node = _read(self._file.read())
 
-    def end_former(self, fleet: "FleetApi") -> None:
+    def end_former(self, fleet: "FleetApi | HttpFleetApi") -> None:
         """End this client's former session, if it is known and still open."""
         if self.node:
-            with suppress(grpc.RpcError):  # it has ended, or the SuperLink is unavailable
+            with suppress(grpc.RpcError, ConnectionError):  # it has ended, or the SuperLink is unavailable
                 fleet.deactivate(self.node)
 
     def connected(self, node: int) -> None:
@@ -85,7 +85,7 @@ class Session:
         if node != self.node or self.until:
             self._write(0.0, 0.0, node)
 
-    def leave(self, fleet: "FleetApi", until: float) -> bool:
+    def leave(self, fleet: "FleetApi | HttpFleetApi", until: float) -> bool:
         """Announce the return to the SuperLink and record its time.
 
         ``until``, in seconds since 1970, is the time before which no message can arrive. Return False if that is too
@@ -96,7 +96,7 @@ class Session:
             return False
         try:
             fleet.stay(self.node, lasting(left))
-        except grpc.RpcError:
+        except (grpc.RpcError, ConnectionError):
             return False
         self._write(time.time() + min(left, LONGEST_SILENCE) - LEAD, until, self.node)
         return True
@@ -149,15 +149,19 @@ def take_up(
     ------
     ConfigError : see :class:`Session`.
     """
-    if not FLEET.there:
-        FLEET.say_what_is_lost()
+    if not (FLEET.there or HTTP_FLEET.there):
+        HTTP_FLEET.say_what_is_lost()
         return None
-    from aoi_fl.flower.fleet import FleetApi
+    from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
 
     session = Session(path)
-    private = serialization.load_ssh_private_key(key.read_bytes(), None)
-    channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(authority.read_bytes()))
-    fleet = FleetApi(channel, private)  # type: ignore[arg-type]  # another key Flower refuses
+    private: Any = serialization.load_ssh_private_key(key.read_bytes(), None)  # another key Flower refuses
+    fleet: FleetApi | HttpFleetApi
+    if FLEET.there:
+        channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(authority.read_bytes()))
+        fleet = FleetApi(channel, private)
+    else:
+        fleet = HttpFleetApi(superlink, authority, private)
     if leave is not None and session.leave(fleet, session.until):
         leave("it only renewed its registration")
     session.end_former(fleet)

@@ -39,8 +39,18 @@ class Forking:
         self._context.set_forkserver_preload([flower.MODULE, "torch"])  # skipped if not installed
         forkserver.ensure_running()
 
-    def wait_for_capacity(self) -> None:
+    def wait_for_capacity(self, *_: Any, **__: Any) -> None:
         """Return at once, because the SuperNode processes one message at a time."""
+
+    def get_eligible_capacity(self, types: set[Any], **_: Any) -> tuple[set[Any], set[str]]:
+        """Return the kinds of tasks that can start now: all, with any app."""
+        return types, set()
+
+    def reconcile(self) -> None:
+        """Do nothing: no process is kept."""
+
+    def close(self) -> None:
+        """Do nothing: the processes end with their SuperNode."""
 
     def launch(self, spec: Any) -> Any:
         """Start one message's process from Flower's ``ExecutionSpec``; return its ``LaunchResult``."""
@@ -74,8 +84,8 @@ def _name_end(process: Any) -> None:
 def main() -> None:
     """Run Flower's SuperExec with an executor that forks; a SuperNode sets the options."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--appio-api-address", required=True)
-    parser.add_argument("--plugin-type", choices=["clientapp"], required=True)
+    parser.add_argument("--appio-api-address", "--runtime-api-address", dest="address", required=True)
+    parser.add_argument("--plugin-type", choices=["clientapp"])
     parser.add_argument("--parent-pid", type=int)
     parser.add_argument("--insecure", action="store_true")
     parser.add_argument("--root-certificates")

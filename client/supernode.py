@@ -54,7 +54,6 @@ KEEPALIVE = (
     ("grpc.http2.ping_timeout_ms", 30_000),  # of the pings that measure bandwidth; no other ping is sent meanwhile
     ("grpc.http2.max_pings_without_data", 0),
 )
-ANY_PORT = "127.0.0.1:0"
 ANSWER_LOOK = 0.1  # seconds between two polls for the reply of the client's own process
 # Seconds before a failed SuperNode ends. Docker doubles its pause before each restart, and resets it after a container
 # that has run for ten seconds.
@@ -211,10 +210,9 @@ def main() -> None:
                 nap, (port,) = sandbox.nap_file(ours.app_socket), free_ports(1)
                 sandbox.serve(ours.app_socket, port)
                 sys.argv += ["--isolation", "process", *own_address(port)]
-            elif ours.clientappio_api_address == ANY_PORT:
-                sys.argv += own_address(*free_ports(1))
             elif ours.clientappio_api_address:
-                sys.argv += ["--clientappio-api-address", ours.clientappio_api_address]
+                host, _, own = ours.clientappio_api_address.rpartition(":")
+                sys.argv += own_address(own, host)
             os.environ[NAP_FILE] = str(nap)  # all processes of this client inherit it
             supernode.run(BackingOff(nap, heard=heard), start_forking, fail, keeper)
     except ConfigError as error:

@@ -1,7 +1,10 @@
-"""Client of the SuperLink's Fleet API over gRPC: signed heartbeats and activations."""
+"""Client of the SuperLink's Fleet API over gRPC or HTTP: signed heartbeats and activations."""
 
 import datetime
-from typing import TypeAlias
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -70,3 +73,41 @@ class FleetApi:
 
     def _signature(self) -> Metadata:
         return signature(self._key, public_key_to_bytes(self._key.public_key()))
+
+
+class HttpFleetApi:
+    """The calls of :class:`FleetApi` that a session needs, over HTTP.
+
+    Parameters
+    ----------
+    superlink : host and port
+    authority : the file of trusted certificates
+    key : the client's private key
+
+    Notes
+    -----
+    Every method raises ``ConnectionError`` if the SuperLink is unavailable or refuses.
+    """
+
+    def __init__(self, superlink: str, authority: Path, key: ec.EllipticCurvePrivateKey) -> None:
+        client: Any = import_module("flwr.supernode.fleet_http_client")
+        auth: Any = import_module("flwr.supernode.node_auth_http_interceptor")
+        signed = auth.NodeAuthHttpInterceptor(key, key.public_key())
+        self._client = client.FleetHttpClient.from_server_address(superlink, False, str(authority), [signed])
+
+    def stay(self, node_id: int, seconds: float) -> None:
+        """Send a node's heartbeat and announce the next one in ``seconds``."""
+        node = node_pb2.Node(node_id=node_id)
+        request = heartbeat_pb2.SendNodeHeartbeatRequest(node=node, heartbeat_interval=seconds)
+        self._call(self._client.SendNodeHeartbeat, request)
+
+    def deactivate(self, node_id: int) -> None:
+        """Disconnect a node."""
+        self._call(self._client.DeactivateNode, fleet_pb2.DeactivateNodeRequest(node_id=node_id))
+
+    @staticmethod
+    def _call(function: Callable[[Any], object], request: object) -> None:
+        try:
+            function(request)
+        except Exception as error:  # of httpx, which comes with that Flower
+            raise ConnectionError(str(error)) from error

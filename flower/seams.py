@@ -63,6 +63,14 @@ RETRIES = Seam(
     """,
     since="1.34", before="1.40", named=False,
 )  # fmt: skip
+HTTP_LINK = Seam(
+    "heartbeats and retries of a SuperNode, over HTTP", "supernode",
+    """
+    flwr.supernode.fleet_http_connection: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
+    flwr.supernode.fleet_http_connection: make_simple_http_retry_invoker
+    """,
+    since="1.40",
+)  # fmt: skip
 WARM = Seam(
     "a SuperExec with its libraries loaded", "superexec",
     """
@@ -77,6 +85,18 @@ WARM = Seam(
     """,
     "this client starts a process for each message, and each process imports the libraries again",
     since="1.34", before="1.35",
+)  # fmt: skip
+HTTP_WARM = Seam(
+    "a SuperExec with its libraries loaded, over HTTP", "superexec",
+    """
+    flwr.supernode.runtime.run_clientapp: run_clientapp(runtime_api_address,token,insecure)
+    flwr.supernode.runtime.run_clientapp: run_clientapp(certificates,parent_pid,runtime_dependency_install)
+    flwr.supercore.superexec.executor.types: LaunchResult.accepted LaunchResult.failed
+    flwr.supercore.superexec.executor.types: Executor.get_eligible_capacity Executor.reconcile Executor.close
+    flwr.supercore.superexec.run_superexec: get_executor time.sleep
+    flwr.supercore.superexec.run_superexec: run_superexec(runtime_api_address,insecure,parent_pid)
+    """,
+    since="1.40",
 )  # fmt: skip
 CONTROL = Seam(
     "keys and runs over gRPC", "control",
@@ -101,6 +121,16 @@ FLEET = Seam(
     """,
     "the SuperLink's Fleet API speaks HTTP: `aoi doctor` cannot check whether it knows this client's key",
     before="1.40", named=False,
+)  # fmt: skip
+HTTP_FLEET = Seam(
+    "the end of a former session, over HTTP", "fleet",
+    """
+    flwr.supernode.fleet_http_client: FleetHttpClient.from_server_address FleetHttpClient.SendNodeHeartbeat
+    flwr.supernode.fleet_http_client: FleetHttpClient.DeactivateNode
+    flwr.supernode.node_auth_http_interceptor: NodeAuthHttpInterceptor(private_key,public_key)
+    """,
+    "a client that was killed is refused until its former session ends",
+    since="1.40",
 )  # fmt: skip
 VIRTUAL = Seam(
     "many SuperNodes in one process", "virtual",

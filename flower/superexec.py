@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from aoi_fl.flower.seams import OUTPUT
+from aoi_fl.flower.seams import OUTPUT, WARM
 
 # The code that answers one message, with ``keywords`` from :func:`keywords`; and the module that it imports.
 MODULE = "flwr.supernode.runtime.run_clientapp"
@@ -56,21 +56,24 @@ def run(executor: object, sleep: Callable[[float], None], given: Namespace) -> N
 
     Parameters
     ----------
-    executor : has ``wait_for_capacity()``, and ``launch(spec)``, which returns the result of :func:`launched`
+    executor : has the methods of Flower's ``Executor``; ``launch(spec)`` returns the result of :func:`launched`
     sleep : pauses between two polls for work; Flower's argument is one second
     given : the options that the SuperNode passes to its SuperExec
     """
-    from flwr.proto.runtime_pb2_grpc import RuntimeStub
     from flwr.supercore.superexec import run_superexec
-    from flwr.supercore.superexec.plugin import ClientAppExecPlugin
 
     module: Any = run_superexec
     module.get_executor = lambda *_, **__: executor
     module.time = SimpleNamespace(sleep=sleep)
+    plugin: dict[str, Any] = {}
+    if WARM.there:
+        from flwr.proto.runtime_pb2_grpc import RuntimeStub
+        from flwr.supercore.superexec.plugin import ClientAppExecPlugin
+
+        plugin = {"plugin_class": ClientAppExecPlugin, "stub_class": RuntimeStub}
     module.run_superexec(
-        plugin_class=ClientAppExecPlugin,
-        stub_class=RuntimeStub,
-        runtime_api_address=given.appio_api_address,
+        **plugin,
+        runtime_api_address=given.address,
         insecure=given.insecure,
         root_certificates_path=given.root_certificates,
         parent_pid=given.parent_pid,

@@ -78,10 +78,11 @@ class Addresses:
         return f'[superlink.{name}]\naddress = "{_HOST}:{self.control}"\ninsecure = true\n'
 
 
-def own_address(port: int) -> list[str]:
-    """Return the arguments of a ``flower-supernode`` that serves its apps on a local port."""
-    over_grpc = [f"--clientappio-api-address={_HOST}:{port}"]
-    return over_grpc if GRPC_GRID.there else [f"--host={_HOST}", f"--port={port}"]
+def own_address(port: int | str, host: str = _HOST) -> list[str]:
+    """Return the arguments of a ``flower-supernode`` that serves its apps on a port; 0: any that is free."""
+    if GRPC_GRID.there:
+        return [f"--clientappio-api-address={host}:{port}"]
+    return [f"--host={host}", f"--port={int(port) or free_ports(1)[0]}"]
 
 
 def connect_once() -> None:

@@ -11,7 +11,7 @@ import grpc
 
 from aoi_fl.flower.errors import code_of, is_busy
 from aoi_fl.flower.gate import Doors, Gatekeeper
-from aoi_fl.flower.seams import BEATS, GATE, LOOP, RETRIES, WARM
+from aoi_fl.flower.seams import BEATS, GATE, HTTP_LINK, HTTP_WARM, LOOP, RETRIES, WARM
 from aoi_fl.flower.versions import warn_once
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a failed heartbeat
@@ -66,9 +66,7 @@ class Heartbeats:
             self._ended(f"its heartbeats have ended: {error}")
 
     def _beat(self) -> None:
-        from flwr.client.grpc_rere_client import connection
-
-        module: Any = connection
+        module = link()
         usual, retry = module.HEARTBEAT_DEFAULT_INTERVAL, _FIRST_RETRY
         refused = False
         while not self._stopped.is_set():
@@ -76,7 +74,9 @@ class Heartbeats:
             module.HEARTBEAT_DEFAULT_INTERVAL = usual if refused else interval
             try:
                 success = self._send()
-            except grpc.RpcError as error:
+            except Exception as error:
+                if not (isinstance(error, grpc.RpcError) or hasattr(error, "response")):  # the latter over HTTP
+                    raise
                 if not refused and interval != usual:
                     refused = True
                     warn_once(
@@ -88,6 +88,12 @@ class Heartbeats:
             wait, retry = (wait, _FIRST_RETRY) if success else (retry, min(2 * retry, _LONGEST_RETRY))
             self._pace.changed.wait(min(wait, usual / 2) if refused else wait)
             self._pace.changed.clear()
+
+
+def link() -> Any:
+    """Return Flower's module of a SuperNode's connection, over gRPC or HTTP."""
+    (module,) = {need.partition(":")[0] for need in (BEATS if BEATS.there else HTTP_LINK).needs}
+    return import_module(module)
 
 
 def be_patient(make: Callable[[], Any], ended: Callable[[str], object]) -> Callable[[], Any]:
@@ -116,16 +122,19 @@ def _refusal(error: Any) -> str:
     """Return why the SuperLink refuses a call of this client, and the remedy."""
     from aoi_fl.flower.fleet import AHEAD, BEHIND
 
-    details = str(error.details())
-    if "timestamp" in details:
-        return (
-            f"its clock is more than {AHEAD:g} s ahead of the SuperLink's, or {BEHIND:g} s behind it. Set the clock: "
-            "sudo timedatectl set-ntp true"
-        )
-    return (
+    over_http = hasattr(error, "response")  # where a wrong clock and a wrong key have one answer
+    details = str(error.response.text if over_http else error.details())
+    clock = (
+        f"its clock is more than {AHEAD:g} s ahead of the SuperLink's, or {BEHIND:g} s behind it. Set the clock: "
+        "sudo timedatectl set-ntp true"
+    )
+    key = (
         f"the SuperLink refuses its key ({details}). Ask the operator to register it, or wait a minute for the end of "
         "this client's former session"
     )
+    if over_http:
+        return f"{key}. Or {clock}"
+    return clock if "timestamp" in details else key
 
 
 def node_config(given: str | None) -> dict[str, Any]:
@@ -160,12 +169,11 @@ def run(
         loop.time = waits
         if RETRIES.there:
             loop.make_simple_grpc_retry_invoker = be_patient(loop.make_simple_grpc_retry_invoker, ended)
-        if BEATS.there:
-            from flwr.client.grpc_rere_client import connection
-
-            sender: Any = connection
-            sender.HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
-        if WARM.there:
+        if HTTP_LINK.there:
+            link().make_simple_http_retry_invoker = be_patient(link().make_simple_http_retry_invoker, ended)
+        if BEATS.there or HTTP_LINK.there:
+            link().HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
+        if WARM.there or HTTP_WARM.there:
             loop.subprocess = SimpleNamespace(Popen=start_superexec)
         else:
             WARM.say_what_is_lost()

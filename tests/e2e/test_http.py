@@ -41,6 +41,7 @@ class Played:
     flower: str
     unregistered: tuple[int | None, str]
     knocked: dict[str, int]
+    killed: str  # the log of the client that was killed
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,8 @@ def played(cluster: Cluster) -> Played:
     start(cluster, RUN, 500, scale=3, **SETTINGS)
     cluster.await_(lambda: cluster.trained(RUN, 2), 300, "the newcomer's update")
     at["killed"] = cluster.last_round(RUN)
-    cluster.crash(cluster.client_of(0))
+    victim = cluster.client_of(0)
+    cluster.crash(victim)
     cluster.await_(lambda: cluster.trained(RUN, 0, after=at["killed"] + 1), 300, "the killed client's update")
     strangers = (stranger, knocking)
     cluster.await_(lambda: all(cluster.exit_status(s) is not None for s in strangers), 120, "the strangers' end")
@@ -64,14 +66,19 @@ def played(cluster: Cluster) -> Played:
     at["stopped"] = cluster.last_round(RUN)
     cluster.compose("run", "-d", "--no-deps", "submit", "runs", "resume", RUN)
     cluster.await_round(RUN, at["stopped"] + 1, 200)
+    log = cluster.docker("logs", victim)
     flower = cluster.docker("exec", cluster.container("superlink"), "flower-superlink", "--version").split()[-1]
     knocked = {path: int(status) for path, status in (line.split() for line in ends[1][1].splitlines())}
-    return Played(at, stop, cluster.ledger(RUN), flower, ends[0], knocked)
+    return Played(at, stop, cluster.ledger(RUN), flower, ends[0], knocked, log)
 
 
 def test_clients_have_the_names_of_their_keys(played: Played) -> None:
     assert tuple(map(int, played.flower.split(".")[:2])) >= (1, 42)
     assert {row["client"]: row["name"] for row in played.ledger["clients"]} == {i: f"client-{i}" for i in range(3)}
+
+
+def test_a_killed_client_ends_its_former_session_and_is_not_refused(played: Played) -> None:
+    assert played.killed.count("SuperNode ID") == 2 and "this SuperNode ends" not in played.killed
 
 
 def test_rounds_go_on_without_a_killed_client_that_returns(played: Played) -> None:

@@ -20,7 +20,7 @@ from aoi_fl.flower import messages, supernode, versions
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.flower.messages import bytes_of
-from aoi_fl.flower.seams import BEATS, SEAMS, WARM
+from aoi_fl.flower.seams import BEATS, HTTP_LINK, HTTP_WARM, SEAMS, WARM
 from aoi_fl.flower.versions import FLOWER, Seam
 from aoi_fl.protocol import HELLO
 
@@ -135,12 +135,12 @@ def test_a_supernodes_loop_uses_the_names_that_are_replaced():
     assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(3)", "sleep(0.5)"}
 
 
-@pytest.mark.skipif(not WARM.there, reason=f"Flower {FLOWER}: {WARM.lost}")
+@pytest.mark.skipif(not (WARM.there or HTTP_WARM.there), reason=f"Flower {FLOWER}: {WARM.lost}")
 def test_the_superexec_hosts_an_executor_and_its_waits():
     from flwr.supercore.superexec import run_superexec
 
     source = inspect.getsource(run_superexec)
-    assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(1)"}
+    assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(1)" if WARM.there else "sleep(task_poll_interval)"}
     assert len(re.findall(r"executor = get_executor\(", source)) == 1
 
 
@@ -148,16 +148,15 @@ def test_the_superexec_hosts_an_executor_and_its_waits():
 def test_a_supernode_on_another_flower_says_so_once(monkeypatch, caplog, loop, warm):
     from flwr.supernode import cli, start_client_internal
 
-    calls, beats = [], BEATS.there
+    calls, beats = [], BEATS.there or HTTP_LINK.there
     if beats:
-        from flwr.client.grpc_rere_client import connection
-
+        connection = supernode.link()
         sender = connection.HeartbeatSender
         monkeypatch.setattr(connection, "HeartbeatSender", sender)
     monkeypatch.setattr(cli, "flower_supernode", lambda: calls.append("flower"))
     monkeypatch.setattr(start_client_internal, "time", time)
     monkeypatch.setattr(start_client_internal, "subprocess", subprocess)
-    for name, there in (("LOOP", loop), ("WARM", warm)):
+    for name, there in (("LOOP", loop), ("WARM", warm), ("HTTP_WARM", False)):
         seam = Seam(name, name, "", f"{name} lost {loop} {warm}", "1.32" if there else "99", None)
         monkeypatch.setattr(supernode, name, seam)
     supernode.run(waits := SimpleNamespace(sleep=calls.append), calls.append, calls.append)
@@ -170,10 +169,11 @@ def test_a_supernode_on_another_flower_says_so_once(monkeypatch, caplog, loop, w
     )
 
 
-@pytest.mark.skipif(not BEATS.there, reason=f"Flower {FLOWER} has another connection")
+@pytest.mark.skipif(not (BEATS.there or HTTP_LINK.there), reason=f"Flower {FLOWER} has another connection")
 def test_a_refused_heartbeat_interval_is_not_sent_again(monkeypatch, caplog):
-    from flwr.client.grpc_rere_client import connection
     from flwr.common import constant
+
+    connection = supernode.link()
 
     assert (HEARTBEAT, LONGEST_HEARTBEAT) == (constant.HEARTBEAT_DEFAULT_INTERVAL, constant.HEARTBEAT_MAX_INTERVAL)
     monkeypatch.setattr(connection, "HEARTBEAT_DEFAULT_INTERVAL", constant.HEARTBEAT_DEFAULT_INTERVAL)
@@ -208,7 +208,7 @@ class Odd(grpc.RpcError, grpc.Call):
         return grpc.StatusCode.INTERNAL
 
 
-@pytest.mark.skipif(not BEATS.there, reason=f"Flower {FLOWER} has another connection")
+@pytest.mark.skipif(not (BEATS.there or HTTP_LINK.there), reason=f"Flower {FLOWER} has another connection")
 def test_heartbeats_survive_any_status(monkeypatch, caplog):
     monkeypatch.setattr(supernode, "_FIRST_RETRY", 0.01)
     outcomes = iter([True, Odd(), Odd(), True])

@@ -10,8 +10,7 @@ from flwr.clientapp import ClientApp
 
 app = ClientApp()
 # Files of a SuperNode: its keys and configuration, the owner's limits, promises and receipts.
-MARKS = ("client.key", "key", "superlink.env", "node.toml", "receipts.jsonl")
-SUFFIXES = (".promises", ".gate")
+MARKS = ("client.key", "key", "superlink.env", "node.toml", "gate.json", "receipts.jsonl")
 
 
 def secrets() -> list[str]:
@@ -20,7 +19,7 @@ def secrets() -> list[str]:
     for folder, _, names in os.walk("/"):
         if folder.startswith(("/proc", "/sys", "/usr")):
             continue
-        for name in (name for name in names if name in MARKS or name.endswith(SUFFIXES)):
+        for name in (name for name in names if name in MARKS):
             with suppress(OSError), open(Path(folder) / name, "rb"):
                 found.append(str(Path(folder) / name))
     return found
