@@ -33,6 +33,7 @@ _CHAINED = re.compile(
 )
 _MARGIN = re.compile(r"^ {0,2}[|+] ?(?![-+])")  # of an exception group's own lines
 _MEMBER = re.compile(r"^ *\+(?:-\+)?-+ [\d.]+ -+$", re.MULTILINE)
+_MOST_METRICS, _LONGEST_METRIC, _MOST_VALUES = 256, 256, 1 << 14  # of a reply; characters of a name; numbers in all
 _MAGIC = b"\x93NUMPY"
 
 
@@ -185,6 +186,23 @@ def metrics_key(content: RecordDict, examples_key: str) -> str | None:
     """Return the name of that record."""
     records = {key: record for key, record in content.items() if isinstance(record, MetricRecord)}
     return next((key for key, record in records.items() if examples_key in record), next(iter(records), None))
+
+
+def limit_metrics(reply: Message, examples_key: str) -> int:
+    """Leave a reply not too many metrics, those of the record that counts first; return how many are dropped."""
+    first = metrics_key(reply.content, examples_key)
+    records = {key: one for key, one in reply.content.items() if isinstance(one, MetricRecord) and key != protocol.AOI}
+    names = [(key, name) for key in sorted(records, key=lambda key: key != first) for name in records[key]]
+    names.sort(key=lambda pair: pair != (first, examples_key))  # it is the first; the others keep their order
+    kept, values = set[tuple[str, str]](), 0
+    for key, name in names:
+        value = records[key][name]
+        values += len(value) if isinstance(value, list) else 1
+        if len(kept) < _MOST_METRICS and len(name) <= _LONGEST_METRIC and values <= _MOST_VALUES:
+            kept.add((key, name))
+    for key in {key for key, name in names if (key, name) not in kept}:
+        reply.content[key] = MetricRecord({name: v for name, v in records[key].items() if (key, name) in kept})
+    return len(names) - len(kept)
 
 
 def _check_content(reply: Message) -> None:

@@ -37,7 +37,7 @@ from aoi_fl.strategies.aggregation.base import (
     together,
 )
 from aoi_fl.strategies.aggregation.mean import RunningMean, without_rounding
-from aoi_fl.strategies.aggregation.metrics import common, finite, whole
+from aoi_fl.strategies.aggregation.metrics import alike, common, finite, whole
 from aoi_fl.strategies.fedavg_arguments import chain_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import State
@@ -138,7 +138,10 @@ class FlowerAggregation:
         """Have the strategy aggregate the accepted evaluations; None where it raises."""
         if not replies:
             return None
-        items = dict(enumerate(whole(replies, self._options.weighted_by_key)))
+        key = self._options.weighted_by_key
+        items = dict(enumerate(used := alike(whole(replies, key), key)))
+        if left := nodes_of(reply for reply in replies if all(reply is not one for one in used)):
+            logger.warning("Round %d: the evaluation of %s is left out: it lacks metrics", round_, some_of(left))
 
         def make(some: list[Message]) -> tuple[MetricRecord | None]:
             return (self._strategy.aggregate_evaluate(round_, self._ready(some)),)

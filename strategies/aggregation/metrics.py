@@ -1,5 +1,6 @@
 """From the metrics of several clients to one record."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -49,12 +50,13 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
         return None
     if function is not None:
         return function(list(contents), key)
-    records = common([record for record in (metrics_of(content, key) for content in contents) if record is not None])
+    records = [record for record in (metrics_of(content, key) for content in contents) if record is not None]
     means = MetricRecord()
-    for name in dict.fromkeys(name for record in records for name in record):
+    for name, shape in _usual(records):
         if name == key:
             continue
-        good = [MetricRecord({name: r[name], key: r[key]}) for r in records if is_bounded(r[name])]
+        same = [r for r in records if name in r and _shape(r[name]) == shape]
+        good = [MetricRecord({name: r[name], key: r[key]}) for r in same if is_bounded(r[name])]
         if good:
             means.update(_MEANS([RecordDict({"metrics": record}) for record in good], key))
     return finite(means)
@@ -92,6 +94,24 @@ def whole(replies: Sequence[Message], key: str) -> list[Message]:
 def finite(record: MetricRecord) -> MetricRecord:
     """Return the metrics of a record that are numbers to reckon with."""
     return MetricRecord({name: value for name, value in record.items() if is_bounded(value)})
+
+
+def alike(replies: Sequence[Message], key: str) -> list[Message]:
+    """Return the replies with all metrics that most of them have; all replies where none has."""
+    records = [metrics_of(reply.content, key) or MetricRecord() for reply in replies]
+    wanted = _usual(records)
+    found = [
+        reply
+        for reply, record in zip(replies, records, strict=True)
+        if all(name in record and _shape(record[name]) == shape for name, shape in wanted)
+    ]
+    return found or list(replies)
+
+
+def _usual(records: Sequence[MetricRecord]) -> list[tuple[str, int]]:
+    """Return the metrics, with their shapes, that more than half of the records have, so that no client hides one."""
+    counts = Counter((name, _shape(value)) for record in records for name, value in record.items())
+    return [metric for metric, count in counts.items() if 2 * count > len(records)]
 
 
 def _shape(value: object) -> int:

@@ -141,6 +141,7 @@ class Evaluation:
 
     def take(self, client: int, reply: Message) -> bool:
         """Accept a client's metrics, and pass on what it says of the next round; or drop its reply, and say so."""
+        self._roster.limit_metrics(client, reply, self._examples_key)
         try:
             for metric in check_metrics(reply, self._examples_key):
                 self._left_out.setdefault(one_line(metric), []).append(self._roster.name(client))

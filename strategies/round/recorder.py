@@ -146,7 +146,7 @@ class Recorder:
         self.note(source, metrics, *(measured_name(metrics, kind, loss_key) for kind in KINDS))
         for kind in KINDS:
             value = measured(metrics, kind, loss_key)
-            if value is not None and kind != "accuracy" and not math.isfinite(value):
+            if value is not None and not math.isfinite(value) and (source == "client" or kind != "accuracy"):
                 value = None if source == "client" else math.inf  # SQLite has no NaN
             setattr(self.record, f"{source}_{kind}", value)
         share, caution = as_share(getattr(self.record, f"{source}_accuracy"), per_cent)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from flwr.app import Message
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import Introduction, ParticipationReply, default_name, is_name, packing
@@ -13,7 +14,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.round.retry import QUESTION, TRAINING, RetryPolicy
-from aoi_fl.strategies.validation import some_of
+from aoi_fl.strategies.validation import limit_metrics, some_of
 
 logger = logging.getLogger("flwr")
 
@@ -59,6 +60,7 @@ class Roster:
         self.next_round = np.zeros(0, np.int64)
         self.sizes = np.zeros(0)
         self._sizeless: set[int] = set()  # named in a warning, without a declared size
+        self._verbose: set[int] = set()  # named in a warning, with too many metrics
         self.payments = np.zeros(0)
         self.patience = RetryPolicy()
         self._awake_at: dict[int, float] = {}  # monotonic second at which a sleeping client wakes up
@@ -124,6 +126,12 @@ class Roster:
     def called(self, client: int) -> str:
         """Return the name of a client, or its number before its introduction."""
         return self.name(client) if client in self.records else f"client {client}"
+
+    def limit_metrics(self, client: int, reply: Message, examples_key: str) -> None:
+        """Drop the metrics of a reply beyond its limits; a warning names the client once."""
+        if not reply.has_error() and (dropped := limit_metrics(reply, examples_key)) and client not in self._verbose:
+            self._verbose.add(client)
+            logger.warning("Client %s sends more metrics than are read: %d dropped.", self.name(client), dropped)
 
     def here(self, round_: int) -> NDArray[np.bool_]:
         """Return (n,) the connected clients that do not rest; all connected ones if all rest."""

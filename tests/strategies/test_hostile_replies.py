@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED
 from aoi_fl.strategies import RandomSelection
@@ -238,3 +239,39 @@ def test_what_a_function_makes_infinite_is_not_recorded(value, tmp_path):
     notes, _, _ = play(everyone, hostile_app(lambda m, act: act()), tmp_path, evaluate_clients=4,
                        evaluate_metrics_aggr_fn=lambda contents, key: made)  # fmt: skip
     assert [(r.client_accuracy, r.client_loss) for r in notes.rounds] == [(None, None)] * 2
+
+
+MANY = {
+    "many": {f"m{i}": float(i) for i in range(20_000)},
+    "long names": {"n" * 10_000 + str(i): 1.0 for i in range(3)},
+    "long lists": {f"l{i}": [1.0] * 10_000 for i in range(10)},
+}
+
+
+@pytest.mark.parametrize("whom", [(HOSTILE,), range(4)], ids=["one", "all"])
+@pytest.mark.parametrize("more", MANY.values(), ids=MANY)
+def test_of_too_many_metrics_the_rest_is_dropped_and_named_once(more, whom, tmp_path, caplog):
+    def spoil(message, act):
+        reply = act()
+        reply.content["metrics"] = MetricRecord({**more, **reply.content["metrics"]} if whom == (HOSTILE,) else {
+            **reply.content["metrics"], **more
+        })  # fmt: skip
+        return reply
+
+    app = hostile_app(spoil, kinds=("train", "evaluate"), whom=whom)
+    notes, result, _ = play(everyone, app, tmp_path, evaluate_clients=4, deterministic=False)
+    assert [r.trained for r in notes.rounds] == [4, 4] and {r.client_accuracy for r in notes.rounds} == {0.5}
+    for found in (*result.train_metrics_clientapp.values(), *result.evaluate_metrics_clientapp.values()):
+        assert len(found) <= 256 and all(len(name) <= 256 for name in found)
+        assert sum(len(v) if isinstance(v, list) else 1 for v in found.values()) <= 1 << 14
+    named = [m for m in caplog.messages if "more metrics" in m]
+    assert len(named) == len(whom)
+
+
+@pytest.mark.parametrize("aggregation", [lambda: None, FedAvg], ids=["ours", "FedAvg"])
+def test_one_client_hides_no_metric_of_the_others(aggregation, tmp_path):
+    for metrics in ({}, {"accuracy": [1.0, 2.0]}):
+        app = hostile_app(with_metrics(num_examples=10, loss=1.0, **metrics), kinds=("evaluate",))
+        make = partial(everyone, aggregation=aggregation())
+        notes, *_ = play(make, app, tmp_path / str(len(metrics)), evaluate_clients=4)
+        assert [record.client_accuracy for record in notes.rounds] == [0.5, 0.5]
