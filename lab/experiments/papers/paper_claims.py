@@ -3,7 +3,6 @@
 Where the paper's numbers contradict its words, the words come first, and then the result of the numbers.
 """
 
-import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,12 +28,6 @@ class PaperClaim:
     # rounds to the target; steadiness of the accuracy over rounds; accuracy of the last ten rounds; or headline,
     # the share of the rounds by which the target is earlier
     kind: Literal["rounds", "steadiness", "accuracy", "headline"] = "rounds"
-
-    @property
-    def rounds(self) -> tuple[int, int] | None:
-        """The rounds that the paper prints for the policy and for its base, in this order; None if it prints none."""
-        found = re.search(r"(\d+) against (?:over )?(\d+) rounds", self.theirs)
-        return (int(found[1]), int(found[2])) if found else None
 
     @property
     def level(self) -> float:
