@@ -192,17 +192,21 @@ class Member:
     def _data(self) -> ClientAge:
         return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
 
-    def answer(self, *, alone: bool = True) -> ParticipationReply:
+    def answer(self, *, trains: bool = False, alone: bool = True) -> ParticipationReply:
         """Decide by age, promise and the owner's rules; a forced client only by the last two.
 
         If a rule declines, the age goes on to grow, and a reservation for this round is drawn again for a later one. A
-        repeated request then gets the same no, but without the rule's name. A client that is not ``alone``, because
-        another process trains, declines under a promise.
+        repeated request then gets the same no, but without the rule's name.
+
+        Parameters
+        ----------
+        trains : whether an update follows a yes; under a promise a round has one only, and a repeated question is free
+        alone : whether no other process of this client trains; else it declines under a promise
         """
         with self._changing():
-            return self._retire(self._decide(alone))
+            return self._retire(self._decide(trains, alone))
 
-    def _decide(self, alone: bool) -> ParticipationReply:
+    def _decide(self, trains: bool, alone: bool) -> ParticipationReply:
         ask, clock = self.ask, self._clock()
         turn = self._turn(clock)
         if ask.wire == protocol.RESERVE and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
@@ -217,7 +221,11 @@ class Member:
         takes_part = takes_part or ask.forced
         promise = self._promised()
         rule = refused_now(self._context.node_config) if takes_part else None
-        kept = promise is None or (alone and not promise.forbids(ask.round, repeats=self._simulated))
+        again = self._simulated or not trains
+        kept = promise is None or (alone and not promise.forbids(ask.round, repeats=again))
+        trained = not again and promise is not None and promise.last == ask.round
+        if trained:  # the process may have ended before it noted so in its age
+            clock, turn = self._after(clock, turn)
         if takes_part and rule is None and not kept:
             rule = rules.SEPARATION
         if rule is not None:
@@ -231,20 +239,27 @@ class Member:
             age=clock.age(ask.round),
             next_round=clock.reserved,
             rule=rule,
+            trained=trained or None,
         )
+
+    def _after(self, clock: ClientAge, turn: int | None) -> tuple[ClientAge, int | None]:
+        """Return age and count after this round's participation; the same again if they have it already."""
+        before, round_, forced = clock, self.ask.round, self.ask.forced
+        clock = before.took_part(round_, forced)
+        if clock != before:
+            turn = self._decider.after(before, turn, round_, forced)
+        if self.ask.wire == protocol.RESERVE:
+            clock = self._decider.reserve(clock, turn, round_ + 1)
+        return clock, turn
 
     def took_part(self, answer: ParticipationReply) -> ParticipationReply:
         """Reset the age after training; in reserve mode draw the next round and report it."""
         with self._changing():
-            before, round_ = self._clock(), self.ask.round
-            clock, turn = before.took_part(round_, self.ask.forced), self._turn(before)
-            if clock != before:
-                turn = self._decider.after(before, turn, round_, self.ask.forced)
-            if self.ask.wire == protocol.RESERVE:
-                clock = self._decider.reserve(clock, turn, round_ + 1)
+            before = self._clock()
+            clock, turn = self._after(before, self._turn(before))
             promise = self._promised()
             if promise is not None:
-                promise = replace(promise, last=max(promise.last, round_))
+                promise = replace(promise, last=max(promise.last, self.ask.round))
             self._keep(replace(self.state, age=clock, turn=turn), promise)
         self._note(history.TOOK_PART)
         return self._retire(replace(answer, next_round=clock.reserved), trained=True)

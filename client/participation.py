@@ -162,7 +162,7 @@ class ClientApp(flwr.clientapp.ClientApp):
             for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
                 with suppress(Exception, SystemExit):
                     member = self._member(message, context, _ask(message))
-                    answer = member.answer(alone=stack.enter_context(member.training()))
+                    answer = member.answer(trains=True, alone=stack.enter_context(member.training()))
                     if answer.takes_part:
                         handed = stack.enter_context(opened(message, context, member.ask))
                         self._note_ages(handed, member)
@@ -216,7 +216,7 @@ class ClientApp(flwr.clientapp.ClientApp):
 
     def _train(self, message: Message, context: Context, member: Member) -> Message:
         with member.training() as alone:
-            answer = member.answer(alone=alone)
+            answer = member.answer(trains=True, alone=alone)
             if not answer.takes_part:
                 return _reply(message, answer)
             with opened(message, context, member.ask) as handed:

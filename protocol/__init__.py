@@ -260,6 +260,7 @@ class ParticipationReply(Record):
     compression, scales : the code of the update in the same message, if any (:class:`aoi_fl.protocol.coding.Coded`)
     rule : the owner's rule that made it decline; None if no rule did
     sleeps : seconds for which it does not poll for messages; None: it stays awake
+    trained : true if it has sent an update of this round already, so that it declines to send another one
     """
 
     name: str
@@ -270,6 +271,7 @@ class ParticipationReply(Record):
     scales: tuple[float, ...] = ()
     rule: str | None = None
     sleeps: float | None = None
+    trained: bool | None = None
 
     def __post_init__(self) -> None:
         if self.age < 0:

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
 import stat
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import tarfile
 
+logger = logging.getLogger("flwr")
 MOST_BYTES = 1 << 24  # of a file of settings or states
 
 
@@ -94,6 +96,14 @@ def try_writing(folder: Path) -> None:
     """Raise OSError if a folder is not writable or its disk is full; leave no file."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(b"0")
+
+
+def discard(path: Path) -> None:
+    """Remove a file that is needed no longer; log a line if it stays, and go on."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s is needed no longer, but it cannot be removed (%s). Remove it.", path, error.strerror)
 
 
 def sync(path: Path) -> None:

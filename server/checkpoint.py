@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from aoi_fl.protocol.files import discard
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.folder import LEDGER, keep
 from aoi_fl.server.ledger import DAMAGE
@@ -113,10 +114,7 @@ class Checkpoints:
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                logger.warning("%s cannot be removed (%s). It takes room, and the run continues.", path, error.strerror)
+            discard(path)
 
     def load(self, run: str, round_: int) -> Checkpoint:
         """Read the checkpoint of a round.

@@ -81,7 +81,9 @@ def make_run_folder(folder: Path) -> None:
 def deal(folder: Path, to: Path | None = None) -> None:
     """Copy what clients read of a run, where a cluster has a folder for it: they see no other file of the run."""
     to = DEALT if to is None else to
-    if to.is_dir():
+    if not to.is_dir():
+        return
+    with writing(to, "dealt"):
         for name in (PARTITION_FILE, CLIENTS_FILE):
             if (folder / name).exists():
                 keep(to / name, (folder / name).read_bytes())

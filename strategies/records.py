@@ -73,6 +73,7 @@ class Participation:
 
 BELOW_QUORUM = "the round lacks min-updates, or a client of must-include, so it does not count"
 HIDDEN = "its reply was not used; metrics=clear records why"  # of a client of a private run
+LOST = "it had trained in this round before the run broke off, and that update is lost"
 SURPLUS = "enough updates had arrived before"  # the reason of a surplus client
 
 

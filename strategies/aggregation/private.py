@@ -9,7 +9,7 @@ published, so that no round publishes two sums.
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -252,6 +252,10 @@ class ByPrivateMean:
         self._releases.agree(terms, done, account.column, account.deviation * spec.clip, size)
         self._account, self._done = account, done
 
+    def released(self, round_: int) -> Mapping[str, Any] | None:
+        """Return the training that made a round's release, before a break; None: the round has no release yet."""
+        return self._releases.training if round_ == self._releases.spent else None
+
     def to_train(
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
     ) -> Mapping[int, Draft]:
@@ -298,8 +302,12 @@ class ByPrivateMean:
             self._change *= min(largest, self._spec.clip / math.sqrt(float(self._change @ self._change)))
             self._sum += self._change
 
-    def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
+    def finish(
+        self, training: Callable[[], Mapping[str, Any]] | None = None
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the model that the inner aggregation makes of the noisy mean; a round without updates has noise too.
+
+        ``training`` completes the record of the round, and returns what is kept with the release.
 
         Raises
         ------
@@ -307,7 +315,8 @@ class ByPrivateMean:
             What is to be published cannot be written down before.
         """
         metrics = self._metrics()
-        mean = self._releases.of(self._round, self._sum) / self._spec.per_round
+        about = None if training is None else training()
+        mean = self._releases.of(self._round, self._sum, about) / self._spec.per_round
         arrays = {name: array.numpy() for name, array in self._model.items()}
         at = 0
         for name in self._names:
@@ -335,7 +344,7 @@ class ByPrivateMean:
 
     def _metrics(self) -> MetricRecord | None:
         """Return the clients' metrics, and add the updates that were held for them."""
-        if self._spec.metrics == "hidden":
+        if self._spec.metrics == "hidden" or not self._contents:
             return None
         options, contents = self._options, dict(sorted(self._contents.items()))
         metrics, good, why = usable(contents, options.weighted_by_key, options.train_metrics_aggr_fn)

@@ -1,8 +1,8 @@
 """The releases of a private run: a sum a round, each with noise of its own, on the disk before it is published.
 
 ``noise.key`` has the secret, the terms of the noise, and for each round the nonce of its draw beside the digest of its
-release. ``noise.release`` has the last release itself. A round that runs again after a break publishes that release
-once more, bit by bit, whatever its clients now send: no round publishes two sums.
+release. ``noise.release`` has the last release itself, and who trained for it. A round that runs again after a break
+publishes that release once more, bit by bit, whatever its clients now send: no round publishes two sums.
 
 Each file notes when the system last changed the other one (ctime). A copy keeps no such time. So files from a backup
 are refused: the rounds after the backup have been published, and would be published again.
@@ -10,7 +10,6 @@ are refused: the rounds after the backup have been published, and would be publi
 
 import hashlib
 import json
-import logging
 import os
 import secrets
 from collections.abc import Mapping
@@ -21,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import npy
-from aoi_fl.protocol.files import read_regular, write_whole
+from aoi_fl.protocol.files import discard, read_regular, write_whole
 from aoi_fl.science.errors import ResumeError, StorageError
 from aoi_fl.science.privacy.factorisation import KEY_BYTES, CorrelatedNoise, Floats
 
-logger = logging.getLogger("flwr")
 _LONGEST_KEY, _LONGEST_RELEASE = 1 << 30, 1 << 40  # bytes
 _DIGEST = "private/digest"  # of the last release, in a checkpoint
 
@@ -38,6 +36,10 @@ class Releases:
     path : the file of the secret; the release lies beside it; None: the secret is gone with the process
     run, token : name and token of the run, to which the secret is bound
     resumed : whether the files must be there already
+
+    Attributes
+    ----------
+    training : what the last release's round recorded of its training; None: a version before kept none
 
     Raises
     ------
@@ -52,6 +54,7 @@ class Releases:
         self._nonces: list[bytes] = []
         self._digests: list[str] = []
         self._release: Floats = np.empty(0)
+        self.training: Mapping[str, Any] | None = None
         self._noise: CorrelatedNoise | None = None
         self._opened = not resumed
         if not resumed:
@@ -83,8 +86,13 @@ class Releases:
         self._noise = CorrelatedNoise(self._key, column, deviation, size, self._nonces)
         self._write_key()
 
-    def of(self, round_: int, total: Floats) -> Floats:
+    def of(self, round_: int, total: Floats, training: Mapping[str, Any] | None = None) -> Floats:
         """Return the release of a round: its sum with noise, or what a first attempt has released.
+
+        Parameters
+        ----------
+        round_, total : the round, and the sum of its clipped changes
+        training : what its record has of the training, in terms of JSON
 
         Raises
         ------
@@ -95,7 +103,7 @@ class Releases:
             raise ValueError("the terms of the noise are not agreed")
         if round_ != self.spent:
             self._nonces.append(secrets.token_bytes(KEY_BYTES))
-            self._release = total + self._noise.of(round_)
+            self._release, self.training = total + self._noise.of(round_), training
             self._digests.append(_digest(self._nonces[-1], npy.dumps(self._release)))
             self._write_release(self._nonces[-1])
             self._write_key()
@@ -113,10 +121,7 @@ class Releases:
     def forget(self) -> None:
         """Delete the files of a complete run; name what cannot be deleted."""
         for path in () if self._path is None else (self._path, self._beside):
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                logger.warning("The run is complete, but %s cannot be deleted (%s). Delete it.", path, error.strerror)
+            discard(path)
 
     def _open(self, terms: Mapping[str, float], done: int) -> None:
         """Read and check both files."""
@@ -133,7 +138,7 @@ class Releases:
             began = {str(name): value for name, value in kept["terms"].items()}
             owner = {name: kept[name] for name in self._run}
             self._release, nonce = npy.view(array).astype(np.float64), _from_hex(last["nonce"])
-            round_, beside = int(last["round"]), (kept["beside"], last["beside"])
+            round_, beside, self.training = int(last["round"]), (kept["beside"], last["beside"]), last.get("training")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
             raise self._refusal(f"cannot be read ({why})") from error
@@ -167,7 +172,8 @@ class Releases:
 
     def _write_release(self, nonce: bytes) -> None:
         if self._path is not None:
-            about = {"round": self.spent, "nonce": nonce.hex(), "beside": _changed(self._path) if self.spent else None}
+            about = {"round": self.spent, "nonce": nonce.hex(), "training": self.training}
+            about["beside"] = _changed(self._path) if self.spent else None
             _write(self._beside, json.dumps(about).encode() + b"\n" + npy.dumps(self._release))
 
     def _write_key(self) -> None:

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -15,9 +16,10 @@ from aoi_fl.protocol.coding import NONE
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS, Participation
+from aoi_fl.strategies.records import BELOW_QUORUM, LOST, SURPLUS, Participation
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import (
@@ -67,6 +69,7 @@ class Collector:
     roster, options, clock : of the run
     round_duration : seconds of a round that bound the sleep of clients; None: no client sleeps
     separation : the least number of rounds between two participations of a client that count
+    again : whether the round runs again after a break
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Collector:
         *,
         round_duration: float | None,
         separation: int = 1,
+        again: bool = False,
     ) -> None:
         self._plan, self._model, self._recorder = round_.plan, round_.model, round_.recorder
         self._roster, self._options, self._clock, self._round_duration = roster, options, clock, round_duration
@@ -93,6 +97,8 @@ class Collector:
         self._former: dict[int, int] = {}  # the last rounds of the clients that have trained, before this one
         self._held: list[tuple[int, Message, Update]] = []  # until all weights are known
         self._sent, self._separation, self.round = round_.sent, separation, round_.number
+        self._again, self._lost = again, list[str]()
+        self._before = len(self._recorder.record.participations)
         aggregation.begin(self.round, self._model)
 
     def take(self, client: int, reply: Message) -> bool:
@@ -103,7 +109,7 @@ class Collector:
             if client not in self._weight:
                 raise Refused("the policy did not choose it in this round, so its update has no weight")
             if answer is not None and not answer.takes_part:
-                self._recorder.decline(client, answer)
+                self._decline(client, answer)
                 return False
             if self._plan.undecided:
                 self._recorder.accept()
@@ -125,11 +131,34 @@ class Collector:
             return False
         part = self._participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
-        self._trained.append(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
+        self._count(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
+        return True
+
+    def _count(self, part: Participation) -> None:
+        client = part.client
+        self._trained.append(part)
         self._roster.uncounted.discard(client)
         self._former[client] = int(self._roster.last[client])
         self._roster.last[client] = self.round
-        return True
+
+    def _decline(self, client: int, answer: ParticipationReply) -> None:
+        if not (self._again and answer.trained):
+            self._recorder.decline(client, answer)
+            return
+        name = self._roster.name(client)
+        self._lost.append(name)
+        self._recorder.lose(Participation(client, name, "declined", age=answer.age, reason=LOST))
+        self._roster.uncounted.discard(client)
+        self._roster.last[client] = self.round  # by its own count
+
+    def replay(self, training: Mapping[str, Any]) -> None:
+        """Take the clients of a round that was released before a break; none of them trains a second time."""
+        logger.info("Round %d was released before the break: its clients train no second time", self.round)
+        for part in self._recorder.replay(training):
+            answer = ParticipationReply(part.name, True, part.age or 0, part.next_round)
+            self._note_decision(part.client, answer)
+            self._weight[part.client] = part.weight or 0.0
+            self._count(part)
 
     def _answer(self, client: int, reply: Message) -> ParticipationReply | None:
         """Return a client's decision; the gate of its device declines by an error that names the owner's rule."""
@@ -202,6 +231,12 @@ class Collector:
 
         A round below its quorum makes no model, and the ages of its clients go on.
         """
+        if self._lost:
+            logger.warning(
+                "Round %d runs again after a break. %d clients had trained in it: %s. Their updates are lost, and they "
+                "keep their promise: they train no second time. The round differs from that of an unbroken run.",
+                self.round, len(self._lost), ", ".join(sorted(self._lost)),
+            )  # fmt: skip
         if self._lacks_quorum():
             return None, None
         if self._held:
@@ -214,6 +249,8 @@ class Collector:
                 except Refused as reason:
                     self.refuse({client: str(reason)})
             self._held = []
+        if isinstance(self._aggregation, ByPrivateMean):
+            return self._aggregation.finish(self._settle)
         made = self._aggregation.finish()
         if self._aggregation.spoiled:
             self.refuse(self._aggregation.spoiled)
@@ -222,6 +259,12 @@ class Collector:
                 return None, None
         self.complete([part.client for part in self._trained])
         return made
+
+    def _settle(self) -> Mapping[str, Any]:
+        """Complete the record of a private round before its release; return what is kept of it."""
+        self.refuse(self._aggregation.spoiled)
+        self.complete([part.client for part in self._trained])
+        return self._recorder.training(self._before)
 
     def _lacks_quorum(self) -> bool:
         """Return whether too few updates can be used, and then let none of them count."""

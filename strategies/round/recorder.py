@@ -5,8 +5,8 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Literal
+from dataclasses import asdict, replace
+from typing import Any, Literal
 
 from flwr.app import MetricRecord
 
@@ -19,6 +19,7 @@ from aoi_fl.strategies.validation import one_line
 
 logger = logging.getLogger("flwr")
 _OF_PLANS = ("spent", "dropout")  # entries that a plan may set
+_COUNTS = ("willing", "declined", "dropped")  # of clients, which the training completes
 
 
 class Recorder:
@@ -110,6 +111,30 @@ class Recorder:
             self.record.participations.append(
                 Participation(client, answer.name, "declined", age=answer.age, reason=reason)
             )
+
+    def lose(self, part: Participation) -> None:
+        """Count and name a client that has trained in this round before a break, so that its update is lost."""
+        self.record.declined += 1
+        self.record.participations.append(part)
+
+    def training(self, since: int) -> dict[str, Any]:
+        """Return what the training has written into the record, to be replayed after a break.
+
+        Parameters
+        ----------
+        since : number of the participations before it
+        """
+        parts = self.record.participations[since:]
+        parts = [part.alone() for part in parts] if self._hidden else parts
+        return {name: getattr(self.record, name) for name in _COUNTS} | {"parts": [asdict(part) for part in parts]}
+
+    def replay(self, training: Mapping[str, Any]) -> list[Participation]:
+        """Take over what :meth:`training` returned before a break; return the clients that trained."""
+        for name in _COUNTS:
+            setattr(self.record, name, training[name])
+        parts = [Participation(**part) for part in training["parts"]]
+        self.record.participations += [part for part in parts if part.outcome != "trained"]
+        return [part for part in parts if part.outcome == "trained"]
 
     def drop(self, part: Participation, quietly: bool = False) -> None:
         """Count, name and log a client without usable work; ``quietly`` if that is expected."""

@@ -1,7 +1,7 @@
 """The training of a round: the policy selects clients, they get the model, and their updates arrive."""
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Intake
 from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.guarded import name_of
 from aoi_fl.strategies.measures import training_loss_name
 from aoi_fl.strategies.policy import Plan, RoundView
@@ -112,6 +113,7 @@ class TrainingStep:
         clients = plan.clients.tolist()
         nodes = [run.roster.node(client) for client in clients]
         drafts = run.aggregation.to_train(number, arrays, config, nodes, grid)
+        drafts = drafts if self._released is None else {}
         refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
         compression = None if run.options.compression == NONE else run.options.compression
         base, plain = run.request(number), run.plain(number)
@@ -155,6 +157,7 @@ class TrainingStep:
         collector = Collector(
             round_, intake, self._weights == weighting.UNBIASED, run.roster, run.options, run.clock,
             round_duration=run.round_duration, separation=run.separation,
+            again=run.resume is not None and number == run.joining.first,
         )  # fmt: skip
         before = recorder.record.aggregate_seconds or 0.0
         round_.begin_collection()
@@ -168,7 +171,17 @@ class TrainingStep:
 
         for client in self._dispatch.take(replies, take, keep):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
+        if self._released is not None:
+            collector.replay(self._released)
         return collector, before
+
+    @property
+    def _released(self) -> Mapping[str, Any] | None:
+        """The training of a private round that a break has not let into the ledger; simulated clients train again."""
+        run, aggregation = self._run, self._run.aggregation
+        if isinstance(aggregation, ByPrivateMean) and run.clock.simulated is None:
+            return aggregation.released(run.round.number)
+        return None
 
     def add_late(self, collector: Collector, used: bool = True) -> list[int]:
         """Add the updates of earlier rounds that have arrived by now; return the clients."""
