@@ -71,6 +71,10 @@ class Member:
         with self._device.locked():
             self.state = self._file.load(self.identity.seed)
             self.promise = self._device.load().runs.get(self.ask.run)
+            if self.promise is None and (former := self.state.promise) is not None:
+                last = 0 if self.state.age is None else max(0, self.state.age.last)
+                self.promise = Promise(former.separation, former.rounds, former.since, last, clear=False)
+                self._device.keep(self.ask.run, self.promise)
             if self._file.corrupt and self.promise is not None:  # nothing is known of what it has done
                 self.promise = replace(self.promise, rounds=0)
                 self._device.keep(self.ask.run, self.promise)
@@ -89,7 +93,7 @@ class Member:
             self._device.keep(self.ask.run, promise)
             self.promise = promise
         if state != self.state:
-            self._file.save(state)
+            self._file.save(replace(state, promise=None))
             self.state = state
 
     def _clock(self) -> ClientAge:

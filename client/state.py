@@ -36,6 +36,15 @@ logger = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True)
+class FormerPromise:
+    """The promise that a former version kept with the age: b, T and the round before the first message."""
+
+    separation: int
+    rounds: int | None
+    since: int
+
+
+@dataclass(frozen=True)
 class ClientState:
     """A client's state in one run.
 
@@ -46,6 +55,7 @@ class ClientState:
     data : the clock of the data set, where ``last`` is the round of the last refresh; None before the first refresh
     turn : the number of the last participation of a systematic client (:class:`aoi_fl.science.strides.ClientStride`)
     token : the run's token, if any; a state with another token belongs to an earlier run of the same name
+    promise : of a former version, until the device has taken it over
     """
 
     seed: int
@@ -53,6 +63,7 @@ class ClientState:
     data: ClientAge | None = None
     turn: int | None = None
     token: str | None = None
+    promise: FormerPromise | None = None
 
 
 class Durable(Generic[S]):
@@ -300,7 +311,10 @@ def _decode(body: dict[str, Any]) -> ClientState:
     seed, turn, token = body["seed"], body.get("turn"), body.get("token")
     if type(seed) is not int or type(turn) not in (int, NoneType) or type(token) not in (str, NoneType):
         raise ValueError(f"seed {seed!r:.40}, turn {turn!r:.40} and token {token!r:.40} are not of their kinds")
-    return ClientState(seed=seed, turn=turn, token=token, **clocks)
+    promise = body.get("promise")
+    if promise is not None:
+        promise = whole(FormerPromise(**promise), separation=(int,), since=(int,))
+    return ClientState(seed=seed, turn=turn, token=token, promise=promise, **clocks)
 
 
 def whole(record: R, **kinds: tuple[type, ...]) -> R:

@@ -339,21 +339,21 @@ def too_many_bands(config: RunKeys, key: str, wanted: int) -> Iterator[ConfigErr
     """
     apart, banded = separation(config), key == "privacy"
     value = config.privacy if banded else wanted
+    by_age = "max-age" in REGISTRY[config.policy].keys and config.max_age + 1 == apart
+    cause, more = (f" with max-age={config.max_age}", ", or max-age to auto") if by_age else ("", "")
     if apart == 1 and wanted != 1:
-        why, white = f"policy {config.policy}", "white" if banded else "1"
+        why, white = f"policy {config.policy}{cause}", "white" if banded else "1"
         why += f" with compensate={config.compensate}" if config.compensate != "none" else ""
         why += f" with rates {config.rates}" if config.rates != "equal" else ""
         why += f" with jitter {config.jitter:g}" if config.jitter else ""
         remedy = (
-            f"Set {key} to {white}, or choose one of the policies {', '.join(SEPARATED)} with equal rates and at most "
-            "half of the clients a round."
+            f"Set {key} to {white}{more}, or choose one of the policies {', '.join(SEPARATED)} with equal rates and at "
+            "most half of the clients a round."
         )
         yield ConfigError(
             key, value, f"{white}, because {why} lets a client take part in two consecutive rounds", remedy
         )
     elif wanted > apart:
-        by_age = "max-age" in REGISTRY[config.policy].keys and config.max_age + 1 == apart
-        cause, more = (f" with max-age={config.max_age}", ", or max-age to auto") if by_age else ("", "")
         most = f"{'banded:' if banded else ''}{apart}"
         allowed = f"at most {most}, by the fewest rounds between two participations under {config.policy}{cause}"
         yield ConfigError(key, value, allowed, f"Set at most {most}{more}.")

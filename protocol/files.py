@@ -92,6 +92,12 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
         os.close(descriptor)
 
 
+def check_regular(path: Path) -> None:
+    """Raise OSError if a path is missing or is not a regular file, without opening it."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
 def try_writing(folder: Path) -> None:
     """Raise OSError if a folder is not writable or its disk is full; leave no file."""
     with tempfile.TemporaryFile(dir=folder) as file:

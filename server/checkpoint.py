@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from aoi_fl.protocol.files import discard
+from aoi_fl.protocol.files import check_regular, discard
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.folder import LEDGER, keep
 from aoi_fl.server.ledger import DAMAGE
@@ -125,6 +125,7 @@ class Checkpoints:
         """
         path = self.path(round_)
         try:
+            check_regular(path)  # safetensors would wait for a pipe
             with safe_open(path, "numpy") as file:
                 about = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping

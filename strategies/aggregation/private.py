@@ -26,6 +26,7 @@ from aoi_fl import protocol
 from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
 from aoi_fl.science.selection import Selector
@@ -167,15 +168,14 @@ class Privacy:
     def __init__(self, spec: PrivateMean, law: Decentralised | Selector | None, clients: int | None) -> None:
         self.spec, self._law, self._clients = spec, law, clients
         self.separation = kept_bounds(law, spec.rounds, clients).min_separation
-        if spec.bands > 1 and self.separation == 1:
-            raise ConfigError(
-                "bands",
-                spec.bands,
-                "1, because the policy lets a client take part in two consecutive rounds",
-                f"Set bands to 1, or choose one of the policies {', '.join(SEPARATED)} with equal rates and without "
-                "compensation.",
-            )
-        self.account  # noqa: B018  refuses more bands than b
+        if spec.bands > self.separation:
+            capped = isinstance(law, MarkovPolicy) and len(law.probabilities) == self.separation
+            cause, more = (f" with max-age={self.separation - 1}", ", or raise max_age") if capped else ("", "")
+            allowed = f"at most {self.separation}, the fewest rounds between two participations{cause}"
+            remedy = f"Set bands to at most {self.separation}{more}."
+            if self.separation == 1:
+                remedy = f"{remedy[:-1]}, or choose one of {', '.join(SEPARATED)} with equal rates."
+            raise ConfigError("bands", spec.bands, allowed, remedy)
 
     @cached_property
     def account(self) -> Account:

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp, attach, session
+from aoi_fl.client import ClientApp, attach, session, state
 from aoi_fl.client.device import history
 from aoi_fl.client.device.status import status
+from aoi_fl.client.gate import device as gate_device
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ConfigError
 from tests.fakes import request
@@ -157,6 +158,21 @@ def test_a_lost_state_is_no_new_promise(lose, tmp_path):
         lose(device)
         left += device.send("query.hello")
     assert left == 1
+
+
+def test_the_promise_of_a_former_version_is_kept(tmp_path):
+    device = Device(tmp_path)
+    assert device.send("train", 1)
+    path = device.folder / "r" / "client-3.json"
+    (device.folder / "client-3.promises").unlink()
+    gate_device._known.clear()  # another process
+    body = json.loads(path.read_text()) | {"promise": {"separation": B, "rounds": T, "since": 0}}
+    del body["checksum"]
+    path.write_text(json.dumps({**body, "checksum": state._checksum(body)}))
+    others = {"min_separation": 1, "rounds": 10**6, "token": "other"}
+    left = [t for t in range(2, 2 * T) if device.send("train", t, **others)]
+    assert left == list(range(1 + B, T + 1, B))
+    assert not device.send("evaluate", clear=True)
 
 
 def test_a_state_set_aside_forbids_the_run(tmp_path):

@@ -10,11 +10,12 @@ from safetensors import safe_open
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.science.errors import NothingTrainedError, ResumeError, StorageError
+from aoi_fl.science.errors import AoiError, NothingTrainedError, ResumeError, StorageError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints, encode
-from aoi_fl.server.folder import only_player
+from aoi_fl.server.folder import LEDGER, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.server.observe import Recorder
+from aoi_fl.server.resume import recorded_run
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.plan import Resume
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
@@ -96,6 +97,19 @@ def test_a_checkpoint_of_another_run_or_round_is_refused(store):
     store.path(1).rename(store.path(2))
     with pytest.raises(ResumeError, match="made after round 1"):
         store.load("a", 2)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_a_file_of_no_regular_kind_is_named_and_hangs_nothing(make, store, tmp_path):
+    (tmp_path / "r").mkdir()
+    make(tmp_path / "r" / LEDGER)
+    for reads in (lambda: recorded_run(tmp_path / "r"), lambda: make_run_folder(tmp_path / "r")):
+        with pytest.raises(AoiError):
+            reads()
+    store.folder.mkdir(parents=True, exist_ok=True)
+    make(path := store.path(99))
+    with pytest.raises(ResumeError, match=path.name):
+        store.load("run", 99)
 
 
 def test_the_last_committed_round_decides_which_one_is_used(store, caplog):

@@ -16,11 +16,12 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning.task import Task
 from aoi_fl.report.page import write
 from aoi_fl.science.errors import ConfigError, ResumeError
+from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import Ledger, read, read_run
-from aoi_fl.strategies.aggregation.private import ByPrivateMean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
 from tests.refusals import refused
 
 
@@ -66,6 +67,31 @@ def test_the_separation_is_that_of_the_policy(keys, apart):
     assert separation(config) == apart
     banded = RunConfig.parse(keys | ({"privacy": "banded", "delta": 1e-3} if apart > 1 else {}))
     assert bands(banded) == apart
+
+
+@pytest.mark.parametrize("cap, bands_", [(3, 6), (0, 2)])
+def test_the_refusal_of_bands_names_max_age_everywhere(cap, bands_, aoi):
+    """The cap of the ages is the cause, and 100/15 alone would allow six bands."""
+    sizes = {"policy": "markov-optimal", "num-clients": 100, "clients-per-round": 15, "num-server-rounds": 100}
+    private = {"privacy": f"banded:{bands_}", "delta": 1e-3, "max-age": cap}
+    errors = []
+    for build in (
+        lambda: RunConfig.parse(sizes | private),
+        lambda: Privacy(PrivateMean(1.0, 1.0, 100, 15, bands_), MarkovPolicy.optimal(100, 15, cap), None),
+    ):
+        with pytest.raises(ConfigError) as error:
+            build()
+        errors.append(error.value.allowed)
+    keys = [f"-c{key}={value}" for key, value in (sizes | private).items()]
+    options = ["--clients", "100", "--per-round", "15", "--rounds", "100", "--delta", "1e-3", "--max-age", str(cap)]
+    for arguments in (
+        ["run", *keys],
+        ["privacy", *options, "--policy", "markov-optimal", "--bands", str(bands_), "--epsilon", "8"],
+    ):
+        status, out, err = aoi(*arguments)
+        assert status == 2
+        errors.append(" ".join((out + err).split()))
+    assert all(f"max-age={cap}" in text for text in errors), errors
 
 
 def play(folder, **keys):
