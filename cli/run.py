@@ -16,9 +16,18 @@ from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.cli.wait import waiting
 
 KEYS = (
-    "policy", "preset", "num-clients", "clients-per-round", "num-server-rounds", "dataset", "model", "seed", "run-name",
-    "clock", "until",
-)  # fmt: skip
+    "policy",
+    "preset",
+    "num-clients",
+    "clients-per-round",
+    "num-server-rounds",
+    "dataset",
+    "model",
+    "seed",
+    "run-name",
+    "clock",
+    "until",
+)
 _MOST_ROUNDS = 1_000_000  # if simulated time ends the run
 
 Workers = typer.Option(min=1, max=1024, help="Processes in which clients train.")

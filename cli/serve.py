@@ -36,7 +36,7 @@ def serve(
     shown = f"[{address}]" if ":" in address else address
     print(f"serving {find(run) if run else 'the runs under runs/'} on http://{shown}:{bound}", flush=True)
     if run and not (find(run) / LEDGER).is_file():
-        near = did_you_mean(run, site.Runs(Path("runs")).names())
+        near = did_you_mean(run, site.RunList(Path("runs")).names())
         print(f"There is no run {run} yet: the page waits for it.{near}", file=sys.stderr, flush=True)
     names = [*(allow_host or ()), *([host] if host else ())]
     site.serve(run, listening, names)

@@ -260,9 +260,14 @@ def _csv(path: Path) -> _Cells:
     if not text.strip():
         return [], [], notes
     table = pandas.read_csv(
-        io.StringIO(text), sep=delimiter, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False,
+        io.StringIO(text),
+        sep=delimiter,
+        header=None,
+        dtype=str,
+        keep_default_na=False,
+        skip_blank_lines=False,
         low_memory=False,
-    )  # fmt: skip
+    )
     lengths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)]
     while lengths and not lengths[-1]:
         lengths.pop()

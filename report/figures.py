@@ -11,7 +11,7 @@ import numpy as np
 
 from aoi_fl.report import balance, budget, participation, simulated
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows, whole
-from aoi_fl.report.measure import JUDGES, LOSSES, Measure, more
+from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import LEAST_SEEDS, Curve, Setting, settings
 
@@ -55,7 +55,7 @@ _SOURCES = {
 }
 
 
-def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
+def learning(overlaid: Sequence[Setting], measure: LedgerMeasure) -> Chart | None:
     """Return the model's measure against rounds; round 0 is the initial model."""
     data: list[dict[str, Any]] = []
     table: dict[str, dict[Any, Any]] = {}
@@ -79,7 +79,7 @@ def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
     )
 
 
-def _known(run: Run, measure: Measure) -> Curve | None:
+def _known(run: Run, measure: LedgerMeasure) -> Curve | None:
     """Return the rounds in which a run was evaluated, and the values."""
     start = run.about.get(f"initial_{measure.field}") if measure.source == "test" else None
     x = np.concatenate([[0], run.numbers])

@@ -6,7 +6,7 @@ import numpy as np
 
 from aoi_fl.report import budget, measure
 from aoi_fl.report.in_time import InTime
-from aoi_fl.report.measure import Measure
+from aoi_fl.report.measure import LedgerMeasure
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import LEAST_SEEDS, Setting, quantile
 from aoi_fl.server.observe import duration
@@ -143,7 +143,7 @@ def _mean(setting: Setting, value: Callable[[Run], float | None]) -> float | Non
     return float(np.mean(values)) if values else None
 
 
-def _ends(setting: Setting) -> tuple[Measure, dict[object, float]]:
+def _ends(setting: Setting) -> tuple[LedgerMeasure, dict[object, float]]:
     """Return a setting's measure, and the last value of each seed in its displayed form."""
     judge = measure.judge(setting.first.rounds)
     ends = {run.config.get("seed", i): judge.end(run) for i, run in enumerate(setting.runs)}
@@ -206,7 +206,7 @@ def _status(setting: Setting) -> str:
     return "" if list(states) == ["completed"] else ", ".join(states)
 
 
-def _result(wanted: Measure) -> Callable[[Setting], str]:
+def _result(wanted: LedgerMeasure) -> Callable[[Setting], str]:
     def cell(setting: Setting) -> str:
         judge, ends = _ends(setting)
         values = np.array(list(ends.values()))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Measure:
+class LedgerMeasure:
     """A number that server or clients measure in a round.
 
     Attributes
@@ -86,28 +86,30 @@ class Measure:
         return f"{self.show(values[best])} (round {run.numbers[best]})"
 
 
-ACCURACY = Measure("accuracy", "test accuracy", 100.0, " %")
-RMSE = Measure("rmse", "test RMSE", least=True)
-LOSS = Measure("loss", "test loss", least=True)
+ACCURACY = LedgerMeasure("accuracy", "test accuracy", 100.0, " %")
+RMSE = LedgerMeasure("rmse", "test RMSE", least=True)
+LOSS = LedgerMeasure("loss", "test loss", least=True)
 # The main measures of classification and regression; an app may evaluate on its clients only.
 JUDGES = (
-    ACCURACY, RMSE, replace(ACCURACY, name="clients' accuracy", source="client"),
+    ACCURACY,
+    RMSE,
+    replace(ACCURACY, name="clients' accuracy", source="client"),
     replace(RMSE, name="clients' RMSE", source="client"),
-)  # fmt: skip
+)
 LOSSES = (LOSS, replace(LOSS, name="clients' loss", source="client"))
 
 
-def judge(rows: Sequence[Mapping[str, Any]]) -> Measure:
+def judge(rows: Sequence[Mapping[str, Any]]) -> LedgerMeasure:
     """Return a run's main measure, from rows of ``rounds``."""
     measured = (each for each in JUDGES if any(row.get(each.column) is not None for row in rows))
     return next(measured, ACCURACY)
 
 
-def more(columns: Iterable[str]) -> list[Measure]:
+def more(columns: Iterable[str]) -> list[LedgerMeasure]:
     """Return measures of the columns that no other measure and no field of a round has."""
     known = {*(each.column for each in (*JUDGES, *LOSSES)), *(f.name for f in fields(RoundRecord))}
     found = [name.partition("_") for name in dict.fromkeys(columns) if name not in known]
-    return [Measure(name, f"{name} {_OF[source]}", source=source) for source, _, name in found if source in _OF]
+    return [LedgerMeasure(name, f"{name} {_OF[source]}", source=source) for source, _, name in found if source in _OF]
 
 
 _OF = {"test": "on the test data", "client": "of the clients", "train": "of training"}

@@ -7,7 +7,7 @@ import numpy as np
 
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows
 from aoi_fl.report.in_time import InTime
-from aoi_fl.report.measure import Measure
+from aoi_fl.report.measure import LedgerMeasure
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
 from aoi_fl.server.observe import duration
@@ -32,7 +32,7 @@ NUMBERS: Mapping[str, Callable[[Run], str]] = {
 }
 
 
-def learning(overlaid: Sequence[Setting], measure: Measure) -> Chart | None:
+def learning(overlaid: Sequence[Setting], measure: LedgerMeasure) -> Chart | None:
     """Return the model's measure against simulated hours; None without simulated time."""
     ends = [run.column("clock") for setting in overlaid for run in setting.runs if run.rounds]
     last = max((float(np.nanmax(end)) for end in ends if np.isfinite(end).any()), default=0.0)

@@ -35,7 +35,7 @@ _MOST_COMPARED = 50
 _Header: TypeAlias = Annotated[str, Header()]
 
 
-class Runs:
+class RunList:
     """The runs in a folder, the latest first; ended runs are cached until their ledgers change."""
 
     def __init__(self, folder: Path) -> None:
@@ -109,7 +109,7 @@ def application(run: str | None) -> FastAPI:
         return _response("ok\n", "text/plain")
 
     if run is None:
-        runs = Runs(Path("runs"))
+        runs = RunList(Path("runs"))
         _add_list(app, runs)
         _add_run(app, "/run/{name}", runs.live, listed=True)
     else:
@@ -133,7 +133,7 @@ def _add_script(app: FastAPI, name: str, text: str) -> None:
         return _response(text, "text/javascript", kept)
 
 
-def _add_list(app: FastAPI, runs: Runs) -> None:
+def _add_list(app: FastAPI, runs: RunList) -> None:
     @app.get("/compare")
     def compare(run: Annotated[list[str], Query(min_length=1, max_length=_MOST_COMPARED)]) -> Response:
         try:

@@ -166,11 +166,11 @@ def _epsilon(run: Run) -> str:
     return f"{np.nanmax(spent):.5g}{'' if delta is None else f', δ = {delta:g}'}"
 
 
-def _at_the_end(measures: Sequence[measure.Measure]) -> dict[str, Callable[[Run], str]]:
+def _at_the_end(measures: Sequence[measure.LedgerMeasure]) -> dict[str, Callable[[Run], str]]:
     return {f"{one.name} at the end": partial(_end, one) for one in measures}
 
 
-def _end(one: measure.Measure, run: Run) -> str:
+def _end(one: measure.LedgerMeasure, run: Run) -> str:
     return one.show(one.end(run))
 
 

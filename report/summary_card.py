@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aoi_fl.report.corruption import check, check_run, error_line
-from aoi_fl.report.measure import ACCURACY, Measure, judge
+from aoi_fl.report.measure import ACCURACY, LedgerMeasure, judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.state import State, tell
 from aoi_fl.science.errors import AoiError
@@ -54,7 +54,7 @@ class Glance:
     late: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     due: list[str] = field(default_factory=list)
-    measure: Measure = ACCURACY
+    measure: LedgerMeasure = ACCURACY
     evaluated: tuple[int, int] = (0, 0)
     policy: str = ""
     dataset: str = ""

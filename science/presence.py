@@ -60,9 +60,13 @@ class Presence:
         known = np.ones(len(here), np.bool_) if known is None else known
         away, stood = self.before[: len(here)] == 0, self.before[: len(here)] == 1
         for count, seen in (
-            (self.rounds, known), (self.there, here), (self.aways, away), (self.returns, away & here),
-            (self.stands, stood), (self.stays, stood & here),
-        ):  # fmt: skip
+            (self.rounds, known),
+            (self.there, here),
+            (self.aways, away),
+            (self.returns, away & here),
+            (self.stands, stood),
+            (self.stays, stood & here),
+        ):
             count *= _KEPT
             count[: len(here)] += seen & known
         self.before[: len(here)] = np.where(known, here, -1.0)

@@ -47,8 +47,15 @@ _TABLES = {"run": ["key", "value"], "clients": _CLIENT, "rounds": _ROUND, "parti
 
 # Errors of reads of a damaged ledger, and of work with its values.
 DAMAGE = (
-    sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError
-)  # fmt: skip
+    sqlite3.Error,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
 _LONGEST_READ = 30.0  # seconds: a forged ledger may refer to itself without end
 _LARGEST_VALUE = 2**24  # bytes of one value
 _SMALLEST_ROW = 4  # bytes of a row in the file, at least

@@ -17,7 +17,7 @@ CLIENTS = 1000
 JOURNALS = {"delete": "a rollback journal", "wal": "a write-ahead log"}
 
 
-class Database:
+class NodeDatabase:
     """Clients' states in one SQLite file, as durable as with :class:`StateFile`."""
 
     def __init__(self, folder: Path, journal: str) -> None:
@@ -59,7 +59,7 @@ def run(data: Path) -> Iterator[Row]:
         for journal, called in JOURNALS.items():
 
             def one_database(journal: str = journal) -> None:
-                with closing(Database(folder / journal, journal)) as database:
+                with closing(NodeDatabase(folder / journal, journal)) as database:
                     database.load("pi-3")
                     database.save({"pi-3": ClientState(1, ClientAge(next(rounds)))})
 
@@ -67,7 +67,7 @@ def run(data: Path) -> Iterator[Row]:
             what = f"a client's state looked up and saved, as in a process of its own, beside SQLite with {called}"
             yield ratio_row(what, "opening the database, the same, closing it", 1, ours, theirs)
 
-        many = Database(folder / "many", "wal")
+        many = NodeDatabase(folder / "many", "wal")
         with written_together() as write:
 
             def files() -> None:

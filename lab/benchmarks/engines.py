@@ -28,7 +28,7 @@ APP = Path(__file__).parent / "apps" / "exchange"
 HANDBACK, ASK = "handback", "ask"
 
 
-class Clock(Log):
+class EngineClock(Log):
     """An observer that records the seconds and messages of each round."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> Times:
     )
     rounds = int(config["rounds"])
     if config["what"] == HANDBACK:
-        clock = Clock()
+        clock = EngineClock()
         strategy = RandomSelection(15, options=options, observer=clock)
         strategy.start(grid, model(PARAMETERS), rounds)
         times = clock.after_first()

@@ -39,7 +39,7 @@ class TwoNN(nn.Module):
         return {"accuracy": Weighted(int((self.layers(x).argmax(1) == y).sum()), len(y))}
 
 
-class Clock(TrainingProcessCallback):
+class RoundTimes(TrainingProcessCallback):
     """Measures the time of every round."""
 
     def on_train_begin(self, *, model: PyTorchModel) -> Metrics:
@@ -69,7 +69,7 @@ def main(path: str) -> None:
     data = FederatedDataset(clients.__getitem__, get_user_sampler("random", list(clients)))
     inner = TwoNN()
     model = PyTorchModel(inner, torch.optim.SGD, torch.optim.SGD(inner.parameters(), lr=1.0))
-    clock = Clock()
+    clock = RoundTimes()
     FederatedAveraging().run(
         NNAlgorithmParams(
             central_num_iterations=how["rounds"],

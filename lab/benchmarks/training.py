@@ -57,7 +57,7 @@ class Timed(Recorder):
 
 
 @dataclass
-class Played:
+class TrainedRun:
     """A run in the local engine: its times, the clients of each round, and its last model."""
 
     times: Times
@@ -143,7 +143,7 @@ def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
         partition.write_index(home / PARTITION_FILE, parts)
         ledger = Ledger(home / LEDGER)
 
-        def play() -> Played:
+        def play() -> TrainedRun:
             observer = Timed(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
             configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
             strategy = make_strategy(config, home.name, observer=observer, **configure)
@@ -152,7 +152,7 @@ def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
             observer.start()
             result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
             trained = [[p.client for p in r.participations if p.outcome == "trained"] for r in observer.records]
-            return Played(observer.times, trained, from_record(result.arrays))
+            return TrainedRun(observer.times, trained, from_record(result.arrays))
 
         try:
             yield play, task, parts

@@ -19,7 +19,7 @@ _OTHERS = (
     "studies.traces:Traces", "studies.arena:Arena", "studies.arena:ARENAS", "studies.rare_classes:RareClasses",
     "studies.client_accuracy:ClientAccuracy", "studies.equal_work:EqualWork", "studies.natural:Natural",
     "studies.headline:Headline", "studies.cohorts:Cohorts", "studies.regularity:Regularity",
-    "studies.fair_arena:FairArena", "studies.open_arena:OpenArena", "studies.private:Privacy",
+    "studies.fair_arena:FairArena", "studies.open_arena:OpenArena", "studies.private:PrivateLearning",
     "studies.private:PrivacyError",
 )  # fmt: skip
 

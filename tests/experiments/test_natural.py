@@ -8,9 +8,9 @@ import pytest
 
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.natural_data import (
+    DataSource,
+    DataTable,
     NaturalFederation,
-    Source,
-    Table,
     read_csv,
     read_speakers,
     split_rows,
@@ -22,7 +22,7 @@ from tests.refusals import refused
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not (SHARED / "natural").is_dir(), reason="../shared/data/natural is not there")
-SOURCE = Source("x.csv.gz", "pupil", "mark", {"sex": str, "age": lambda cell: round(float(cell))}, "pupils")
+SOURCE = DataSource("x.csv.gz", "pupil", "mark", {"sex": str, "age": lambda cell: round(float(cell))}, "pupils")
 ROWS = "pupil,mark,sex,age\nb,1,F,3\na,0,M,4\nb,1,M,3\nb,0,F,4\na,1,F,10\nc,0,F,3\n"
 
 
@@ -116,7 +116,7 @@ def test_training_lowers_the_loss_of_a_rule():
     """Class = category of the first feature: a softmax regression learns it from few clients."""
     rng = np.random.default_rng(1)
     x = np.stack([rng.integers(3, size=200), 3 + rng.integers(2, size=200)], axis=1)
-    table = Table(x, x[:, 0], np.arange(200) % 5, list("abcde"), 5, 3)
+    table = DataTable(x, x[:, 0], np.arange(200) % 5, list("abcde"), 5, 3)
     federation = NaturalFederation(table, [np.flatnonzero(table.clients == i) for i in range(5)], 1, 1, 20, 0.5)
     found = []
     federation.play(

@@ -44,10 +44,10 @@ def test_noise_of_random_selection_is_that_of_coins_and_no_bound(epsilon):
     assert bound is None or bound > 1.5 * epsilon
 
 
-@pytest.mark.parametrize("policy", private.Privacy.policies)
+@pytest.mark.parametrize("policy", private.PrivateLearning.policies)
 def test_every_run_of_the_study_is_allowed(policy):
     own = {**private._KEYS[policy], "noise-multiplier": private.NOISE[policy][8]}
-    config = RunConfig.parse({**private.Privacy().settings(Options()), **own})
+    config = RunConfig.parse({**private.PrivateLearning().settings(Options()), **own})
     assert config.noise == own["privacy"]
 
 

@@ -152,7 +152,7 @@ GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
         ("c,x,y\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(9)), "y", "c", "column c", "9 clients in 9 rows"),
         ('c,x,y\na,"1,no\n', "y", "", "dataset", "a.csv"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named_by_column_and_row(text, target, client, key, value, tmp_path):
     with refused(key, value) as error:
         load(saved(tmp_path / "a.csv", text), target, client)
@@ -217,9 +217,15 @@ def test_keys_that_do_not_go_together_are_refused(keys, key):
 def test_a_run_gives_each_client_its_own_rows(aoi, tmp_path):
     saved(tmp_path / "a.csv", frame())
     keys = (
-        "-c", "target=passed", "-c", "partition=column:school", "-c", "num-server-rounds=2", "-c",
+        "-c",
+        "target=passed",
+        "-c",
+        "partition=column:school",
+        "-c",
+        "num-server-rounds=2",
+        "-c",
         "clients-per-round=2",
-    )  # fmt: skip
+    )
     status, _, err = aoi("run", "-c", "dataset=csv:a.csv", *keys, "-c", "run-name=r", "-c", "model=lr")
     assert status == 0, err
     assert [row["examples"] for row in read(tmp_path / "runs" / "r" / "ledger.sqlite", "clients")] == [8] * 6

@@ -111,7 +111,7 @@ def test_only_runs_of_the_folder_are_opened(tmp_path, monkeypatch):
 
 def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch):
     play(tmp_path / "a")
-    runs = site.Runs(tmp_path)
+    runs = site.RunList(tmp_path)
     looked: list[str] = []
     real = site.glance
     monkeypatch.setattr(site, "glance", lambda folder: looked.append(folder.name) or real(folder))

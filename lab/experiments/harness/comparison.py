@@ -10,7 +10,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
 from aoi_fl.lab.experiments.harness.times import earlier, reached
-from aoi_fl.report.measure import Measure, judge
+from aoi_fl.report.measure import LedgerMeasure, judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import LEAST_SEEDS, Setting, factors, settings
@@ -31,7 +31,7 @@ _AGREED = ("dataset", "target", "clock", "num-server-rounds", "until", "evaluate
 
 
 @dataclass(frozen=True)
-class Finding:
+class RunFinding:
     """One quantity of a pair.
 
     Attributes
@@ -80,7 +80,7 @@ class Pair:
     first: str
     second: str
     seeds: tuple[int, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[RunFinding, ...]
 
     def __str__(self) -> str:
         """Write the conclusion in one line."""
@@ -229,7 +229,7 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
     return Pair(first.label, second.label, seeds, tuple(findings))
 
 
-def _level(main: Measure, level: float) -> str:
+def _level(main: LedgerMeasure, level: float) -> str:
     """Write a level with as many digits as it has: 95 %, 99.9 %."""
     share = main.unit and math.isfinite(level)
     return f"{round(100 * level, 6):g}{main.unit}" if share else main.show(level)
@@ -255,11 +255,11 @@ def _length(run: Run) -> float:
 
 def _finding(
     name: str, ours: Sequence[float], base: Sequence[float], margin: float, less: bool, rounding: float, least: float
-) -> Finding:
+) -> RunFinding:
     """Judge a quantity; ``least`` is the smallest half width of its interval."""
     a, b = np.array(ours), np.array(base)
     if np.isnan(a).any() or np.isnan(b).any():
-        return Finding(name, None, margin, "no conclusion", "is not measured in every run")
+        return RunFinding(name, None, margin, "no conclusion", "is not measured in every run")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return _censored(name, a, b, margin)
     found = difference(np.where(np.abs(a - b) < _NOTHING, b, a), b)
@@ -267,7 +267,7 @@ def _finding(
     if rounding and found.count > 1:
         floor = interval(_spread(found, rounding, found.count)).half
         found = replace(found, half=max(found.half, floor))
-    return Finding(name, found, margin, judged(found, margin, -1 if less else 1))
+    return RunFinding(name, found, margin, judged(found, margin, -1 if less else 1))
 
 
 def _spread(found: Interval, variance: float, count: int) -> list[float]:
@@ -291,12 +291,12 @@ def judged(found: Interval, margin: float, wanted: int) -> Word:
     return "worse" if found.beyond(-wanted) else "not distinguishable"
 
 
-def _censored(name: str, ours: np.ndarray[Any, Any], base: np.ndarray[Any, Any], margin: float) -> Finding:
+def _censored(name: str, ours: np.ndarray[Any, Any], base: np.ndarray[Any, Any], margin: float) -> RunFinding:
     """Judge times of which some are censored at the end of the run, by a paired test of ranks."""
     there = int(np.isfinite(ours).sum()), int(np.isfinite(base).sum())
     note = f"reached by {there[0]} of {len(ours)} runs against {there[1]} of {len(base)} (censored)"
     if len(ours) < LEAST_SEEDS or not any(there):
-        return Finding(name, None, margin, "no conclusion", note)
+        return RunFinding(name, None, margin, "no conclusion", note)
     verdict = earlier(ours, base).verdict
     words: dict[str, Word] = {"holds": "better", "refuted": "worse"}
-    return Finding(name, None, margin, words.get(verdict, "not distinguishable"), note)
+    return RunFinding(name, None, margin, words.get(verdict, "not distinguishable"), note)

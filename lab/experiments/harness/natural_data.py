@@ -23,7 +23,7 @@ _TEST_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """A file of rows, each of a client (``what``); a feature has a function from the cell to its category."""
 
     file: str
@@ -34,7 +34,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """Rows of all clients.
 
     Attributes
@@ -54,7 +54,7 @@ class Table:
     classes: int
 
 
-def read_csv(folder: Path, source: Source) -> Table:
+def read_csv(folder: Path, source: DataSource) -> DataTable:
     """Read a gzipped CSV file.
 
     Raises ConfigError if the file or a column is missing, or the file or a cell cannot be read.
@@ -81,7 +81,7 @@ def read_csv(folder: Path, source: Source) -> Table:
             ) from error
         columns.append(numbers + categories)
         categories += len(found)
-    return Table(np.stack(columns, axis=1), y, clients, names, categories, len(labels))
+    return DataTable(np.stack(columns, axis=1), y, clients, names, categories, len(labels))
 
 
 def _unreadable(path: Path, error: Exception) -> ConfigError:
@@ -100,7 +100,7 @@ def check_columns(path: Path, wanted: Sequence[str], there: Sequence[str]) -> No
             raise ConfigError(f"columns of {path}", ", ".join(there) or "none", allowed, remedy)
 
 
-def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tuple[list[Ints], Ints, list[str]]:
+def split_rows(table: DataTable, least: int, most: int, seed: int, what: str) -> tuple[list[Ints], Ints, list[str]]:
     """Choose clients, and split the rows of each into training and test rows: a fifth, at least one, are test rows.
 
     Parameters
@@ -147,7 +147,7 @@ def split_rows(table: Table, least: int, most: int, seed: int, what: str) -> tup
     return train, np.concatenate(test), [table.names[i] for i in chosen]
 
 
-def read_speakers(path: Path, context: int) -> tuple[Table, Table]:
+def read_speakers(path: Path, context: int) -> tuple[DataTable, DataTable]:
     """Read the training and the test windows of the speakers, each with its last characters as features.
 
     Raises ConfigError if the file is missing or damaged, lacks an array, or a speaker has no test example.
@@ -173,7 +173,7 @@ def read_speakers(path: Path, context: int) -> tuple[Table, Table]:
     for part in ("train", "test"):
         x = found[f"{part}_x"][:, -context:].astype(np.int64) + characters * np.arange(context)
         y, clients = found[f"{part}_y"].astype(np.int64), found[f"{part}_client"].astype(np.int64)
-        tables.append(Table(x, y, clients, speakers, characters * context, characters))
+        tables.append(DataTable(x, y, clients, speakers, characters * context, characters))
     return tables[0], tables[1]
 
 
@@ -189,7 +189,7 @@ class NaturalFederation(Federation):
     """
 
     def __init__(
-        self, table: Table, train: Sequence[Ints], seed: int, epochs: int, batch_size: int, rate: float
+        self, table: DataTable, train: Sequence[Ints], seed: int, epochs: int, batch_size: int, rate: float
     ) -> None:
         import torch
 

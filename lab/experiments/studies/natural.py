@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.natural_data import (
+    DataSource,
+    DataTable,
     Ints,
     NaturalFederation,
-    Source,
-    Table,
     read_csv,
     read_speakers,
     split_rows,
@@ -46,16 +46,16 @@ def _in_steps(step: float) -> Callable[[str], int]:
     return lambda cell: round(float(cell) / step)
 
 
-SOURCES: Mapping[str, Source] = {
-    "schools": Source(
+SOURCES: Mapping[str, DataSource] = {
+    "schools": DataSource(
         "chem97.csv.gz", "school", "score",
         {"gender": str, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)}, "schools",
     ),
-    "students": Source(
+    "students": DataSource(
         "insteval.csv.gz", "student", "rating",
         dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), str), "students",
     ),
-    "aircraft": Source(
+    "aircraft": DataSource(
         "flights.csv.gz", "tailnum", "late",
         {
             **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday"), str),
@@ -199,12 +199,12 @@ class Natural(Study):
 
 
 @lru_cache(maxsize=2)
-def _table(name: str, folder: Path) -> Table:
+def _table(name: str, folder: Path) -> DataTable:
     return read_csv(folder / "natural", SOURCES[name])
 
 
 @lru_cache(maxsize=2)
-def _rows(name: str, folder: Path, seed: int) -> tuple[Table, list[Ints], tuple[Ints, Ints]]:
+def _rows(name: str, folder: Path, seed: int) -> tuple[DataTable, list[Ints], tuple[Ints, Ints]]:
     """Return all rows, each client's training rows, and the test examples."""
     if name == _SPEAKERS:
         table, test = read_speakers(folder / "natural" / "speakers.npz", _CONTEXT)

@@ -44,7 +44,7 @@ def _above(text: str, policy: str, base: str, epsilons: Sequence[int]) -> Hypoth
     return expect(text, map(_CASE.format, epsilons), policy, "final", 1, base)
 
 
-class Privacy(Study):
+class PrivateLearning(Study):
     """Client-level differential privacy on MNIST, with four ways to spend ε."""
 
     name = "privacy"
