@@ -1,5 +1,7 @@
 """Bring a SuperNode's messages to the owner's gate: records, packed contents and codes of our protocol."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,8 +13,9 @@ from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Content, Refusal
 from aoi_fl.client.gate.rules import METRICS, NAMES
 from aoi_fl.flower.errors import DECLINED, FORMER_APP, NO_HELLO, known_code
-from aoi_fl.protocol import ParticipationRequest, npy, packing
+from aoi_fl.protocol import Bid, Introduction, ParticipationReply, ParticipationRequest, Record, npy, packing
 
+_RECORDS: tuple[type[Record], ...] = (Introduction, ParticipationReply, Bid)
 _NUMPY = "numpy.ndarray"  # Flower's "stype" of an array in NumPy's file format
 
 
@@ -21,11 +24,13 @@ class Gatekeeper:
 
     Parameters
     ----------
-    gate : the gate
+    gate, node : the gate, and the node's configuration
     """
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, node: Mapping[str, Any]) -> None:
         self._gate = gate
+        name = node.get("name") or f"client-{node.get('partition-id')}"
+        self._texts = {"name": str(name), "tags": str(node.get("tags", ""))}
         self._arrivals: dict[str, Arrival] = {}
 
     @property
@@ -71,7 +76,8 @@ class Gatekeeper:
                 return None
             if packing.is_packed(reply) and found.unread:
                 raise Refusal(METRICS, found.unread)
-            leaves = self._gate.release(arrival, found, size)
+            own = own_record(found.own, {**self._texts, "compression": arrival.coded})
+            leaves = self._gate.release(arrival, replace(found, own=own), size)
             content = write(leaves, found, packing.unpack(reply.content))
         except Refusal as refusal:
             return declined(refusal)
@@ -88,6 +94,30 @@ class Gatekeeper:
 def declined(refusal: Refusal) -> Error:
     """Return the error of a reply to a message that the owner's gate refuses."""
     return Error(DECLINED, f"{protocol.DECLINED_BY}{refusal.rule}")
+
+
+def own_record(values: Mapping[str, Any] | None, texts: Mapping[str, str | None]) -> dict[str, Any] | None:
+    """Return our record of a reply with the fields of the protocol only, so that it carries no other data.
+
+    Raises
+    ------
+    Refusal : no text of it may be another one than the client's.
+    """
+    if values is None:
+        return None
+    kept: dict[str, Any] = {}
+    try:
+        for kind in _RECORDS:
+            if kind.required() <= values.keys():
+                kept |= kind.read(values).write()
+    except ValueError as error:
+        raise Refusal(METRICS, f"a record of the protocol cannot be read ({error})") from error
+    for key, value in kept.items():
+        if isinstance(value, str) and value != texts.get(key, value if key == "rule" and len(value) < 32 else None):
+            raise Refusal(METRICS, f"the text {key} of a record of the protocol is not the client's")
+    if "scales" in kept and kept.get("compression") is None:
+        raise Refusal(METRICS, "a record of the protocol has scales without a code")
+    return kept
 
 
 def read(content: RecordDict) -> Content:

@@ -18,9 +18,8 @@ from aoi_fl.client.deciding import Decider, make_decider
 from aoi_fl.client.device import history
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.gate import rules
-from aoi_fl.client.gate.gate import refused_now
 from aoi_fl.client.identity import Identity, identity, is_simulated
-from aoi_fl.client.promises import Device, Forbidden, Promise, has_promised, strictest
+from aoi_fl.client.promises import Device, Forbidden, Promise, has_promised, refused_now, strictest
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.science import whittle
@@ -115,7 +114,7 @@ class Member:
 
     def _promised(self) -> Promise | None:
         """Return the strictest promise of all requests so far and the owner's rule, or None."""
-        ask, owners = self.ask, rules.separation(self._context.node_config)
+        ask, owners = self.ask, rules.Rules.read(self._context.node_config).min_separation
         if self.promise is None and owners == 1 and not ask.private:
             return None
         age = self.state.age

@@ -19,9 +19,8 @@ from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Sent, compress_update
 from aoi_fl.client.envelope import opened, with_content
-from aoi_fl.client.gate.gate import refused_now
 from aoi_fl.client.member import MakeSource, Member, bound
-from aoi_fl.client.promises import Forbidden
+from aoi_fl.client.promises import Forbidden, refused_now
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, DECLINED
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.protocol.arrays import config_key

@@ -11,10 +11,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from aoi_fl import protocol
+from aoi_fl.client.gate.book import Book
+from aoi_fl.client.gate.gate import Arrival, Gate
+from aoi_fl.client.gate.limits import Refusal
+from aoi_fl.client.gate.rules import EVALUATE, KEYS, STATE, Value
 from aoi_fl.client.state import Durable, checked_name, whole
 from aoi_fl.science.errors import ConfigError
 
@@ -188,6 +194,29 @@ def strictest(known: Promise | None, separation: int, rounds: int | None, *, sin
         rounds=min(ends) if ends else None,
         clear=clear and known.clear,
     )
+
+
+def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str | None:
+    """Return the key of the owner's rule that forbids a training, or an evaluation, now; or None.
+
+    The ClientApp asks before it promises a round. In a sandbox it cannot read the gate's files, and the gate itself
+    refuses the training.
+    """
+    if node.keys().isdisjoint(KEYS):
+        return None
+    gate = Gate(node)
+    rule = gate.rules.forbids(datetime.now())
+    if evaluation and gate.rules.evaluate is False:
+        rule = rule or EVALUATE
+    book = Book(Path(str(node.get(STATE, ""))))
+    if rule is not None or evaluation or STATE not in node or not book.exists:
+        return rule
+    try:
+        now = time.time()
+        gate.may_train(Arrival("", protocol.TRAIN, "", ""), book.load(now), now)
+    except Refusal as refusal:
+        return refusal.rule
+    return None
 
 
 def _decode(body: dict[str, Any]) -> DeviceState:

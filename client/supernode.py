@@ -171,7 +171,7 @@ def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> G
     sign = {} if key is None else {"sign": receipts.signer(key)}
     gate = Gate(node, server, Book(Path(str(node[STATE])), **sign) if STATE in node else None)
     if STATE in node:
-        return Gatekeeper(gate)
+        return Gatekeeper(gate, node)
     if gate.binds:
         allowed = "set in node.toml, because the owner's rules need durable state"
         raise ConfigError(STATE, None, allowed, "Set it to a folder of this client.")

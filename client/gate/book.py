@@ -16,17 +16,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import STATE
 from aoi_fl.client.state import Durable
 
 GATE, RECEIPTS = "gate.json", "receipts.jsonl"
-_MOST = 10_000  # runs, and apps
+_MOST = 1000  # runs that have not trained, and apps that are not approved
 _TAIL = 1 << 14  # bytes of the last receipts; each has less than a thousand
 _PATIENCE = 10.0  # seconds to wait for another process
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+R = TypeVar("R")
 Sign = Callable[[bytes], str]
 
 
@@ -123,6 +124,11 @@ class Book:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Refusal(STATE, f"{self._file.path}: {error}") from error
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a state that this process may look for; in a sandbox the app's folder has none."""
+        return self._file.path.exists()
+
     def _used(self) -> bool:
         """Return whether a client has used the folder before."""
         return any(next(self.folder.glob(pattern), None) is not None for pattern in ("*.promises", "*/*.json"))
@@ -159,10 +165,13 @@ class Book:
 
         Raises
         ------
-        Refusal : it cannot be written, or has too many runs or apps.
+        Refusal : it cannot be written, or too many runs have trained.
         """
-        if max(len(state.runs), len(state.apps)) > _MOST:
-            raise Refusal(STATE, f"{self._file.path} has more than {_MOST} runs or apps")
+        state = replace(
+            state,
+            runs=_pruned(state.runs, lambda run: run.updates > 0),
+            apps=_pruned(state.apps, lambda app: app.approved),
+        )
         try:
             self._file.save(state)
         except (OSError, ValueError) as error:
@@ -207,6 +216,14 @@ class Book:
         except FileNotFoundError:
             return []
         return [(hashlib.sha256(line).hexdigest(), json.loads(line)) for line in lines]
+
+
+def _pruned(records: Mapping[str, R], keeps: Callable[[R], bool]) -> Mapping[str, R]:
+    """Return the records without the oldest that a server could add without end."""
+    spare = [key for key, record in records.items() if not keeps(record)][:-_MOST]
+    if len(records) - len(spare) > 10 * _MOST:
+        raise Refusal(STATE, f"the gate keeps at most {10 * _MOST} runs")
+    return {key: record for key, record in records.items() if key not in spare} if spare else records
 
 
 def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:

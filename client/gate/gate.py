@@ -6,11 +6,10 @@ same gate before it promises a round.
 
 import logging
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 
 from aoi_fl import protocol
 from aoi_fl.client.gate import limits
@@ -26,7 +25,6 @@ from aoi_fl.client.gate.rules import (
     MIN_HOURS,
     PAUSE,
     SEPARATION,
-    STATE,
     UPDATES,
     Rules,
     Value,
@@ -98,7 +96,7 @@ class Gate:
     """
 
     def __init__(self, node: Mapping[str, Value], server: str = "", book: Book | None = None) -> None:
-        self.rules, self._node, self._server, self._book = Rules.read(node), node, server, book
+        self.rules, self._server, self._book = Rules.read(node), server, book
         self.binds = not node.keys().isdisjoint(KEYS)
 
     def admit(self, arrival: Arrival) -> None:
@@ -108,12 +106,18 @@ class Gate:
         ------
         Refusal : the owner's rules forbid it now; the app must not start.
         """
-        try:
+        with self._noting(arrival, "refused"):
             self._admit(arrival)
+
+    @contextmanager
+    def _noting(self, arrival: Arrival, decision: str, size: int = 0) -> Iterator[None]:
+        """Write a receipt of a refusal within the block."""
+        try:
+            yield
         except Refusal as refusal:
-            logger.warning("The owner's gate refuses a message of type %s: %s", arrival.kind, refusal)
+            logger.warning("The owner's gate: %s, a message of type %s: %s", decision, arrival.kind, refusal)
             with suppress(Refusal):
-                self._note(arrival, "refused", refusal.rule)
+                self._note(arrival, decision, refusal.rule, size=size)
             raise
 
     def _admit(self, arrival: Arrival) -> None:
@@ -177,22 +181,15 @@ class Gate:
         ------
         Refusal : nothing may leave.
         """
-        try:
+        with self._noting(arrival, "held back", size):
             return self._release(arrival, reply, size)
-        except Refusal as refusal:
-            logger.warning("The owner's gate holds back a reply of type %s: %s", arrival.kind, refusal)
-            with suppress(Refusal):
-                self._note(arrival, "held back", refusal.rule, size=size)
-            raise
 
     def _release(self, arrival: Arrival, reply: Content, size: int) -> Content:
         norm, rule, sent = None, None, arrival.content or Content()
         if self.binds:
-            name = str(self._node.get("name") or f"client-{self._node.get('partition-id')!s}")
-            own = limits.own_record(reply.own, name, str(self._node.get("tags", "")), arrival.coded)
-            reply = replace(limits.trimmed(reply, self.rules.metrics), own=own)
+            reply = limits.trimmed(reply, self.rules.metrics)
             if arrival.is_query or (arrival.is_evaluation and self.rules.evaluate == METRICS_ONLY):
-                reply = Content(metrics={} if arrival.is_query else reply.metrics, own=own)
+                reply = Content(metrics={} if arrival.is_query else reply.metrics, own=reply.own)
             if self.rules.max_norm is not None:
                 reply, norm = limits.clipped(reply, sent, self.rules.max_norm, arrival.coded)
                 rule = None if norm <= self.rules.max_norm else "max-norm"
@@ -251,25 +248,3 @@ class Gate:
                     runs={**state.runs, arrival.run: replace(run, name=name, app=arrival.app)},
                 )  # fmt: skip
             self._book.note(state, {"time": now, **entry})
-
-
-def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str | None:
-    """Return the key of the owner's rule that forbids a training, or an evaluation, now; or None.
-
-    The ClientApp asks before it promises a round. In a sandbox it cannot read the gate's files, and the gate itself
-    refuses the training.
-    """
-    if node.keys().isdisjoint(KEYS):
-        return None
-    gate = Gate(node)
-    rule = gate.rules.forbids(datetime.now())
-    if evaluation and gate.rules.evaluate is False:
-        rule = rule or EVALUATE
-    if rule is not None or evaluation or STATE not in node:
-        return rule
-    try:
-        now = time.time()
-        gate.may_train(Arrival("", protocol.TRAIN, "", ""), Book(Path(str(node[STATE]))).load(now), now)
-    except Refusal as refusal:
-        return refusal.rule
-    return None

@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.client.gate.rules import METRICS, NORM
-from aoi_fl.protocol import ARRAYS, Bid, Introduction, ParticipationReply, Record, coding
+from aoi_fl.client.gate.rules import NORM
+from aoi_fl.protocol import ARRAYS, coding
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
-RECORDS: tuple[type[Record], ...] = (Introduction, ParticipationReply, Bid)
 
 _BLOCK = 1 << 16  # values that are measured together, so that no copy of an array is made
 _SPARE = 1e-6  # of the norm of a coded update, because the server decodes with rounding
@@ -81,31 +80,6 @@ def trimmed(content: Content, names: frozenset[str] | None) -> Content:
     metrics = {key: record for key, record in kept["metrics"].items() if record or key == "metrics"}
     configs = {key: record for key, record in kept["configs"].items() if record}
     return replace(content, metrics=metrics, configs=configs)
-
-
-def own_record(values: Mapping[str, Any] | None, name: str, tags: str, coded: str | None) -> dict[str, Any] | None:
-    """Return our record of a reply with the fields of the protocol only, so that it carries no other data.
-
-    Raises
-    ------
-    Refusal : no text of it may be another one than the client's.
-    """
-    if values is None:
-        return None
-    kept: dict[str, Any] = {}
-    try:
-        for kind in RECORDS:
-            if kind.required() <= values.keys():
-                kept |= kind.read(values).write()
-    except ValueError as error:
-        raise Refusal(METRICS, f"a record of the protocol cannot be read ({error})") from error
-    texts = {"name": name, "tags": tags, "compression": coded}
-    for key, value in kept.items():
-        if isinstance(value, str) and value != texts.get(key, value if key == "rule" and len(value) < 32 else None):
-            raise Refusal(METRICS, f"the text {key} of a record of the protocol is not the client's")
-    if "scales" in kept and kept.get("compression") is None:
-        raise Refusal(METRICS, "a record of the protocol has scales without a code")
-    return kept
 
 
 def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tuple[Content, float]:

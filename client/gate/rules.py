@@ -43,20 +43,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Rules:
-    """The owner's rules.
-
-    Attributes
-    ----------
-    hours : spans of the local day, begin and end; a span with its end first goes past midnight; empty: all day
-    only_charging, only_unmetered : whether the device must charge, and the network must be unmetered
-    pause : local time before which the client does not take part; True: never
-    min_separation : least number of rounds between two trainings of a run
-    min_hours : least number of hours between two trainings
-    max_updates, max_norm, max_bytes : largest number of trainings, norm of an update and size of a reply; None: any
-    metrics : names of the metrics that may leave; None: all
-    evaluate : whether the client evaluates models; "metrics-only": only metrics leave
-    apps : digests of approved apps; None: any app
-    """
+    """The owner's rules, by the keys of ``node.toml``; None: no limit, ``pause=True``: never."""
 
     hours: tuple[Span, ...] = ()
     only_charging: bool = False
@@ -85,7 +72,7 @@ class Rules:
             only_charging=_flag(node, CHARGING),
             only_unmetered=_flag(node, UNMETERED),
             pause=_pause(node.get(PAUSE, False)),
-            min_separation=separation(node),
+            min_separation=_whole(node, SEPARATION) or 1,
             min_hours=0.0 if hours is None else hours,
             max_updates=_whole(node, UPDATES),
             max_norm=_number(node, NORM, float),
@@ -124,17 +111,6 @@ class Rules:
         if self.only_unmetered and metered() is not False:
             return UNMETERED
         return None
-
-
-def separation(node: Mapping[str, Value]) -> int:
-    """Return the owner's least number of rounds between two participations, by default 1.
-
-    Raises ConfigError unless the value is a whole number of at least 1.
-    """
-    value = node.get(SEPARATION, 1)
-    if type(value) is not int or value < 1:
-        raise ConfigError(SEPARATION, value, "a whole number of rounds from 1 on", "Set it to such a number.")
-    return value
 
 
 def _hours(value: Value) -> tuple[Span, ...]:

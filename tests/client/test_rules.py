@@ -11,12 +11,12 @@ import pytest
 from flwr.app import ConfigRecord, Context, RecordDict
 
 from aoi_fl import protocol
+from aoi_fl.client import promises
 from aoi_fl.client.device import history, node, power
 from aoi_fl.client.device.checks import configuration
 from aoi_fl.client.device.checks import rules as checked
 from aoi_fl.client.device.status import status
 from aoi_fl.client.device.unit import node_toml
-from aoi_fl.client.gate import gate
 from aoi_fl.client.gate.rules import Rules
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
@@ -40,7 +40,7 @@ def at(monkeypatch):
         def now(cls, tz=None):
             return cls.present
 
-    monkeypatch.setattr(gate, "datetime", Clock)
+    monkeypatch.setattr(promises, "datetime", Clock)
 
     def set_(moment):
         Clock.present = moment
