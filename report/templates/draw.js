@@ -36,7 +36,7 @@ const drawing = (function () {
     for (const chart of charts) {
       const {data, layout} = figure(chart, css);
       if (!mouse) layout.dragmode = false;
-      if (printing) layout.width = 660;
+      if (printing) Object.assign(layout, {width: 660, height: Math.min(layout.height, 280)});
       else if (narrow.matches) { layout.font.size = 11; layout.height = Math.min(layout.height, 420); }
       const config = {responsive: true, displaylogo: false, displayModeBar: mouse ? "hover" : false,
         modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]};
@@ -77,12 +77,10 @@ const drawing = (function () {
     if (button) save(button.closest("section").querySelector(".chart").id, button.dataset.save);
   });
   addEventListener("beforeprint", () => {
-    document.querySelectorAll("details:not([open])").forEach(folded => { folded.open = folded.dataset.folded = true; });
     printing = true;
     draw();
   });
   addEventListener("afterprint", () => {
-    document.querySelectorAll("details[data-folded]").forEach(open => { open.open = false; delete open.dataset.folded; });
     printing = false;
     draw();
   });

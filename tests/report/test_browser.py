@@ -1,5 +1,6 @@
 """Pages in a real Chromium: by pointer and keyboard, on every width, in both themes, on paper and as files."""
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from playwright.sync_api import Browser, Page
 
 from aoi_fl.report import page
 from aoi_fl.report.chart import HEIGHT
+from aoi_fl.report.figures import figures
+from aoi_fl.report.runs import load_all
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.report.chromium import WIDTHS, faint, until, visit
@@ -123,16 +126,20 @@ def play_into(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_page_prints_with_its_numbers_in_the_colours_of_paper(tmp_path: Path, browser: Browser) -> None:
-    path = page.write([str(play_into(tmp_path / "a"))], tmp_path / "page.html")
-    shown = report(browser, path, 6, dark=True)
+def test_a_page_prints_headline_and_charts_in_the_colours_of_paper(tmp_path: Path, browser: Browser) -> None:
+    runs = [str(play_into(tmp_path / name)) for name in "abc"]
+    path = page.write(runs, tmp_path / "page.html")
+    charts = len(figures(load_all(runs)))
+    shown = report(browser, path, charts, dark=True)
     shown.emulate_media(media="print", color_scheme="dark")
     shown.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert shown.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+    tall = "c.querySelector('.main-svg').getBoundingClientRect().height > 200"
+    drawn = f"[...document.querySelectorAll('.chart')].every(c => {tall})"
+    assert shown.evaluate(drawn) and shown.locator("details").first.is_hidden()
     assert shown.evaluate("getComputedStyle(document.body).color") == "rgb(22, 24, 29)"
     assert shown.evaluate("document.getElementById('test-accuracy').data[0].line.color") == "#2a78d6"
     assert shown.locator("button[data-save]").first.is_hidden()
     shown.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert shown.evaluate("document.querySelectorAll('details[open]').length") == 0  # as before
-    assert len(shown.pdf(format="A4")) > 20_000
+    pages = len(re.findall(rb"/Type ?/Page\b", shown.pdf(format="A4")))
+    assert 1 < pages <= 6
     assert shown.evaluate("faults") == []
