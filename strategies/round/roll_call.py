@@ -67,6 +67,7 @@ class RollCall:
         self.nodes = Nodes(0)
         self._round = 0
         self._mute = Backoff()  # nodes that have not introduced themselves
+        self._unheard = 0  # roll calls of late with a new node that did not answer: each halves the wait for the next
         self._late: list[Exchange] = []  # roll calls with missing answers
         self._complaints: dict[int, str] = {}
         self._refused: dict[int, str] = {}  # those of them that have answered the last roll call
@@ -117,7 +118,8 @@ class RollCall:
         def worth(missing: set[int]) -> float | None:
             if missing <= self._mute.mute():
                 return 0.0
-            return settled(len(nodes) - len(unknown) + len(strangers) - len(missing))
+            seconds = settled(len(nodes) - len(unknown) + len(strangers) - len(missing))
+            return None if seconds is None else seconds / 2**self._unheard
 
         self.gone, self._refused = set(), {}
         if strangers:
@@ -164,6 +166,7 @@ class RollCall:
             settled=worth,
         )
         found = self._introductions(exchange, exchange)
+        self._unheard = self._unheard + 1 if exchange.missing - self._mute.mute() else self._unheard // 2
         for node in exchange.missing:
             self._mute.note(node, ask.round)
             self._complain(node, f"node {node} has not answered the roll call")

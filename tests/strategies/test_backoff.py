@@ -453,3 +453,22 @@ def test_absence_forgives_no_silence(tmp_path):
         assert 3 not in silence.resting(round_ + 1, TRAINING)
         waits.append(silence.worth(TRAINING, {3, 4}, MACHINE, others=True)({3}) is None)  # until the deadline
     assert waits == [True] + 6 * [False]
+
+
+def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
+    """In each round another node is connected that never answers; one that answers is still met."""
+
+    class Strangers(ScriptedGrid):
+        clock = None
+
+        def __init__(self, *arguments, **more):
+            self.clock = Ticking()
+            super().__init__(*arguments, **more)
+
+    def present(grid):
+        return [*range(N), N + len(grid.notes.rounds)]
+
+    grid = partial(Strangers, present=present, script=lambda kind, round_, client: HUNG if N <= client < 2 * N else 0)
+    notes, *_ = fakes.play(everyone, ToyApp(), tmp_path, 2 * N, 3 * N, grid, ask_timeout=60.0, join_timeout=60.0)
+    assert notes.grid.clock.now() <= 10.0 and [record.trained for record in notes.rounds] == [N] * 2 * N
+    assert {record.client for record in notes.clients} >= set(range(N)) and len(notes.clients) == 2 * N
