@@ -18,6 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO
 
+from aoi_fl.docker.users import APP, acting_as
 from aoi_fl.protocol.files import extract
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER, is_played
@@ -26,38 +27,47 @@ VOLUMES = (
     "pki/authority", "pki/trust", "pki/server", "pki/superexec", "state", "clients", "enrolment", "operator", "runs",
 )  # fmt: skip
 FIRST, LAST = "aoi-backup", "aoi-backup-end"  # entries: the list of volumes, and the number of files
+_CLIENTS = "clients"
 _SQLITE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")  # SQLite's copy contains them
 
 
-def save(out: BinaryIO, root: Path = Path("/")) -> None:
-    """Write all volumes to a file.
+def save(out: BinaryIO, root: Path = Path("/"), reader: int | None = None) -> None:
+    """Write all volumes to a file; ``reader`` is the user that may read the files of each client's user.
 
     Raises
     ------
     ConfigError : a client or a run is in progress, because their states must belong together.
     """
-    if busy := next(_busy(root), None):
+    if busy := next(_busy(root, reader), None):
         raise ConfigError("cluster", busy, "stopped", "End it first: docker compose down")
     count = 0
     with tarfile.open(fileobj=out, mode="w|gz") as tar, tempfile.TemporaryDirectory() as aside:
         _note(tar, FIRST, list(VOLUMES))
         for volume in VOLUMES:
-            for path in sorted((root / volume).rglob("*")):
-                name, copy = str(path.relative_to(root)), path
-                if path.is_symlink() and path.readlink().is_absolute():
-                    continue  # a client links its share of data at each start
-                if not (path.is_symlink() or path.is_dir() or path.is_file()):
-                    continue
-                if path.is_file() and not path.is_symlink():
-                    if path.name.endswith(_BESIDE) and _is_database(Path(str(path).rpartition("-")[0])):
-                        continue
-                    if _is_database(path):
-                        copy = Path(aside) / "copy"
-                        _copy_database(path, copy)
-                tar.add(copy, name, recursive=False)
-                count += 1
+            with acting_as(reader if volume == _CLIENTS else None):
+                count += _add(tar, root, root / volume, Path(aside) / "copy")
         _note(tar, LAST, count)
+
+
+def _add(tar: tarfile.TarFile, root: Path, volume: Path, aside: Path) -> int:
+    """Add a volume's files; return their number."""
+    count = 0
+    for path in sorted(volume.rglob("*")):
+        name, copy = str(path.relative_to(root)), path
+        if path.is_symlink() and path.readlink().is_absolute():
+            continue  # a client links its share of data at each start
+        if not (path.is_symlink() or path.is_dir() or path.is_file()):
+            continue
+        if path.is_file() and not path.is_symlink():
+            if path.name.endswith(_BESIDE) and _is_database(Path(str(path).rpartition("-")[0])):
+                continue
+            if _is_database(path):
+                copy = aside
+                _copy_database(path, copy)
+        tar.add(copy, name, recursive=False)
+        count += 1
+    return count
 
 
 def restore(source: BinaryIO, root: Path = Path("/")) -> list[str]:
@@ -90,14 +100,16 @@ def restore(source: BinaryIO, root: Path = Path("/")) -> list[str]:
     return [volume for volume in VOLUMES if any((root / volume).iterdir())]
 
 
-def _busy(root: Path) -> Iterator[str]:
+def _busy(root: Path, reader: int | None) -> Iterator[str]:
     """Yield the clients and runs that a process holds."""
-    for lock in sorted((root / "clients").glob("*/lock")):
-        with open(lock, "rb") as file:
+    with acting_as(reader):
+        locks = [open(lock, "rb") for lock in sorted((root / _CLIENTS).glob("*/lock"))]  # noqa: SIM115
+    for file in locks:
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                yield f"client {lock.parent.name} runs"
+                yield f"client {Path(file.name).parent.name} runs"
     for ledger in sorted((root / "runs").glob(f"[!.]*/{LEDGER}")):
         if is_played(ledger.parent):
             yield f"run {ledger.parent.name} is in progress"
@@ -134,13 +146,16 @@ def main() -> None:
     """Save to standard output, or restore from standard input; a user's error ends with status 2."""
     os.umask(0o077)
     command = sys.argv[1] if len(sys.argv) == 2 else ""
+    keeper = APP if os.getuid() == 0 else None  # owns the volumes
     try:
         if command == "save":
             if sys.stdout.isatty():
                 raise ConfigError("backup", "a terminal", "a file", "docker compose run --rm -T backup save > FILE")
-            save(sys.stdout.buffer)
+            with acting_as(keeper):
+                save(sys.stdout.buffer, reader=keeper and 0)
         elif command == "restore":
-            print(f"restored: {', '.join(restore(sys.stdin.buffer))}", flush=True)
+            with acting_as(keeper):
+                print(f"restored: {', '.join(restore(sys.stdin.buffer))}", flush=True)
         else:
             raise ConfigError("command", command, ("save", "restore"), "Choose one of these.")
     except AoiError as error:

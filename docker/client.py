@@ -3,7 +3,8 @@
 Replicas of a Compose service have no stable index. Each takes the lowest slot with a free lock, which the system
 releases when the process ends. A slot is a client: its folder has number, name, data and durable state. So the next
 container of a slot continues the client. The private key is only in the container. A container that takes over a slot
-makes its own key, which is enrolled again.
+makes its own key, which is enrolled again. A slot has a user of its own (:mod:`aoi_fl.docker.users`): SuperNode and app
+read no other client's files, and enrol no key.
 """
 
 import fcntl
@@ -19,6 +20,7 @@ from aoi_fl.client.session import FILE
 from aoi_fl.docker import settings
 from aoi_fl.docker.arrivals import fingerprint
 from aoi_fl.docker.pki import make_client_key
+from aoi_fl.docker.users import APP, acting_as, become, hand_over, user_of
 from aoi_fl.flower.superlink import own_address
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.files import write_whole
@@ -30,11 +32,18 @@ TRUST = Path("/pki/trust/ca.crt")
 HEALTH = "127.0.0.1:9095"
 
 
-def claim(folder: Path) -> int:
-    """Return the lowest free slot, and hold it until this process ends."""
+def claim(folder: Path, *, apart: bool = False) -> int:
+    """Return the lowest free slot, and hold it until this process ends; ``apart``: it belongs to a user of its own."""
     for slot in count():
-        (folder / str(slot)).mkdir(exist_ok=True)
-        lock = os.open(folder / str(slot) / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        own, user = folder / str(slot), user_of(slot, apart)
+        with acting_as(user and APP):
+            own.mkdir(exist_ok=True)
+        hand_over(own, user)
+        with acting_as(user):
+            try:
+                lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            except PermissionError:  # of another user's client
+                continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -57,12 +66,15 @@ def share(state: Path) -> None:
         link.symlink_to(DEALT / name)
 
 
-def own_folder(slot: int, keys: Path = KEYS, clients: Path = CLIENTS) -> Path:
+def own_folder(slot: int, keys: Path = KEYS, clients: Path = CLIENTS, user: int | None = None) -> Path:
     """Return the folder of a slot's key in this container; remove a former shared key."""
-    for former in ("key", FILE):
-        (clients / str(slot) / former).unlink(missing_ok=True)
+    with acting_as(user):
+        for former in ("key", FILE):
+            (clients / str(slot) / former).unlink(missing_ok=True)
     own = keys / str(slot)
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with acting_as(user and APP):
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    hand_over(own, user)
     return own
 
 
@@ -92,19 +104,25 @@ def main() -> None:
     """Claim a slot, enrol its key, wait until it is registered, and become the SuperNode."""
     superlink = os.environ.get("AOI_SUPERLINK", "superlink:9092")
     reach.check(superlink, TRUST)
-    slot = claim(CLIENTS)
-    name = f"{os.environ.get('AOI_CLIENT_PREFIX', 'client')}-{slot}"
-    own = own_folder(slot)
+    apart = os.getuid() == 0
+    slot = claim(CLIENTS, apart=apart)
+    user, name = user_of(slot, apart), f"{os.environ.get('AOI_CLIENT_PREFIX', 'client')}-{slot}"
+    own = own_folder(slot, user=user)
     key = own / "key"
-    share(CLIENTS / str(slot) / "state")
-    public, registered = ENROLMENT / f"{name}.pub", ENROLMENT / f"{name}.registered"
-    make_client_key(key, public)
+    with acting_as(user):
+        share(CLIENTS / str(slot) / "state")
+        make_client_key(key, own / "public")
+        public = (own / "public").read_bytes()
     choose_gpu(slot)
     container = socket.gethostname()  # the id of `docker ps`
-    write_whole(ENROLMENT / f"{name}.container", container.encode())
+    with acting_as(user and APP):
+        write_whole(ENROLMENT / f"{name}.pub", public, 0o644)
+        write_whole(ENROLMENT / f"{name}.container", container.encode())
     print(f"this is {name}, container {container}", flush=True)
-    print(f"its key is {fingerprint(public.read_bytes())}", flush=True)
-    while not registered.exists() or registered.read_bytes() != public.read_bytes():
+    print(f"its key is {fingerprint(public)}", flush=True)
+    become(user)
+    registered = ENROLMENT / f"{name}.registered"
+    while not registered.exists() or registered.read_bytes() != public:
         time.sleep(0.5)
     config = node_config(slot, name, settings.may_sleep(os.environ))
     command = [

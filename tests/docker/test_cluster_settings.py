@@ -5,6 +5,7 @@ import re
 import ssl
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +32,7 @@ from flwr.proto.control_pb2_grpc import ControlServicer, add_ControlServicer_to_
 from flwr.proto.node_pb2 import NodeInfo
 
 from aoi_fl.config.fields import variable
-from aoi_fl.docker import arrivals, client, pki, requirements, settings, submit
+from aoi_fl.docker import arrivals, client, pki, requirements, settings, submit, users
 from aoi_fl.docker.control import Control, read_pems
 from aoi_fl.flower.control import ControlError, NodeState, RunState
 from aoi_fl.science.errors import AoiError, NodesError
@@ -88,7 +89,9 @@ def test_a_misspelt_variable_is_named() -> None:
 def test_no_port_is_published_beyond_this_machine_and_no_root() -> None:
     for name, service in COMPOSE["services"].items():
         assert all(str(port).startswith("127.0.0.1:") for port in service.get("ports", [])), name
-        assert service["cap_drop"] == ["ALL"] and "user" not in service and "privileged" not in service
+        assert service["cap_drop"] == ["ALL"] and "privileged" not in service
+        changes = {"client": ["CHOWN", "KILL", "SETGID", "SETUID"], "backup": ["DAC_READ_SEARCH", "SETGID", "SETUID"]}
+        assert service.get("cap_add") == changes.get(name) and ("user" in service) == (name in changes)
         assert "mem_limit" in service and "restart" in service
     assert "USER app" in (ROOT / "docker" / "Dockerfile").read_text()
 
@@ -133,11 +136,9 @@ def test_a_client_mounts_no_run(tmp_path: Path) -> None:
 
 
 def test_no_volume_holds_a_clients_private_key(tmp_path: Path) -> None:
-    """The folder of keys is the container's own: in no volume, and the image makes it for one user alone."""
+    """The folder of keys is the container's own: in no volume, and for one user alone."""
     targets = [v.split(":")[1] for v in COMPOSE["services"]["client"]["volumes"]]
     assert not any(client.KEYS.is_relative_to(target) for target in targets)
-    made = (ROOT / "docker" / "Dockerfile").read_text()
-    assert re.search(rf"install -d -m 0700 .*{client.KEYS}\b", made)
     shared = tmp_path / "clients"
     for slot in (0, 1):
         (shared / str(slot)).mkdir(parents=True)
@@ -227,6 +228,34 @@ def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path: Path) -> N
             process.wait()
             if process.stdout:
                 process.stdout.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root changes its user")
+def test_each_slot_belongs_to_a_user_that_reads_no_other() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "clients"
+        (folder / "0" / "state").mkdir(parents=True)  # of a version with one user for all
+        (folder / "0" / "state" / "client-0.json").write_text("{}")
+        for path in (Path(place), folder, *folder.rglob("*")):
+            os.chown(path, users.APP, users.APP)
+            path.chmod(path.stat().st_mode | 0o755 if path.is_dir() else 0o600)
+        assert [client.claim(folder, apart=True) for _ in range(2)] == [0, 1]
+        assert [(folder / name).stat().st_mode & 0o777 for name in "01"] == [0o700] * 2
+        reads = """
+import os, sys
+from aoi_fl.docker.users import become, user_of
+become(user_of(int(sys.argv[2]), True))
+for name in "01":
+    try:
+        print(os.listdir(f"{sys.argv[1]}/{name}/state" if name == "0" else f"{sys.argv[1]}/1"))
+    except PermissionError:
+        print("refused")
+"""
+        seen = [
+            subprocess.run([sys.executable, "-c", reads, folder, slot], capture_output=True, text=True, cwd=ROOT).stdout
+            for slot in "01"
+        ]
+        assert seen == ["['client-0.json']\nrefused\n", "refused\n['lock']\n"]
 
 
 @pytest.mark.parametrize(("slot", "expected"), [(0, "0"), (1, "1"), (2, "0")])

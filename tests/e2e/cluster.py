@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+FIRST = 50_000  # the user of client 0
 PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 NEWEST = os.environ.get("AOI_E2E_FLOWER") == "newest"  # the newest Flower over HTTP, in place of 1.34 over gRPC
 _FLOWER = (
@@ -149,6 +150,11 @@ class Cluster:
             if self.name_of(name) == f"client-{number}":
                 return name
         raise AssertionError(f"no container is client-{number}")
+
+    def inside(self, number: int, *command: str, check: bool = True) -> str:
+        """Run a command in the container of client ``number``, as the user of its app."""
+        user = str(FIRST + number)
+        return self.docker("exec", "-u", user, "-e", f"HOME=/tmp/{user}", self.client_of(number), *command, check=check)
 
     def name_of(self, container: str) -> str:
         """Return the name of the client that a container is now, or nothing."""

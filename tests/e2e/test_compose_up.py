@@ -44,7 +44,8 @@ def test_memory_limits_hold_and_nothing_runs_as_root(cluster: Cluster) -> None:
     name = cluster.containers("client")[0]
     limit = cluster.docker("inspect", "-f", "{{.HostConfig.Memory}}", name)
     assert int(limit) == 768 * 2**20
-    assert cluster.docker("exec", name, "id", "-u").strip() == "49999"
+    for service in ("superlink", "superexec", "page"):
+        assert cluster.docker("exec", cluster.container(service), "id", "-u").strip() == "49999"
 
 
 def test_overlays_are_valid_and_the_gpu_one_reserves_devices(cluster: Cluster) -> None:

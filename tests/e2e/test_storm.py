@@ -87,7 +87,7 @@ def storm(cluster: Cluster) -> Storm:
     at = [cluster.client_of(number) for number in range(4)]
     cluster.await_(lambda: cluster.trained(RUN, MID_TRAIN), 120, "an update of the first client")
 
-    cluster.docker("exec", at[MID_WRITE], "sh", "-c", FALL)
+    cluster.inside(MID_WRITE, "sh", "-c", FALL)
     if not NEWEST:
         cluster.kill_process(at[MID_WRITE], CLIENT_APP)  # the next one loads what will kill it
     cluster.await_(lambda: cluster.restarts(at[MID_WRITE]) > 0, 120, "the fall of a client")

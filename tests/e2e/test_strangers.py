@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster import NEWEST, Cluster, python, start
+from tests.e2e.cluster import FIRST, NEWEST, Cluster, python, start
 
 RUN = "open"
 
@@ -79,6 +79,15 @@ while True:
 )
 
 
+RIGHTS = """
+from pathlib import Path
+for path in Path("/proc").glob("[0-9]*"):
+    if "aoi_fl.client.supernode" in (path / "cmdline").read_text().split("\\0"):
+        about = dict(line.split(":", 1) for line in (path / "status").read_text().splitlines())
+        print(*set(about["Uid"].split()), int(about["CapEff"], 16))
+"""
+
+
 @dataclass
 class Strangers:
     """What became of everyone who tried to get in: exit status (None: still trying), log; the ledger when they left."""
@@ -95,7 +104,7 @@ def strangers(cluster: Cluster) -> Strangers:
     start(cluster, RUN, 500, AOI_TRAIN_TIMEOUT="45", AOI_MAX_EMPTY_ROUNDS="2", **every_client)
     cluster.await_round(RUN, 1)
     trust = "trust:/pki/trust:ro"
-    key = cluster.docker("exec", cluster.client_of(0), "cat", "/keys/0/key")
+    key = cluster.inside(0, "cat", "/keys/0/key")
     knocks = {
         "unregistered": (KEY + SUPERNODE.format(key="/tmp/key"), (trust,)),
         "twice": (laid_down(key) + SUPERNODE.format(key="/tmp/key"), (trust,)),
@@ -133,13 +142,27 @@ def test_a_second_process_under_a_key_that_is_online_is_refused(strangers: Stran
 
 def test_a_client_container_sees_its_own_key_only(cluster: Cluster, strangers: Strangers) -> None:
     look = "import pathlib; print(*pathlib.Path('/').glob('[ck][le]*s/**/key*'))"
-    keys = {n: cluster.docker("exec", cluster.client_of(n), "python", "-c", look).split() for n in range(4)}
+    keys = {n: cluster.inside(n, "python", "-c", look).split() for n in range(4)}
     assert strangers.key and keys == {n: [f"/keys/{n}/key"] for n in range(4)}
 
 
 def test_a_client_container_reads_no_run(cluster: Cluster) -> None:
     look = "import pathlib; print(*(p for d in ('runs', 'dealt') for p in pathlib.Path('/', d).rglob('[ln]*')))"
-    assert [cluster.docker("exec", cluster.client_of(n), "python", "-c", look).split() for n in range(4)] == [[]] * 4
+    assert [cluster.inside(n, "python", "-c", look).split() for n in range(4)] == [[]] * 4
+
+
+def test_a_client_container_reads_its_own_files_only_and_enrols_nothing(cluster: Cluster, strangers: Strangers) -> None:
+    find, enrol = ("find", "/clients", "/keys", "-type", "f"), "touch /enrolment/mallory.pub || echo refused"
+    for number in range(4):
+        seen = cluster.inside(number, *find, "-readable", check=False).splitlines()
+        readable = [line for line in seen if line.startswith("/")]
+        assert {line.split("/")[2] for line in readable} == {str(number)}
+        assert f"/clients/{number}/state/{RUN}/client-{number}.json" in readable
+        root = cluster.docker("exec", cluster.client_of(number), *find[:2], *find[3:], check=False)
+        assert not [line for line in root.splitlines() if line.startswith("/")]  # what docker exec begins as
+        assert "refused" in cluster.inside(number, "sh", "-c", enrol).splitlines()
+        rights = cluster.inside(number, "python", "-c", RIGHTS).splitlines()
+        assert strangers and rights and set(rights) == {f"{FIRST + number} 0"}
 
 
 def test_plain_text_to_the_tls_port_gets_nowhere(strangers: Strangers) -> None:
