@@ -361,6 +361,13 @@ def sentences():
             _n("jain", "random, k = 4, both", policy="systematic, both"),
         ),
         of_study(
+            "open-arena",
+            "is {:2} points above random selection after an hour, {:2} after three and {:2} after six, at an index "
+            "higher by {:3}",
+            *(_n(f"accuracy_{hour}", "random", policy="systematic", scale=100) for hour in (1, 3, 6)),
+            _n("jain", "random", policy="systematic"),
+        ),
+        of_study(
             "natural",
             "with students, always on, by {:1} thousandths",
             _n("loss", "random", policy="systematic", case="students, always available", scale=1000),
