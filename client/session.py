@@ -155,10 +155,10 @@ def take_up(
     from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
 
     session = Session(path)
-    private: Any = serialization.load_ssh_private_key(key.read_bytes(), None)  # another key Flower refuses
+    private: Any = serialization.load_ssh_private_key(read_regular(key), None)  # another key Flower refuses
     fleet: FleetApi | HttpFleetApi
     if FLEET.there:
-        channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(authority.read_bytes()))
+        channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(read_regular(authority)))
         fleet = FleetApi(channel, private)
     else:
         fleet = HttpFleetApi(superlink, authority, private)

@@ -1,6 +1,7 @@
 """The clients of a budgeted run: read from a file, generated as in the paper, and checked."""
 
 import csv
+import io
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, default_name, is_name
+from aoi_fl.protocol.files import read_text
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.spending import Budget, check_budget
@@ -183,7 +185,7 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     rows: dict[str, list[object]] = {column: [] for column in COLUMNS}
     seen: set[object] = set()
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
+        with io.StringIO(read_text(path), newline="") as file:
             reader = csv.reader(file)
             header = [title.strip() for title in next(reader, [])]
             _check_header(path, header, own_staleness)

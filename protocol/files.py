@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flwr")
 MOST_BYTES = 1 << 24  # of a file of settings or states
+MOST_TEXT = 1 << 30  # bytes of a user's table of clients or rates
 
 
 def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
@@ -96,6 +97,11 @@ def check_regular(path: Path) -> None:
     """Raise OSError if a path is missing or is not a regular file, without opening it."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_text(path: Path | str) -> str:
+    """Return the text of a user's file in UTF-8; raise OSError as :func:`read_regular`, or UnicodeDecodeError."""
+    return read_regular(Path(path), MOST_TEXT).decode("utf-8-sig")
 
 
 def try_writing(folder: Path) -> None:

@@ -1,11 +1,13 @@
 """Read each client's own rate from a CSV file, which may have other columns."""
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from aoi_fl.protocol import default_name
 from aoi_fl.protocol.clients import check_row, unreadable
+from aoi_fl.protocol.files import read_text
 from aoi_fl.science.errors import ConfigError
 
 _NAMED = 5  # clients without a row, at most
@@ -31,8 +33,7 @@ def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[s
         the wrong length, a wrong number of rows, a missing, repeated or unknown name, or an invalid rate
     """
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = file.readlines()
+        lines = io.StringIO(read_text(path), newline="").readlines()
         reader = csv.reader(lines, skipinitialspace=True)
         header = [title.strip() for title in next(reader, [])]
         if header.count("rate") != 1 or header.count("name") > 1:

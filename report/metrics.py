@@ -76,8 +76,8 @@ class _Run(Collector):
         yield _state(tell(self._folder, about, rounds).name)
         config = about.get("config") or {}
         what = {
-            "run": self._folder.name,
-            "policy": str(config.get("policy") or (about.get("policy") or {}).get("kind")),
+            "run": _text(self._folder.name),
+            "policy": _text(str(config.get("policy") or (about.get("policy") or {}).get("kind"))),
         }
         yield InfoMetricFamily("aoi_run", "The run's name and settings.", value=what)
         if (rounds_planned := ledger.planned(config)) is not None:
@@ -90,6 +90,11 @@ class _Run(Collector):
         yield from _of_rounds(rounds)
         yield from _sums(sums)
         yield from _money(sums.get("spent", 0.0), about.get("policy") or {})
+
+
+def _text(name: str) -> str:
+    """Return a name as UTF-8, also a folder's that is in no encoding."""
+    return name.encode(errors="replace").decode()
 
 
 def _state(name: str) -> Metric:
@@ -107,7 +112,7 @@ def _of_nodes(nodes: Mapping[str, Any], refused: list[str], config: Mapping[str,
     yield _gauge("aoi_clients_refused", "Connected clients that cannot join.", len(refused))
     reasons = GaugeMetricFamily("aoi_client_refused", "1 for each client that cannot join.", labels=["reason"])
     for why in refused:
-        reasons.add_metric([why], 1.0)
+        reasons.add_metric([_text(why)], 1.0)
     yield reasons
 
 

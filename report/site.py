@@ -213,7 +213,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(address, family=family)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         remedy = "Choose another with --port (0 takes a free one), or an address of this machine with --host."
         raise ConfigError("--port", f"{host}:{port}", f"free on this machine ({error})", remedy) from error
 
@@ -222,9 +222,11 @@ def serve(run: str | None, listening: socket.socket, names: Sequence[str] = ()) 
     """Serve a run's page, or the list of runs, until interrupted; ``names`` are host names."""
     import uvicorn
 
+    from aoi_fl.report.slow import Prompt
+
     config = uvicorn.Config(
         Guard(application(run), names),
-        http="h11",  # it limits the size of headers
+        http=Prompt,  # it limits the size of headers, and their time
         h11_max_incomplete_event_size=MOST_BYTES,
         ws="none",
         log_level="warning",

@@ -223,7 +223,7 @@ def client_key(path: Path | None) -> tuple[ec.EllipticCurvePrivateKey | None, Fi
     if path is None:
         return None, Finding("key", "warn", "not given", "Give it with --key, or a client's folder with --dir.")
     try:
-        private = serialization.load_ssh_private_key(path.read_bytes(), None)
+        private = serialization.load_ssh_private_key(read_regular(path), None)
         if not isinstance(private, ec.EllipticCurvePrivateKey) or not isinstance(private.curve, _CURVES):
             raise ValueError("it is no key on a NIST curve")
         others = stat.S_IMODE(path.stat().st_mode) & 0o077

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device import checks, enroll, reach
 from aoi_fl.client.device.checks import Finding
+from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
 
@@ -29,7 +30,7 @@ def examine(folder: Path | None, superlink: str | None, ca: Path | None, key: Pa
     certificate = checks.authority(ca)
     private, finding = checks.client_key(key)
     findings += [certificate, finding]
-    trusted = None if ca is None or certificate.status == "fail" else ca.read_bytes()
+    trusted = None if ca is None or certificate.status == "fail" else read_regular(ca)
     return findings + list(_connection(address, trusted, private))
 
 

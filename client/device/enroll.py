@@ -206,7 +206,7 @@ def ca_certificates(path: Path) -> list[x509.Certificate]:
     ConfigError : the file is missing, or holds no certificate.
     """
     try:
-        return x509.load_pem_x509_certificates(path.read_bytes())
+        return x509.load_pem_x509_certificates(read_regular(path))
     except OSError as error:
         problem = error.strerror or str(error)
     except ValueError:

@@ -4,6 +4,7 @@ It is for the owner only. No decision depends on it, so no write waits for the d
 With ``state-dir`` there is one file for each run beside the client's state.
 """
 
+import errno
 import json
 import logging
 import os
@@ -48,6 +49,8 @@ def note(folder: Path, name: str, round_: int, what: str, rule: str | None = Non
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(path, "a", encoding="utf-8", opener=_without_waiting) as file:
+            if file.tell() > _MOST_BYTES // 2:
+                raise OSError(errno.EFBIG, "it has reached its largest size")
             file.write(json.dumps(asdict(event)) + "\n")
     except OSError as error:
         logger.warning("The client's history %s cannot be written: %s.", path, error)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aoi_fl.flower.seams import FLEET
+from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
 _PATIENCE = 8.0  # seconds a step may take
@@ -127,7 +128,7 @@ def check(superlink: str, authority: Path) -> None:
             print(f"waiting for the SuperLink: {step.found}", flush=True)
             printed = step.found
         time.sleep(2)
-    step = tls(host, port, authority.read_bytes())
+    step = tls(host, port, read_regular(authority))
     if step.fatal:
         sys.exit(f"this client does not connect to {superlink}: {step.found}. {step.remedy}")
 

@@ -149,7 +149,7 @@ def _closed(refusal: Refusal) -> ConfigError:
 
 def _private(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
-        private = serialization.load_ssh_private_key(path.read_bytes(), None)
+        private = serialization.load_ssh_private_key(read_regular(path), None)
         if isinstance(private, ec.EllipticCurvePrivateKey):
             return private
         problem: object = "it is no key on a NIST curve"

@@ -17,11 +17,14 @@ apps            the apps that may run: "any", "approved", or digests with commas
 """
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, time
+from pathlib import Path
 from typing import Self, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from aoi_fl.client.device import power
 from aoi_fl.science.errors import ConfigError
@@ -38,6 +41,7 @@ Value: TypeAlias = bool | bytes | float | int | str
 Span: TypeAlias = tuple[time, time]
 
 _SPAN = re.compile(r"\s*(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s*")
+_POSIX_ZONE = re.compile(r"(<[^>]{3,}>|[A-Za-z]{3,})[+-]?\d")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -113,7 +117,19 @@ class Rules:
         return None
 
 
+def _check_zone() -> None:
+    """Refuse a misspelt TZ, under which the local day would be that of UTC."""
+    zone = os.environ.get("TZ", "").removeprefix(":")
+    try:
+        if zone and not _POSIX_ZONE.match(zone) and not Path(zone).is_absolute():
+            ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        remedy = "Correct it, or install the time zones (tzdata)."
+        raise ConfigError("TZ", zone, "a time zone of this device, such as Europe/Berlin", remedy) from error
+
+
 def _hours(value: Value) -> tuple[Span, ...]:
+    _check_zone()
     spans = [_SPAN.fullmatch(part) for part in value.split(",")] if isinstance(value, str) else [None]
     try:
         hours = tuple((_time(span[1]), _time(span[2])) for span in spans if span is not None)

@@ -104,6 +104,23 @@ def test_a_rule_that_is_none_is_named_with_what_it_may_be(node, fields):
     assert finding.status == "fail" and finding.found.startswith(fields[0]) and finding.remedy
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berln", ":Nowhere", "../etc"])
+def test_a_misspelt_time_zone_is_refused(zone, monkeypatch):
+    monkeypatch.setenv("TZ", zone)
+    with refused("TZ", zone.removeprefix(":")):
+        Rules.read({"hours": "22:00-06:00"})
+    for sound in ("", "UTC", "CET-1CEST,M3.5.0,M10.5.0/3", ":Europe/Berlin"):
+        monkeypatch.setenv("TZ", sound)
+        Rules.read({"hours": "22:00-06:00"})
+
+
+def test_a_history_stops_at_its_largest_size(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(history, "_MOST_BYTES", 1000)
+    for round_ in range(1, 100):
+        history.note(tmp_path, "a", round_, history.TOOK_PART)
+    assert (tmp_path / "a.history").stat().st_size < 1000 and "a.history" in caplog.text
+
+
 def test_the_doctor_says_what_the_rules_allow_now():
     assert checked({}).status == "ok"
     assert checked({"pause": True}).status == "warn" and "pause" in checked({"pause": True}).found

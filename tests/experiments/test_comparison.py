@@ -79,6 +79,11 @@ def test_a_target_that_runs_miss_is_censored_and_named():
     assert "rounds to 99.9 %" in findings(compare(runs(BASE, OURS), 0.999))
 
 
+def test_a_target_in_per_cent_is_refused():
+    with refused("target", 95.0):
+        compare(runs(BASE, OURS), 95.0)
+
+
 def test_without_a_target_every_run_reaches_it():
     result = compare(runs(BASE, OURS))
     assert result.target == pytest.approx(0.58)

@@ -6,10 +6,14 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+
+from aoi_fl.report import site
+from tests.refusals import refused
 
 NAME = socket.gethostname().lower()
 
@@ -148,3 +152,24 @@ def test_plotly_is_sent_compressed_and_once(port):
         connection.request("GET", "/plotly.js", headers={"If-None-Match": packed.headers["ETag"]})
         again = connection.getresponse()
         assert (again.status, again.read()) == (304, b"")
+
+
+def test_half_a_request_is_cut_off(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("aoi_fl.report.slow.LONGEST", 0.3)
+    listening = site.listen("127.0.0.1", 0)
+    threading.Thread(target=site.serve, args=(None, listening), daemon=True).start()
+    for half in (
+        b"",
+        b"GET / HTTP/1.1\r\nHost: loc",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nab",
+    ):
+        with socket.create_connection(listening.getsockname(), timeout=20) as peer:
+            peer.sendall(half)
+            while peer.recv(4096):  # perhaps an answer, then the end
+                pass
+
+
+def test_a_host_that_is_no_name_is_refused():
+    with refused("--port", "..:0"):
+        site.listen("..", 0)

@@ -110,6 +110,9 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     setting.
     """
     check(runs)
+    if target is not None and target > 1 and judge(runs[0].rounds).field == "accuracy":
+        remedy = f"Give --target {target / 100:g}." if target <= 100 else "Give for instance --target 0.95."
+        raise ConfigError("target", target, "an accuracy of at most 1", remedy)
     groups = named(runs)
     level = common_level(runs) if target is None else target
     keys = factors([group.first.config for group in groups])

@@ -1,0 +1,24 @@
+"""A script without a main guard is refused before its workers run it again, for ever."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+from aoi_fl.engine.machine import check_main
+{}
+    check_main(2)
+print("begun")
+"""
+
+
+@pytest.mark.parametrize(("guard", "refused"), [("if True:", True), ("if __name__ == '__main__':", False)])
+def test_workers_need_a_main_guard(guard, refused, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(guard))
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode != 0, "script.py" in done.stderr) == (refused, refused)
+    assert ("begun" in done.stdout) != refused
