@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,6 +72,7 @@ def compare(
 def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool = False) -> list[Path]:
     """Run the configurations without a complete run, and return the folders of all."""
     from aoi_fl.lab.experiments import comparing
+    from aoi_fl.server.observe import duration
 
     comparing.check_machine(configs, workers)
     for warning in comparing.check_devices(configs):
@@ -78,10 +80,12 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
     left = comparing.missing(configs)
     if left and not quiet:
         print(f"aoi: {len(left)} of {len(configs)} runs to complete", file=sys.stderr, flush=True)
+    begun = time.monotonic()
     try:
         for i, folder in enumerate(comparing.play(left, workers), start=1):
             if not quiet:
-                print(f"aoi: {i} of {len(left)} runs done ({folder.name})", file=sys.stderr, flush=True)
+                ahead = duration((time.monotonic() - begun) / i * (len(left) - i))
+                print(f"aoi: {i} of {len(left)} runs done ({folder.name}), {ahead} left", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("\naoi: interrupted; the same command resumes", file=sys.stderr)
         sys.exit(130)
