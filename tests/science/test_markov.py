@@ -95,21 +95,11 @@ def least_variance(n, k, m, d=0.0):
     return best
 
 
-SIZES = [(100, 15), (100, 20), (10, 3), (10, 7), (12, 12), (7, 6), (93, 1), (9, 4)]
-
-
-@pytest.mark.parametrize(("n", "k"), SIZES)
-def test_no_table_has_less_variance_than_the_optimal_one(n, k):
-    for m in [0, 1, 2, 5, 9]:
-        policy = MarkovPolicy.optimal(n, k, m)
-        assert policy.interval_mean == pytest.approx(n / k, rel=1e-12)
-        assert policy.interval_variance == pytest.approx(least_variance(n, k, m), rel=1e-6, abs=1e-6)
-
-
-@pytest.mark.parametrize(("n", "k"), [(100, 15), (100, 10), (30, 4)])
-def test_no_table_has_less_variance_under_dropout(n, k):
-    for m in [0, 2, 6]:
-        for d in [0.05, 0.3, 0.5, 0.85]:
+@pytest.mark.parametrize(("n", "k"), [(100, 15), (100, 20), (100, 10), (10, 7), (12, 12), (93, 1), (30, 4)])
+@pytest.mark.parametrize("d", [0.0, 0.05, 0.3, 0.5, 0.85])
+def test_no_table_has_less_variance_than_the_optimal_one(n, k, d):
+    if k <= n * (1 - d):
+        for m in [0, 1, 2, 6, 9]:
             policy = MarkovPolicy.optimal(n, k, m, dropout=d)
             assert policy.interval_mean == pytest.approx(n / k, rel=1e-12)
             assert policy.interval_variance == pytest.approx(least_variance(n, k, m, d), rel=1e-6, abs=1e-6)
