@@ -33,24 +33,15 @@ Sign = Callable[[bytes], str]
 
 @dataclass(frozen=True)
 class Run:
-    """A run at the gate: its name, server and app, the rounds and times of its trainings.
+    """A run at the gate; rounds and updates are those of trainings, times are in seconds since 1970."""
 
-    Attributes
-    ----------
-    name : the name in our record, or ""
-    since : the round before the first message
-    last : the round of the last training; 0: none
-    updates : trainings
-    at : time of the last training, in seconds since 1970; 0: none
-    """
-
-    name: str
+    name: str  # in our record, or ""
     server: str
     app: str
-    since: int
-    last: int = 0
+    since: int  # the round before the first message
+    last: int = 0  # round; 0: none
     updates: int = 0
-    at: float = 0.0
+    at: float = 0.0  # time of the last training; 0: none
 
 
 @dataclass(frozen=True)
@@ -64,24 +55,15 @@ class App:
 
 @dataclass(frozen=True)
 class State:
-    """What the gate remembers.
+    """What the gate remembers; times are in seconds since 1970."""
 
-    Attributes
-    ----------
-    updates : trainings in all runs
-    last : time from which ``min-hours`` counts, in seconds since 1970; 0: no training yet
-    latest : the latest time seen
-    lines, head : number of receipts, and digest of the last one
-    runs, apps : by Flower's id of the run, and by the app's digest
-    """
-
-    updates: int = 0
-    last: float = 0.0
-    latest: float = 0.0
-    lines: int = 0
-    head: str = ""
-    runs: Mapping[str, Run] = field(default_factory=dict)
-    apps: Mapping[str, App] = field(default_factory=dict)
+    updates: int = 0  # trainings in all runs
+    last: float = 0.0  # time from which min-hours counts; 0: no training yet
+    latest: float = 0.0  # the latest time seen
+    lines: int = 0  # receipts
+    head: str = ""  # digest of the last receipt
+    runs: Mapping[str, Run] = field(default_factory=dict)  # by Flower's id
+    apps: Mapping[str, App] = field(default_factory=dict)  # by digest
 
 
 _written: set[Path] = set()  # by this process; a file that vanishes later is lost
@@ -127,7 +109,7 @@ class Book:
     @property
     def exists(self) -> bool:
         """Whether there is a state that this process may look for; in a sandbox the app's folder has none."""
-        return self._file.path.exists()
+        return os.path.exists(self._file.path)
 
     def _used(self) -> bool:
         """Return whether a client has used the folder before."""

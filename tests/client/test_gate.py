@@ -26,6 +26,7 @@ from aoi_fl.client.gate import book as books
 from aoi_fl.client.gate import gate as gates
 from aoi_fl.client.gate import rules
 from aoi_fl.client.gate.book import GATE, RECEIPTS, Book
+from aoi_fl.client.promises import refused_now
 from aoi_fl.client.supernode import make_gatekeeper
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.gate import Doors
@@ -466,6 +467,15 @@ def test_a_lost_state_counts_from_now_and_from_the_receipts(tmp_path, clock):
     assert device.updates([train(4)]) == 1
     clock.at += 3601
     assert rule_of(device(train(5))) == "max-updates"
+
+
+def test_the_clientapp_asks_the_gate_before_it_promises(tmp_path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "pi.json").write_text("{}")
+    device = Device(tmp_path, **{"min-hours": 1, "evaluate": False})
+    assert refused_now(device.node) is None  # as in a sandbox, where its folder has no file of the gate
+    assert refused_now(device.node, evaluation=True) == "evaluate"
+    assert rule_of(device(train(1))) == refused_now(device.node) == "min-hours"  # the gate has lost its state
 
 
 def spoil(how, folder):
