@@ -1,0 +1,187 @@
+"""One hostile client of ten costs its own places and a deadline: a sample of policies, aggregations and kinds."""
+
+import math
+import tempfile
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
+from flwr.serverapp import strategy as flower
+
+from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.strategies import (
+    BudgetedRefresh,
+    F3astSelection,
+    MarkovParticipation,
+    OldestAge,
+    PrivateMean,
+    RandomSelection,
+    SystematicParticipation,
+)
+from tests import fakes
+from tests.fakes import ASK, HELLO, HUNG, TRAIN, ToyApp, record_of
+from tests.strategies.test_backoff import Ticking, Timed
+from tests.strategies.test_hostile_aggregation import mean_of
+
+N, K, ROUNDS, DEADLINE = 10, 4, 60, 100.0
+HOSTILE = 3
+
+
+def decided(make, coordination):
+    return partial(make, coordination=coordination)
+
+
+WAYS = ("poll", "broadcast", "reserve")
+POLICIES = {
+    "random": partial(RandomSelection, K),
+    "oldest-age": partial(OldestAge, K),
+    "f3ast": partial(F3astSelection, K),
+    **{f"markov {way}": decided(partial(MarkovParticipation.optimal, N, K), way) for way in WAYS},
+    **{f"systematic {way}": decided(partial(SystematicParticipation, N, K), way) for way in WAYS},
+    **{i: partial(BudgetedRefresh, BudgetedSelector(float(K), i, 1), N) for i in ("whittle", "abs", "maxpack")},
+    "random budget": partial(BudgetedRefresh, BudgetedSelector(float(K), "random", 1), N),
+    "bids": partial(BudgetedRefresh, BudgetedSelector(float(K), "whittle", 1), N, source="bid"),
+}  # fmt: skip
+AGGREGATIONS = {
+    "mean": lambda: {},
+    "mean with a function": lambda: {"train_metrics_aggr_fn": mean_of("loss")},
+    "FedAvg": lambda: {"aggregation": flower.FedAvg()},
+    "FedAdam": lambda: {"aggregation": flower.FedAdam(eta=0.1)},
+    "FedYogi": lambda: {"aggregation": flower.FedYogi(eta=0.1)},
+    "FedAdagrad": lambda: {"aggregation": flower.FedAdagrad(eta=0.1)},
+    "FedAvgM": lambda: {"aggregation": flower.FedAvgM(server_momentum=0.9)},
+    "Krum": lambda: {"aggregation": flower.Krum(num_malicious_nodes=1)},
+    "median": lambda: {"aggregation": flower.FedMedian()},
+    "trimmed mean": lambda: {"aggregation": flower.FedTrimmedAvg(beta=0.3)},
+    "private": lambda: {"aggregation": PrivateMean(clip=1.0, noise_multiplier=0.1, rounds=ROUNDS, per_round=K)},
+}
+
+
+def arrays(**changes):
+    def spoil(message, act):
+        reply = act()
+        found = {name: array.numpy() for name, array in reply.content["arrays"].items()}
+        reply.content["arrays"] = ArrayRecord({k: Array(v) for k, v in (found | changes).items()})
+        return reply
+
+    return spoil
+
+
+def metrics(**changes):
+    def spoil(message, act):
+        reply = act()
+        found = {**reply.content["metrics"], **changes}
+        reply.content["metrics"] = MetricRecord({k: v for k, v in found.items() if v is not None})
+        return reply
+
+    return spoil
+
+
+def breaks(message, act):
+    raise RuntimeError("broken")
+
+
+def bids(message, act):
+    reply = act()
+    if message.metadata.message_type == "query.bid":
+        reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], "bid": 1e300})
+    return reply
+
+
+def at(*kinds, delay):
+    return lambda kind, round_, client: delay if client == HOSTILE and kind in kinds else 0
+
+
+# What the hostile client does with training, and when it answers.
+KINDS = {
+    "huge": {"spoil": arrays(w=np.full(3, 1e30, np.float32))},
+    "largest": {"spoil": arrays(w=np.full(3, 3.4e38, np.float32))},
+    "NaN": {"spoil": arrays(w=np.full(3, np.nan, np.float32))},
+    "wrong shape": {"spoil": arrays(w=np.zeros(5, np.float32))},
+    "wrong type": {"spoil": arrays(w=np.zeros(3, np.int64))},
+    "errors": {"spoil": breaks},
+    "omits": {"spoil": metrics(loss=None)},
+    "NaN loss": {"spoil": metrics(loss=math.nan)},
+    "many metrics": {"spoil": metrics(**{f"m{i}": 1.0 for i in range(2_000)})},
+    "silent": {"script": at(TRAIN, delay=HUNG)},
+    "silent to all": {"script": at(TRAIN, ASK, "query.bid", delay=HUNG)},
+    "mute": {"script": at(HELLO, delay=HUNG)},
+    "just late": {"takes": lambda kind, round_, client: DEADLINE + 1.0 if (client, kind) == (HOSTILE, TRAIN) else 0.0},
+    "leaves and returns": {"script": at(TRAIN, delay=HUNG), "away": lambda round_: round_ % 2 == 0},
+    "extreme bid": {"bids": True},
+}
+
+
+class Grid(fakes.ScriptedGrid):
+    def __init__(self, *arguments, away=None, **more):
+        self.clock = Ticking()
+        there = lambda grid: [i for i in range(N) if i != HOSTILE or not away(len(grid.notes.rounds) + 1)]  # noqa: E731
+        super().__init__(*arguments, present=there if away else None, **more)
+
+
+def run(folder, policy, aggregation, kind):
+    """Return the notes of a run, and its clock; ``kind`` None: all clients are honest."""
+    how = {} if kind is None else KINDS[kind]
+
+    def spoil(message, act, what, round_, client):
+        if client != HOSTILE or kind is None:
+            return act()
+        if what == TRAIN and "spoil" in how:
+            return how["spoil"](message, act)
+        return bids(message, act) if "bids" in how else act()
+
+    def declare(i):
+        extreme = 1e30 if "bids" in how and i == HOSTILE else 1.0
+        return {"num-examples": 10, "payment": 1.0, "sensitivity": extreme}
+
+    app = ToyApp(lambda array, client, round_: array + array.dtype.type(0.1), declares=declare, spoil=spoil)
+    grid = partial(Grid, script=how.get("script"), takes=how.get("takes"), away=how.get("away"))
+    notes = Timed()
+    make = partial(POLICIES[policy], **{k: v for k, v in AGGREGATIONS[aggregation]().items() if k == "aggregation"})
+    more = {k: v for k, v in AGGREGATIONS[aggregation]().items() if k != "aggregation"}
+    limits = {"train_timeout": DEADLINE, "ask_timeout": DEADLINE, "max_empty_rounds": 10, **more}
+    fakes.play(make, app, folder, ROUNDS, N, grid, notes, record_of({"w": np.zeros(3, np.float32)}), **limits)
+    return notes, notes.grid.clock.now()
+
+
+def trained(notes, hostile):
+    """Return how many updates of the hostile client, or of the others, count in a run."""
+    parts = [p for r in notes.rounds for p in r.participations if p.outcome == "trained"]
+    return sum((p.client == HOSTILE) == hostile for p in parts)
+
+
+CELLS = [
+    ("random", "FedYogi", "huge"),
+    ("random", "FedAdam", "largest"),
+    ("oldest-age", "FedAdagrad", "errors"),
+    ("oldest-age", "trimmed mean", "silent"),
+    ("f3ast", "mean", "leaves and returns"),
+    ("random", "FedAvgM", "many metrics"),
+    ("markov reserve", "mean with a function", "omits"),
+    ("markov broadcast", "FedAvg", "NaN loss"),
+    ("systematic broadcast", "Krum", "wrong shape"),
+    ("systematic poll", "FedAdam", "silent to all"),
+    ("whittle", "mean", "extreme bid"),
+    ("bids", "FedYogi", "extreme bid"),
+    ("abs", "median", "silent"),
+    ("random budget", "mean", "wrong type"),
+    ("random", "private", "NaN"),
+]
+
+
+@cache
+def usual(policy):
+    """Return the updates of the hostile client and of the others where all are honest."""
+    with tempfile.TemporaryDirectory() as folder:
+        notes, _ = run(Path(folder), policy, "mean", None)
+    return trained(notes, True), trained(notes, False)
+
+
+@pytest.mark.parametrize(("policy", "aggregation", "kind"), CELLS)
+def test_one_client_costs_its_places_and_a_deadline(policy, aggregation, kind, tmp_path):
+    notes, seconds = run(tmp_path, policy, aggregation, kind)
+    own, others = usual(policy)
+    assert len(notes.rounds) == ROUNDS and trained(notes, False) >= others - own
+    assert seconds <= 2 * DEADLINE and not any(record.empty for record in notes.rounds[1:] if record.willing > 1)
