@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client import promises
@@ -19,6 +19,7 @@ from aoi_fl.client.device.status import status
 from aoi_fl.client.device.unit import node_toml
 from aoi_fl.client.gate.rules import Rules
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.flower.errors import DECLINED
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.report.runs import ABSENT, load
 from aoi_fl.science.markov import MarkovPolicy
@@ -269,6 +270,24 @@ def test_a_refusal_by_rule_is_named_in_log_and_ledger(wire, tmp_path):
     assert [row for row in told if row[1] == 0] == [(t, 0, "declined", "by its owner's rule: pause") for t in (1, 2, 3)]
     assert [row["trained"] for row in run.rounds] == [2] * 3 and [row["declined"] for row in run.rounds] == [1] * 3
     assert run.grid()[0].tolist() == [ABSENT] * 3 and not run.dropped
+
+
+@pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
+def test_a_refusal_of_the_gate_counts_as_one_by_rule(wire, tmp_path):
+    class Gated(ToyApp):
+        def __call__(self, message, context):
+            if message.metadata.message_type == "train" and context.node_config["partition-id"] == 0:
+                return Message(Error(DECLINED, f"{protocol.DECLINED_BY}min-hours"), reply_to=message)
+            return super().__call__(message, context)
+
+    grid = LocalGrid(Gated(unchanged, examples=1), {"runs-dir": str(tmp_path), "seed": 3}, 3)
+    notes, certain = Notes(), MarkovPolicy.optimal(3, 3, 0)
+    how = {"options": RoundOptions(run="r", seed=3, join_timeout=0.2, evaluate_clients=0), "observer": notes}
+    central = RandomSelection(3, **how)
+    (central if wire == "central" else MarkovParticipation(certain, coordination=wire, **how)).start(grid, zeros(), 2)
+    parts = [part for record in notes.rounds for part in record.participations if part.client == 0]
+    assert {(part.outcome, part.reason) for part in parts} == {("declined", "by its owner's rule: min-hours")}
+    assert (notes.rounds[0].declined, notes.rounds[0].dropped) == (1, 0)
 
 
 # What the owner sees --------------------------------------------------------------------------------------------------
