@@ -282,12 +282,12 @@ def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
         return to_record({"m": np.array(m, np.float32), "w": np.full(3, w, np.float32), "k": np.arange(2)})
 
     sent, back = masked([0, -np.inf], 1e8), masked([6, -np.inf], 1e8 + 800)
-    reply = Device(tmp_path / "a", lambda m: RecordDict({"arrays": back}), **{"max-norm": 100})(train(1, arrays=sent))
+    reply = Device(tmp_path / "a", lambda m: RecordDict({"arrays": back}), **{"max-norm": 110})(train(1, arrays=sent))
     old, new = ({n: a.numpy().astype(float) for n, a in r.items()} for r in (sent, reply.content["arrays"]))
     assert new["m"][1] == -np.inf and new["k"].tolist() == [0, 1]
-    assert math.hypot(new["m"][0], *(new["w"] - old["w"])) <= 100 and new["m"][0] > 0  # float32 has steps of 8 there
+    assert math.hypot(new["m"][0], *(new["w"] - old["w"])) <= 110 and new["m"][0] > 0  # float32 has steps of 8 there
     lifted = RecordDict({"arrays": masked([0, 0], 1e8)})
-    assert Device(tmp_path / "b", lambda m: lifted, **{"max-norm": 100})(train(1, arrays=sent)).has_error()
+    assert Device(tmp_path / "b", lambda m: lifted, **{"max-norm": 110})(train(1, arrays=sent)).has_error()
 
 
 @pytest.mark.parametrize("shape", [(3_000_000,), (0,), (2, 3), ()])
