@@ -92,8 +92,8 @@ def test_reported_losses_decide_once_everybody_was_tried(tmp_path):
             assert chosen == sorted(sorted(range(N), key=lambda i: -known[i])[:K])
         known |= {i: np.float64(own_loss(i, value)) for i in chosen}
         value = model
-    assert notes.state_dict["seen-losses"] == pytest.approx([known[i] for i in range(N)])
-    assert notes.state_dict["seen-taken"].sum() == 8 * K
+    assert notes.state_dict["policy/seen-losses"] == pytest.approx([known[i] for i in range(N)])
+    assert notes.state_dict["policy/seen-taken"].sum() == 8 * K
 
 
 def test_a_report_has_what_came_and_who_was_tried_in_vain():
@@ -149,7 +149,7 @@ def test_fedcs_passes_over_who_took_too_long(tmp_path):
         tmp_path, lambda **s: FedCSSelection(4, 0.25, N, **s), toy(seconds=lambda client: 0.3 * (client == 3)), 8
     )
     chosen = [trained(record) for record in notes.rounds]
-    seconds = notes.state_dict["seen-seconds"]
+    seconds = notes.state_dict["policy/seen-seconds"]
     assert sum(3 in clients for clients in chosen) <= 1
     late = [i for i in range(N) if seconds[i] > 0.25]  # who waited for it in its round took as long
     assert all(sum(i in clients for clients in chosen) <= 2 for i in late) and all(chosen)
