@@ -44,16 +44,17 @@ def check_memory(clients: int, participations: float, clock: str | None = None) 
 
 def rates_by(config: RunConfig) -> tuple[NDArray[np.float64], int]:
     """Return (n,) the clients' rates by a configuration, and how many are capped at 1."""
-    from aoi_fl.protocol.given_rates import read_rates
     from aoi_fl.science.markov import check_sizes
     from aoi_fl.science.rates import given_rates, make_rates
     from aoi_fl.science.sizes import make_sizes
-    from aoi_fl.server.terms import simulated_names
 
     n, k = config.num_clients, config.sent
     check_sizes(n, k, 0)
     if config.rates != "given":
         return make_rates(config.rates, make_sizes(config.sizes, n, config.seed), k)
+    from aoi_fl.protocol.given_rates import read_rates
+    from aoi_fl.server.terms import simulated_names
+
     rates = read_rates(Path(config.clients_file), n, names=simulated_names(config))
     names = list(rates) if isinstance(rates, dict) else [str(i) for i in range(n)]
     return given_rates(list(rates.values()) if isinstance(rates, dict) else rates, k, names), 0

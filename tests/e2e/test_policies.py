@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from aoi_fl.config.fields import variable
-from aoi_fl.config.policies import BUDGETED, REGISTRY, Policy
+from aoi_fl.config.policies import BUDGETED, REGISTRY, PolicyRow
 from aoi_fl.protocol import ASKING, WIRES
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
@@ -25,7 +25,7 @@ COUNTS = ("round", "messages", "asked", "willing", "declined", "dropped", "train
 BY_SECONDS = {"oort", "fedcs"}  # after the first round they go by the seconds that clients took, which differ
 
 
-def cases(policies: Sequence[Policy]) -> Iterator[dict[str, str]]:
+def cases(policies: Sequence[PolicyRow]) -> Iterator[dict[str, str]]:
     """Yield the run keys of each run."""
     for _, rows in groupby(policies, lambda policy: policy.maker.partition(":")[0]):
         module = list(rows)
