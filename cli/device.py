@@ -20,7 +20,7 @@ def device() -> None:
 
 @app.command("status")
 def status(folder: Folder = Path()) -> None:
-    """Show whether the client may take part now, what has left the device, and its history in each run."""
+    """Show whether the client may take part now, what has left the device, and what its rules have stopped."""
     from aoi_fl.client.device.status import status as lines
 
     for line in lines(folder):

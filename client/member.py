@@ -15,7 +15,6 @@ from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Residuals
 from aoi_fl.client.deciding import Decider, make_decider
-from aoi_fl.client.device import history
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import Identity, identity, is_simulated
@@ -70,10 +69,6 @@ class Member:
         with self._device.locked():
             self.state = self._file.load(self.identity.seed)
             self.promise = self._device.load().runs.get(self.ask.run)
-            if self.promise is None and (former := self.state.promise) is not None:
-                last = 0 if self.state.age is None else max(0, self.state.age.last)
-                self.promise = Promise(former.separation, former.rounds, former.since, last, clear=False)
-                self._device.keep(self.ask.run, self.promise)
             if self._file.corrupt and self.promise is not None:  # nothing is known of what it has done
                 self.promise = replace(self.promise, rounds=0)
                 self._device.keep(self.ask.run, self.promise)
@@ -92,7 +87,7 @@ class Member:
             self._device.keep(self.ask.run, promise)
             self.promise = promise
         if state != self.state:
-            self._file.save(replace(state, promise=None))
+            self._file.save(state)
             self.state = state
 
     def _clock(self) -> ClientAge:
@@ -231,10 +226,8 @@ class Member:
             clock, turn = self._after(clock, turn)
         if takes_part and rule is None and not kept:
             rule = rules.SEPARATION
-        if rule is not None:
-            self._note(history.BY_RULE, rule)
-            if ask.wire == protocol.RESERVE and clock.reserved == ask.round:
-                clock = self._decider.reserve(clock, turn, ask.round + 1)
+        if rule is not None and ask.wire == protocol.RESERVE and clock.reserved == ask.round:
+            clock = self._decider.reserve(clock, turn, ask.round + 1)
         self._keep(replace(self.state, age=clock, turn=turn), promise)
         return ParticipationReply(
             name=self.identity.name,
@@ -264,7 +257,6 @@ class Member:
             if promise is not None:
                 promise = replace(promise, last=max(promise.last, self.ask.round))
             self._keep(replace(self.state, age=clock, turn=turn), promise)
-        self._note(history.TOOK_PART)
         return self._retire(replace(answer, next_round=clock.reserved), trained=True)
 
     def _retire(self, answer: ParticipationReply, trained: bool = False) -> ParticipationReply:
@@ -273,11 +265,6 @@ class Member:
         following = poll_schedule.foretold(self.ask, answer, self._context.node_config, trained, spent)
         poll_schedule.lay_down(following, self._context.node_id)
         return replace(answer, sleeps=following.nap) if following.asleep else answer
-
-    def _note(self, what: str, rule: str | None = None) -> None:
-        """Add an event to the history for the device's owner, if the client has its own folder."""
-        if "state-dir" in self._context.node_config:
-            history.note(self.identity.state_dir, self.identity.name, self.ask.round, what, rule)
 
 
 def device_of(context: Context, who: Identity, *, bound: bool) -> Device:

@@ -4,12 +4,10 @@ The promises of a run are kept by its name, apart from the client's age. So anot
 not end them. A corrupt file is never replaced: it forbids every training until the owner has looked at it.
 """
 
-import fcntl
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,12 +19,11 @@ from aoi_fl.client.gate.book import Book
 from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import EVALUATE, KEYS, STATE, Value
-from aoi_fl.client.state import Durable, checked_name, whole
+from aoi_fl.client.state import Durable, checked_name, lock, whole
 from aoi_fl.science.errors import ConfigError
 
 _MOST_RUNS = 10_000  # runs with a promise
 _PATIENCE = 10.0  # seconds to wait for another process of this client
-_LOOK = 0.01  # seconds between two tries to lock
 SUFFIX = ".promises"
 
 
@@ -131,45 +128,33 @@ class Device(Durable[DeviceState]):
         Forbidden : the lock is not free in time.
         ConfigError : the lock cannot be opened.
         """
-        with self._lock(".lock", _PATIENCE) as free:
-            if not free:
-                remedy = "End the other process of this client."
-                raise Forbidden("state-dir", self.path, f"unlocked within {_PATIENCE:g} s", remedy)
+        held = self._lock(".lock", _PATIENCE)
+        if held is None:
+            remedy = "End the other process of this client."
+            raise Forbidden("state-dir", self.path, f"unlocked within {_PATIENCE:g} s", remedy)
+        with held:
             yield
 
-    def training(self) -> Any:
-        """Return a context that holds the lock of training; it yields False if another training holds it."""
-        return self._lock(".training", 0.0)
-
     @contextmanager
-    def _lock(self, suffix: str, patience: float) -> Iterator[bool]:
+    def training(self) -> Iterator[bool]:
+        """Hold the lock of training; yield False if another training holds it."""
+        held = self._lock(".training", 0.0)
+        with held or nullcontext():
+            yield held is not None
+
+    def _lock(self, suffix: str, patience: float) -> AbstractContextManager[object] | None:
+        """Return a lock that is held; None: another process holds it."""
         if not self._durable:
-            yield True
-            return
-        path, until = self.path.with_suffix(suffix), time.monotonic() + patience
+            return nullcontext()
+        path = self.path.with_suffix(suffix)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+            return lock(path, patience)
+        except BlockingIOError:
+            return None
         except OSError as error:
-            allowed = f"a folder that this client can write ({error.strerror})"
+            allowed = f"a regular file in a folder that this client can write ({error.strerror})"
             raise ConfigError("state-dir", path, allowed, "Set state-dir to a folder with room left.") from error
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ConfigError("state-dir", path, "a regular file", "Remove it.")
-            yield _flock(descriptor, until)
-        finally:
-            os.close(descriptor)
-
-
-def _flock(descriptor: int, until: float) -> bool:
-    """Lock a file; return False if it is not free in time."""
-    while True:
-        with suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        if time.monotonic() >= until:
-            return False
-        time.sleep(_LOOK)
 
 
 def has_promised(folder: Path) -> bool:

@@ -8,10 +8,7 @@ The file is one line that a shell can read: time of the return, time before whic
 since 1970, and the node's id. A 0 means none.
 """
 
-import errno
-import fcntl
 import os
-import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +19,7 @@ import grpc
 from cryptography.hazmat.primitives import serialization
 
 from aoi_fl.client.poll_schedule import LONGEST_SILENCE, NextMessage, lasting
+from aoi_fl.client.state import lock
 from aoi_fl.flower.seams import FLEET, HTTP_FLEET
 from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
@@ -63,8 +61,7 @@ class Session:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file = os.fdopen(_opened(path), "r+b", buffering=0)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file = lock(path, 0.0)
         except BlockingIOError:
             allowed = "held by one SuperNode, and another one of this client is running"
             raise ConfigError("state-dir", path, allowed, "End the other SuperNode first.") from None
@@ -108,15 +105,6 @@ class Session:
         self._file.truncate()
         os.fsync(self._file)
         self.node, self.until = node, until
-
-
-def _opened(path: Path) -> int:
-    """Open or create a file, but no pipe and no device."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return descriptor
 
 
 def _read(line: bytes) -> tuple[float, float, int]:

@@ -7,17 +7,22 @@ SQLite would be slower for a client with its own process. To save a state it wai
 rollback journal, five times with a write-ahead log; this module waits twice (docs/benchmarks.md).
 """
 
+import errno
+import fcntl
 import hashlib
 import json
 import logging
 import os
 import re
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
+from io import FileIO
 from pathlib import Path
 from types import NoneType
 from typing import Any, Generic, TypeVar, cast
@@ -29,19 +34,11 @@ from aoi_fl.science.errors import NAMES, ConfigError
 
 VERSION = 1
 _FEW = 64  # files that are synced one by one
+_LOOK = 0.01  # seconds between two tries to lock
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 R = TypeVar("R")
 S = TypeVar("S")
 logger = logging.getLogger("flwr")
-
-
-@dataclass(frozen=True)
-class FormerPromise:
-    """The promise that a former version kept with the age: b, T and the round before the first message."""
-
-    separation: int
-    rounds: int | None
-    since: int
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,6 @@ class ClientState:
     data : the clock of the data set, where ``last`` is the round of the last refresh; None before the first refresh
     turn : the number of the last participation of a systematic client (:class:`aoi_fl.science.strides.ClientStride`)
     token : the run's token, if any; a state with another token belongs to an earlier run of the same name
-    promise : of a former version, until the device has taken it over
     """
 
     seed: int
@@ -63,7 +59,6 @@ class ClientState:
     data: ClientAge | None = None
     turn: int | None = None
     token: str | None = None
-    promise: FormerPromise | None = None
 
 
 class Durable(Generic[S]):
@@ -152,6 +147,37 @@ class StateFile(Durable[ClientState]):
                 aside.name,
             )
             return ClientState(seed)
+
+
+def lock(path: Path, patience: float) -> FileIO:
+    """Open or create a file and lock it; its end is the end of the lock.
+
+    Parameters
+    ----------
+    path : the file, in a folder that exists
+    patience : seconds to wait for another process
+
+    Raises
+    ------
+    BlockingIOError : another process holds the lock.
+    OSError : the file cannot be opened, or is not a regular file.
+    """
+    until = time.monotonic() + patience
+    file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600), "r+")
+    try:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return file
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_LOOK)
+    except BaseException:
+        file.close()
+        raise
 
 
 def keep(path: Path, blob: bytes) -> None:
@@ -311,10 +337,7 @@ def _decode(body: dict[str, Any]) -> ClientState:
     seed, turn, token = body["seed"], body.get("turn"), body.get("token")
     if type(seed) is not int or type(turn) not in (int, NoneType) or type(token) not in (str, NoneType):
         raise ValueError(f"seed {seed!r:.40}, turn {turn!r:.40} and token {token!r:.40} are not of their kinds")
-    promise = body.get("promise")
-    if promise is not None:
-        promise = whole(FormerPromise(**promise), separation=(int,), since=(int,))
-    return ClientState(seed=seed, turn=turn, token=token, promise=promise, **clocks)
+    return ClientState(seed=seed, turn=turn, token=token, **clocks)
 
 
 def whole(record: R, **kinds: tuple[type, ...]) -> R:

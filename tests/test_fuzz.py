@@ -371,7 +371,7 @@ def test_ledgers_with_other_bytes(whole):
 # Files of clients and of the server -------------------------------------------------------------------------------
 
 AGE = {"last": 3, "before": None, "forced": False, "reserved": None}
-BODY = {"version": 1, "seed": 7, "age": AGE, "data": None, "turn": None, "token": None, "promise": None}
+BODY = {"version": 1, "seed": 7, "age": AGE, "data": None, "turn": None, "token": None}
 
 
 def test_state_files():

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from aoi_fl.client.device.enroll import KEY, read_node
 from aoi_fl.client.gate.book import App, Book, Sign, State, signed
 from aoi_fl.client.gate.limits import Refusal
-from aoi_fl.client.gate.rules import STATE, Rules, check_digest
+from aoi_fl.client.gate.rules import APPS, DIGEST, STATE, Rules
 from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
@@ -64,8 +64,10 @@ def line(entry: Mapping[str, Any]) -> str:
     at = f"{datetime.fromtimestamp(entry['time']):%Y-%m-%d %H:%M:%S}"
     rule = f" by {entry['rule']}" if entry["rule"] else ""
     norm = "" if entry["norm"] is None else f", norm {entry['norm']:.4g}"
+    since = f"{datetime.fromtimestamp(entry['since']):%H:%M}"
+    times = f" {entry['times']} times since {since}" if entry["times"] > 1 else ""
     about = f"{entry['kind']}, round {entry['round'] or '-'} of run {entry['run']} at {entry['server']}"
-    return f"{at}  {entry['decision']}{rule}: {about}, app {entry['app'][:12]}, {entry['bytes']} bytes{norm}"
+    return f"{at}  {entry['decision']}{rule}{times}: {about}, app {entry['app'][:12]}, {entry['bytes']} bytes{norm}"
 
 
 def apps_of(folder: Path) -> Iterator[tuple[str, App, bool]]:
@@ -85,7 +87,8 @@ def approve(folder: Path, digest: str) -> None:
     ------
     ConfigError : the digest has another form, or the gate's state cannot be written.
     """
-    check_digest(digest)
+    if not DIGEST.fullmatch(digest):
+        raise ConfigError(APPS, digest, "a SHA-256 digest of 64 hexadecimal digits", "aoi device apps shows them.")
     book = Book(Path(str(read_node(folder)[STATE])))
     try:
         with book.locked():

@@ -1,22 +1,21 @@
-"""A client's status for the device's owner: whether it may take part now, and its history."""
+"""A client's status for the device's owner: whether it may take part now, and what has left the device."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 from aoi_fl.client import session
-from aoi_fl.client.device import history, power
+from aoi_fl.client.device import power
 from aoi_fl.client.device.enroll import NODE, read_node
-from aoi_fl.client.device.history import RunHistory
 from aoi_fl.client.device.node import check
+from aoi_fl.client.device.receipts import read_receipts
 from aoi_fl.client.gate.book import Book
-from aoi_fl.client.gate.gate import SET_BACK
+from aoi_fl.client.gate.gate import LEAVES, SET_BACK
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import MIN_HOURS, UNMETERED, Rules
 from aoi_fl.science.errors import ConfigError
-
-_SHOWN = 10  # events of a run, the latest
 
 
 def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
@@ -46,11 +45,6 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
     if (back := session.back(state_dir / session.FILE)) > now.timestamp():
         yield f"its process has ended, as no message can arrive before {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
     yield from _gate(Book(state_dir), rules, now)
-    runs = history.histories(state_dir, name)
-    if not runs:
-        yield "it has received no message of a run yet"
-    for run in runs:
-        yield from _run(run)
 
 
 def _gate(book: Book, rules: Rules, now: datetime) -> Iterator[str]:
@@ -60,6 +54,11 @@ def _gate(book: Book, rules: Rules, now: datetime) -> Iterator[str]:
     except Refusal as refusal:
         yield f"its gate is closed: {refusal.reason}"
         return
+    entries, problems = read_receipts(book)
+    if problems:
+        yield f"its receipts are not whole: {problems[0]}"
+    elif not state.apps:
+        yield "its gate has seen no message yet"
     if state.latest > now.timestamp() + SET_BACK:
         yield f"the clock is before {datetime.fromtimestamp(state.latest):%Y-%m-%d %H:%M}, which the gate has seen"
     left = "" if rules.max_updates is None else f", {max(0, rules.max_updates - state.updates)} more may leave"
@@ -71,12 +70,9 @@ def _gate(book: Book, rules: Rules, now: datetime) -> Iterator[str]:
         gap = f", not before round {run.last + rules.min_separation}" if rules.min_separation > 1 and run.last else ""
         at = f", the last at {datetime.fromtimestamp(run.at):%Y-%m-%d %H:%M}" if run.at else ""
         yield f"run {run.name or key} at {run.server}, app {run.app[:12]}: {run.updates} updates{at}{gap}"
-
-
-def _run(run: RunHistory) -> Iterator[str]:
-    clock = run.clock
-    last = "has not taken part" if clock is None or clock.last < 1 else f"last took part in round {clock.last}"
-    following = f", has announced round {clock.reserved}" if clock is not None and clock.reserved is not None else ""
-    yield f"run {run.run}: {last}{following}"
-    for event in run.events[-_SHOWN:]:
-        yield f"  {event.at}  round {event.round}  {event.what}{f' ({event.rule})' if event.rule else ''}"
+    prevented: Counter[str] = Counter()
+    for entry in () if problems else (*entries, *state.repeats.values()):
+        if entry["rule"] and entry["decision"] not in LEAVES:
+            prevented[entry["rule"]] += entry["times"]
+    for rule, messages in prevented.items():
+        yield f"messages declined by {rule}: {messages}"

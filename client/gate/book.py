@@ -7,7 +7,6 @@ digest of the last line. So a cut or edited file is noticed. A training is writt
 If the state is lost, the receipts have the number of trainings, and the time since the last one counts from now.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,13 +19,14 @@ from typing import Any, TypeVar
 
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import STATE
-from aoi_fl.client.state import Durable
+from aoi_fl.client.state import Durable, lock
 
 GATE, RECEIPTS = "gate.json", "receipts.jsonl"
 _MOST = 1000  # runs that have not trained, and apps that are not approved
 _TAIL = 1 << 14  # bytes of the last receipts; each has less than a thousand
 _PATIENCE = 10.0  # seconds to wait for another process
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+_HOUR = 3600.0  # seconds within which equal receipts are counted together
+_GROUPS = 16  # of equal receipts in that time; of more, those with one decision and rule are equal
 R = TypeVar("R")
 Sign = Callable[[bytes], str]
 
@@ -62,6 +62,7 @@ class State:
     latest: float = 0.0  # the latest time seen
     lines: int = 0  # receipts
     head: str = ""  # digest of the last receipt
+    repeats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # receipts that are counted
     runs: Mapping[str, Run] = field(default_factory=dict)  # by Flower's id
     apps: Mapping[str, App] = field(default_factory=dict)  # by digest
 
@@ -123,24 +124,13 @@ class Book:
         ------
         Refusal : another process holds it for too long, or it cannot be opened.
         """
-        until = time.monotonic() + _PATIENCE
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.folder / "gate.lock", _OPEN, 0o600)
+            held = lock(self.folder / "gate.lock", _PATIENCE)
         except OSError as error:
             raise Refusal(STATE, str(error)) from error
-        try:
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError as error:
-                    if time.monotonic() >= until:
-                        raise Refusal(STATE, f"another process holds {self.folder / 'gate.lock'}") from error
-                    time.sleep(0.01)
+        with held:
             yield
-        finally:
-            os.close(descriptor)
 
     def save(self, state: State) -> None:
         """Write the state; the caller holds the lock.
@@ -160,6 +150,36 @@ class Book:
             raise Refusal(STATE, str(error)) from error
         _written.add(self._file.path)
 
+    def count(self, state: State, entry: Mapping[str, Any]) -> State:
+        """Append a receipt, unless it repeats one of the last hour: then count it, for one line when the hour ends.
+
+        The round, the size and the time may differ. The caller holds the lock.
+
+        Raises
+        ------
+        Refusal : a file cannot be written.
+        """
+        key = " ".join(str(entry[name]) for name in ("decision", "rule", "server", "run", "app", "kind"))
+        state = self._ended(state, entry["time"])
+        if key not in state.repeats and len(state.repeats) >= _GROUPS:
+            key = f"{entry['decision']} {entry['rule']}"
+        former = state.repeats.get(key)
+        if former is None:
+            return self.note(replace(state, repeats={**state.repeats, key: {**entry, "times": 0}}), entry)
+        repeat = {**entry, "since": former["since"], "times": former["times"] + 1}
+        state = replace(state, repeats={**state.repeats, key: repeat})
+        self.save(state)
+        return state
+
+    def _ended(self, state: State, now: float) -> State:
+        """Append the receipts that were counted, if their hour has ended."""
+        for key, entry in state.repeats.items():
+            if not 0 <= now - entry["since"] < _HOUR:
+                state = replace(state, repeats={k: e for k, e in state.repeats.items() if k != key})
+                if entry["times"]:
+                    state = self.note(state, entry)
+        return state
+
     def note(self, state: State, entry: Mapping[str, Any]) -> State:
         """Append a receipt and write the state; return the state with the receipt. The caller holds the lock.
 
@@ -171,7 +191,7 @@ class Book:
         body["signature"] = self._sign(signed(body))
         line = json.dumps(body, sort_keys=True).encode()
         try:
-            descriptor = os.open(self.receipts, _OPEN, 0o600)
+            descriptor = os.open(self.receipts, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
             with open(descriptor, "r+b") as file:
                 file.seek(0, os.SEEK_END)
                 start = max(0, file.tell() - _TAIL)
@@ -191,7 +211,7 @@ class Book:
     def _tail(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the last complete receipts, each with its digest."""
         try:
-            with open(os.open(self.receipts, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            with open(os.open(self.receipts, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
                 start = max(0, file.seek(0, os.SEEK_END) - _TAIL)
                 file.seek(start)
                 lines = file.read().split(b"\n")[1 if start else 0 : -1]
@@ -217,7 +237,8 @@ def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:
         run = replace(run, last=max(run.last, entry["round"] or 0), updates=run.updates + 1, at=entry["time"])
         runs = {**state.runs, entry["run"]: run}
         state = replace(state, updates=entry["updates"], last=max(state.last, entry["time"]), runs=runs)
-    return replace(state, lines=entry["line"], head=line)
+    repeats = {key: repeat for key, repeat in state.repeats.items() if repeat["since"] != entry["since"]}
+    return replace(state, lines=entry["line"], head=line, repeats=repeats)
 
 
 def signed(body: Mapping[str, Any]) -> bytes:
@@ -228,7 +249,7 @@ def signed(body: Mapping[str, Any]) -> bytes:
 def _decode(body: dict[str, Any]) -> State:
     runs = {str(key): Run(**run) for key, run in body["runs"].items()}
     apps = {str(key): App(**app) for key, app in body["apps"].items()}
-    counts = {key: body[key] for key in ("updates", "last", "latest", "lines", "head")}
+    counts = {key: body[key] for key in ("updates", "last", "latest", "lines", "head", "repeats")}
     state = State(**counts, runs=runs, apps=apps)
     record: Any
     for record in (state, *runs.values(), *apps.values()):
@@ -242,4 +263,5 @@ def _decode(body: dict[str, Any]) -> State:
 
 _KINDS: dict[Any, Any] = {
     int: int, float: (int, float), str: str, bool: bool, Mapping[str, Run]: dict, Mapping[str, App]: dict,
+    Mapping[str, Mapping[str, Any]]: dict,
 }  # fmt: skip

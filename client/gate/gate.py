@@ -12,25 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from aoi_fl import protocol
-from aoi_fl.client.gate import limits
+from aoi_fl.client.gate import limits, rules
 from aoi_fl.client.gate.book import App, Book, Run, State
 from aoi_fl.client.gate.limits import Content, Refusal
-from aoi_fl.client.gate.rules import (
-    APPS,
-    BYTES,
-    EVALUATE,
-    HOURS,
-    KEYS,
-    METRICS_ONLY,
-    MIN_HOURS,
-    PAUSE,
-    SEPARATION,
-    UPDATES,
-    Rules,
-    Value,
-)  # fmt: skip
 
 QUERIES = (protocol.HELLO, protocol.PARTICIPATE, protocol.BID)
+LEAVES = ("sent", "scaled down")  # the decisions after which content leaves
 SET_BACK = 60.0  # seconds by which a clock may be set back without a refusal
 _REFRESH = 600.0  # seconds after which the latest time is written
 logger = logging.getLogger("flwr")
@@ -95,9 +82,9 @@ class Gate:
     ConfigError : a rule is invalid.
     """
 
-    def __init__(self, node: Mapping[str, Value], server: str = "", book: Book | None = None) -> None:
-        self.rules, self._server, self._book = Rules.read(node), server, book
-        self.binds = not node.keys().isdisjoint(KEYS)
+    def __init__(self, node: Mapping[str, rules.Value], server: str = "", book: Book | None = None) -> None:
+        self.rules, self._server, self._book = rules.Rules.read(node), server, book
+        self.binds = not node.keys().isdisjoint(rules.KEYS)
 
     def admit(self, arrival: Arrival) -> None:
         """Admit a message; call it without the content, and again with it.
@@ -136,16 +123,16 @@ class Gate:
                 self._book.save(state)
         approved = state.apps[arrival.app].approved
         if self.rules.apps is not None and arrival.app not in self.rules.apps and not approved:
-            raise Refusal(APPS, f"aoi device approve {arrival.app} lets this app in")
+            raise Refusal(rules.APPS, f"aoi device approve {arrival.app} lets this app in")
         if arrival.is_query:
             return
         if late and (self.rules.hours or not isinstance(self.rules.pause, bool)):
-            raise Refusal(HOURS if self.rules.hours else PAUSE, "the clock has been set back")
+            raise Refusal(rules.HOURS if self.rules.hours else rules.PAUSE, "the clock has been set back")
         if (rule := self.rules.forbids(datetime.now())) is not None:
             raise Refusal(rule)
         if arrival.is_evaluation:
             if self.rules.evaluate is False:
-                raise Refusal(EVALUATE)
+                raise Refusal(rules.EVALUATE)
         else:
             self.may_train(arrival, state, now)
 
@@ -157,22 +144,22 @@ class Gate:
 
     def may_train(self, arrival: Arrival, state: State, now: float) -> None:
         """Raise Refusal if the counts of the state forbid a training."""
-        rules = self.rules
-        if rules.max_updates is not None and state.updates >= rules.max_updates:
-            raise Refusal(UPDATES, f"{state.updates} updates have left this device")
-        if rules.min_hours and now < state.latest - SET_BACK:
-            raise Refusal(MIN_HOURS, "the clock has been set back")
-        if rules.min_hours and state.last and now < state.last + 3600 * rules.min_hours:
-            raise Refusal(MIN_HOURS, f"not before {datetime.fromtimestamp(state.last + 3600 * rules.min_hours)}")
-        if rules.min_separation == 1 or arrival.content is None:
+        own = self.rules
+        if own.max_updates is not None and state.updates >= own.max_updates:
+            raise Refusal(rules.UPDATES, f"{state.updates} updates have left this device")
+        if own.min_hours and now < state.latest - SET_BACK:
+            raise Refusal(rules.MIN_HOURS, "the clock has been set back")
+        if own.min_hours and state.last and now < state.last + 3600 * own.min_hours:
+            raise Refusal(rules.MIN_HOURS, f"not before {datetime.fromtimestamp(state.last + 3600 * own.min_hours)}")
+        if own.min_separation == 1 or arrival.content is None:
             return
         if arrival.round is None:
-            raise Refusal(SEPARATION, "the message has no number of a round")
+            raise Refusal(rules.SEPARATION, "the message has no number of a round")
         name = arrival.asked[1] if arrival.asked is not None else ""
         runs = [run for key, run in state.runs.items() if key == arrival.run or (name and run.name == name)]
         latest = max(max(run.last, run.since) for run in runs)
-        if arrival.round < 1 or (latest >= 1 and arrival.round - latest < rules.min_separation):
-            raise Refusal(SEPARATION, f"round {arrival.round} is too near to round {latest}")
+        if arrival.round < 1 or (latest >= 1 and arrival.round - latest < own.min_separation):
+            raise Refusal(rules.SEPARATION, f"round {arrival.round} is too near to round {latest}")
 
     def release(self, arrival: Arrival, reply: Content, size: int) -> Content:
         """Return what may leave of a reply, after the training and its receipt have been written.
@@ -188,7 +175,7 @@ class Gate:
         norm, rule, sent = None, None, arrival.content or Content()
         if self.binds:
             reply = limits.trimmed(reply, self.rules.metrics)
-            if arrival.is_query or (arrival.is_evaluation and self.rules.evaluate == METRICS_ONLY):
+            if arrival.is_query or (arrival.is_evaluation and self.rules.evaluate == rules.METRICS_ONLY):
                 reply = Content(metrics={} if arrival.is_query else reply.metrics, own=reply.own)
             if self.rules.max_norm is not None:
                 reply, norm = limits.clipped(reply, sent, self.rules.max_norm, arrival.coded)
@@ -198,14 +185,18 @@ class Gate:
             ):
                 raise Refusal("metrics", "an array of the reply is not one of the model")
         if self.rules.max_bytes is not None and size > self.rules.max_bytes:
-            raise Refusal(BYTES, f"the reply has {size} bytes")
-        if arrival.is_query:
-            return reply
-        declines = reply.own is not None and reply.own.get("takes-part") is False
+            raise Refusal(rules.BYTES, f"the reply has {size} bytes")
+        own = reply.own or {}
+        declines, named = own.get("takes-part") is False, own.get("rule") in rules.KEYS
         bare = not (reply.arrays or reply.configs or reply.unread or reply.is_large)
-        trains = not bare if arrival.is_evaluation else not (bare and declines and not reply.metrics)
-        decision = "sent" if rule is None else "scaled down"
-        self._note(arrival, decision, rule, size=size, norm=norm, trains=trains)
+        trains = not (arrival.is_query or (bare and (arrival.is_evaluation or (declines and not reply.metrics))))
+        if declines and not trains and (named or protocol.category(arrival.kind) == protocol.TRAIN):
+            self._note(arrival, "declined", own["rule"] if named else None, size=size)
+            if not arrival.is_evaluation:
+                return reply
+        if not arrival.is_query:
+            decision = "sent" if rule is None else "scaled down"
+            self._note(arrival, decision, rule, size=size, norm=norm, trains=trains)
         return reply
 
     def failed(self, arrival: Arrival) -> None:
@@ -237,6 +228,7 @@ class Gate:
         }  # fmt: skip
         with self._book.locked():
             now = time.time()
+            entry |= {"time": now, "since": now, "times": 1}
             state = self._book.load(now)
             if trains:
                 self.may_train(arrival, state, now)  # another process of this device may have trained meanwhile
@@ -247,4 +239,4 @@ class Gate:
                     state, updates=state.updates + 1, last=max(now, state.last), latest=max(now, state.latest),
                     runs={**state.runs, arrival.run: replace(run, name=name, app=arrival.app)},
                 )  # fmt: skip
-            self._book.note(state, {"time": now, **entry})
+            (self._book.note if decision in LEAVES else self._book.count)(state, entry)

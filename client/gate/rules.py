@@ -1,19 +1,6 @@
 """The rules of a device's owner, which hold whatever the app and the server say.
 
-The keys of ``node.toml``
--------------------------
-pause           true: never; "2027-01-06" or "2027-01-06 18:00": not before that local day or time
-hours           times of the local day, "22:00-06:00" or several: "22:00-06:00, 12:30-13:30"; the end is excluded
-only-charging   true: not on battery
-only-unmetered  true: not on a metered network, nor if it is unknown whether the network is metered
-min-separation  the least number of rounds between two trainings of a run
-min-hours       the least number of hours between two trainings, of any run and server
-max-updates     the largest number of trainings in all
-max-norm        the largest Euclidean norm of an update; a larger one is scaled down
-max-bytes       the largest size of a reply
-metrics         the metrics that may leave: "all", "none", or names with commas between them
-evaluate        true, false, or "metrics-only"
-apps            the apps that may run: "any", "approved", or digests with commas between them
+``docs/gate.md`` has a table of the keys of ``node.toml``.
 """
 
 import math
@@ -42,7 +29,7 @@ Span: TypeAlias = tuple[time, time]
 
 _SPAN = re.compile(r"\s*(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s*")
 _POSIX_ZONE = re.compile(r"(<[^>]{3,}>|[A-Za-z]{3,})[+-]?\d")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -132,18 +119,14 @@ def _hours(value: Value) -> tuple[Span, ...]:
     _check_zone()
     spans = [_SPAN.fullmatch(part) for part in value.split(",")] if isinstance(value, str) else [None]
     try:
-        hours = tuple((_time(span[1]), _time(span[2])) for span in spans if span is not None)
+        times = [[datetime.strptime(text, "%H:%M").time() for text in span.groups()] for span in spans if span]
+        hours = tuple((begin, end) for begin, end in times)
     except ValueError:
         hours = ()
     if len(hours) < len(spans) or any(begin == end for begin, end in hours):
         remedy = 'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.'
         raise ConfigError("hours", value, "times of day from 00:00 to 23:59, each with a different end", remedy)
     return hours
-
-
-def _time(text: str) -> time:
-    hour, minute = text.split(":")
-    return time(int(hour), int(minute))
 
 
 def _flag(node: Mapping[str, Value], key: str) -> bool:
@@ -191,16 +174,10 @@ def _apps(value: Value) -> frozenset[str] | None:
     digests = _parts(value)
     if digests in (["any"], ["approved"]):
         return None if digests == ["any"] else frozenset()
-    if not all(map(_DIGEST.fullmatch, digests)):
+    if not all(map(DIGEST.fullmatch, digests)):
         allowed = '"any", "approved", or SHA-256 digests of 64 hexadecimal digits with commas between them'
         raise ConfigError(APPS, value, allowed, "aoi device apps shows the digests of the apps that asked.")
     return frozenset(digests)
-
-
-def check_digest(text: str) -> None:
-    """Raise ConfigError unless a text has the form of an app's digest."""
-    if not _DIGEST.fullmatch(text):
-        raise ConfigError(APPS, text, "a SHA-256 digest of 64 hexadecimal digits", "aoi device apps shows them.")
 
 
 def _pause(value: Value) -> datetime | bool:

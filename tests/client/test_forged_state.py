@@ -8,7 +8,6 @@ from contextlib import closing
 import pytest
 
 from aoi_fl.client import poll_schedule, session
-from aoi_fl.client.device import history
 from aoi_fl.client.device.status import status
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.science.errors import ConfigError
@@ -113,31 +112,6 @@ def test_a_forged_session_is_none(line, tmp_path):
 def test_a_forged_note_of_the_next_look_is_none(text, tmp_path):
     (tmp_path / "nap").write_text(text)
     assert poll_schedule.laid_down(tmp_path / "nap") is None
-
-
-LINES = [
-    "{}",
-    "[1]",
-    "5",
-    "[" * 200_000,
-    "\x00",
-    '{"at": 1, "round": 2, "what": "x"}',
-    '{"at": "a", "round": "2", "what": "x"}',
-    '{"at": "a", "round": 1, "what": ["x"]}',
-    '{"at": "a", "round": 1, "what": "x", "rule": 7}',
-    '{"at": null, "round": 1, "what": "x"}',
-    '{"at": "a", "round": 1, "what": "x", "more": 1}',
-]
-
-
-def test_forged_lines_of_a_history_are_passed_over(tmp_path):
-    folder = tmp_path / "run"
-    history.note(folder, "pi", 4, history.TOOK_PART)
-    with (folder / "pi.history").open("a") as file:
-        file.write("\n".join(LINES) + "\n")
-    history.note(tmp_path / "other", "pi", 5, history.TOOK_PART)
-    (first, second) = history.histories(tmp_path, "pi")
-    assert [event.round for run in (first, second) for event in run.events] in ([4, 5], [5, 4])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -21,11 +21,12 @@ from flwr.supernode import start_client_internal as loop
 from flwr.supernode.nodestate import NodeStateFactory
 
 from aoi_fl.client.device.checks import configuration
-from aoi_fl.client.device.receipts import approve, read_receipts
+from aoi_fl.client.device.receipts import approve, read, read_receipts
 from aoi_fl.client.gate import book as books
 from aoi_fl.client.gate import gate as gates
 from aoi_fl.client.gate import rules
 from aoi_fl.client.gate.book import GATE, RECEIPTS, Book
+from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.promises import refused_now
 from aoi_fl.client.supernode import make_gatekeeper
 from aoi_fl.docker.pki import make_client_key
@@ -33,6 +34,7 @@ from aoi_fl.flower.gate import Doors
 from aoi_fl.flower.messages import identify, send
 from aoi_fl.protocol import DECLINED_BY, ParticipationReply, ParticipationRequest, coding, packing
 from aoi_fl.protocol.arrays import to_record
+from tests.fakes import Counting
 from tests.refusals import refused
 
 FAB = b"an app"
@@ -545,6 +547,75 @@ def test_without_rules_a_reply_leaves_as_it_is_with_a_receipt(tmp_path):
     assert (entry["decision"], entry["updates"], entry["app"], problems) == ("sent", 1, APP, [])
     device.app = lambda message: Message(Error(0, "the reason"), reply_to=message)
     assert device(train(2)).error.reason == "the reason"
+
+
+def test_a_no_of_the_clientapp_by_a_rule_has_a_receipt(tmp_path):
+    app = Counting()
+    app.evaluate()(lambda message, context: Message(RecordDict({"m": MetricRecord({"loss": 1})}), reply_to=message))
+    device = Device(tmp_path, lambda message: app(message, Context(1, 7, device.node, RecordDict(), {})))
+    device.node["min-separation"] = 4  # of the app alone, so that the gate itself lets each message in
+    kinds = ["train", "query.hello", "evaluate", "train", "train"]
+    terms = {"wire": "poll", "table": (1.0,), "ahead": True, "min_separation": 4, "clear": True}
+    replies = [device(train(t, kind, own=terms)) for t, kind in enumerate(kinds, 1)]
+    assert app.trained == 2 and not any(reply.has_error() for reply in replies)
+    entries, problems = read_receipts(Book(tmp_path))
+    told = [(e["round"], e["kind"], e["decision"], e["rule"], e["updates"]) for e in entries]
+    no = "declined", "min-separation", 1
+    assert not problems and told == [
+        (1, "train", "sent", None, 1), (2, "query.hello", *no), (3, "evaluate", *no),
+        (3, "evaluate", "sent", None, 1), (4, "train", *no), (5, "train", "sent", None, 2),
+    ]  # fmt: skip
+    device.app = lambda message: RecordDict({"aoi": ConfigRecord({**answer(rule="secret"), "takes-part": False})})
+    device(train(9, "query.participate", own={}))
+    assert len(read_receipts(Book(tmp_path))[0]) == len(entries)
+
+
+def test_equal_refusals_of_an_hour_are_counted_and_the_file_stays_small(tmp_path, clock, aoi):
+    (tmp_path / "pi").mkdir()
+    make_client_key(tmp_path / "pi" / "client.key", tmp_path / "pi" / "pi.pub")
+    node = {"name": "pi", "state-dir": str(tmp_path / "state"), "pause": True}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in node.items()]
+    (tmp_path / "pi" / "node.toml").write_text("\n".join(lines))
+    device = Device(tmp_path / "state", key=tmp_path / "pi" / "client.key", pause=True)
+    for t in range(1, 201):
+        device.run = 11 + t % 2 if t <= 100 else t  # then each message is of another run
+        device(train(t, group=str(t)))
+        if t == 150:
+            device.restart()
+        clock.at += 1
+    book = Book(tmp_path / "state")
+    assert len(read_receipts(book)[0]) < 20
+    assert "pause: 200" in aoi("device", "status", "--dir", str(tmp_path / "pi"))[1]
+    clock.at += 3600
+    device(train(201))
+    entries, problems = read(tmp_path / "pi", verify=True)
+    assert not problems and sum(entry["times"] for entry in entries) == 201
+    last = max(entry["round"] for entry in entries if entry["run"] == "12" and entry["times"] > 1)
+    assert last == 99 and len(entries) < 25
+    clock.at -= 7200  # a clock that was set back ends the hour too
+    device(train(202))
+    assert sum(entry["times"] for entry in read_receipts(book)[0]) == 202
+    book.receipts.write_bytes(book.receipts.read_bytes().replace(b'"times": 49', b'"times": 1 ', 1))
+    assert read(tmp_path / "pi", verify=True)[1]
+
+
+def test_a_power_cut_counts_no_refusal_twice(tmp_path, monkeypatch):
+    book = Book(tmp_path)
+
+    def count(at):
+        about = dict.fromkeys(("decision", "rule", "server", "run", "app", "kind", "round"), "x")
+        with book.locked():
+            book.count(book.load(at), {**about, "time": at, "since": at, "times": 1})
+
+    count(1.0)
+    count(2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(books.Durable, "save", no)
+        with pytest.raises(Refusal):
+            count(4000.0)
+    count(4001.0)
+    entries, problems = read_receipts(book)
+    assert problems == [] and [(e["time"], e["times"]) for e in entries] == [(1.0, 1), (2.0, 1), (4001.0, 1)]
 
 
 def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi):

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp, attach, session, state
-from aoi_fl.client.device import history
+from aoi_fl.client import ClientApp, attach, session
 from aoi_fl.client.device.status import status
-from aoi_fl.client.gate import device as gate_device
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ConfigError
 from tests.fakes import request
@@ -160,21 +158,6 @@ def test_a_lost_state_is_no_new_promise(lose, tmp_path):
     assert left == 1
 
 
-def test_the_promise_of_a_former_version_is_kept(tmp_path):
-    device = Device(tmp_path)
-    assert device.send("train", 1)
-    path = device.folder / "r" / "client-3.json"
-    (device.folder / "client-3.promises").unlink()
-    gate_device._known.clear()  # another process
-    body = json.loads(path.read_text()) | {"promise": {"separation": B, "rounds": T, "since": 0}}
-    del body["checksum"]
-    path.write_text(json.dumps({**body, "checksum": state._checksum(body)}))
-    others = {"min_separation": 1, "rounds": 10**6, "token": "other"}
-    left = [t for t in range(2, 2 * T) if device.send("train", t, **others)]
-    assert left == list(range(1 + B, T + 1, B))
-    assert not device.send("evaluate", clear=True)
-
-
 def test_a_state_set_aside_forbids_the_run(tmp_path):
     device = Device(tmp_path)
     assert device.send("train", 1)
@@ -300,7 +283,7 @@ def test_a_file_of_no_regular_kind_hangs_nothing(name, kind, tmp_path):
     assert not device.send("train")
 
 
-@pytest.mark.parametrize("name", ["session", "r/client-3.history", "node.toml"])
+@pytest.mark.parametrize("name", ["session", "gate.json", "receipts.jsonl", "node.toml"])
 def test_no_pipe_in_the_place_of_a_file_hangs_the_device(name, tmp_path):
     device = Device(tmp_path)
     assert device.send("train")
@@ -310,7 +293,6 @@ def test_no_pipe_in_the_place_of_a_file_hangs_the_device(name, tmp_path):
     assert session.back(device.folder / "session") == 0.0
     for read in (
         lambda: session.Session(path),
-        lambda: history.histories(device.folder, "client-3"),
         lambda: list(status(device.folder)),
     ):
         with contextlib.suppress(ConfigError):

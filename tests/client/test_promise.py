@@ -9,7 +9,6 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
 from aoi_fl.client import deciding
-from aoi_fl.client.device import history
 from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile, written_together
@@ -137,16 +136,6 @@ def test_the_owners_rule_holds_without_the_servers_terms(tmp_path):
     assert got == [1, 4, 7]
     strict = Hostile(tmp_path / "other", **{"min-separation": 8})
     assert [round_ for round_ in range(1, 20) if strict.train(round_)[0]] == [1, 9, 17]
-
-
-def test_refusals_are_recorded_on_the_device(server):
-    server.train(1)
-    server.train(2, forced=True)
-    (found,) = history.histories(server.folder, "client-3")
-    assert [(event.round, event.what, event.rule) for event in found.events] == [
-        (1, history.TOOK_PART, None),
-        (2, history.BY_RULE, rules.SEPARATION),
-    ]
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, True, "7"])

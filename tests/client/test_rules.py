@@ -1,6 +1,5 @@
 """An owner's rules come before a yes, cost a client nothing but the round, and are told to server and owner."""
 
-import json
 import re
 import tomllib
 from dataclasses import replace
@@ -12,7 +11,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client import promises
-from aoi_fl.client.device import history, node, power
+from aoi_fl.client.device import node, power
 from aoi_fl.client.device.checks import configuration
 from aoi_fl.client.device.checks import rules as checked
 from aoi_fl.client.device.status import status
@@ -113,13 +112,6 @@ def test_a_misspelt_time_zone_is_refused(zone, monkeypatch):
     for sound in ("", "UTC", "CET-1CEST,M3.5.0,M10.5.0/3", ":Europe/Berlin"):
         monkeypatch.setenv("TZ", sound)
         Rules.read({"hours": "22:00-06:00"})
-
-
-def test_a_history_stops_at_its_largest_size(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(history, "_MOST_BYTES", 1000)
-    for round_ in range(1, 100):
-        history.note(tmp_path, "a", round_, history.TOOK_PART)
-    assert (tmp_path / "a.history").stat().st_size < 1000 and "a.history" in caplog.text
 
 
 def test_the_doctor_says_what_the_rules_allow_now():
@@ -301,37 +293,17 @@ def enrolled(tmp_path):
     return folder
 
 
-def test_status_shows_history_and_permission(enrolled, client, at):
+def test_status_shows_permission_and_return(enrolled, tmp_path):
     assert list(status(enrolled, NOON)) == [
         f"pi-3 does not take part now, by its owner's rule: hours in {enrolled / 'node.toml'}",
-        f"it has not run yet: there is no {enrolled.parent / 'state'}",
+        f"it has not run yet: there is no {tmp_path / 'state'}",
     ]
-    terms = ParticipationRequest("r", 3, "reserve", (0.3,))
-    at(MIDNIGHT)
-    client("train", replace(terms, forced=True), **NIGHT)
-    booked = client("train", replace(terms, forced=True), **NIGHT).next_round  # the message came twice
-    at(NOON)
-    later = client("train", replace(terms, round=booked), **NIGHT).next_round
-    with (client.folder / "pi-3.history").open("a") as file:
-        file.write('{"at": "2026')  # a line that a power cut ended
-    assert [(e.round, e.what, e.rule) for e in history.histories(client.folder.parent, "pi-3")[0].events] == [
-        (3, "took part", None), (booked, "declined by rule", "hours"),
-    ]  # fmt: skip
-    first, run, one, two = status(enrolled, MIDNIGHT)
-    assert first == "pi-3 may take part now"
-    assert run == f"run r: last took part in round 3, has announced round {later}"
+    (tmp_path / "state").mkdir()
     until = MIDNIGHT + timedelta(minutes=40)
-    (client.folder.parent / "session").write_text(f"{until.timestamp():.0f} 0 7\n")
-    assert list(status(enrolled, MIDNIGHT))[1].endswith(f"no message can arrive before {until:%Y-%m-%d %H:%M}")
-    assert len(list(status(enrolled, until))) == 4  # it is to be back
-    assert one.endswith("round 3  took part") and two.endswith(f"round {booked}  declined by rule (hours)")
-
-
-def test_a_history_that_cannot_be_written_costs_no_round(client, at, caplog):
-    at(MIDNIGHT)
-    (client.folder / "pi-3.history").mkdir(parents=True)
-    assert client("train", ParticipationRequest("r", 1)).takes_part
-    assert "history" in caplog.text and json.loads((client.folder / "pi-3.json").read_text())["age"]["last"] == 1
+    (tmp_path / "state" / "session").write_text(f"{until.timestamp():.0f} 0 7\n")
+    first, away, gate = status(enrolled, MIDNIGHT)
+    assert first == "pi-3 may take part now" and away.endswith(f"no message can arrive before {until:%Y-%m-%d %H:%M}")
+    assert "no message" in gate and list(status(enrolled, until)) == [first, gate]
 
 
 @pytest.mark.parametrize(
