@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from aoi_fl.client import poll_schedule, session
-from aoi_fl.client.device import history
+from aoi_fl.client.device.receipts import read_receipts
+from aoi_fl.client.gate.book import GATE, RECEIPTS, Book
 from aoi_fl.client.state import StateFile
 from aoi_fl.learning import npz
 from aoi_fl.protocol import Bid, Introduction, ParticipationReply, ParticipationRequest, packing
@@ -400,9 +401,9 @@ def test_state_files():
             (place / "nap").write_bytes(json.dumps(value).encode())
             told = poll_schedule.laid_down(place / "nap")
             assert told is None or type(told[1]) is int
-            (place / "run").mkdir()
-            (place / "run" / "pi.history").write_bytes(json.dumps(value).encode() + b"\n" + line + b"\n" + blob)
-            history.histories(place, "pi")
+            (place / GATE).write_bytes(blob)
+            (place / RECEIPTS).write_bytes(json.dumps(value).encode() + b"\n" + line + b"\n" + blob)
+            assert read_receipts(Book(place))[1]
 
 
 def test_checkpoints_and_data_files():
