@@ -425,7 +425,7 @@ def sentences():
                 _n("final", base, policy="systematic, banded", case=f"ε = {e}", scale=100)
                 for base, epsilons in (
                     ("random, white, every round counted", (2, 4, 8, 16)),
-                    ("random, white, amplified", (2, 8)),
+                    ("random, white, counted as coins", (2, 8)),
                 )
                 for e in epsilons
             ),

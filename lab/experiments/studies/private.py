@@ -19,7 +19,7 @@ EPSILONS = (8, 2, 4, 16)  # in the order of the runs
 _CASE = "ε = {}"
 _LEAST = -2.3  # points that are drawn; below, they are written
 _RANDOM, _SYSTEMATIC, _MARKOV, _FLOWER = (
-    "random, white, amplified",
+    "random, white, counted as coins",
     "systematic, banded",
     "markov-optimal, banded, amplified",
     "random, white, every round counted",
