@@ -5,9 +5,9 @@ from itertools import count
 
 import pytest
 
+from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.registry import REGISTRY
 from tests.fakes import Kept, honest_app, play
 
 numbers = count()
