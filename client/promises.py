@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any
 
 from aoi_fl import protocol
-from aoi_fl.client.gate.book import Book
+from aoi_fl.client.gate.book import GATE, Book
 from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import EVALUATE, KEYS, STATE, Value
@@ -193,12 +193,12 @@ def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str |
     rule = gate.rules.forbids(datetime.now())
     if evaluation and gate.rules.evaluate is False:
         rule = rule or EVALUATE
-    book = Book(Path(str(node.get(STATE, ""))))
-    if rule is not None or evaluation or STATE not in node or not book.exists:
+    folder = Path(str(node.get(STATE, "")))
+    if rule is not None or evaluation or STATE not in node or not os.path.exists(folder / GATE):
         return rule
     try:
         now = time.time()
-        gate.may_train(Arrival("", protocol.TRAIN, "", ""), book.load(now), now)
+        gate.may_train(Arrival("", protocol.TRAIN, "", ""), Book(folder).load(now), now)
     except Refusal as refusal:
         return refusal.rule
     return None

@@ -3,13 +3,13 @@
 The former device cannot run the client afterwards, because two clients with one state would take part twice as often.
 """
 
-import fcntl
 import os
 import tarfile
 from pathlib import Path
 
 from aoi_fl.client.device.enroll import KEY, NODE, read_node
 from aoi_fl.client.session import FILE
+from aoi_fl.client.state import lock
 from aoi_fl.protocol.files import extract, write_whole
 from aoi_fl.science.errors import ConfigError
 
@@ -95,12 +95,7 @@ def _former_folder(folder: Path) -> Path | None:
 def _check_ended(state: Path) -> None:
     """Raise ConfigError if the client's SuperNode runs, by the lock on its session."""
     try:
-        lock = os.open(state / FILE, os.O_RDWR)
-    except FileNotFoundError:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if (state / FILE).exists():
+            lock(state / FILE, 0.0).close()
     except BlockingIOError:
         raise ConfigError("--dir", state, "a client that has ended", "Stop its service first.") from None
-    finally:
-        os.close(lock)

@@ -112,6 +112,10 @@ def read_receipts(
     entries: list[dict[str, Any]] = []
     problems: list[str] = []
     try:
+        state = book.load()  # before the receipts, to which a SuperNode may append meanwhile
+    except Refusal as refusal:
+        state, problems = State(), [refusal.reason]
+    try:
         blob = read_regular(book.receipts, most=_MOST_BYTES)
     except FileNotFoundError:
         blob = b""
@@ -129,12 +133,8 @@ def read_receipts(
         except (ValueError, KeyError, TypeError, RecursionError):
             problems.append(f"line {number} cannot be read")
         digests.append(hashlib.sha256(line).hexdigest())
-    try:
-        state = book.load()
-        if state.lines != len(digests) - 1 or state.head != digests[-1]:
-            problems.append(f"the state knows {state.lines} receipts, and there are {len(digests) - 1}")
-    except Refusal as refusal:
-        problems.append(refusal.reason)
+    if digests[state.lines : state.lines + 1] != [state.head]:
+        problems.append(f"the state knows {state.lines} receipts, and there are {len(digests) - 1}")
     return entries, problems
 
 

@@ -107,11 +107,6 @@ class Book:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Refusal(STATE, f"{self._file.path}: {error}") from error
 
-    @property
-    def exists(self) -> bool:
-        """Whether there is a state that this process may look for; in a sandbox the app's folder has none."""
-        return os.path.exists(self._file.path)
-
     def _used(self) -> bool:
         """Return whether a client has used the folder before."""
         return any(next(self.folder.glob(pattern), None) is not None for pattern in ("*.promises", "*/*.json"))
@@ -160,7 +155,6 @@ class Book:
         Refusal : a file cannot be written.
         """
         key = " ".join(str(entry[name]) for name in ("decision", "rule", "server", "run", "app", "kind"))
-        state = self._ended(state, entry["time"])
         if key not in state.repeats and len(state.repeats) >= _GROUPS:
             key = f"{entry['decision']} {entry['rule']}"
         former = state.repeats.get(key)
@@ -171,8 +165,13 @@ class Book:
         self.save(state)
         return state
 
-    def _ended(self, state: State, now: float) -> State:
-        """Append the receipts that were counted, if their hour has ended."""
+    def flushed(self, state: State, now: float) -> State:
+        """Append the receipts that were counted, if their hour has ended. The caller holds the lock.
+
+        Raises
+        ------
+        Refusal : a file cannot be written.
+        """
         for key, entry in state.repeats.items():
             if not 0 <= now - entry["since"] < _HOUR:
                 state = replace(state, repeats={k: e for k, e in state.repeats.items() if k != key})

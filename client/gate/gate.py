@@ -229,7 +229,7 @@ class Gate:
         with self._book.locked():
             now = time.time()
             entry |= {"time": now, "since": now, "times": 1}
-            state = self._book.load(now)
+            state = self._book.flushed(self._book.load(now), now)
             if trains:
                 self.may_train(arrival, state, now)  # another process of this device may have trained meanwhile
                 run = state.runs.get(arrival.run) or self._first(arrival, state)

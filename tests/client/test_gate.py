@@ -512,6 +512,14 @@ def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how):
     assert read_receipts(Book(tmp_path))[1]
 
 
+def test_receipts_are_whole_while_a_supernode_appends(tmp_path, monkeypatch):
+    device, book = Device(tmp_path), Book(tmp_path)
+    load = book.load
+    monkeypatch.setattr(book, "load", lambda: (device(train(1)), load(), device(train(2)))[1])
+    entries, problems = read_receipts(book)
+    assert (len(entries), problems) == (2, [])
+
+
 def test_an_edited_line_before_the_last_is_found(tmp_path):
     Device(tmp_path, **{"max-updates": 9}).updates([train(1), train(2)])
     spoil("edited before", tmp_path)
@@ -522,6 +530,7 @@ def test_an_edited_line_before_the_last_is_found(tmp_path):
     ("key", "value"),
     [
         ("min-hours", 0), ("min-hours", "6"), ("min-hours", math.inf), ("max-updates", 1.5), ("max-updates", True),
+        *(("min-separation", value) for value in (0, -1, 2.5, True, "7")),
         ("max-norm", -1), ("max-norm", math.inf), ("max-bytes", 0), ("metrics", "all, loss"), ("metrics", "a,,b"),
         ("metrics", 3), ("evaluate", "no"), ("evaluate", 1), ("apps", "any, approved"), ("apps", "ABC"),
         ("apps", "0" * 63), ("pause", "soon"), ("hours", "9-17"),
@@ -595,6 +604,13 @@ def test_equal_refusals_of_an_hour_are_counted_and_the_file_stays_small(tmp_path
     clock.at -= 7200  # a clock that was set back ends the hour too
     device(train(202))
     assert sum(entry["times"] for entry in read_receipts(book)[0]) == 202
+    device(train(203, group="203"))
+    clock.at += 3601
+    device.node["pause"] = False
+    device.restart()
+    assert device.updates([train()]) == 1
+    told = [(entry["decision"], entry["round"], entry["times"]) for entry in read_receipts(book)[0][-2:]]
+    assert told == [("refused", 203, 1), ("sent", None, 1)]
     book.receipts.write_bytes(book.receipts.read_bytes().replace(b'"times": 49', b'"times": 1 ', 1))
     assert read(tmp_path / "pi", verify=True)[1]
 
@@ -605,7 +621,7 @@ def test_a_power_cut_counts_no_refusal_twice(tmp_path, monkeypatch):
     def count(at):
         about = dict.fromkeys(("decision", "rule", "server", "run", "app", "kind", "round"), "x")
         with book.locked():
-            book.count(book.load(at), {**about, "time": at, "since": at, "times": 1})
+            book.count(book.flushed(book.load(at), at), {**about, "time": at, "since": at, "times": 1})
 
     count(1.0)
     count(2.0)

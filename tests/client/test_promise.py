@@ -18,7 +18,6 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.bounds import bounds
 from aoi_fl.science.systematic import SystematicPolicy
 from tests.fakes import Counting, request
-from tests.refusals import refused
 
 B, ROUNDS = 5, 40
 TABLE = MarkovPolicy.optimal(10, 2, 9).probabilities
@@ -136,12 +135,6 @@ def test_the_owners_rule_holds_without_the_servers_terms(tmp_path):
     assert got == [1, 4, 7]
     strict = Hostile(tmp_path / "other", **{"min-separation": 8})
     assert [round_ for round_ in range(1, 20) if strict.train(round_)[0]] == [1, 9, 17]
-
-
-@pytest.mark.parametrize("value", [0, -1, 2.5, True, "7"])
-def test_an_owners_rule_that_is_no_number_of_rounds_is_refused(value):
-    with refused("min-separation"):
-        rules.Rules.read({"min-separation": value})
 
 
 def paths():
