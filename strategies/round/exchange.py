@@ -196,6 +196,11 @@ class Exchange:
         """Whether the wait for the missing clients ended before the given deadline."""
         return self._deadline < self._latest
 
+    @property
+    def overdue(self) -> bool:
+        """Whether the given deadline has passed, even if the wait was shorter."""
+        return self._clock.now() > self._latest
+
     def coming(self) -> set[int]:
         """Return the missing clients that would answer by the given deadline, as far as the clock knows."""
         return {self._client_of[i] for i in self._pending if self._clock.arrives(i) <= self._latest}

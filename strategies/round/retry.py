@@ -2,8 +2,8 @@
 
 A connected client that does not answer costs one deadline for each kind of message. After that the server retries it
 after growing pauses and waits at most twice the time of the other clients. A selector does not choose a client whose
-update could not be used, for the same pauses. A count is kept by the client's name: success halves it, and a new
-connection does not clear it. Seconds follow the exchange's clock, which may be simulated.
+update could not be used, for the same pauses. A count is kept by the client's name: success halves it. Neither a new
+connection nor a late answer clears it. Seconds follow the exchange's clock, which may be simulated.
 """
 
 import math
@@ -70,10 +70,11 @@ class Backoff:
             self._until[client] = round_ + _pause(times)
 
     def hear(self, client: int) -> None:
-        """Note a late answer: the next round tries the client; if it is late again, its pause grows."""
+        """Note an answer that a round did not wait for, but that came by the deadline: the next try waits for it."""
         if client in self._times:
-            self._until[client] = 0
             self._late.add(client)
+            if self._times[client] <= _FORGIVEN:  # else the pause stays
+                self._until[client] = 0
 
     def answer(self, client: int, took: float | None = None) -> None:
         """Note an answer in time, and its seconds if known."""
@@ -90,7 +91,11 @@ class Backoff:
         self._late.update(self._times)
 
     def retry(self, client: int) -> None:
-        """Try a client in the next round; the round waits for it if its count, which stays, is below two."""
+        """Try a client in the next round; the round waits for it if its count, which stays, is below two.
+
+        An honest client may have left in the middle of its work, which looks the same as silence. A hostile client gets
+        a second deadline in this way, and no third one.
+        """
         if client in self._times:
             self._until[client] = 0
             if self._times[client] < _FORGIVEN:
@@ -224,10 +229,12 @@ class RetryPolicy:
             backoff.now = now
         decided: dict[int, ParticipationReply] = {}
         for kind, exchange in self._unanswered:
+            overdue = exchange.overdue
             for reply in exchange.ready():
                 client = exchange.client_of(reply)
                 if client is not None and not reply.has_error():
-                    self._silences[kind].hear(client)
+                    if not overdue:
+                        self._silences[kind].hear(client)
                     with suppress(Refused):  # a bid, for instance
                         decided[client] = read_record(reply, ParticipationReply)
                 del reply  # it may have an update
@@ -254,8 +261,8 @@ class RetryPolicy:
         """Note the clients without an answer, and the seconds of the others.
 
         Without an exchange the step of a subclass has the replies. A client that would have answered by the deadline
-        gets the full time at its next try. In simulated time the clock knows this. Otherwise its late answer shows it,
-        unless another part fetches that answer (``elsewhere``).
+        gets the full time at its next try. In simulated time the clock knows this. Otherwise its answer shows it, if a
+        round begins before the deadline and no other part fetches that answer (``elsewhere``).
         """
         silence = self._silences[kind]
         for client in missing:

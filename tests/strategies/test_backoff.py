@@ -52,6 +52,9 @@ class Ticking(Clock):
     def wait(self, message_ids, count, seconds, until):
         self.ticks = max(self.ticks, min(self.ticks + seconds, until))
 
+    def came(self, reply):
+        return self.ticks
+
 
 class Slow(ScriptedGrid):
     """A grid with a clock of its own; ``said`` has the clients that accepted a round and were heard in time."""
@@ -188,18 +191,18 @@ def test_silence_in_evaluation_delays_no_training(tmp_path):
 
 
 @pytest.mark.parametrize("delay", [1, LOST])
-def test_a_late_client_is_tried_again_at_once(delay, tmp_path):
-    """Its third answer in a row comes during the next round; it would rest for three."""
-    script = scripted(c2=(TRAIN, 1, 4, LOST)) if delay == LOST else lambda *about: _late(about)
-    _, (grid,) = play(everyone, tmp_path, script, 9, evaluate_clients=N)
-    tried = grid.rounds(TRAIN, 2)
-    assert tried == ([1, 2, 4, 5, 6, 7, 8, 9] if delay == 1 else [1, 2, 4, 8, 9])
+@pytest.mark.parametrize(("late", "soon"), [(2, True), (4, False)])
+def test_a_slow_client_is_tried_again_at_once_until_its_third_silence(late, soon, delay, tmp_path):
+    """Its last answer is late by one round, but not by the deadline."""
 
+    def script(*about):
+        kind, round_, client = about
+        return 0 if (kind, client) != (TRAIN, 2) or round_ > late else delay if round_ == late else LOST
 
-def _late(about):
-    """Say how late client 2 is: never heard in its first two trainings, too late in the third, in time afterwards."""
-    kind, round_, client = about
-    return (LOST if round_ < 4 else int(round_ == 4)) if (kind, client) == (TRAIN, 2) else 0
+    _, (grid,) = play(everyone, tmp_path, script, 9, evaluate_clients=N, train_timeout=1.0)
+    tried = [1, 2, 4, 8, 9][: 2 + (late == 4)]
+    rest = range(late + 1, 10) if soon and delay == 1 else range(2 * late, 10)
+    assert grid.rounds(TRAIN, 2) == [*tried, *rest]
 
 
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
@@ -219,7 +222,7 @@ def test_a_silent_trainer_is_not_forced(wire, tmp_path):
 
 
 def test_a_late_client_gets_more_time_next_round(tmp_path):
-    """The others take no time at all, so it is only worth its deadline once it has been heard."""
+    """The others take no time at all, so it is only worth its deadline once it has been heard by a deadline."""
     heard = play(everyone, tmp_path / "a", scripted(c2=(TRAIN, 1, 1, 1)), 2)
     assert [record.trained for record in heard[0].rounds] == [N - 1, N]
 
@@ -455,6 +458,24 @@ def test_absence_forgives_no_silence(tmp_path):
     assert waits == [True] + 6 * [False]
 
 
+def extra(grid, make, folder):
+    """Return the seconds of a run beyond those of a run in which training takes each client 0.1 seconds."""
+    prompt = partial(Slow, takes=lambda kind, round_, client: 0.1 * (kind == TRAIN))
+    _, (usual,) = play(make, folder, scripted(), 60, kind=prompt, train_timeout=1.0)
+    return grid.clock.now() - usual.clock.now()
+
+
+@pytest.mark.parametrize("client_takes", [1.05, 1.5, 3.0])
+@pytest.mark.parametrize("policy", ["random", "broadcast", "poll", "reserve"])
+def test_a_client_that_is_just_late_costs_one_deadline(policy, client_takes, tmp_path):
+    make = everyone if policy == "random" else partial(MarkovParticipation.optimal, N, N, 0, coordination=policy)
+    takes = lambda kind, round_, client: (client_takes if client == 2 else 0.1) if kind == TRAIN else 0.0  # noqa: E731
+    slow = partial(Slow, takes=takes)
+    notes, (grid,) = play(make, tmp_path, scripted(), 60, kind=slow, train_timeout=1.0)
+    assert extra(grid, make, tmp_path) <= 1 + 0.15 * len(grid.rounds(TRAIN, 2))
+    assert [record.trained for record in notes.rounds] == 60 * [N - 1] and len(grid.rounds(TRAIN, 2)) < 10
+
+
 def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
     """In each round another node is connected that never answers; one that answers is still met."""
 
@@ -472,3 +493,26 @@ def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
     notes, *_ = fakes.play(everyone, ToyApp(), tmp_path, 2 * N, 3 * N, grid, ask_timeout=60.0, join_timeout=60.0)
     assert notes.grid.clock.now() <= 10.0 and [record.trained for record in notes.rounds] == [N] * 2 * N
     assert {record.client for record in notes.clients} >= set(range(N)) and len(notes.clients) == 2 * N
+
+
+def test_a_client_that_is_slow_and_late_in_turn_costs_three_deadlines(tmp_path):
+    """Each slow answer comes by the deadline, so the next try waits for it; then it is silent."""
+
+    class Cunning(Slow):
+        awaited = True
+
+        def __init__(self, folder, script):
+            super().__init__(folder, script, takes=self.answer)
+
+        def answer(self, kind, round_, client):
+            if (kind, client) != (TRAIN, 2):
+                return 0.1 * (kind == TRAIN)
+            seconds, self.awaited = math.inf if self.awaited else 0.5, False
+            return seconds
+
+        def heard(self, reply, kind, round_, client):
+            self.awaited |= (kind, client) == (TRAIN, 2)
+            return super().heard(reply, kind, round_, client)
+
+    _, (grid,) = play(everyone, tmp_path, scripted(), 60, kind=Cunning, train_timeout=1.0)
+    assert 2 < extra(grid, everyone, tmp_path) <= 3.5 and len(grid.rounds(TRAIN, 2)) < 10

@@ -1,6 +1,8 @@
-"""One hostile client of ten costs its own places and a deadline: a sample of policies, aggregations and kinds."""
+"""One hostile client of ten costs its own places and one deadline: a sample of policies, aggregations and kinds."""
 
+import itertools
 import math
+import random
 import tempfile
 from functools import cache, partial
 from pathlib import Path
@@ -168,7 +170,23 @@ CELLS = [
     ("abs", "median", "silent"),
     ("random budget", "mean", "wrong type"),
     ("random", "private", "NaN"),
+    ("oldest-age", "mean with a function", "omits"),
+    ("random", "mean", "just late"),
+    ("systematic reserve", "FedAvg", "just late"),
+    ("markov poll", "mean", "mute"),
+    ("systematic reserve", "Krum", "errors"),
+    ("maxpack", "FedAvgM", "leaves and returns"),
 ]
+UNBIASED = ("mean", "mean with a function")  # aggregations for F3AST, whose weights are unbiased
+
+
+def in_product(policy, aggregation, kind):
+    overflows = kind == "largest" and aggregation == "FedAvgM"  # SECURITY.md: not defended
+    return not overflows and (policy != "f3ast" or aggregation in UNBIASED) and (policy, aggregation, kind) not in CELLS
+
+
+PRODUCT = [cell for cell in itertools.product(POLICIES, AGGREGATIONS, KINDS) if in_product(*cell)]
+SAMPLE = [pytest.param(*cell, marks=pytest.mark.slow) for cell in random.Random(51).sample(PRODUCT, 100)]
 
 
 @cache
@@ -179,9 +197,12 @@ def usual(policy):
     return trained(notes, True), trained(notes, False)
 
 
-@pytest.mark.parametrize(("policy", "aggregation", "kind"), CELLS)
+@pytest.mark.parametrize(("policy", "aggregation", "kind"), CELLS + SAMPLE)
 def test_one_client_costs_its_places_and_a_deadline(policy, aggregation, kind, tmp_path):
     notes, seconds = run(tmp_path, policy, aggregation, kind)
     own, others = usual(policy)
     assert len(notes.rounds) == ROUNDS and trained(notes, False) >= others - own
-    assert seconds <= 2 * DEADLINE and not any(record.empty for record in notes.rounds[1:] if record.willing > 1)
+    deadlines = 2 if kind == "leaves and returns" else 1  # an honest client may leave in the middle of its work
+    assert seconds <= (deadlines + 0.1) * DEADLINE and not any(
+        record.empty for record in notes.rounds[1:] if record.willing > 1
+    )
