@@ -198,3 +198,14 @@ def test_a_run_with_bad_code_ends_with_one_line(text, lay, aoi):
 def test_sound_code_of_each_kind_runs(text, lay, aoi):
     status, _, err = aoi("run", "--policy", lay(text), *RUN)
     assert status == 0, err
+
+
+@pytest.mark.parametrize("bad", ["sys.exit(0)", "raise_(BaseException('gone'))"])
+def test_a_selector_that_begins_to_fail_in_round_3_ends_no_run_as_a_success(bad, lay, aoi):
+    name = lay(selector(f"{bad} if r >= 3 else of(TWO)"))
+    status, _, err = aoi("run", "--policy", name, *RUN)  # two rounds
+    assert status == 0, err
+    later = ["run-name=later" if value == "run-name=r" else value for value in RUN]
+    later[later.index("--rounds") + 1] = "6"
+    status, out, err = aoi("run", "--policy", name, *later)
+    check(name, bad, status, out + err)
