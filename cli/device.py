@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Show and approve what an enrolled device does, or move its client.", no_args_is_help=True)
+app = typer.Typer(help="Show what a device does, approve its apps, or move its client.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Option("--dir", help="The client's folder, made by aoi enroll.")]
 

@@ -44,4 +44,4 @@ def test_a_round_as_a_line():
     parts = [Participation(2, "c", "trained", age=1), Participation(0, "a", "trained", age=4)]
     record = RoundRecord(3, seconds=2.0, dropped=1, test_loss=0.5, test_accuracy=0.875, participations=parts)
     line = progress_line(record, 30, 70.0)
-    assert line == "round  3/30 | 0 2 | 1 dropped | age 2.5 | loss 0.500 | accuracy 0.875 | 2.0 s | 1 min 10 s left"
+    assert line == "round  3/30 | a, c | 1 dropped | age 2.5 | loss 0.500 | accuracy 0.875 | 2.0 s | 1 min 10 s left"

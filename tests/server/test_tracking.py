@@ -123,7 +123,7 @@ def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, cut_after, name)
 def test_what_is_not_installed_is_refused_before_the_start(aoi, tmp_path, monkeypatch, name):
     monkeypatch.setattr("importlib.util.find_spec", lambda wanted: None if wanted == name else find_spec(wanted))
     status, _, err = aoi("run", *SMALL, "-c", f"track={name}")
-    assert status == 2 and f"pip install -e '.[{name}]'" in " ".join(err.split())
+    assert status == 2 and f"pip install 'aoi-fl[{name}]'" in " ".join(err.split())
     assert TRACKERS[name] in " ".join(err.split()) and not (tmp_path / "runs" / "r").exists()
 
 
