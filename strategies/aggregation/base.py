@@ -1,9 +1,10 @@
 """What every aggregation is asked: what goes to the clients, and what becomes of their accepted replies."""
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -17,6 +18,7 @@ from aoi_fl.strategies.validation import Update, one_line, some_of
 logger = logging.getLogger("flwr")
 T = TypeVar("T")
 AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)  # Flower's strategies that make a step of the mean
+_NEAR_END = 0.85  # a power of the largest number of a type
 _ATTEMPTS = 64  # to aggregate what some clients sent, once all of it together has failed
 MODEL_STAYS, NO_METRICS = "the model stays as it was", "the clients' evaluation is left out"  # after a failure
 
@@ -190,6 +192,11 @@ def log_left_out(round_: int, left: Sequence[str], why: Exception | None, *, non
     elif why is not None:
         reason = one_line(f"{type(why).__name__}: {why}")
         logger.warning("Round %d: the evaluation of %s is left out: %s", round_, some_of(left), reason)
+
+
+def near_end(dtype: np.dtype[Any]) -> float:
+    """Return a number near the largest of a floating type; sums of many up to there fit."""
+    return math.pow(np.finfo(dtype).max, _NEAR_END)
 
 
 def flaw(arrays: ArrayRecord, model: ArrayRecord) -> str | None:

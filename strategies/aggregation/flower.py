@@ -32,6 +32,7 @@ from aoi_fl.strategies.aggregation.base import (
     is_statistic,
     log_failure,
     log_left_out,
+    near_end,
     nodes_of,
     spoilers,
     together,
@@ -117,7 +118,7 @@ class FlowerAggregation:
         accepted, self._accepted, self.spoiled = dict(sorted(self._accepted.items())), {}, {}
         if not accepted:
             return None, None
-        known = self._not_finite()
+        known = self._extremes()
         made, good, why = self._sifted(accepted, lambda pairs: self._made(pairs, known))
         self.spoiled = spoilers(accepted, good, why)
         if made is None and why is not None:
@@ -178,7 +179,7 @@ class FlowerAggregation:
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return what the strategy makes of replies with their weights; raise where it is not finite.
 
-        ``known`` is how many values that are not finite the strategies kept before.
+        ``known`` is how many extreme values the strategies kept before.
         """
         replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
         with np.errstate(all="ignore"), _attributes(self._chain(), self._silenced):
@@ -187,8 +188,8 @@ class FlowerAggregation:
             if arrays is not None and not self.opaque and averages(self._strategy):
                 arrays = self._with_statistics(arrays, accepted)
         why = None if arrays is None or self.opaque else flaw(arrays, self._model)
-        if why is None and self._not_finite() > known:
-            why = "what the strategy keeps for the next round holds NaN or Inf"
+        if why is None and self._extremes() > known:
+            why = "what the strategy keeps for the next round holds NaN, Inf or numbers near the end of their type"
         if why is not None:
             raise ArithmeticError(why)
         return arrays, metrics
@@ -246,10 +247,10 @@ class FlowerAggregation:
             found.append((strategy, set(vars(strategy)), copies))
         return found
 
-    def _not_finite(self) -> int:
-        """Return how many values that are not finite the strategies keep in arrays."""
+    def _extremes(self) -> int:
+        """Return how many values the strategies keep in arrays that are not finite, or near the end of their type."""
         kept = [array for strategy in self._chain() for array in state.dump(strategy)[0].values()]
-        return sum(int((~np.isfinite(array)).sum()) for array in kept if array.dtype.kind in "fc")
+        return sum(int((~(np.abs(a) <= near_end(a.dtype))).sum()) for a in kept if a.dtype.kind in "fc")
 
     def _chain(self) -> list[Strategy]:
         return chain_of(self._strategy)

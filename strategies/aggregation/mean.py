@@ -21,6 +21,7 @@ from aoi_fl.strategies.aggregation.base import (
     is_statistic,
     log_failure,
     log_left_out,
+    near_end,
     nodes_of,
     spoilers,
 )
@@ -31,7 +32,6 @@ from aoi_fl.strategies.validation import Refused, Update
 _NOVELTY = 0.35  # β of :func:`late_weights`, the paper's
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
 _LARGE, _FAR = 2**40, 2.0**50  # of whole numbers: sums in float64 begin to round; too far apart for an exact mean
-_NEAR_END = 0.85  # a power of the largest number of a type: sums of many up to there fit
 _KINDS = "fiub"  # of NumPy's types: those that have a mean
 
 
@@ -88,7 +88,7 @@ class RunningMean:
                 largest = max(float(array.max(initial=0)), -float(array.min(initial=0)))
                 if not math.isfinite(largest):  # as in the model, where a mask holds such values
                     largest = float(np.abs(array[np.isfinite(array)]).max(initial=0))
-                if largest * max(weight, 1.0) > float(np.finfo(array.dtype).max) ** _NEAR_END:
+                if largest * max(weight, 1.0) > near_end(array.dtype):
                     return name
         return None
 

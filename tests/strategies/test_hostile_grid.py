@@ -176,13 +176,13 @@ CELLS = [
     ("markov poll", "mean", "mute"),
     ("systematic reserve", "Krum", "errors"),
     ("maxpack", "FedAvgM", "leaves and returns"),
+    ("whittle", "FedAvgM", "largest"),
 ]
 UNBIASED = ("mean", "mean with a function")  # aggregations for F3AST, whose weights are unbiased
 
 
 def in_product(policy, aggregation, kind):
-    overflows = kind == "largest" and aggregation == "FedAvgM"  # SECURITY.md: not defended
-    return not overflows and (policy != "f3ast" or aggregation in UNBIASED) and (policy, aggregation, kind) not in CELLS
+    return (policy != "f3ast" or aggregation in UNBIASED) and (policy, aggregation, kind) not in CELLS
 
 
 PRODUCT = [cell for cell in itertools.product(POLICIES, AGGREGATIONS, KINDS) if in_product(*cell)]
