@@ -47,6 +47,7 @@ class PolicyTraits:
     law : the policy of the simulator by which clients take part; a private run takes their least separation from it
     least : clients with which a round can do, so that failing ones rest; None: ``clients_needed``
     by_data : whether clients are chosen by what they report of their data, as losses are: no private run allows it
+    warning : what a user of these parameters may not expect, said before round 1
     """
 
     clients_needed: int
@@ -58,6 +59,7 @@ class PolicyTraits:
     law: Decentralised | Selector | None = None
     by_data: bool = False
     least: int | None = None
+    warning: str = ""
 
 
 class RoundView:

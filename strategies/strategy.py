@@ -197,6 +197,8 @@ class AgeAwareStrategy(Strategy):
         stated = ((key, value) for key, value in about.items() if value not in (False, "ignored"))  # off by default
         parts = [f"{key.replace('_', ' ')} {shown(value)}" for key, value in stated]
         logger.info("policy %s: %s", kind, ", ".join(parts))
+        if warning := self._run.policy.traits.warning:
+            logger.warning(warning)
         self._run.aggregation.summary()
 
     def start(

@@ -1,6 +1,5 @@
 """Systematic participation: a rate and a phase fix all rounds of a client, without coin or poll."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self, get_args
@@ -23,7 +22,10 @@ from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import seed_of
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 
-logger = logging.getLogger("flwr")
+_SAME_MEET = (
+    "The number of clients is a multiple of clients-per-round: the same clients always train together. "
+    "Choose another number, phases=spread:J with a jitter J, or policy=markov-optimal."
+)
 
 
 class SystematicPolicy(RulePolicy):
@@ -46,7 +48,9 @@ class SystematicPolicy(RulePolicy):
         )
         if rates == "equal" and availability is None:
             law = science.SystematicPolicy.equal(rule.clients, rule.per_round, rule.phase_rule, rule.jitter, rule.seed)
-            self.traits = replace(self.traits, law=law)
+            n, k = rule.clients, rule.per_round
+            alike = (rule.phase_rule, rule.jitter) == ("spread", 0.0) and n % k == 0 and n > k > 1
+            self.traits = replace(self.traits, law=law, warning=_SAME_MEET if alike else "")
         self._own = shares
 
     def issue(self, view: RoundView) -> None:
@@ -147,18 +151,6 @@ class SystematicParticipation(AgeAwareStrategy):
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
         policy = SystematicPolicy(rule, coordination, rates, make_absence(compensate))
         super().__init__(policy, **with_round_seconds(settings))
-
-        alike = (rates, phases, jitter) == ("equal", "spread", 0.0)
-        self._same_meet = alike and clients % per_round == 0 and clients > per_round > 1
-
-    def summary(self) -> None:
-        """Log what the strategy is, and a warning where the same clients always meet."""
-        super().summary()
-        if self._same_meet:
-            logger.warning(
-                "The number of clients is a multiple of clients-per-round: the same clients always train together. "
-                "Choose another number, phases=spread:J with a jitter J, or policy=markov-optimal."
-            )
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:

@@ -60,7 +60,7 @@ def _break_off(output, folder, kind, owned, at, fails, resume):
     """
     sys.stdout = sys.stderr = output.open("w", buffering=1)
     for handler in logging.getLogger("flwr").handlers:
-        handler.setStream(sys.stderr)
+        handler.stream = sys.stderr  # setStream flushes the former one, which a test may have closed
     secrets.token_bytes, secrets.randbits = lambda size=32: bytes(size), lambda bits: 1
     counted, transaction, scope = 0, Ledger._transaction, folder / NAME if fails else folder
 
