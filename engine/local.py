@@ -8,7 +8,6 @@ engine.
 import itertools
 import secrets
 import time
-import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from flwr.serverapp import Grid
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.flower import messages as flower
 from aoi_fl.flower.messages import RunValue, failure
+from aoi_fl.protocol.own_code import error_and_place
 
 
 class LocalGrid(Grid):
@@ -163,8 +163,8 @@ class LocalGrid(Grid):
         handed, context = self._hand_over(message)
         try:
             reply = _apart(answer(self._app, handed, context))
-        except (Exception, SystemExit):
-            reply = failure(message, traceback.format_exc())
+        except (Exception, SystemExit) as error:
+            reply = failure(message, error_and_place(error))
         self._sign(reply)
         context.run_config = self._run_config
         return reply

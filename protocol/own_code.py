@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -148,6 +149,20 @@ def naming(key: str, value: str, what: str, remedy: str = "correct it") -> Itera
         frame = traceback.extract_tb(error.__traceback__)[2:][-1:]  # behind this one and the block's
         place = "".join(f" ({Path(one.filename).name}:{one.lineno})" for one in frame if one.filename[0] != "<")
         raise unusable(key, value, f"{what} {error_line(error)}{place}", remedy) from error
+
+
+_NOT_THEIRS = re.compile(
+    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3|^<"  # of packages, Python's own, and what calls the app
+    r"|[/\\]engine[/\\](local|worker_process)\.py$|[/\\]client[/\\](participation|attached|member)\.py$"
+)
+
+
+def error_and_place(error: BaseException) -> str:
+    """Return an error of an app on one line, with the members of a group and the last place in the app's own code."""
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    theirs = [one for one in traceback.extract_tb(error.__traceback__) if not _NOT_THEIRS.search(one.filename)]
+    place = "".join(f" ({Path(one.filename).name}:{one.lineno})" for one in theirs[-1:])
+    return "; ".join(map(error_line, (error, *members))) + place
 
 
 def error_line(error: BaseException) -> str:

@@ -11,7 +11,6 @@ model of their updates: our own mean, or any Flower strategy. The parts of a rou
 import logging
 import math
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -150,16 +149,6 @@ class AgeAwareStrategy(Strategy):
     def load_state_dict(self, state: State) -> None:
         """Restore what :meth:`state_dict` returned; raises ResumeError if it does not fit."""
         self._run.load_state_dict(state)
-
-    def memory(self) -> dict[str, NDArray[Any]]:
-        """Return :meth:`state_dict`, which is its new name."""
-        warnings.warn("memory() is now called state_dict().", DeprecationWarning, stacklevel=2)
-        return self.state_dict()
-
-    def recall(self, memory: State) -> None:
-        """Call :meth:`load_state_dict`, which is its new name."""
-        warnings.warn("recall() is now called load_state_dict().", DeprecationWarning, stacklevel=2)
-        self.load_state_dict(memory)
 
     def _promise_privacy(self, private: PrivateMean, rounds: int, model: ArrayRecord) -> None:
         """Take up the account of a private run."""

@@ -19,20 +19,8 @@ logger = logging.getLogger("flwr")
 
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
-_FRAME = re.compile(r'^[ |]*File "([^"\n]{1,300})", line (\d{1,9})', re.MULTILINE)
-_NOT_THEIRS = re.compile(
-    r"[/\\](site|dist)-packages[/\\]|[/\\]lib[/\\]python3|^<"  # of packages, Python's own, and what calls the app
-    r"|[/\\]engine[/\\]local\.py$|[/\\]client[/\\](participation|attached|member)\.py$"
-)
 _LONGEST_REASON = 100_000  # characters of a peer's error that are read, the last ones
 _PLAIN_REASON = re.compile(r"<class '([\w.]{1,200})'>:<'(.*)'>\s*", re.DOTALL)
-_CHAINED = re.compile(
-    r"^(?:During handling of the above exception, another exception occurred"
-    r"|The above exception was the direct cause of the following exception):$",
-    re.MULTILINE,
-)
-_MARGIN = re.compile(r"^ {0,2}[|+] ?(?![-+])")  # of an exception group's own lines
-_MEMBER = re.compile(r"^ *\+(?:-\+)?-+ [\d.]+ -+$", re.MULTILINE)
 _MOST_METRICS, _LONGEST_METRIC, _MOST_VALUES = 256, 256, 1 << 14  # of a reply; characters of a name; numbers in all
 _MAGIC = b"\x93NUMPY"
 
@@ -209,45 +197,23 @@ def _check_content(reply: Message) -> None:
     if reply.has_error():
         if reply.error.code == CLIENT_APP_CRASHED:
             raise Refused("its ClientApp was killed or has crashed; the usual cause is its limit of memory")
-        raise Refused(f"error: {what_failed(reply.error.reason)}{_place(reply.error.reason)}")
-
-
-def _place(reason: str | None) -> str:
-    """Return file and line of the app's own code in which a traceback ends; nothing if there is no traceback."""
-    theirs = [frame for frame in _FRAME.findall(reason or "") if not _NOT_THEIRS.search(frame[0])]
-    if not theirs:
-        return ""
-    path, line = theirs[-1]
-    name = re.split(r"[/\\]", path)[-1]
-    return f" ({name}:{line})"
+        raise Refused(f"error: {what_failed(reply.error.reason)}")
 
 
 def what_failed(reason: str | None) -> str:
-    r"""Return what an error reply says: kind and message of an exception, its notes, and the members of a group.
+    r"""Return what an error reply says, in one line.
 
-    The engines of this project send a traceback, Flower's ``<class 'KIND'>:<'MESSAGE'>``.
+    The engines of this project send a line, and Flower ``<class 'KIND'>:<'MESSAGE'>``.
 
     Examples
     --------
     >>> what_failed("<class 'ValueError'>:<'a label is 12\nthere are 10 classes'>")
     'ValueError: a label is 12; there are 10 classes'
     """
-    text, kind = (reason or "").strip("\n"), ""
-    if len(text) > _LONGEST_REASON:  # half a line says nothing
-        begun, _, rest = text[-_LONGEST_REASON:].partition("\n")
-        text = rest or begun
-    if (plain := _PLAIN_REASON.fullmatch(text)) and not _FRAME.search(text):
+    text, kind = (reason or "")[-_LONGEST_REASON:], ""
+    if plain := _PLAIN_REASON.fullmatch(text):
         kind, text = f"{plain[1].rpartition('.')[2]}: ", plain[2]
-    lines = _CHAINED.split(text)[-1].splitlines()  # of a chain the last is the one that was raised
-    bare = [_MARGIN.sub("", line) for line in lines]
-    frames = [i for i, line in enumerate(bare) if _FRAME.match(line)]
-    own = [line for line in bare[frames[0] if frames else 0 :] if line.strip() and not (frames and line[0].isspace())]
-    own = [line.strip() for line in own if not line.lstrip().startswith(("+-", 'File "'))] or ["no reason given"]
-    members: list[str] = []
-    for part in _MEMBER.split("\n".join(lines))[1:]:
-        inner = [_MARGIN.sub("", line.lstrip()) for line in part.splitlines()]
-        members += [line for line in inner if line[:1].isalpha() and not line.startswith("Traceback ")][:1]
-    text = f"{kind}{'; '.join(own)}{': ' * bool(members)}{'; '.join(members)}"
+    text = kind + ("; ".join(line.strip() for line in text.splitlines() if line.strip()) or "no reason given")
     return text if len(text) <= 300 else f"{text[:299]}…"
 
 

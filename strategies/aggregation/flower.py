@@ -155,19 +155,26 @@ class FlowerAggregation:
         """Return the strategy's state, as far as :mod:`aoi_fl.strategies.aggregation.state` can keep it."""
         found: dict[str, NDArray[Any]] = {}
         for i, strategy in enumerate(self._chain()):
-            kept, lost = state.dump(strategy)
+            own = _own_state(strategy)
+            kept, lost = state.dump(vars(strategy) if own is None else {"state_dict": own[0]()})
             found |= {f"aggregation/{i}/{k}": v for k, v in kept.items()}
             state.warn_of_lost(type(strategy).__name__, lost, "a resumed run would start it anew", self._said)
-        kept, _ = state.dump(self._standing)
+        kept, _ = state.dump(vars(self._standing))
         return found | {f"{_STANDING}{k}": v for k, v in kept.items()}
 
     def load_state_dict(self, memory: State) -> None:
         """Give the strategy its state back."""
         for i, strategy in enumerate(self._chain()):
             prefix = f"aggregation/{i}/"
-            lost = state.load(strategy, {k.removeprefix(prefix): v for k, v in memory.items() if k.startswith(prefix)})
+            own, found = _own_state(strategy), dict[str, Any]()
+            mine = {k.removeprefix(prefix): v for k, v in memory.items() if k.startswith(prefix)}
+            lost = state.load(vars(strategy) if own is None else found, mine)
+            if own is not None and found:
+                own[1](found["state_dict"])
             state.warn_of_lost(type(strategy).__name__, lost, "the resumed run starts it anew", self._said)
-        state.load(self._standing, {k.removeprefix(_STANDING): v for k, v in memory.items() if k.startswith(_STANDING)})
+        state.load(
+            vars(self._standing), {k.removeprefix(_STANDING): v for k, v in memory.items() if k.startswith(_STANDING)}
+        )
 
     def summary(self) -> None:
         """Let the strategy say what it is."""
@@ -207,34 +214,34 @@ class FlowerAggregation:
         self, items: Mapping[int, T], make: Callable[[list[T]], R]
     ) -> tuple[R | None, list[int], Exception | None]:
         """Return what the strategy makes of items, of which, and why not of all; its state is as after that alone."""
-        before, after, found = self._snapshot(), None, None
+        before, found = self._snapshot(), None
+        tried: list[T] | None = None
+        done: list[T] | None = None
 
         def attempt(some: list[T]) -> None:
-            nonlocal before, after, found
-            if found is not None and after is None:  # the state is that of the last success
-                after = self._snapshot()
+            nonlocal found, tried, done
+            if tried is not None:
                 self._restore(before)
-                before = self._snapshot()
-            try:
-                made = make(some)
-            except Exception:
-                self._restore(before)
-                before = self._snapshot()
-                raise
-            found, after = made, None
+            tried = some
+            found = make(some)
+            done = some
 
         good, why = together(items, attempt)
-        if after is not None:
-            self._restore(after)
+        if done is None:
+            self._restore(before)
+        elif done is not tried:  # a later attempt has failed
+            with suppress(Exception):  # it worked once
+                attempt(done)
         self._before = [] if why is None else before
         return found, good, why
 
     @staticmethod
     def _restore(snapshot: _Snapshot) -> None:
+        """Give the strategies copies of their attributes; the snapshot stays as it is."""
         for strategy, names, attributes in snapshot:
             for name in vars(strategy).keys() - names:
                 delattr(strategy, name)
-            vars(strategy).update(attributes)
+            vars(strategy).update(deepcopy(attributes))
 
     def _snapshot(self) -> _Snapshot:
         found = []
@@ -249,7 +256,7 @@ class FlowerAggregation:
 
     def _extremes(self) -> int:
         """Return how many values the strategies keep in arrays that are not finite, or near the end of their type."""
-        kept = [array for strategy in self._chain() for array in state.dump(strategy)[0].values()]
+        kept = [array for strategy in self._chain() for array in state.dump(vars(strategy))[0].values()]
         return sum(int((~(np.abs(a) <= near_end(a.dtype))).sum()) for a in kept if a.dtype.kind in "fc")
 
     def _chain(self) -> list[Strategy]:
@@ -296,6 +303,12 @@ class FlowerAggregation:
             self._said.update(new)
             logger.warning("Left out, because some clients send it otherwise or not at all: %s", some_of(new))
         return list(replies)
+
+
+def _own_state(strategy: Strategy) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
+    """Return the methods by which a strategy keeps its state itself; None without both."""
+    save, load = (getattr(strategy, way, None) for way in ("state_dict", "load_state_dict"))
+    return (save, load) if callable(save) and callable(load) else None
 
 
 class ChosenNodes:

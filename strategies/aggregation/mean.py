@@ -31,7 +31,7 @@ from aoi_fl.strategies.validation import Refused, Update
 
 _NOVELTY = 0.35  # β of :func:`late_weights`, the paper's
 _BLOCK = 1 << 17  # values added at once: their products, 1 MiB, stay in the processor's cache, and calls are few
-_LARGE, _FAR = 2**40, 2.0**50  # of whole numbers: sums in float64 begin to round; too far apart for an exact mean
+_LARGE = 2**40  # of whole numbers: sums of many in float64 begin to round
 _KINDS = "fiub"  # of NumPy's types: those that have a mean
 
 
@@ -50,7 +50,6 @@ class RunningMean:
         self._model = model
         self._on_updates = on_updates
         self._sums: dict[str, NDArray[np.float64]] = {}
-        self._wholes: dict[str, _Whole] = {}
         self._total = 0.0
         self._products = np.empty(0)
 
@@ -65,10 +64,6 @@ class RunningMean:
         for name, array in arrays.items():
             if name not in self._sums:
                 self._sums[name] = np.zeros(array.shape, np.float64)
-            if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
-                if name not in self._wholes:
-                    self._wholes[name] = _Whole(self._model[name].numpy() if self._on_updates else array)
-                self._wholes[name].add(array, weight)
             total, values = self._sums[name].reshape(-1), array.reshape(-1)
             for start in range(0, values.size, _BLOCK):
                 block, sums = values[start : start + _BLOCK], total[start : start + _BLOCK]
@@ -95,7 +90,7 @@ class RunningMean:
     def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
         """Add an update, given as its change of the model that it was made from, in any order of arrays."""
         arrays = {name: array.numpy() for name, array in self._model.items()}
-        self.add({name: _changed(array, change[name]) for name, array in arrays.items()}, weight)
+        self.add({name: np.asarray(array + change[name]) for name, array in arrays.items()}, weight)
 
     def distances(self, changes: Sequence[Mapping[str, NDArray[Any]]]) -> NDArray[np.float64]:
         """Return how far each of some changes of the model is from the mean change of those added; 0 if none was.
@@ -128,60 +123,11 @@ class RunningMean:
                 stepped = self._on_updates and not is_statistic(name)
                 mean = total + (1 - self._total) * model.numpy() if stepped else total / self._total
                 mean = _as_it_was(mean, model)
-                new = cast(mean, model.dtype)
-            if name in self._wholes:
-                new = self._wholes[name].result(new, model.numpy(), 1.0 if stepped else self._total)
+                new = without_rounding(mean, model.numpy())
             if not npy.is_sound(mean, model.numpy()) or not npy.is_sound(new, model.numpy()):
                 raise OverflowError(f"array {name} does not fit {model.dtype}")
             means[name] = Array(new)
         return ArrayRecord(means)
-
-
-class _Whole:
-    """The mean of whole numbers of 64 bits, of which float64 holds those up to 2^53, and a sum of them fewer.
-
-    Summed is how far updates are from a reference. Where that is too far to be exact, the model's number stays.
-
-    Parameters
-    ----------
-    reference : an array near the updates, the first of them or the model
-    """
-
-    def __init__(self, reference: NDArray[Any]) -> None:
-        self._reference = reference.copy()
-        self._sum = np.zeros(reference.shape)
-        self._large, self._far = np.zeros(reference.shape, np.bool_), np.zeros(reference.shape, np.bool_)
-
-    def add(self, array: NDArray[Any], weight: float) -> None:
-        """Add an update's numbers."""
-        apart = npy.change(array, self._reference)
-        self._large |= _is_large(array)
-        self._far |= np.abs(apart) >= _FAR
-        self._sum += weight * apart
-
-    def result(self, mean: NDArray[Any], model: NDArray[Any], total: float) -> NDArray[Any]:
-        """Return a mean of these numbers, exact or the model's where one of them is large."""
-        if not self._large.any():
-            return mean
-        step = np.rint(self._sum / total)
-        known = ~self._far & (np.abs(step) < _FAR)
-        shift = np.where(known, step, 0.0).astype(np.int64)
-        exact = (self._reference.astype(np.uint64) + shift.astype(np.uint64)).astype(self._reference.dtype)
-        known &= (exact >= self._reference) == (shift >= 0)  # else it is beyond the type
-        return np.asarray(np.where(self._large, np.where(known, exact, model), mean))
-
-
-def _is_large(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which whole numbers are large: a sum of them in float64 may be of others."""
-    return np.asarray((array >= _LARGE) | (array <= -_LARGE if array.dtype.kind == "i" else False))
-
-
-def _changed(model: NDArray[Any], change: NDArray[Any]) -> NDArray[Any]:
-    """Return the model with an update's change; whole numbers of 64 bits stay such."""
-    if model.dtype.kind in "iu" and model.dtype.itemsize == 8 and (np.abs(change) < _FAR).all():
-        shift = np.asarray(np.rint(change), np.int64)
-        return np.asarray(model.astype(np.uint64) + shift.astype(np.uint64)).astype(model.dtype)
-    return np.asarray(model + change)
 
 
 def _as_it_was(mean: NDArray[Any], model: Array) -> NDArray[Any]:
@@ -192,20 +138,17 @@ def _as_it_was(mean: NDArray[Any], model: Array) -> NDArray[Any]:
     return np.where(np.isfinite(mean) | np.isfinite(before), mean, before)
 
 
-def cast(values: NDArray[np.generic], dtype: str) -> NDArray[np.generic]:
-    """Return values in a type, rounded to the nearest where that is whole numbers; an array, also of 0 dimensions."""
-    wanted = np.dtype(dtype)
-    if values.dtype != wanted and wanted.kind in "iub":
-        values = np.rint(values)
-    return np.asarray(values, wanted)
-
-
 def without_rounding(values: NDArray[Any], model: NDArray[Any]) -> NDArray[Any]:
-    """Return values in the model's type; of large whole numbers, which float64 may have rounded, the model's."""
-    if model.dtype.kind not in "iu" or model.dtype.itemsize < 8 or values.shape != model.shape:
-        return cast(values, str(model.dtype))
+    """Return values in the model's type, whole numbers to the nearest.
+
+    Of large whole numbers of 64 bits, which float64 may have rounded, the model's stay.
+    """
+    if model.dtype.kind not in "iub" or values.dtype == model.dtype:
+        return np.asarray(values, model.dtype)
+    if model.dtype.itemsize < 8 or values.shape != model.shape:
+        return np.asarray(np.rint(values), model.dtype)
     large = ~(np.abs(values) < _LARGE)
-    return np.asarray(np.where(large, model, cast(np.where(large, 0, values), str(model.dtype))))
+    return np.where(large, model, np.rint(np.where(large, 0, values)).astype(model.dtype))
 
 
 class Mean(Aggregation):

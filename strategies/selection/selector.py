@@ -1,6 +1,5 @@
 """Central policies: a selector of :mod:`aoi_fl.science` chooses among the clients that the server can reach."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -120,19 +119,6 @@ def report(outcomes: Sequence[ClientOutcome]) -> Report:
 
 def _waited_for(one: ClientOutcome) -> bool:
     return one.result in ("late", "surplus") and one.seconds is not None
-
-
-class CentralSelection(AgeAwareStrategy):
-    """Former name of a strategy over any selector: use ``AgeAwareStrategy(SelectorPolicy(selector, per_round))``."""
-
-    def __init__(self, selector: Selector, per_round: int, **settings: Any) -> None:
-        warnings.warn(
-            "CentralSelection is now AgeAwareStrategy(SelectorPolicy(selector, per_round)).",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        described = {"kind": type(self).__name__}
-        super().__init__(SelectorPolicy(selector, per_round, describe=described), **settings)
 
 
 @cache

@@ -38,8 +38,10 @@ def save(store, round_, **changes):
     store.save(Checkpoint(**{"run": "a", "round": round_, "model": MODEL, "memory": MEMORY, **changes}))
 
 
-def test_a_checkpoint_comes_back_bit_for_bit_and_in_order(store):
-    save(store, 4)
+@pytest.mark.parametrize("order", ["=", "S"])
+def test_a_checkpoint_comes_back_bit_for_bit_and_in_order(order, store):
+    swapped = [{k: v.astype(v.dtype.newbyteorder(order)) for k, v in arrays.items()} for arrays in (MODEL, MEMORY)]
+    save(store, 4, model=swapped[0], memory=swapped[1])
     found = store.load("a", 4)
     assert (found.run, found.round) == ("a", 4)
     assert list(found.model) == list(MODEL)  # safetensors sorts by name and type; the model's order is kept aside
@@ -48,23 +50,6 @@ def test_a_checkpoint_comes_back_bit_for_bit_and_in_order(store):
             assert theirs[name].dtype == array.dtype
             assert theirs[name].shape == array.shape
             assert theirs[name].tobytes() == array.tobytes()
-
-
-def test_arrays_of_another_byte_order_come_back(store):
-    swapped = {name: array.astype(array.dtype.newbyteorder("S")) for name, array in (MODEL | MEMORY).items()}
-    save(store, 1, model=swapped, memory=swapped)
-    found = store.load("a", 1)
-    for name, array in (MODEL | MEMORY).items():
-        for kept in (found.model, found.memory):
-            assert kept[name].dtype.isnative
-            np.testing.assert_array_equal(kept[name], array)
-
-
-def test_a_file_that_cannot_be_removed_is_a_warning(store, monkeypatch, caplog):
-    save(store, 1)
-    monkeypatch.setattr("pathlib.Path.unlink", lambda self, missing_ok=False: os.rmdir(self))  # raises OSError
-    store.prune(5)
-    assert "model-1.safetensors" in caplog.text
 
 
 def test_the_last_two_are_kept_and_nothing_else(store):
@@ -125,15 +110,6 @@ def test_the_last_committed_round_decides_which_one_is_used(store, caplog):
         store.last("a", 7)
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(store):
-    save(store, 1)
-    store.path(2).mkdir()  # the rename cannot succeed
-    with pytest.raises(StorageError, match=r"model-2\.safetensors cannot be written.*aoi resume"):
-        save(store, 2)
-    assert sorted(os.listdir(store.folder)) == ["model-1.safetensors", "model-2.safetensors"]
-    assert store.load("a", 1).round == 1
-
-
 def test_a_round_is_in_the_ledger_only_after_its_checkpoint(store, tmp_path):
     ledger = Ledger(tmp_path / "ledger.sqlite")
     recorder = Recorder("a", ledger, store, 3)
@@ -145,16 +121,6 @@ def test_a_round_is_in_the_ledger_only_after_its_checkpoint(store, tmp_path):
         recorder.round_done(RoundRecord(2), arrays, MEMORY)
     assert [row["round"] for row in read(ledger.path, "rounds")] == [1]
     assert store.last("a", 1).model["w"].tolist() == [1, 1, 1]
-    ledger.close()
-
-
-def test_rounds_that_are_to_be_played_again_leave_the_ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    for round_ in (1, 2, 3):
-        ledger.add_round(RoundRecord(round_, participations=[Participation(0, "client-0", "trained")]))
-    ledger.forget_after(1)
-    assert [row["round"] for row in read(ledger.path, "rounds")] == [1]
-    assert [row["round"] for row in read(ledger.path, "participations")] == [1]
     ledger.close()
 
 
@@ -190,12 +156,11 @@ CARRIED = {
     "an array of another kind": {"so_far": np.array([["x"]], dtype="S1").view(np.uint8)},
     "one of another shape": {"last": np.zeros((2, 3, 4))},
     "no numbers": {"unable": np.zeros(0, np.float32), "next_round": np.zeros((0, 9))},
-    "a description without end": {"aggregation/structure": np.frombuffer(b"[" * 200_000, np.uint8)},
-    "a description of other things": {"aggregation/structure": np.frombuffer(b'{"attributes": [1]}', np.uint8)},
+    "a description without end": {"aggregation/0/structure": np.frombuffer(b"[" * 200_000, np.uint8)},
+    "a description of another thing": {"aggregation/0/structure": np.frombuffer(b'{"attributes": [1]}', np.uint8)},
     "a description of an array that is not there": {
-        "aggregation/structure": np.frombuffer(b'{"attributes": {"x": ["array", "9"]}, "lost": {}}', np.uint8)
+        "aggregation/0/structure": np.frombuffer(b'{"attributes": {"x": ["array", "9"]}, "lost": {}}', np.uint8)
     },
-    "a description of a number": {"aggregation/structure": np.frombuffer(b"7", np.uint8)},
 }
 
 

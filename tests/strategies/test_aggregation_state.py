@@ -1,7 +1,6 @@
 """What a Flower strategy remembers, across a break: kept in a real checkpoint, or said to be missing."""
 
-import random
-from collections import Counter, OrderedDict, deque
+import pickle
 
 import numpy as np
 import pytest
@@ -40,31 +39,40 @@ class Noisy(flower.FedAvg):
 
     def __init__(self):
         super().__init__()
-        self.noise = self.same_noise = np.random.default_rng(7)
-        self.offspring = np.random.Generator(np.random.Philox(3))
-        self.legacy = np.random.RandomState(5)
-        self.python = random.Random(4)
-        self.last = deque(maxlen=2)
+        self.noise = [np.random.Generator(bits(7)) for bits in state._BITS.values()]
         self.met = set()
-        self.trace = {"norms": [np.zeros(2), (1, 2.5)], "phase": 1j, "calls": Counter()}
+        self.trace = {"norms": [np.zeros(2), (1, 2.5)], 3: "calls"}
 
     def aggregate_train(self, server_round, replies):
         arrays, metrics = super().aggregate_train(server_round, replies)
-        self.offspring = self.offspring.spawn(2)[1]
         self.trace["norms"][0] = self.trace["norms"][0] + server_round
-        self.trace["calls"]["train"] += 1
-        self.trace["phase"] *= 1 + 1j
-        self.last.append(server_round)
-        self.met.add(server_round % 2)
-        told = self.trace["norms"][0].sum() + self.trace["calls"]["train"] + self.trace["phase"].imag + sum(self.last)
-        drawn = self.noise.normal(size=6) + self.same_noise.normal() + self.offspring.normal()
-        drawn = drawn + self.legacy.normal() + self.python.gauss(0, 1) + len(self.met) + told
+        self.met.add(server_round)
+        drawn = sum(noise.normal(size=6) for noise in self.noise) + self.trace["norms"][0].sum() + len(self.met)
         return ArrayRecord({k: Array(v.numpy() + drawn) for k, v in arrays.items()}), metrics
 
 
-def test_generators_queues_and_sets_survive_a_resume(tmp_path, caplog):
-    whole = play(Noisy, tmp_path / "whole", 5)
-    np.testing.assert_array_equal(interrupted(Noisy, tmp_path / "cut", 2, 5), whole)
+class OwnState(flower.FedAvg):
+    """An aggregation that keeps its state itself, in what no checkpoint holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = iter(range(99))
+
+    def aggregate_train(self, server_round, replies):
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        return ArrayRecord({k: Array(v.numpy() + next(self.count)) for k, v in arrays.items()}), metrics
+
+    def state_dict(self):
+        return {"next": self.count.__reduce__()[2]}
+
+    def load_state_dict(self, state):
+        self.count = iter(range(state["next"], 99))
+
+
+@pytest.mark.parametrize("make", [Noisy, OwnState])
+def test_generators_sets_and_a_state_of_its_own_survive_a_resume(make, tmp_path, caplog):
+    whole = play(make, tmp_path / "whole", 5)
+    np.testing.assert_array_equal(interrupted(make, tmp_path / "cut", 2, 5), whole)
     assert "checkpoint" not in caplog.text
 
 
@@ -136,53 +144,22 @@ def test_the_optimizers_state_is_carried_across_a_resume(name, tmp_path):
 
 VALUES = {
     "arrays": [np.arange(3.0), np.float32(2), np.array(4, np.int8), np.zeros((0, 2))],
-    "bytes": [b"abc", bytearray(b"de"), b""],
-    "texts and numbers": {"a": (1, None, True), 2: "x", (1, "y"): float("inf"), "big": 2**100},
-    "arrays of other types": [np.array([1j]), np.array(["x", "yz"]), np.arange(3, dtype=">i4"), np.datetime64("2024")],
-    "mappings": [OrderedDict(b=1, a=2), Counter("abca"), {}],
-    "sets": [{1, (2, "a")}, frozenset({"b"}), set()],
-    "queues": [deque([1, [2]], 3), deque()],
-    "flower's": [ConfigRecord({"a": [1.0], "b": b"x"}), MetricRecord({"m": [1, 2]}), Array(np.arange(2))],
+    "texts and numbers": {"a": (1, None, True), 2: "x", (1, "y"): float("inf"), "big": 2**100, "bytes": b"abc"},
+    "flower's": [ConfigRecord({"a": [1.0], "b": b"x"}), ArrayRecord({"m": Array(np.arange(2))})],
 }
 
 
-@pytest.mark.parametrize("what", VALUES)
-def test_a_value_comes_back_as_it_was(what, tmp_path):
-    strategy, other = flower.FedAvg(), flower.FedAvg()
-    strategy.value = VALUES[what]
-    arrays, lost = state.dump(strategy)
-    checkpoints = Checkpoints(tmp_path)
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_value_comes_back_as_it_was(value, tmp_path):
+    arrays, lost = state.dump({"value": value})
+    checkpoints, found = Checkpoints(tmp_path), {}
     checkpoints.save(Checkpoint("r", 1, {}, arrays))
-    assert (lost, state.load(other, checkpoints.load("r", 1).memory)) == ({}, {})
-    same(other.value, strategy.value)
+    assert (lost, state.load(found, checkpoints.load("r", 1).memory)) == ({}, {})
+    assert pickle.dumps(found["value"]) == pickle.dumps(value)
 
 
-def same(found, wanted) -> None:
-    assert type(found) is type(wanted)
-    if isinstance(wanted, Array):
-        found, wanted = found.numpy(), wanted.numpy()
-    if isinstance(wanted, np.ndarray):
-        assert (found.dtype, found.shape, found.tobytes()) == (wanted.dtype, wanted.shape, wanted.tobytes())
-    elif isinstance(wanted, list | tuple | deque):
-        assert getattr(found, "maxlen", None) == getattr(wanted, "maxlen", None) and len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
-            same(one, other)
-    elif isinstance(wanted, dict):
-        assert list(found) == list(wanted)
-        for key in wanted:
-            same(found[key], wanted[key])
-    else:
-        assert found == wanted
-
-
-def test_shared_objects_stay_shared_after_a_resume():
-    strategy, other = flower.FedAvg(), flower.FedAvg()
-    strategy.one = strategy.two = [1]
-    strategy.ring = [0]
-    strategy.ring.append(strategy.ring)
-    strategy.three = {"a": strategy.one, "record": ArrayRecord({"w": Array(np.ones(2))})}
-    arrays, lost = state.dump(strategy)
-    assert lost == {"ring": "ring[1] holds itself"} == state.load(other, arrays)
-    other.one.append(2)
-    assert other.two == other.three["a"] == [1, 2] and not hasattr(other, "ring")
-    np.testing.assert_array_equal(other.three["record"]["w"].numpy(), np.ones(2))
+def test_what_holds_itself_is_named():
+    ring = [0]
+    ring.append(ring)
+    arrays, lost = state.dump({"one": [1], "ring": ring})
+    assert lost.keys() == {"ring"} and list(arrays) == ["structure"]

@@ -1,16 +1,11 @@
 """The policy interface: what a strategy asks of a policy, and what it refuses."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
-from flwr.serverapp.strategy import Strategy
 
-from aoi_fl.config.policies import REGISTRY
-from aoi_fl.config.run import RunConfig
 from aoi_fl.science.selection import evenly
-from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import (
     AgeAwareStrategy,
     MarkovParticipation,
@@ -23,7 +18,6 @@ from aoi_fl.strategies import (
 )
 from aoi_fl.strategies.plan import Resume
 from tests.fakes import Notes, honest_app, play
-from tests.refusals import refused
 
 
 class First(Policy):
@@ -81,46 +75,6 @@ def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
     assert not again.rounds and strategy.complete == "enough is known"
 
 
-@pytest.mark.parametrize(
-    ("plan", "fields"),
-    [
-        (Plan(np.array([4]), np.ones(1)), ("client of", 4)),
-        (Plan(np.array([-1]), np.ones(1)), ("client of", -1)),
-        (Plan(np.array([1, 1]), np.ones(2)), ("clients of", None)),
-        (Plan(np.array([0.5]), np.ones(1)), ("clients of",)),
-        (Plan(np.array([0, 1]), np.ones(3)), ("weights of", "of shape (3,)")),
-        (Plan(np.array([0, 1]), np.ones(2), rates=np.ones(2)), ("rates of", "of shape (2,)")),
-        (None, ("plan", None)),
-    ],
-)
-def test_bad_plan_is_refused_by_name(plan, fields, tmp_path):
-    policy = First()
-    policy.plan = lambda view: plan
-    with refused(*fields):
-        play(strategy_of(policy), honest_app(), tmp_path)
-
-
-class Faulty(First):
-    """A policy that fails."""
-
-    def plan(self, view):
-        raise KeyError("weight")
-
-
-class Broken:
-    """A selector that fails."""
-
-    def select(self, round_, population):
-        raise KeyError("weight")
-
-
-@pytest.mark.parametrize("policy", [SelectorPolicy(Broken(), 2), Faulty()])
-def test_error_of_a_foreign_method_names_it(policy, tmp_path):
-    owner, method = ("Broken", "select") if isinstance(policy, SelectorPolicy) else ("Faulty", "plan")
-    with refused("policy", owner, f"{method} raised"):
-        play(strategy_of(policy), honest_app(), tmp_path)
-
-
 class Dice:
     """A selector that draws from a generator of its own, and says nothing of a state."""
 
@@ -144,23 +98,6 @@ def test_former_hook_is_refused_when_the_class_is_made():
         type("Old", (RandomSelection,), {"choose": lambda self, ask, grid: None})
 
 
-class Lowest:
-    """The k available clients of lowest number."""
-
-    def select(self, round_, population):
-        return evenly(np.flatnonzero(population.available)[:2])
-
-
-def test_former_central_selection_warns_and_works(tmp_path):
-    from aoi_fl.strategies.selection import central
-
-    with pytest.warns(DeprecationWarning):
-        base = central.CentralSelection
-    with pytest.warns(DeprecationWarning):
-        notes, _, _ = play(lambda **settings: base(Lowest(), 2, **settings), honest_app(), tmp_path)
-    assert [part.client for part in notes.rounds[0].participations] == [0, 1]
-
-
 @pytest.mark.parametrize("far", [False, True])
 def test_policy_observes_a_round_once_where_a_client_is_forced(far, tmp_path):
     """In broadcast all decline, and one of them then trains: one outcome, in which it is forced."""
@@ -173,16 +110,3 @@ def test_policy_observes_a_round_once_where_a_client_is_forced(far, tmp_path):
     assert forced and [outcome.view.round for outcome in outcomes] == list(range(1, 13))
     for outcome in outcomes:
         assert any(one.forced for one in outcome.clients) == (outcome.view.round in forced)
-
-
-@pytest.mark.parametrize("name", REGISTRY)
-def test_strategy_is_at_most_two_classes_below_flowers(name):
-    config = RunConfig.parse({"policy": name, "num-clients": 10, "clients-per-round": 3})
-    lineage = type(make_strategy(config, "r")).__mro__
-    below = [kind for kind in lineage if issubclass(kind, Strategy) and kind is not Strategy]
-    assert len(below) <= 2
-
-
-def test_plan_counts_refreshed_clients_as_willing():
-    plan = Plan(np.arange(3), np.ones(3))
-    assert plan.willing == 3 and replace(plan, refresh=np.array([True, False, False])).willing == 1
