@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 
 from aoi_fl.client.poll_schedule import LONGEST_SILENCE, NextMessage, lasting
 from aoi_fl.client.state import lock
-from aoi_fl.flower.seams import FLEET, HTTP_FLEET
+from aoi_fl.flower.seams import FLEET
 from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
@@ -117,9 +117,7 @@ def _read(line: bytes) -> tuple[float, float, int]:
     return 0.0, 0.0, 0
 
 
-def take_up(
-    path: Path, superlink: str, authority: Path, key: Path, leave: Callable[[str], NoReturn] | None
-) -> Heard | None:
+def take_up(path: Path, superlink: str, authority: Path, key: Path, leave: Callable[[str], NoReturn] | None) -> Heard:
     """End the former session of this client, and return the function that records the new one.
 
     Parameters
@@ -131,15 +129,12 @@ def take_up(
 
     Returns
     -------
-    A function to call when all messages are answered. None if this Flower's Fleet API is not supported.
+    A function to call when all messages are answered.
 
     Raises
     ------
     ConfigError : see :class:`Session`.
     """
-    if not (FLEET.there or HTTP_FLEET.there):
-        HTTP_FLEET.say_what_is_lost()
-        return None
     from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
 
     session = Session(path)

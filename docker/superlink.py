@@ -22,6 +22,7 @@ from aoi_fl.flower.superlink import (
     refuse_strange_replies,
     use_few_threads,
 )
+from aoi_fl.flower.versions import check_deployable
 
 
 def run_command(name: str) -> None:
@@ -37,6 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--inner-host")
     given, sys.argv[1:] = parser.parse_known_args()
+    check_deployable()
     if given.inner_host:
         close_doors(socket.gethostbyname(given.inner_host))
     connect_once()

@@ -41,7 +41,7 @@ def close_doors(inner: str) -> None:
     Flower does not authenticate commands. So this ends the process where this Flower version does not allow it.
     """
     if not DOORS.there or DOORS.missing():
-        sys.exit(f"Flower {FLOWER}: {DOORS.lost}. This command needs a Flower {DOORS.versions}.")
+        sys.exit(f"Flower {FLOWER}: {DOORS.lost}. This command needs Flower {DOORS.on}.")
     from flwr.superlink import extensions
     from starlette.middleware import Middleware
 

@@ -45,14 +45,12 @@ def digest() -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+@PLAIN.needed
 def speak_plainly() -> bool:
     """Let a SuperLink in this process use plain statements; return whether it does.
 
     It also stores all messages of a request in one transaction.
     """
-    if not PLAIN.there:
-        PLAIN.say_what_is_lost()
-        return False
     if digest() != _DIGEST:
         logger.warning("This Flower differs from 1.34.0, so the SuperLink uses Flower's own SQL statements.")
         return False

@@ -1,42 +1,47 @@
 """The Flower internals that this project uses, their versions, and the loss without them."""
 
-from aoi_fl.flower.versions import Seam
+from aoi_fl.flower.versions import GRPC, HTTP, Seam
 
 MESSAGES = Seam(
-    "messages and runs without a SuperLink", "messages",
+    "messages and runs without a SuperLink",
+    "messages",
     """
     flwr.supercore.run: Run.create_empty
     flwr.app.message.message: Message.__init__(metadata)
     flwr.app.metadata: Metadata.run_id Metadata.src_node_id Metadata.message_id
     """,
     "messages cannot be made outside of a run, which the local engine needs",
-)  # fmt: skip
+)
 IDENTITY = Seam(
-    "the sender of a message", "messages",
+    "the sender of a message",
+    "messages",
     """
     flwr.supercore.task_identity: TaskIdentity.__class__.run_id TaskIdentity.__class__.node_id
     flwr.supercore.task_identity: TaskIdentity.__class__.task_id
     """,
-    since="1.38",
-)  # fmt: skip
+    on=HTTP,
+)
 ERRORS = Seam(
-    "the codes of error replies", "errors",
+    "the codes of error replies",
+    "errors",
     """
     flwr.common.constant: ErrorCode.CLIENT_APP_RAISED_EXCEPTION ErrorCode.MESSAGE_UNAVAILABLE
     flwr.common.constant: ErrorCode.NODE_UNAVAILABLE ErrorCode.UNKNOWN
     """,
     "a client that has left cannot be distinguished from a client that failed",
-)  # fmt: skip
+)
 LOOP = Seam(
-    "the waits of a SuperNode", "supernode",
+    "the waits of a SuperNode",
+    "supernode",
     """
     flwr.supernode.cli: flower_supernode
     flwr.supernode.start_client_internal: time.sleep subprocess.Popen
     """,
     "this SuperNode polls for messages every three seconds, however many there are",
-)  # fmt: skip
+)
 GATE = Seam(
-    "the doors of a SuperNode", "gate",
+    "the doors of a SuperNode",
+    "gate",
     """
     flwr.supernode.start_client_internal: _init_connection _push_messages(state,object_store,send,push_object)
     flwr.supercore.inflatable.inflatable_object: get_all_nested_objects get_object_tree iterate_object_tree
@@ -46,33 +51,36 @@ GATE = Seam(
     flwr.supercore.run: RunNotRunningException
     """,
     "the owner's rules do not hold outside of the app",
-    since="1.34", named=False,
-)  # fmt: skip
+)
 BEATS = Seam(
-    "custom heartbeat intervals", "supernode",
+    "custom heartbeat intervals",
+    "supernode",
     """
     flwr.client.grpc_rere_client.connection: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
     """,
-    since="1.34", before="1.40", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 RETRIES = Seam(
-    "retries of calls that a busy SuperLink refuses", "supernode",
+    "retries of calls that a busy SuperLink refuses",
+    "supernode",
     """
     flwr.supernode.start_client_internal: make_simple_grpc_retry_invoker
     flwr.supercore.retry: RetryInvoker(should_giveup)
     """,
-    since="1.34", before="1.40", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 HTTP_LINK = Seam(
-    "heartbeats and retries of a SuperNode, over HTTP", "supernode",
+    "heartbeats and retries of a SuperNode, over HTTP",
+    "supernode",
     """
     flwr.supernode.fleet_http_connection: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
     flwr.supernode.fleet_http_connection: make_simple_http_retry_invoker
     """,
-    since="1.40",
-)  # fmt: skip
+    on=HTTP,
+)
 WARM = Seam(
-    "a SuperExec with its libraries loaded", "superexec",
+    "a SuperExec with its libraries loaded",
+    "superexec",
     """
     flwr.supernode.runtime.run_clientapp: run_clientapp(runtime_api_address,token,insecure)
     flwr.supernode.runtime.run_clientapp: run_clientapp(certificates,parent_pid,runtime_dependency_install)
@@ -84,10 +92,11 @@ WARM = Seam(
     flwr.supercore.superexec.run_superexec: run_superexec(root_certificates_path,parent_pid,runtime_dependency_install)
     """,
     "this client starts a process for each message, and each process imports the libraries again",
-    since="1.34", before="1.35",
-)  # fmt: skip
+    on=GRPC,
+)
 HTTP_WARM = Seam(
-    "a SuperExec with its libraries loaded, over HTTP", "superexec",
+    "a SuperExec with its libraries loaded, over HTTP",
+    "superexec",
     """
     flwr.supernode.runtime.run_clientapp: run_clientapp(runtime_api_address,token,insecure)
     flwr.supernode.runtime.run_clientapp: run_clientapp(certificates,parent_pid,runtime_dependency_install)
@@ -96,20 +105,22 @@ HTTP_WARM = Seam(
     flwr.supercore.superexec.run_superexec: get_executor time.sleep
     flwr.supercore.superexec.run_superexec: run_superexec(runtime_api_address,insecure,parent_pid)
     """,
-    since="1.40",
-)  # fmt: skip
+    on=HTTP,
+)
 CONTROL = Seam(
-    "keys and runs over gRPC", "control",
+    "keys and runs over gRPC",
+    "control",
     """
     flwr.proto.control_pb2_grpc: ControlStub
     flwr.proto.control_pb2: RegisterNodeRequest UnregisterNodeRequest ListNodesRequest ListRunsRequest StopRunRequest
     flwr.proto.control_pb2: StreamLogsRequest
     """,
     "the SuperLink's Control API speaks HTTP, which `docker compose up` cannot: its images need the extra deploy",
-    before="1.37", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 FLEET = Seam(
-    "a check of a client's key over gRPC", "fleet",
+    "a check of a client's key over gRPC",
+    "fleet",
     """
     flwr.proto.fleet_pb2_grpc: FleetStub
     flwr.proto.fleet_pb2: ActivateNodeRequest DeactivateNodeRequest
@@ -120,20 +131,22 @@ FLEET = Seam(
     flwr.supercore.primitives.asymmetric: public_key_to_bytes sign_message
     """,
     "the SuperLink's Fleet API speaks HTTP: `aoi doctor` cannot check whether it knows this client's key",
-    before="1.40", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 HTTP_FLEET = Seam(
-    "the end of a former session, over HTTP", "fleet",
+    "the end of a former session, over HTTP",
+    "fleet",
     """
     flwr.supernode.fleet_http_client: FleetHttpClient.from_server_address FleetHttpClient.SendNodeHeartbeat
     flwr.supernode.fleet_http_client: FleetHttpClient.DeactivateNode
     flwr.supernode.node_auth_http_interceptor: NodeAuthHttpInterceptor(private_key,public_key)
     """,
     "a client that was killed is refused until its former session ends",
-    since="1.40",
-)  # fmt: skip
+    on=HTTP,
+)
 VIRTUAL = Seam(
-    "many SuperNodes in one process", "virtual",
+    "many SuperNodes in one process",
+    "virtual",
     """
     flwr.proto.fleet_pb2_grpc: FleetStub
     flwr.proto.fleet_pb2: PullMessagesRequest PushMessagesRequest
@@ -148,19 +161,19 @@ VIRTUAL = Seam(
     flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
     """,
     "the benchmark fleet cannot run",
-    since="1.34", before="1.40", named=False,
-)  # fmt: skip
-VIRTUAL_HTTP = Seam("many SuperNodes in one process, over HTTP", "virtual", VIRTUAL.names, since="1.42", named=False)
+)
 SIZES = Seam(
-    "bytes on the wire", "messages",
+    "bytes on the wire",
+    "messages",
     """
     flwr.common.serde: message_to_proto message_from_proto
     flwr.supercore.inflatable.inflatable_object: get_all_nested_objects
     """,
     "the bytes of a message on the wire cannot be counted",
-)  # fmt: skip
+)
 REPLIES = Seam(
-    "polls for many replies in one call", "replies",
+    "polls for many replies in one call",
+    "replies",
     """
     flwr.superlink.grid.grpc_grid: GrpcGrid.pull_messages(message_ids) GrpcGrid._stub GrpcGrid.run
     flwr.proto.runtime_pb2: PullAppMessagesRequest
@@ -169,32 +182,36 @@ REPLIES = Seam(
     flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
     """,
     "each reply costs its own calls",
-    since="1.34", before="1.35",
-)  # fmt: skip
+    on=GRPC,
+)
 GRPC_GRID = Seam(
-    "replies over gRPC, and retries of calls", "grids",
+    "replies over gRPC, and retries of calls",
+    "grids",
     """
     flwr.superlink.grid.grpc_grid: GrpcGrid make_simple_grpc_retry_invoker
     flwr.supercore.retry: RetryInvoker(should_giveup,on_success)
     """,
-    before="1.35",
-)  # fmt: skip
+    on=GRPC,
+)
 HTTP_GRID = Seam(
-    "replies over HTTP", "grids",
+    "replies over HTTP",
+    "grids",
     """
     flwr.superlink.grid.http_grid: HttpGrid
     """,
-    since="1.35",
-)  # fmt: skip
+    on=HTTP,
+)
 DATABASE = Seam(
-    "one connection to a SuperLink's database", "superlink",
+    "one connection to a SuperLink's database",
+    "superlink",
     """
     flwr.supercore.sql_mixin: create_engine(url) SqlMixin.initialize
     """,
     "with many clients a SuperLink waits for its own database, and calls fail",
-)  # fmt: skip
+)
 ANSWERS = Seam(
-    "a cache of frequent queries to a SuperLink's database", "superlink",
+    "a cache of frequent queries to a SuperLink's database",
+    "superlink",
     """
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_expired_task_tokens
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_run_status(run_ids)
@@ -206,10 +223,11 @@ ANSWERS = Seam(
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_task_by_token(token)
     """,
     "each call to a SuperLink costs several writes to its database",
-    since="1.34", before="1.35", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 PLAIN = Seam(
-    "plain SQL statements to a SuperLink's database", "plain",
+    "plain SQL statements to a SuperLink's database",
+    "plain",
     """
     flwr.supercore.object_store.sql_object_store: SqlObjectStore.preregister(run_id,object_tree)
     flwr.supercore.object_store.sql_object_store: SqlObjectStore.get_object_tree(object_id)
@@ -241,37 +259,41 @@ PLAIN = Seam(
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
     """,
     "each call to a SuperLink costs several times the CPU time of its statements",
-    since="1.34", before="1.34.1", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 LINES = Seam(
-    "a log without a line for each look", "superlink",
+    "a log without a line for each look",
+    "superlink",
     """
     flwr.common.logger: FLOWER_LOGGER
     flwr.server.superlink.fleet.grpc_rere.fleet_servicer: log(level,msg) MessageToDict FleetServicer.PullMessages
     """,
     "a SuperLink logs a line for each look of each client",
-    since="1.34", before="1.40", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 THREADS = Seam(
-    "fewer threads for a SuperLink's calls", "superlink",
+    "fewer threads for a SuperLink's calls",
+    "superlink",
     """
     flwr.superlink.cli.flower_superlink: generic_create_grpc_server(max_concurrent_workers)
     flwr.superlink.servicer.runtime.runtime_grpc: generic_create_grpc_server(max_concurrent_workers)
     """,
     "with many clients the threads of a SuperLink wait for one another",
-    since="1.34", before="1.35", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 KEYS = Seam(
-    "a cache of parsed keys and versions", "superlink",
+    "a cache of parsed keys and versions",
+    "superlink",
     """
     flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor: bytes_to_public_key(public_key_bytes)
     flwr.supercore.runtime_version_compatibility: Version
     """,
     "a SuperLink parses a client's key in every call",
-    since="1.34", before="1.40", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 INTAKE = Seam(
-    "a check of replies when nodes send them", "superlink",
+    "a check of replies when nodes send them",
+    "superlink",
     """
     flwr.server.superlink.fleet.message_handler.message_handler: push_messages(request,state)
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
@@ -279,25 +301,27 @@ INTAKE = Seam(
     flwr.proto.fleet_pb2: PushMessagesRequest PushMessagesResponse
     """,
     "a node can block the SuperLink with a reply of very many objects",
-    since="1.34", before="1.35", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 DOORS = Seam(
-    "calls that only the inner network may make", "doors",
+    "calls that only the inner network may make",
+    "doors",
     """
     flwr.superlink.extensions: get_middleware
     flwr.superlink.main: create_app
     """,
     "its SuperLink cannot serve clients without accepting their commands",
-    since="1.42", named=False,
-)  # fmt: skip
+    on=HTTP,
+)
 OUTPUT = Seam(
-    "the ServerApp's lines in the log of its SuperExec", "superexec",
+    "the ServerApp's lines in the log of its SuperExec",
+    "superexec",
     """
     flwr.supercore.superexec.plugin: ServerAppExecPlugin.suppress_output
     flwr.common.logger: update_console_handler(timestamps,colored)
     """,
     "the SuperExec does not show the ServerApp's output, which is in the run's log only",
-    since="1.34", before="1.35", named=False,
-)  # fmt: skip
+    on=GRPC,
+)
 
 SEAMS = tuple(seam for seam in vars().values() if isinstance(seam, Seam))

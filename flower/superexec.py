@@ -26,11 +26,9 @@ def keywords(spec: Any) -> dict[str, Any]:
     }
 
 
+@OUTPUT.needed
 def show_output() -> None:
     """Let a SuperExec in this process show the ServerApp's output, not only log it."""
-    if not OUTPUT.there:
-        OUTPUT.say_what_is_lost()
-        return
     from flwr.supercore.superexec.plugin import ServerAppExecPlugin
 
     ServerAppExecPlugin.suppress_output = False

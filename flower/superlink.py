@@ -85,6 +85,7 @@ def own_address(port: int | str, host: str = _HOST) -> list[str]:
     return [f"--host={host}", f"--port={int(port) or free_ports(1)[0]}"]
 
 
+@DATABASE.needed
 def connect_once() -> None:
     """Let a SuperLink in this process use one database connection; Flower uses up to fifteen.
 
@@ -92,9 +93,6 @@ def connect_once() -> None:
     five seconds ("database is locked"). Connections beyond the fifth are opened again for each call. With one
     connection a thousand clients are answered one and a half times as fast.
     """
-    if not DATABASE.there:
-        DATABASE.say_what_is_lost()
-        return
     from flwr.supercore import sql_mixin
 
     module: Any = sql_mixin
@@ -144,6 +142,7 @@ class _Kept:
         return due
 
 
+@ANSWERS.needed
 def keep_answers() -> None:
     """Let a SuperLink in this process cache for a second the queries that every call makes.
 
@@ -151,9 +150,6 @@ def keep_answers() -> None:
     a second. Status, run, FAB and the task of a token are cached for a second, or until a task or a FAB changes. A
     run's traffic may lag by a second.
     """
-    if not ANSWERS.there:
-        ANSWERS.say_what_is_lost()
-        return
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
 
     state: Any = SqlLinkState
@@ -202,14 +198,12 @@ def keep_answers() -> None:
     state.get_run_info, state.get_fab, state.get_task_by_token = get_run_info, get_fab, get_task_by_token
 
 
+@KEYS.needed
 def read_once(most: int = _KEYS) -> None:
     """Let a SuperLink in this process parse each public key and each Flower version once, not in every call.
 
     A parsed key proves nothing: the signature, its time and the key's registration are still checked in each call.
     """
-    if not KEYS.there:
-        KEYS.say_what_is_lost()
-        return
     from flwr.server.superlink.fleet.grpc_rere import node_auth_server_interceptor
     from flwr.supercore import runtime_version_compatibility
 
@@ -235,28 +229,24 @@ def let_calls_wait(most: int = _WAITING) -> None:
     grpc.server = server
 
 
+@THREADS.needed
 def use_few_threads(most: int = _THREADS) -> None:
     """Let a SuperLink in this process answer nodes and ServerApps with ``most`` threads each, instead of a thousand.
 
     Their calls wait for nothing but the database, which serves one at a time. More threads only contend for Python's
     lock. The Control API keeps Flower's threads, because each reader of a log occupies one.
     """
-    if not THREADS.there:
-        THREADS.say_what_is_lost()
-        return
     for name in ("flwr.superlink.cli.flower_superlink", "flwr.superlink.servicer.runtime.runtime_grpc"):
         api: Any = import_module(name)
         api.generic_create_grpc_server = partial(api.generic_create_grpc_server, max_concurrent_workers=most)
 
 
+@LINES.needed
 def log_no_looks() -> None:
     """Let a SuperLink in this process log no line for each look of a client, except at the level DEBUG.
 
     Flower logs one at the level INFO, and makes all lines of the level DEBUG before it drops them.
     """
-    if not LINES.there:
-        LINES.say_what_is_lost()
-        return
     from flwr.common.logger import FLOWER_LOGGER
     from flwr.server.superlink.fleet.grpc_rere import fleet_servicer
 
@@ -274,6 +264,7 @@ def log_no_looks() -> None:
     servicer.log, servicer.MessageToDict = without_looks, lambda request: request
 
 
+@INTAKE.needed
 def refuse_strange_replies() -> None:
     """Let a SuperLink in this process replace harmful replies by error replies.
 
@@ -281,9 +272,6 @@ def refuse_strange_replies() -> None:
     invalid time makes the SuperLink fail in every call that names it. A reply in another node's name, or of another
     run, is not stored at all.
     """
-    if not INTAKE.there:
-        INTAKE.say_what_is_lost()
-        return
     from flwr.server.superlink.fleet.message_handler import message_handler
     from flwr.superlink.servicer.runtime import runtime_handlers
 

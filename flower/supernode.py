@@ -11,8 +11,8 @@ import grpc
 
 from aoi_fl.flower.errors import code_of, is_busy
 from aoi_fl.flower.gate import Doors, Gatekeeper
-from aoi_fl.flower.seams import BEATS, GATE, HTTP_LINK, HTTP_WARM, LOOP, RETRIES, WARM
-from aoi_fl.flower.versions import warn_once
+from aoi_fl.flower.seams import BEATS, HTTP_LINK, RETRIES
+from aoi_fl.flower.versions import check_deployable, warn_once
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a failed heartbeat
 
@@ -155,34 +155,25 @@ def run(
     Parameters
     ----------
     waits : pauses between two polls for a message (Flower: three seconds) and for a reply (Flower: half a second), and
-        paces heartbeats; ignored where this Flower does not allow the replacement
-    start_superexec : called with Flower's command line of the SuperExec to start ours; ignored likewise
+        paces heartbeats
+    start_superexec : called with Flower's command line of the SuperExec to start ours
     ended : called with the reason if the client can receive no more messages
-    keeper : decides about messages and replies; if it cannot, and the owner has rules, ``ended`` is called
+    keeper : decides about messages and replies
     """
+    check_deployable()
+    from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
-    if LOOP.there:
-        from flwr.supernode import start_client_internal
-
-        loop: Any = start_client_internal
-        loop.time = waits
-        if RETRIES.there:
-            loop.make_simple_grpc_retry_invoker = be_patient(loop.make_simple_grpc_retry_invoker, ended)
-        if HTTP_LINK.there:
-            link().make_simple_http_retry_invoker = be_patient(link().make_simple_http_retry_invoker, ended)
-        if BEATS.there or HTTP_LINK.there:
-            link().HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
-        if WARM.there or HTTP_WARM.there:
-            loop.subprocess = SimpleNamespace(Popen=start_superexec)
-        else:
-            WARM.say_what_is_lost()
-        if keeper is not None and GATE.there:
-            doors = Doors(keeper)
-            loop._init_connection = partial(doors.connection, loop._init_connection)
-            loop._push_messages = partial(doors.push_messages, loop._push_messages)
+    loop: Any = start_client_internal
+    loop.time = waits
+    if RETRIES.there:
+        loop.make_simple_grpc_retry_invoker = be_patient(loop.make_simple_grpc_retry_invoker, ended)
     else:
-        LOOP.say_what_is_lost()
-    if keeper is not None and keeper.binds and not (LOOP.there and GATE.there):
-        ended(f"{GATE.lost}. They need a Flower {GATE.versions}")
+        link().make_simple_http_retry_invoker = be_patient(link().make_simple_http_retry_invoker, ended)
+    link().HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
+    loop.subprocess = SimpleNamespace(Popen=start_superexec)
+    if keeper is not None:
+        doors = Doors(keeper)
+        loop._init_connection = partial(doors.connection, loop._init_connection)
+        loop._push_messages = partial(doors.push_messages, loop._push_messages)
     flower_supernode()

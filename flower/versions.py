@@ -1,19 +1,24 @@
 """Seams: internals that only some versions of Flower have, and the loss without them.
 
-Strategies, clients and engines need Flower's public API, which is stable since 1.32. Each use of an internal is a
-:class:`Seam`. Code checks :attr:`~Seam.there` before the use. Without the seam it falls back to Flower's own behaviour,
-with one warning about the loss.
+Strategies, clients and engines need Flower's public API, from 1.34 on. Our SuperLink and SuperNode need 1.34, whose
+parts all speak gRPC, or 1.42 or later, whose parts all speak HTTP. Each use of an internal is a :class:`Seam`. Without
+it Flower's own behaviour stays, with one warning about the loss.
 """
 
 import importlib
 import inspect
 import logging
 import re
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import version
+from typing import ParamSpec, TypeVar
 
 logger = logging.getLogger("flwr")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _NEED = re.compile(r"(?P<module>[\w.]+):(?P<attribute>[\w.]+)(?:\((?P<parameters>[\w,]*)\))?")
 
@@ -26,6 +31,21 @@ def parse(text: str) -> tuple[int, ...]:
 
 FLOWER = version("flwr")  # the installed version
 INSTALLED = parse(FLOWER)
+GRPC, HTTP = "1.34", "1.42 or later"  # the versions whose parts all speak gRPC, and those whose parts all speak HTTP
+
+
+def spoken(installed: tuple[int, ...] = INSTALLED) -> str:
+    """Return GRPC or HTTP, or "" for a version whose parts differ: it deploys none of our programs."""
+    return GRPC if installed[:2] == (1, 34) else HTTP if installed >= (1, 42) else ""
+
+
+SPOKEN = spoken()
+
+
+def check_deployable() -> None:
+    """End this process, with the remedy, if our SuperLink and SuperNode are not made for this Flower."""
+    if not SPOKEN:
+        sys.exit(f"flwr={FLOWER}: this program needs {GRPC}, or {HTTP}. pip install 'flwr==1.34.0'")
 
 
 @cache
@@ -44,31 +64,35 @@ class Seam:
     module : the module of this room that uses it
     names : Flower's names, a line each module: ``module: attribute function(parameter,…)``
     lost : the loss without it; empty if Flower itself provides the function there
-    since, before : the first version of Flower that has it, and the first later one that does not, or None
-    named : whether a version without it lacks some of these names; else it has the names, but they do not work
+    on : GRPC or HTTP, the versions of Flower that have it; "": all
     """
 
     name: str
     module: str
     names: str
     lost: str = ""
-    since: str = "1.32"
-    before: str | None = None
-    named: bool = True
+    on: str = ""
 
     @property
     def there(self) -> bool:
         """Whether the installed version of Flower has it."""
-        return parse(self.since) <= INSTALLED and (self.before is None or parse(self.before) > INSTALLED)
+        return self.on in ("", SPOKEN)
 
     def say_what_is_lost(self) -> None:
         """Log one warning about the loss."""
-        warn_once(f"Flower {FLOWER}: {self.lost}. It needs a Flower {self.versions}.")
+        warn_once(f"Flower {FLOWER}: {self.lost}. It needs Flower {self.on}.")
 
-    @property
-    def versions(self) -> str:
-        """The versions of Flower that have it, in words."""
-        return f"from {self.since} on" if self.before is None else f"from {self.since} to below {self.before}"
+    def needed(self, change: Callable[P, T]) -> Callable[P, T | None]:
+        """Decorate a function that does nothing but say what is lost where this is not there."""
+
+        @wraps(change)
+        def changed(*args: P.args, **named: P.kwargs) -> T | None:
+            if self.there:
+                return change(*args, **named)
+            self.say_what_is_lost()
+            return None
+
+        return changed
 
     @property
     def needs(self) -> list[str]:

@@ -30,7 +30,7 @@ from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.http_channel import HttpChannel
 from aoi_fl.flower.messages import sign, with_content
-from aoi_fl.flower.seams import VIRTUAL_HTTP
+from aoi_fl.flower.versions import HTTP, SPOKEN
 
 Counted: TypeAlias = Callable[[str, int], None]
 
@@ -54,7 +54,7 @@ def channels(address: str, authority: bytes, count: int) -> list[Any]:
     authority : certificate (PEM) of the authority that signed the SuperLink's
     count : number of channels
     """
-    if VIRTUAL_HTTP.there:
+    if SPOKEN == HTTP:
         return [HttpChannel(address, authority) for _ in range(count)]
     credentials = grpc.ssl_channel_credentials(authority)
     own = ("grpc.use_local_subchannel_pool", 1)  # else channels to one address share one connection

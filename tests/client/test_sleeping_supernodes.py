@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from aoi_fl.client.poll_schedule import LONGEST_LOOK
-from aoi_fl.flower.seams import BEATS, CONTROL
+from aoi_fl.flower.seams import CONTROL
 from aoi_fl.flower.superlink import free_ports
 from aoi_fl.lab.benchmarks.fleet.link import superlink
 from tests.client.sleepers import played, registered, started
@@ -25,7 +25,7 @@ supernode.main()
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.alone,
-    pytest.mark.skipif(not (BEATS.there and CONTROL.there), reason=BEATS.lost),
+    pytest.mark.skipif(not CONTROL.there, reason=CONTROL.lost),
 ]
 
 

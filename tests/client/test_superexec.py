@@ -6,14 +6,9 @@ import sys
 
 import pytest
 
-from aoi_fl.flower.seams import HTTP_WARM, WARM
-from aoi_fl.flower.versions import FLOWER
 from aoi_fl.lab.benchmarks.superlink import OURS, deployment
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (WARM.there or HTTP_WARM.there), reason=f"Flower {FLOWER}: {WARM.lost}"),
-]
+pytestmark = pytest.mark.slow
 
 APP = """
 [project]

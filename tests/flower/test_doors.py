@@ -42,6 +42,6 @@ def test_outside_only_calls_of_clients_are_answered(path, outside):
 
 
 def test_a_flower_that_cannot_close_its_doors_does_not_start(monkeypatch):
-    monkeypatch.setattr(doors, "DOORS", Seam("x", "doors", "no.such: thing", "it is open", "1.32"))
+    monkeypatch.setattr(doors, "DOORS", Seam("x", "doors", "no.such: thing", "it is open"))
     with pytest.raises(SystemExit, match="it is open"):
         doors.close_doors(INNER)

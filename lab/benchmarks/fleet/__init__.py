@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.flower.seams import VIRTUAL, VIRTUAL_HTTP
+from aoi_fl.flower.versions import check_deployable
 from aoi_fl.lab.benchmarks.base import Row, Skipped
 
 SOME, MANY, PER_ROUND, RESTARTS = 200, 1000, 20, 20
@@ -44,8 +44,7 @@ def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
 
 def found(**settings: Any) -> dict[str, Any]:
     """Run a scenario and return its measurements."""
-    if not (VIRTUAL.there or VIRTUAL_HTTP.there):
-        raise Skipped(VIRTUAL.lost)
+    check_deployable()
     from aoi_fl.lab.benchmarks.fleet.play import play
     from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
