@@ -148,7 +148,16 @@ class Round(Group):
         1.0, "factor by which more clients receive the model than updates are awaited", ge=1, le=100
     )
     late_rounds: int = key(
-        0, "rounds that an update may be late and still count, for [less](selectors.md)", ge=0, le=1000
+        0, "rounds that an update may be late and still count, for [less](selectors.md)", ge=0, le=1000,
+        see="with `buffer` the largest staleness of an update, in models",
+    )  # fmt: skip
+    buffer: int = key(
+        0, "updates, of any clients, that make a new model; 0: those of the round's clients", ge=0, le=MILLION,
+        see="a round is then one model, and `clients-per-round` clients are at work: "
+        "[how](how.md#rounds-without-a-barrier)",
+    )  # fmt: skip
+    staleness_power: float = key(
+        0.5, "p of the factor (1+s)^−p for an update that is s models old, with `buffer`", ge=0, le=10
     )
     smoothing: str = key(
         "none", "of the server's model: `momentum:β` of its step, `average:β` of the models of all rounds, or both",

@@ -57,6 +57,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         own=row.weight,
         aggregation="momentum of the server" if config.server_momentum else "",
         late_rounds=config.late_rounds,
+        buffer=config.buffer,
         late_updates=not budgeted,
         surplus={"over-selection": config.over_selection} if config.over_selection > 1 else {},
         private=config.noise != "none",
@@ -68,6 +69,13 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
             "partition", f"without spare shares with {other}, which fixes the clients", "Leave one of them out."
         )
     yield from private_conflicts(config)
+    if config.buffer > config.clients_per_round and not budgeted:
+        yield refuse("buffer", f"at most clients-per-round, {config.clients_per_round}", "Lower it.")
+    if config.buffer and config.must_include:
+        remedy = "Leave one of them out."
+        yield refuse("buffer", "0 with must-include, since a client at work is not sent the next model", remedy)
+    if not config.buffer and config.staleness_power != _default("staleness-power"):
+        yield refuse("staleness-power", "left out with buffer=0, which does not use it", "Leave it out, or set buffer.")
     if config.over_selection > 1:
         if budgeted:
             yield refuse("over-selection", f"1 with policy {config.policy}, which has a budget", "Leave it out.")
@@ -188,6 +196,7 @@ def opposed_aggregation(
     own: str = "",
     aggregation: str = "",
     late_rounds: int = 0,
+    buffer: int = 0,
     late_updates: bool = True,
     surplus: Mapping[str, float] | None = None,
     private: bool = False,
@@ -202,6 +211,7 @@ def opposed_aggregation(
     rates : whether the clients' rates are "known", "learned" or "unknown"
     aggregation : the aggregation's name; empty: the weighted mean
     late_rounds : rounds that an update may be late
+    buffer : updates that make a model; 0: those of a round
     late_updates : whether the policy allows late updates
     surplus : the key of over-selection with its value; empty: no over-selection
     private : whether the run is private
@@ -224,13 +234,18 @@ def opposed_aggregation(
             allowed = "left out with weights=unbiased, because fast clients would count too much"
             yield ConfigError(key, value, allowed, "Leave one of them out.")
     against = {
-        f"policy {policy}, where each round pays for itself": not late_updates,
+        f"policy {policy}, which has a budget, and each round pays for itself": not late_updates,
         "privacy: a late update would bring two participations of a client closer together": private,
-        f"{aggregation}, because late updates need the weighted mean": bool(aggregation),
+        f"{aggregation}, because late updates need the weighted mean": bool(aggregation) and not buffer,
         "unbiased weights": unbiased,
+        f"{', '.join(surplus or ())}, because a round then awaits no client": bool(surplus and buffer),
     }
-    for why in (why for why, holds in against.items() if holds and late_rounds):
-        yield ConfigError("late-rounds", late_rounds, f"0 with {why}", "Leave one of them out.")
+    key, value = ("buffer", buffer) if buffer else ("late-rounds", late_rounds)
+    for why in (why for why, holds in against.items() if holds and value):
+        yield ConfigError(key, value, f"0 with {why}", "Leave one of them out.")
+    if buffer and not late_rounds:
+        allowed = f"at least 1 with buffer={buffer}: it bounds the staleness of an update, in models"
+        yield ConfigError("late-rounds", late_rounds, allowed, "Set it, for instance to 20.")
 
 
 def uncompensated(compensate: str, phases: str, jitter: float) -> Iterator[ConfigError]:

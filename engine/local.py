@@ -58,6 +58,7 @@ class LocalGrid(Grid):
         # Replies made before they are pulled: by clients that trained as a group, or decline. None: train it alone.
         self._early: dict[str, Message | None] = {}
         self._alone: Collection[str] = ()
+        self._held: Collection[str] = ()  # of rounds that are over
 
     def set_run(self, run: flower.Run) -> None:
         """Set the run that messages belong to."""
@@ -102,6 +103,10 @@ class LocalGrid(Grid):
     def train_alone(self, message_ids: Iterable[str]) -> None:
         """Train the clients of these messages one by one when they are fetched, not in a group."""
         self._alone = frozenset(message_ids)
+
+    def hold(self, message_ids: Collection[str]) -> None:
+        """Keep the messages of these ids, and no others, when later ones are sent; train their clients one by one."""
+        self._held = self._alone = frozenset(message_ids)
 
     def give_up(self, message_ids: Iterable[str]) -> None:
         """Forget messages and write the clients' states."""

@@ -143,7 +143,7 @@ class Replies:
         self._grid, self._messages, self._runtime = grid, message_pb2, runtime_pb2
         self._run_id = grid.run.run_id
         self._announced: dict[str, _Announced] = {}
-        self._sizes, self._is_late = sizes or {}, is_late
+        self._sizes, self._is_late = {} if sizes is None else sizes, is_late
         self._failures: Counter[str] = (
             Counter()
         )  # calls that the SuperLink broke off, by the message that they were about

@@ -48,8 +48,10 @@ def make_strategy(
         min_clients=config.num_clients,
         evaluate_timeout=max(config.train_timeout, 600.0),
         enough=config.clients_per_round if config.over_selection > 1 else None,
+        at_work=config.clients_per_round if config.buffer else None,
     )
-    keys: dict[str, Any] = config.flat() | {"clients-per-round": config.sent}
+    decides = "coordination" in REGISTRY[config.policy].keys
+    keys: dict[str, Any] = config.flat() | {"clients-per-round": (decides and config.buffer) or config.sent}
     if rates is None:
         rates = rates_of(config)
     if rates is not None:

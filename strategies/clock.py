@@ -6,7 +6,8 @@ not know.
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -45,6 +46,11 @@ class Clock:
         until : by :meth:`now`
         """
         time.sleep(max(0.0, min(seconds, until - time.monotonic())))
+
+    @contextmanager
+    def as_of(self, seconds: float) -> Iterator[None]:
+        """Let what is sent meanwhile have been sent at a second of the run; real messages are sent now."""
+        yield
 
     def came(self, reply: Message) -> float:
         """Return when a reply came that has just been pulled."""

@@ -44,7 +44,10 @@ class RoundOptions:
     fraction_evaluate, min_evaluate_nodes : share of the connected clients that evaluate, and their least number, as in
         Flower's FedAvg
     enough : updates that end a round under over-selection; None: the round ends at its deadline
-    late_rounds : rounds that an update may be late and still count, see :mod:`aoi_fl.strategies.round.late_updates`
+    late_rounds : rounds that an update may be late and still count, see :mod:`aoi_fl.strategies.round.at_work`
+    buffer : updates that make a new model, of any clients; 0: those of the round's clients
+    at_work : clients at work with a buffer; None: as many as the policy selects
+    staleness_power : p of the factor (1+s)^−p for an update that is s models old, with a buffer
     serve_average : share β of an exponential average of the models, which is evaluated and saved, see
         :mod:`aoi_fl.strategies.serving`; 0: the newest model is
     until : simulated seconds after which no round starts; 0: no limit
@@ -83,6 +86,9 @@ class RoundOptions:
     min_evaluate_nodes: int = 2
     enough: int | None = None
     late_rounds: int = _key("late_rounds")
+    buffer: int = _key("buffer")
+    at_work: int | None = None
+    staleness_power: float = _key("staleness_power")
     serve_average: float = 0.0
     until: float = _key("until")
     foresight: bool = _key("foresight")

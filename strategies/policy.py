@@ -47,6 +47,7 @@ class PolicyTraits:
     law : the policy of the simulator by which clients take part; a private run takes their least separation from it
     least : clients with which a round can do, so that failing ones rest; None: ``clients_needed``
     by_data : whether clients are chosen by what they report of their data, as losses are: no private run allows it
+    decides : whether the clients decide when they take part, so that the server does not fill free places
     warning : what a user of these parameters may not expect, said before round 1
     """
 
@@ -59,6 +60,7 @@ class PolicyTraits:
     law: Decentralised | Selector | None = None
     by_data: bool = False
     least: int | None = None
+    decides: bool = False
     warning: str = ""
 
 
@@ -74,7 +76,9 @@ class RoundView:
     seed : key of the server's draws
     first : whether this is the first round of the run, or after an interruption
     second_attempt : whether no client was willing in a first attempt
-    may_force : whether the server may force a client where none is willing; in a private run it may not
+    may_force : whether the server may force a client where none is willing: not in a private run, and not while others
+        are at work
+    places : how many clients the server may select; None: as many as the policy likes
     """
 
     def __init__(
@@ -89,10 +93,12 @@ class RoundView:
         first: bool,
         second_attempt: bool,
         may_force: bool = True,
+        places: int | None = None,
     ) -> None:
         self._roster, self._record, self._population, self._query = roster, record, population, query
         self.round, self.base, self.seed = base.round, base, seed
         self.first, self.second_attempt, self.may_force = first, second_attempt, may_force
+        self.places = places
 
     @property
     def population(self) -> Population:

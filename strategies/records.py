@@ -43,8 +43,8 @@ class Participation:
     declined have no record); ``reason`` says why for all but the first. ``age`` is the age before the decision, in
     rounds missed; ``weight`` the aggregation weight ω; ``seconds`` from when the model was sent to when the update
     came, or was no longer waited for; ``device_seconds`` for how long its device worked on it, in vain too, where time
-    is simulated; ``rounds_late`` how many rounds late an update came that was added all the same; ``sensitivity`` the φ
-    by which a budget ranked it, where the server estimates that.
+    is simulated; ``rounds_late`` how many rounds late an update came that was added all the same, with a buffer its
+    staleness in models; ``sensitivity`` the φ by which a budget ranked it, where the server estimates that.
     """
 
     client: int
@@ -92,7 +92,8 @@ class RoundRecord:
     Classes have an accuracy, numbers have ``…_rmse``, the root of the mean squared error. ``dropout`` is the estimated
     probability of losing a willing client, for which the round's table is made. ``epsilon`` is a private run's ε after
     this round, without amplification. ``clock`` has the simulated seconds since the start of the run. ``metrics`` has
-    all other metrics by name, after ``train_``, ``client_`` or ``test_``.
+    all other metrics by name, after ``train_``, ``client_`` or ``test_``. ``at_work`` counts the clients at work after
+    the model was sent, where the run has a buffer.
 
     Phases of the round's ``seconds``: ``hello`` to newcomers, without waiting; ``ask``, until the clients are selected;
     ``train``, until the last reply or the deadline, without ``aggregate``, which checks and sums updates; ``evaluate``,
@@ -114,6 +115,7 @@ class RoundRecord:
     dropout: float | None = None
     epsilon: float | None = None
     clock: float | None = None
+    at_work: int | None = None
     train_loss: float | None = None
     test_loss: float | None = None
     test_accuracy: float | None = None

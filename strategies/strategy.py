@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
+from aoi_fl.strategies.aggregation.flower import is_opaque
 from aoi_fl.strategies.aggregation.making import make_aggregation
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
 from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
@@ -96,6 +97,7 @@ class AgeAwareStrategy(Strategy):
             policy, aggregation, weights, options, resumed=resume is not None, own_step=own_step
         )
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
+        _check_buffer(policy, options, needs)
         self.weights = weights
         self._run = run = Run(policy, options, made, observer or Log(), resume, needs, type(self).__name__)
         dispatch = self._dispatch = Dispatch(run)
@@ -263,6 +265,9 @@ class AgeAwareStrategy(Strategy):
         if run.resume is not None:
             run.served.load_state_dict(run.resume.memory)
             result.arrays = run.served.current(arrays)
+        if self.options.buffer and is_opaque(arrays):
+            allowed = "0 with a model of bytes, because two of them have no difference"
+            raise ConfigError("buffer", self.options.buffer, allowed, "Leave it out.")
         if first <= num_rounds:
             warn_of_first_model(arrays)
             run.join(first, grid)
@@ -369,8 +374,8 @@ class AgeAwareStrategy(Strategy):
         messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
         if run.round.number != round_ or not run.round.planned:
             self._overridden.adopt_training(round_, arrays, messages := list(messages), grid)
-        if not self._dispatch.count:
-            run.late.wait(run.round.recorder, run.clock, timeout)
+        if not self._dispatch.count and not self.options.buffer:
+            run.at_work.wait(run.round.recorder, run.clock, timeout)
         fresh, metrics = aggregate(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
         if run.round.may_try_again(fresh):
             plan = self._training.select(arrays, grid, second_attempt=True)
@@ -411,6 +416,23 @@ def _other_loop(strategy: str, caller: str) -> ConfigError:
         "other steps may be overridden in a subclass."
     )
     return ConfigError("loop", caller, f"{strategy}.start, because it alone knows when a round is over", remedy)
+
+
+def _check_buffer(policy: Policy, options: RoundOptions, needs: int) -> None:
+    """Refuse a buffer that the clients at work, or those that exist, cannot fill."""
+    buffer, selected = options.buffer, policy.describe().get("per_round")
+    if not buffer:
+        return
+    if policy.traits.decides and selected != buffer:
+        allowed = f"{buffer}, the buffer: where clients decide, as many begin with a model as end"
+        raise ConfigError("per_round", selected, allowed, f"Set it to {buffer}, and at_work to the clients at work.")
+    most = options.at_work if policy.traits.decides or options.at_work is not None else selected
+    if most is None:
+        allowed = "the number of clients at work, which does not follow from the policy"
+        raise ConfigError("at_work", None, allowed, "Set it in the RoundOptions.")
+    if buffer > min(most, needs):
+        allowed = f"at most {min(most, needs)}, the clients at work or those that the run needs"
+        raise ConfigError("buffer", buffer, allowed, "Lower it.")
 
 
 # Methods of a strategy that were the policy's.

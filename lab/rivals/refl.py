@@ -4,7 +4,7 @@ References
 ----------
 A. M. Abdelmoniem, A. N. Sahu, M. Canini, S. A. Fahmy, "REFL: Resource-Efficient Federated Learning", EuroSys 2023:
 Section 4.1, intelligent participant selection, and Section 4.2, staleness-aware aggregation, in
-:mod:`aoi_fl.strategies.round.late_updates` for any policy. Its adaptive target is left out.
+:mod:`aoi_fl.strategies.round.at_work` for any policy. Its adaptive target is left out.
 """
 
 from collections.abc import Mapping

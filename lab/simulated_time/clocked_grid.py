@@ -81,7 +81,8 @@ class ClockedGrid(LocalGrid):
         """Accept messages and compute when each is answered; drop the training of earlier rounds."""
         messages = list(messages)
         rounds = {message.metadata.group_id for message in messages}
-        over = [i for i, m in self._waiting.items() if _trains(m) and m.metadata.group_id not in rounds]
+        trainings = [i for i, m in self._waiting.items() if _trains(m) and i not in self._held]
+        over = [i for i in trainings if self._waiting[i].metadata.group_id not in rounds]
         for message_id in (*self.clock.forget_expired(), *over):
             self._waiting.pop(message_id, None)
             self._early.pop(message_id, None)

@@ -6,7 +6,8 @@ free for the next round. A strategy that uses late replies can foresee them.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,6 +127,13 @@ class VirtualClock(Clock):
                 fastest - begun,
             )
             self._warned = True
+
+    @contextmanager
+    def as_of(self, seconds: float) -> Iterator[None]:
+        """Let what is sent meanwhile have been sent at another second."""
+        now, self._now = self._now, seconds
+        yield
+        self._now = now
 
     def came(self, reply: Message) -> float:
         """Return the second at which a reply arrived."""

@@ -48,6 +48,7 @@ def make_aggregation(
             traits.rates,
             aggregation="" if aggregation is None else type(aggregation).__name__,
             late_rounds=options.late_rounds,
+            buffer=options.buffer,
             late_updates=traits.late_updates,
             surplus={} if options.enough is None else {"enough": options.enough},
             private=private is not None,

@@ -14,8 +14,8 @@ from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.science.weighting import capped
-from aoi_fl.strategies.aggregation.base import Intake
-from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.base import Intake, is_statistic
+from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.plan import RoundOptions
@@ -47,6 +47,7 @@ class Work:
     comes : seconds at which its update comes; infinite: never, or not known yet
     stops : seconds until which its device works on it, where no update comes of it; infinite: not known
     update : what came of it, with changes of that model for arrays; None: not known yet
+    origin : takes its reply, where the run has a buffer
     """
 
     client: int
@@ -56,6 +57,7 @@ class Work:
     comes: float = math.inf
     stops: float = math.inf
     update: Update | None = None
+    origin: "Collector | None" = None
 
 
 class Collector:
@@ -70,6 +72,13 @@ class Collector:
     round_duration : seconds of a round that bound the sleep of clients; None: no client sleeps
     separation : the least number of rounds between two participations of a client that count
     again : whether the round runs again after a break
+    unit : what a weight counts in; None: as the plan's weights say
+    origins : the collectors of earlier rounds, by clients that still work on their models
+
+    Attributes
+    ----------
+    plan, model, sent : the plan, the model, and the second at which it was sent
+    weights : ω by client, in units of ``unit``
     """
 
     def __init__(
@@ -84,55 +93,78 @@ class Collector:
         round_duration: float | None,
         separation: int = 1,
         again: bool = False,
+        unit: float | None = None,
+        origins: Mapping[int, "Collector"] | None = None,
     ) -> None:
-        self._plan, self._model, self._recorder = round_.plan, round_.model, round_.recorder
+        self.plan, self.model, self._recorder = round_.plan, round_.model, round_.recorder
+        self._origins = origins or {}
         self._roster, self._options, self._clock, self._round_duration = roster, options, clock, round_duration
         self._aggregation, self._on_updates = aggregation, on_updates
-        clients, weights = self._plan.clients.tolist(), self._plan.weights
-        self._weight = dict(zip(clients, weights.tolist(), strict=True))
+        clients, weights = self.plan.clients.tolist(), self.plan.weights
+        self.weights = dict(zip(clients, weights.tolist(), strict=True))
         # A share of a round is larger, the fewer clients take part. A late update counts in units of the mean share.
-        self._unit = 1 / len(clients) if math.isclose(float(weights.sum()), 1.0) else 1.0
-        self._refreshed = set() if self._plan.refresh is None else set(self._plan.clients[self._plan.refresh].tolist())
+        self.unit = unit or (1 / len(clients) if math.isclose(float(weights.sum()), 1.0) else 1.0)
+        self._refreshed = set() if self.plan.refresh is None else set(self.plan.clients[self.plan.refresh].tolist())
         self._trained: list[Participation] = []
         self._former: dict[int, int] = {}  # the last rounds of the clients that have trained, before this one
         self._held: list[tuple[int, Message, Update]] = []  # until all weights are known
-        self._sent, self._separation, self.round = round_.sent, separation, round_.number
+        self.sent, self._separation, self.round = round_.sent, separation, round_.number
         self._again, self._lost = again, list[str]()
         self._before = len(self._recorder.record.participations)
-        aggregation.begin(self.round, self._model)
+        aggregation.begin(self.round, self.model)
 
     def take(self, client: int, reply: Message) -> bool:
         """Hand a client's update on, or note that it declined, or drop its reply; return whether an update counts."""
+        origin = self._origins.get(client, self)
         try:
             answer = self._answer(client, reply)
             self._note_decision(client, answer)
-            if client not in self._weight:
+            if client not in origin.weights:
                 raise Refused("the policy did not choose it in this round, so its update has no weight")
             if answer is not None and not answer.takes_part:
                 self._decline(client, answer)
                 return False
-            if self._plan.undecided:
+            if origin.plan.undecided:
                 self._recorder.accept()
             if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._separation:
                 raise Refused(f"it took part in round {last}, less than {self._separation} rounds ago")
-            update = self._read(reply)
-            if math.isnan(self._weight[client]):
-                self._weight[client] = float(update.examples)
+            update = origin.read(reply)
+            if self._options.buffer:
+                self.weights[client] = origin.weights[client] / origin.unit
+                update = self._rebased(update, origin)
+            if math.isnan(self.weights[client]):
+                self.weights[client] = float(update.examples)
             if self._options.max_weight < 1:
                 self._held.append((client, reply, update))
             else:
-                self._aggregation.add(client, reply, update, self._weight[client])
+                self._aggregation.add(client, reply, update, self.weights[client])
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"
             gone = reply.has_error() and reply.error.code == NODE_UNAVAILABLE
-            if client in self._weight and not gone:
+            if client in origin.weights and not gone:
                 self._roster.patience.trained(client, self.round, usable=False)
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
             return False
-        part = self._participation(client, update)
+        part = origin.participation(client, update)
         worked = self._clock.worked(reply.metadata.reply_to_message_id)
-        self._count(replace(part, seconds=self._clock.came(reply) - self._sent, device_seconds=worked))
+        seconds, stale = self._clock.came(reply) - origin.sent, self.round - origin.round
+        late = stale if self._options.buffer else None
+        self._count(replace(part, seconds=seconds, device_seconds=worked, rounds_late=late))
         return True
+
+    def _rebased(self, update: Update, origin: "Collector") -> Update:
+        """Return an update of an earlier model as one of this round's; batch statistics move towards the update's."""
+        if origin is self:
+            return update
+        factor, arrays = (1 + self.round - origin.round) ** -self._options.staleness_power, {}
+        for name, array in update.arrays.items():
+            model = self.model[name].numpy()
+            base = model if is_statistic(name) else origin.model[name].numpy()
+            with np.errstate(over="ignore", invalid="ignore"):
+                arrays[name] = without_rounding(np.asarray(model + factor * npy.change(array, base)), model)
+            if not npy.is_sound(arrays[name], model):
+                raise Refused(f"array {name}, as a change of the current model, does not fit {model.dtype}")
+        return replace(update, arrays=arrays)
 
     def _count(self, part: Participation) -> None:
         client = part.client
@@ -157,7 +189,7 @@ class Collector:
         for part in self._recorder.replay(training):
             answer = ParticipationReply(part.name, True, part.age or 0, part.next_round)
             self._note_decision(part.client, answer)
-            self._weight[part.client] = part.weight or 0.0
+            self.weights[part.client] = part.weight or 0.0
             self._count(part)
 
     def _answer(self, client: int, reply: Message) -> ParticipationReply | None:
@@ -173,7 +205,8 @@ class Collector:
 
     def work(self, client: int) -> Work:
         """Return what a client does that was sent the model."""
-        return Work(client, self.round, self._weight[client] / self._unit, self._sent)
+        weight, origin = self.weights[client] / self.unit, self if self._options.buffer else None
+        return Work(client, self.round, weight, self.sent, origin=origin)
 
     def change(self, client: int, reply: Message) -> Update:
         """Return the update of a client that came when its round was over, less the model that it was made from.
@@ -186,8 +219,8 @@ class Collector:
         answer = self._answer(client, reply)
         if answer is not None and not answer.takes_part:
             raise Refused("it declined when the round was over")
-        update = self._read(reply)
-        changes = {name: npy.change(array, self._model[name].numpy()) for name, array in update.arrays.items()}
+        update = self.read(reply)
+        changes = {name: npy.change(array, self.model[name].numpy()) for name, array in update.arrays.items()}
         return replace(update, arrays=changes)
 
     def add_late(self, mean: Mean | None, works: Sequence[Work]) -> None:
@@ -197,16 +230,16 @@ class Collector:
         """
         known = [(work, work.update) for work in works if work.update is not None]
         weights = [
-            float(update.examples) if math.isnan(work.weight) else work.weight * self._unit for work, update in known
+            float(update.examples) if math.isnan(work.weight) else work.weight * self.unit for work, update in known
         ]
         late = [self.round - work.round for work, _ in known]
         changes = [update.arrays for _, update in known]
         given = [0.0] * len(known) if mean is None else mean.add_late(changes, weights, late)
         for (work, update), weight, rounds_late in zip(known, given, late, strict=True):
             self._note_decision(work.client, update.answer)
-            self._weight[work.client] = weight
+            self.weights[work.client] = weight
             seconds = work.comes - work.sent
-            part = self._participation(work.client, update)
+            part = self.participation(work.client, update)
             worked = None if self._clock.simulated is None else seconds
             part = replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late)
             self._trained.append(replace(part, forced=False))  # if it was, then not in this round
@@ -214,13 +247,14 @@ class Collector:
             self._roster.last[work.client] = self.round
 
     def drop(self, client: int, outcome: str, reason: str, message_id: str) -> None:
-        """Note and name a client without usable work on a message of this round."""
+        """Note and name a client without usable work on its message."""
+        origin = self._origins.get(client, self)
         part = Participation(
             client,
             self._roster.name(client),
             outcome,
             refreshed=client in self._refreshed,
-            seconds=self._clock.now() - self._sent if outcome == "late" else None,
+            seconds=self._clock.now() - origin.sent if outcome == "late" else None,
             device_seconds=self._clock.worked(message_id),
             reason=reason,
         )
@@ -241,11 +275,11 @@ class Collector:
             return None, None
         if self._held:
             clients = [client for client, *_ in self._held]
-            shares = capped(np.array([self._weight[client] for client in clients]), self._options.max_weight)
-            self._weight |= dict(zip(clients, shares.tolist(), strict=True))
+            shares = capped(np.array([self.weights[client] for client in clients]), self._options.max_weight)
+            self.weights |= dict(zip(clients, shares.tolist(), strict=True))
             for client, reply, update in self._held:
                 try:
-                    self._aggregation.add(client, reply, update, self._weight[client])
+                    self._aggregation.add(client, reply, update, self.weights[client])
                 except Refused as reason:
                     self.refuse({client: str(reason)})
             self._held = []
@@ -295,7 +329,7 @@ class Collector:
     def complete(self, used: Collection[int] | None) -> None:
         """Complete the record, where the updates of these clients made the model; None: it is not known which did."""
         if used is not None:
-            weights = {part.client: self._weight[part.client] * (part.client in used) for part in self._trained}
+            weights = {part.client: self.weights[part.client] * (part.client in used) for part in self._trained}
             total = 1.0 if self._on_updates else sum(weights.values())
             if total > 0:
                 self._trained = [replace(part, weight=weights[part.client] / total) for part in self._trained]
@@ -306,10 +340,11 @@ class Collector:
     def _note_decision(self, client: int, answer: ParticipationReply | None) -> None:
         self._roster.note_decision(client, answer, self.round, self._round_duration)
 
-    def _read(self, reply: Message) -> Update:
+    def read(self, reply: Message) -> Update:
+        """Return the update in a reply to this round's model; raise Refused if it cannot be used."""
         return read_update(
             reply,
-            self._model,
+            self.model,
             self._options.weighted_by_key,
             None if self._options.compression == NONE else self._options.compression,
             arrays_key=self._options.arrayrecord_key,
@@ -317,7 +352,8 @@ class Collector:
             loss_key=self._options.loss_metric,
         )
 
-    def _participation(self, client: int, update: Update) -> Participation:
+    def participation(self, client: int, update: Update) -> Participation:
+        """Return a client's part in this round, without weight and seconds."""
         answer, age = update.answer, int(self.round - 1 - self._roster.last[client])
         return Participation(
             client,
@@ -326,7 +362,7 @@ class Collector:
             age=age if answer is None or client in self._roster.uncounted else answer.age,
             examples=update.examples,
             loss=update.loss,
-            forced=self._plan.forced,
+            forced=self.plan.forced,
             refreshed=client in self._refreshed,
             next_round=None if answer is None else answer.next_round,
         )

@@ -12,7 +12,7 @@ from aoi_fl.science.clock import FIRST
 from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.records import SURPLUS
-from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.exchange import Exchange, OpenExchange
 from aoi_fl.strategies.round.retry import EVALUATION, TRAINING
 from aoi_fl.strategies.round.run import Run
 
@@ -23,6 +23,7 @@ class Dispatch:
     def __init__(self, run: Run) -> None:
         self._run, self._roster = run, run.roster
         self._sent: dict[int, Message] = {}
+        self._new = 0  # of these, not sent in an earlier round
         self._kind = TRAINING
         self._excused: set[int] = set()
         self._exchange: Exchange | None = None  # of these messages, once they are sent
@@ -59,6 +60,15 @@ class Dispatch:
         terms : our record for each node
         asleep : sleeping clients, which do not count as silent
         """
+        messages = self.write(drafts, terms)
+        self._sent = self.by_client(messages)
+        self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
+        self._excused, self._exchange = set(asleep), None
+        return messages
+
+    @staticmethod
+    def write(drafts: Mapping[int, Draft], terms: Mapping[int, ParticipationRequest]) -> list[Message]:
+        """Return messages as :meth:`messages` does, and begin no step."""
         shared: dict[tuple[int, ParticipationRequest], RecordDict] = {}
         messages = []
         for node in (node for node in terms if node in drafts):
@@ -68,14 +78,11 @@ class Dispatch:
                 kept = {k: v.copy() if isinstance(v, ConfigRecord) else v for k, v in content.items()}
                 shared[key] = RecordDict({**kept, protocol.AOI: ConfigRecord(own.write())})
             messages.append(Message(shared[key], node, drafts[node].kind, group_id=str(own.round)))
-        self._sent = self._by_client(messages)
-        self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
-        self._excused, self._exchange = set(asleep), None
         return messages
 
     def adopt(self, kind: str, messages: Iterable[Message]) -> Mapping[int, Message]:
         """Adopt messages of a subclass's step; return them by client."""
-        self._sent = self._by_client(messages)
+        self._sent = self.by_client(messages)
         self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
         self._excused, self._exchange = set(), None
         return self._sent
@@ -93,7 +100,12 @@ class Dispatch:
         ordered = sequential and options.deterministic
         enough, late = (options.enough, options.late_rounds) if sequential else (None, 0)
         keep = late * timeout if late else None  # a round takes no longer, except for its question
-        self._sent = self._by_client(messages)
+        self._sent = self.by_client(messages)
+        self._new = len(self._sent)
+        if sequential and options.buffer:
+            self._exchange = exchange = self._run.send(grid, self._sent, timeout)
+            self._sent = exchange.messages | self._sent
+            return exchange
         if enough is not None:  # the order of clients that answer at the same time
             lots = draws.uniforms(options.seed, self._run.round.number, FIRST, len(self._roster))
             self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
@@ -122,7 +134,7 @@ class Dispatch:
         ``take`` returns whether a reply counts under over-selection. ``keep`` receives the exchange, if it is ours, and
         the clients without a reply; it returns those that work on.
         """
-        self._run.round.recorder.exchanged(len(self._sent))
+        self._run.round.recorder.exchanged(self._new)
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
         silent = set(self._sent)
         for reply in replies:
@@ -140,10 +152,12 @@ class Dispatch:
         silent -= working
         # A surplus client might still have answered by the deadline.
         mute = set() if self.why_missing == SURPLUS else silent - self._excused
-        self._roster.patience.ended(self._kind, mute, self._run.round.number, self._exchange, elsewhere=bool(working))
+        exchange = None if isinstance(self._exchange, OpenExchange) else self._exchange
+        self._roster.patience.ended(self._kind, mute, self._run.round.number, exchange, elsewhere=bool(working))
         return sorted(silent)
 
-    def _by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
+    def by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
+        """Return messages by the clients that they go to."""
         known = ((self._number(message.metadata), message) for message in messages)
         return {client: message for client, message in known if client is not None}
 

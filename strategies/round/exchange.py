@@ -4,6 +4,7 @@ Flower's ``send_and_receive`` sleeps three seconds between looks and gathers all
 Here the waits start short and back off, and at most one update is held at once.
 """
 
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ class Uploads:
 
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
-_GRACE = 30.0  # seconds, at most, that a message outlives its deadline
+GRACE = 30.0  # seconds, at most, that a message outlives its deadline
 ANSWERS_KEPT = 30.0  # seconds that a late reply to a question can be fetched; what lives longer meets a resumed run
 _REST = 4.0  # times what a look took, until the next one: a SuperLink has other things to do
 
@@ -137,6 +138,7 @@ class Exchange:
         self._replies: Replies | Uploads | Grid = grid
         if uploads(grid):
             self._replies = Uploads(grid)
+        self._sizes: dict[str, int] = {}  # objects of each message
         self._spent = 0.0  # seconds of the last look
         self._begun = self._clock.now()
         self._deadline = self._latest = self._begun + timeout
@@ -151,23 +153,29 @@ class Exchange:
         self._settled = settled
         # A SuperLink forgets a message and its reply when the message's time is up: what came by the deadline must
         # still be there to be fetched, above all the replies that wait for an earlier one which never comes.
-        life = timeout + (min(timeout, _GRACE) if keep is None else keep)
+        life = timeout + (min(timeout, GRACE) if keep is None else keep)
         self._forgotten = self._clock.now() + life
-        for message in messages.values():
-            message.metadata.ttl = life
-        everything = list(messages.values())
-        with packed(everything, packing if packs(grid) else ()):
-            pushed = send(grid, everything, large=sequential) if uploads(grid) else set(grid.push_messages(everything))
-        if batched(grid):
-            sizes = {m.metadata.message_id: size_of(m.content) for m in everything if m.has_content()}
-            self._replies = Replies(grid, large=sequential, sizes=sizes, is_late=self._is_late)
-        self._client_of = {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
+        self._client_of = self._push(messages, life, packing)
         self.missing: set[int] = set(messages)
         order = list(self._client_of) if enough is None else sorted(self._client_of, key=self._clock.arrives)
         self._pending = dict.fromkeys(order)  # quick to take from
         train_alone = getattr(grid, "train_alone", None)
         if enough is not None and train_alone is not None:
             train_alone(order[enough:])
+
+    def _push(self, messages: dict[int, Message], life: float, packing: Collection[int]) -> dict[str, int]:
+        """Send messages that live so many seconds, and return the clients by the ids of those that were sent."""
+        grid, everything = self._grid, list(messages.values())
+        for message in everything:
+            message.metadata.ttl = life
+        with packed(everything, packing if packs(grid) else ()):
+            large = self._one_by_one
+            pushed = send(grid, everything, large=large) if uploads(grid) else set(grid.push_messages(everything))
+        if batched(grid):
+            self._sizes |= {m.metadata.message_id: size_of(m.content) for m in everything if m.has_content()}
+            if not isinstance(self._replies, Replies):
+                self._replies = Replies(grid, large=large, sizes=self._sizes, is_late=self._is_late)
+        return {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
 
     def _is_late(self) -> bool:
         return self._clock.now() >= self._deadline
@@ -279,12 +287,15 @@ class Exchange:
         """Yield the arrived replies; of ``ordered`` ones, with ``wait``, the next in turn."""
         found = self._replies
         for reply in self._look(found, wait) if isinstance(found, Replies) else self._pull(found, wait):
-            if reply.metadata.reply_to_message_id not in self._pending:
+            if not self._is_awaited(reply):
                 continue  # a second answer, or one without a question
             self._done(reply)
             reply = _unpacked(reply)
             yield reply
             del reply  # the next one is decoded when this one is gone
+
+    def _is_awaited(self, reply: Message) -> bool:
+        return reply.metadata.reply_to_message_id in self._pending
 
     def _done(self, reply: Message) -> None:
         del self._pending[reply.metadata.reply_to_message_id]
@@ -327,6 +338,95 @@ class Exchange:
         if self._ordered and wait:
             return [[next(iter(self._pending))]]
         return [[i] for i in self._pending] if self._one_by_one else [list(self._pending)]
+
+
+class OpenExchange(Exchange):
+    """The models of many rounds and their replies in the order of arrival, where no round waits for its own.
+
+    Parameters
+    ----------
+    grid : connection to the nodes
+
+    Attributes
+    ----------
+    strays : nodes of replies to a message that is not at work, or that another node was sent
+    """
+
+    elapsed = math.nan  # of which message?
+
+    def __init__(self, grid: Grid) -> None:
+        super().__init__(grid, {}, math.inf, sequential=True, keep=math.inf)
+        self.strays: list[int] = []
+        self._sent: dict[str, Message] = {}
+        self._ends: dict[str, float] = {}  # deadlines by message
+        self._used, self._least, self._most_left = 0, 1.0, 0
+
+    @property
+    def messages(self) -> dict[int, Message]:
+        """The messages at work, by client."""
+        return {self._client_of[i]: self._sent[i] for i in self._pending}
+
+    def add(self, messages: dict[int, Message], timeout: float, keep: float, packing: Collection[int]) -> None:
+        """Send further messages, whose replies can be fetched ``keep`` seconds after their deadline."""
+        sent = self._push(messages, timeout + keep, packing) if messages else {}
+        self._sent = {i: self._sent[i] for i in self._pending} | {i: messages[client] for i, client in sent.items()}
+        self._client_of = {i: self._client_of[i] for i in self._pending} | sent
+        self._ends = {i: self._ends[i] for i in self._pending} | dict.fromkeys(sent, self._clock.now() + timeout)
+        self._pending |= dict.fromkeys(sent)
+        if (hold := getattr(self._grid, "hold", None)) is not None:
+            hold(list(self._pending))
+
+    def await_updates(self, least: float, most_left: int) -> None:
+        """Begin a round, which is over after ``least`` usable updates.
+
+        It is over after one where so many cannot arrive any more, once at most ``most_left`` clients are at work.
+        """
+        self._read, self._used, self._least, self._most_left = False, 0, least, most_left
+        self._pending = dict.fromkeys(sorted(self._pending, key=self._clock.arrives))
+
+    def counted(self) -> None:
+        """Note a usable update."""
+        self._used += 1
+
+    def forget(self, clients: Collection[int]) -> None:
+        """Give up the replies of clients."""
+        gone = [i for i in self._pending if self._client_of[i] in clients]
+        for message_id in gone:
+            del self._pending[message_id]
+        if gone and (give_up := getattr(self._grid, "give_up", None)) is not None:
+            give_up(gone)
+
+    @property
+    def _is_over(self) -> bool:
+        left = len(self._pending)
+        short = self._used + left < self._least and left <= self._most_left
+        return not left or self._used >= self._least or (self._used > 0 and short)
+
+    def _in_time(self) -> Iterator[Message]:
+        waits = Waits()
+        while not self._is_over:
+            before = len(self._pending)
+            for reply in self.ready():
+                yield reply
+                del reply
+                if self._is_over:
+                    return
+            now = self._clock.now()
+            self.forget({self._client_of[i] for i in self._pending if self._ends[i] <= now})
+            if len(self._pending) < before:
+                waits.reset()
+            elif self._pending:
+                waits.seconds = max(waits.seconds, _REST * self._spent)
+                waits.pause(min(self._ends[i] for i in self._pending), self._clock, self._pending)
+
+    def _is_awaited(self, reply: Message) -> bool:
+        about = reply.metadata
+        awaited = about.reply_to_message_id in self._pending
+        if awaited and not reply.has_error():
+            awaited = about.src_node_id == self._sent[about.reply_to_message_id].metadata.dst_node_id
+        if not awaited:
+            self.strays.append(about.src_node_id)
+        return awaited
 
 
 def _unpacked(reply: Message) -> Message:

@@ -12,6 +12,7 @@ from flwr.serverapp.strategy import Strategy
 
 from aoi_fl import protocol
 from aoi_fl.protocol.arrays import model_key
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, called, flaw, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
 from aoi_fl.strategies.aggregation.metrics import whole
@@ -100,6 +101,9 @@ class OverriddenSteps:
     def adopt_training(self, round_: int, arrays: ArrayRecord, messages: Sequence[Message], grid: Grid) -> None:
         """Take up a round with clients that ``configure_train`` of a subclass chose without ``super()``."""
         run = self._run
+        if run.options.buffer:
+            allowed = f"0 with a configure_train of {run.strategy} that does not call super()"
+            raise ConfigError("buffer", run.options.buffer, allowed, "Call super().configure_train.")
         run.open(round_, grid)
         clients = np.array(sorted(self._dispatch.adopt(protocol.TRAIN, messages)), np.int64)
         self._warn_once(

@@ -185,6 +185,10 @@ class Recorder:
             if value is not None and math.isfinite(value):
                 self.record.metrics[f"{source}_{one_line(name)}"] = value
 
+    def begin_work(self, clients: int) -> None:
+        """Note how many clients are at work once the models are sent."""
+        self.record.at_work = clients
+
     def pay(self, plan: Plan) -> None:
         """Note the payment of each update, the φ by which a budget ranked a client, and the plan's own entries."""
         for name, value in plan.ledger.items():

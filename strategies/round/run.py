@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from flwr.app import ArrayRecord, MetricRecord
+from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
@@ -23,8 +23,9 @@ from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.records import Observer, RoundRecord, State
+from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
-from aoi_fl.strategies.round.late_updates import LateUpdates
+from aoi_fl.strategies.round.exchange import OpenExchange
 from aoi_fl.strategies.round.retry import QUESTION
 from aoi_fl.strategies.round.roll_call import Joining
 from aoi_fl.strategies.round.roster import Roster
@@ -103,7 +104,7 @@ class Run:
 
     Attributes
     ----------
-    roster, clock, timer, inbox, progress, late, served : the parts that outlive a round
+    roster, clock, timer, inbox, progress, at_work, served : the parts that outlive a round
     joining : waits for clients; None before the run has begun
     privacy : the account of a private run; None: the run is not private
     complete : why there is nothing more to do; None: there is
@@ -135,7 +136,7 @@ class Run:
         )
         self.clock: Clock = MACHINE
         self.timer, self.inbox, self.progress = RoundTimer(options.round_seconds), Inbox(), RunProgress()
-        self.late, self.served = LateUpdates(options.late_rounds, self.roster), ServedModel(options.serve_average)
+        self.at_work, self.served = AtWork(options, self.roster), ServedModel(options.serve_average)
         self.joining: Joining | None = None
         self.privacy: Privacy | None = None
         self.complete: str | None = None
@@ -153,7 +154,7 @@ class Run:
             "unable": np.array(sorted(self.unable), np.int64),
             **self.roster.patience.state_dict(simulated=self.clock.simulated is not None),
             **self.clock.state_dict(),
-            **self.late.state_dict(),
+            **self.at_work.state_dict(),
             **self.served.state_dict(),
             **self.aggregation.state_dict(),
             **({} if self.complete is None else {"over": np.frombuffer(self.complete.encode(), np.uint8)}),
@@ -180,7 +181,7 @@ class Run:
             if self.progress.idle == self.options.max_empty_rounds:  # the run stopped for that, and tries again
                 self.progress.idle = 0
             self.clock.load_state_dict(state)
-            self.late.load_state_dict(state)
+            self.at_work.load_state_dict(state)
             self.aggregation.load_state_dict(state)
             self.complete = state["over"].tobytes().decode() if "over" in state else None
             own = {name.removeprefix(_POLICY): state[name] for name in state if name.startswith(_POLICY)}
@@ -198,11 +199,36 @@ class Run:
         """Return the clients as a selector sees them, with what a simulated clock knows."""
         foresight = self.clock.foresight if self.options.foresight else None
         traits = self.policy.traits
+        needs = traits.clients_needed if traits.least is None else traits.least
         return replace(
-            self.roster.population(round_, traits.clients_needed if traits.least is None else traits.least),
+            self.roster.population(round_, needs if self.places is None else min(needs, self.places)),
             now=self.clock.simulated,
             foresight=foresight,
         )
+
+    @property
+    def most_at_work(self) -> int:
+        """The clients at work with a buffer: those of ``at_work``, or of the policy."""
+        return self.options.at_work or int(self.policy.describe()["per_round"])
+
+    @property
+    def places(self) -> int | None:
+        """How many clients the server may select; None: any number, since there is no buffer, or clients decide."""
+        if not self.options.buffer or self.policy.traits.decides:
+            return None
+        return max(0, self.most_at_work - len(self.at_work))
+
+    def send(self, grid: Grid, messages: dict[int, Message], timeout: float) -> OpenExchange:
+        """Send the models of a round with a buffer.
+
+        Where the server selects, the round is over after B updates. Where clients decide, it is over when B of the
+        places are free, so that as many clients begin as end.
+        """
+        decides, most_left = self.policy.traits.decides, self.most_at_work - self.options.buffer
+        exchange = self.at_work.send(grid, self.clock, messages, timeout)
+        self.round.recorder.begin_work(count := len(exchange.pending))
+        exchange.await_updates(math.inf if decides else min(self.options.buffer, count), most_left)
+        return exchange
 
     def request(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide."""
@@ -266,6 +292,7 @@ class Run:
             return
         self.round = Round(round_, self.clock.simulated, self.hidden)
         self._greet(grid)
+        self.at_work.release(self.round.recorder, self.clock)
 
     def wait_for_start(self, grid: Grid) -> None:
         """Wait until the round may start, and greet new clients meanwhile."""
@@ -331,7 +358,7 @@ class Run:
     def time_is_up(self) -> bool:
         """Whether no further round begins, because of the simulated time that has passed."""
         now = self.clock.simulated or 0.0
-        if now == self.round.opened:  # no message was sent, see close
+        if now == self.round.opened and not self.round.recorder.record.trained:  # no message was sent, see close
             now += ROUND_TRIP
         return 0 < self.options.until <= now
 
@@ -342,11 +369,11 @@ class Run:
     def close(self, arrays: ArrayRecord) -> None:
         """Write the round down, with the model after it."""
         recorder, opened = self.round.recorder, self.round.opened
-        if opened is not None and self.clock.simulated == opened:  # no message was sent
+        if opened is not None and self.clock.simulated == opened and not recorder.record.trained:  # no message was sent
             self.clock.wait((), 0, 0.0, opened + ROUND_TRIP)
         recorder.close(self.clock.simulated, None if self.privacy is None else self.privacy.epsilon(recorder.round))
         if recorder.round == self.last or self.time_is_up:
-            self.late.end(recorder, self.clock)
+            self.at_work.end(recorder, self.clock)
         self.progress.idle = self.progress.idle + 1 if recorder.record.empty else 0
         record = recorder.record.participation_only() if self.hidden else recorder.record
         self.observer.round_done(record, arrays, self.state_dict())

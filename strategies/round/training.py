@@ -11,11 +11,14 @@ from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
+from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.protocol.own_code import brief
+from aoi_fl.science import draws
+from aoi_fl.science.clock import FIRST
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
-from aoi_fl.strategies.aggregation.base import Intake
+from aoi_fl.strategies.aggregation.base import Draft, Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.guarded import name_of
@@ -23,6 +26,7 @@ from aoi_fl.strategies.measures import training_loss_name
 from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.records import Participation
 from aoi_fl.strategies.round.collection import Collector
+from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.round.questions import Questions
@@ -75,7 +79,8 @@ class TrainingStep:
             seed=run.options.seed,
             first=run.joining is not None and round_.number == run.joining.first,
             second_attempt=second_attempt,
-            may_force=run.privacy is None,
+            may_force=run.privacy is None and not (run.options.buffer and len(run.at_work)),
+            places=run.places,
         )
         plan = policy.plan(view)
         if not isinstance(plan, Plan):
@@ -87,12 +92,21 @@ class TrainingStep:
             raise ConfigError(f"forced of {kind}.plan", True, allowed, "Return a plan without clients.")
         if second_attempt and not len(plan.clients):
             return plan
+        if run.places is not None and len(plan.clients) > run.places:
+            plan = self._first_drawn(plan, run.places)
         if run.options.must_include:
             plan = self._with_named(plan)
         for client, reason in plan.refused.items():
             round_.recorder.drop(Participation(client, run.roster.name(client), "refused", reason=reason))
         round_.plan_by(view, plan, kind)
         return plan
+
+    def _first_drawn(self, plan: Plan, places: int) -> Plan:
+        """Keep as many clients, drawn at random, as places are free, of a policy that does not go by these."""
+        lots = draws.uniforms(self._run.options.seed, self._run.round.number, FIRST, len(self._run.roster))
+        kept = np.sort(np.argsort(lots[plan.clients])[:places])
+        refresh = None if plan.refresh is None else plan.refresh[kept]
+        return replace(plan, clients=plan.clients[kept], weights=plan.weights[kept], refresh=refresh)
 
     def _with_named(self, plan: Plan) -> Plan:
         """Add the available clients that each round must include, with the mean weight of the others."""
@@ -105,15 +119,29 @@ class TrainingStep:
 
     def messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
         """Return the messages that carry the model to the clients of a plan."""
-        run, round_, number = self._run, self._run.round, self._run.round.number
+        run, round_ = self._run, self._run.round
         round_.step_begun = time.monotonic()
-        plan = self.weigh(plan, arrays)
+        for former in run.at_work.interrupted():
+            former.model = ArrayRecord({name: former.model[name] for name in arrays})
+            messages = self._dispatch.by_client(self._dispatch.write(*self._written(former, config, grid)))
+            run.at_work.send_again(run.clock, self._collector(former, run.aggregation, unit=1.0), messages)
+        self.weigh(plan, arrays)
+        drafts, requests = self._written(round_, config, grid)
+        drafts = drafts if self._released is None else {}
+        round_.sent = run.clock.now()
+        asleep = np.flatnonzero(run.roster.asleep(round_.number)).tolist()
+        return self._dispatch.messages(protocol.TRAIN, drafts, requests, asleep=asleep)
+
+    def _written(
+        self, round_: Round, config: ConfigRecord, grid: Grid
+    ) -> tuple[Mapping[int, Draft], dict[int, ParticipationRequest]]:
+        """Return what each node of a round's plan is sent: the aggregation's content, and our record."""
+        run, plan, number = self._run, round_.plan, round_.number
         extra = {} if self._configure is None else self._configure(number)
         config = ConfigRecord({**config, "server-round": number, **extra})
         clients = plan.clients.tolist()
         nodes = [run.roster.node(client) for client in clients]
-        drafts = run.aggregation.to_train(number, arrays, config, nodes, grid)
-        drafts = drafts if self._released is None else {}
+        drafts = run.aggregation.to_train(number, round_.model, config, nodes, grid)
         refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
         compression = None if run.options.compression == NONE else run.options.compression
         base, plain = run.request(number), run.plain(number)
@@ -126,12 +154,10 @@ class TrainingStep:
             )
             for node, client, renews in zip(nodes, clients, refresh, strict=True)
         }
-        round_.sent = run.clock.now()
-        asleep = np.flatnonzero(run.roster.asleep(number)).tolist()
-        return self._dispatch.messages(protocol.TRAIN, drafts, requests, asleep=asleep)
+        return drafts, requests
 
-    def weigh(self, plan: Plan, arrays: ArrayRecord) -> Plan:
-        """Make a plan the round's, with the weights ω of its updates, and return it."""
+    def weigh(self, plan: Plan, arrays: ArrayRecord) -> None:
+        """Make a plan the round's, with the weights ω of its updates."""
         run, sizes = self._run, self._run.roster.sizes
         own = sizes[plan.clients] if run.policy.traits.own_weights == "size" else plan.weights
         if self._weights == weighting.UNBIASED:
@@ -139,7 +165,6 @@ class TrainingStep:
             sizes = sizes if plan.members is None else np.where(plan.members, sizes, 0.0)
         weights = weighting.omega(self._weights, plan.clients, own, sizes, plan.rates)
         run.round.plan, run.round.model, run.round.planned = replace(plan, weights=weights), arrays, True
-        return run.round.plan
 
     def collect(self, replies: Iterable[Message], intake: Intake, number: int) -> tuple[Collector, float]:
         """Hand the updates of a round on; return the collector, and the seconds of adding before.
@@ -154,11 +179,8 @@ class TrainingStep:
             begun = f"one that {run.strategy}.start has begun"
             raise ConfigError("round", number, begun, f"Call {run.strategy}.start.")
         recorder = round_.recorder
-        collector = Collector(
-            round_, intake, self._weights == weighting.UNBIASED, run.roster, run.options, run.clock,
-            round_duration=run.round_duration, separation=run.separation,
-            again=run.resume is not None and number == run.joining.first,
-        )  # fmt: skip
+        again = run.resume is not None and number == run.joining.first
+        collector = self._collector(round_, intake, again=again, origins=run.at_work.origins)
         before = recorder.record.aggregate_seconds or 0.0
         round_.begin_collection()
 
@@ -167,13 +189,20 @@ class TrainingStep:
                 return collector.take(client, reply)
 
         def keep(exchange: Exchange | None, silent: set[int]) -> Collection[int]:
-            return run.late.keep(recorder, run.clock, exchange, collector, silent)
+            return run.at_work.keep(recorder, run.clock, exchange, collector, silent)
 
         for client in self._dispatch.take(replies, take, keep):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
         if self._released is not None:
             collector.replay(self._released)
         return collector, before
+
+    def _collector(self, round_: Round, intake: Intake, **how: Any) -> Collector:
+        run = self._run
+        return Collector(
+            round_, intake, self._weights == weighting.UNBIASED, run.roster, run.options, run.clock,
+            round_duration=run.round_duration, separation=run.separation, **how,
+        )  # fmt: skip
 
     @property
     def _released(self) -> Mapping[str, Any] | None:
@@ -186,7 +215,7 @@ class TrainingStep:
     def add_late(self, collector: Collector, used: bool = True) -> list[int]:
         """Add the updates of earlier rounds that have arrived by now; return the clients."""
         run = self._run
-        works = run.late.come(run.round.recorder, run.clock)
+        works = run.at_work.come(run.round.recorder, run.clock)
         if works:
             collector.add_late(run.aggregation if used and isinstance(run.aggregation, Mean) else None, works)
         return [work.client for work in works]

@@ -53,6 +53,7 @@ class RulePolicy(Policy):
             rates="known",
             sizes="required" if by_size else "unused",
             sizes_for="rates 'size'",
+            decides=True,
         )
         self.rule, self.clients, self.per_round = rule, clients, per_round
         self.coordination = make_coordination(coordination)

@@ -1,6 +1,7 @@
 """Central policies: a selector of :mod:`aoi_fl.science` chooses among the clients that the server can reach."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from inspect import Parameter, Signature, signature
@@ -64,7 +65,8 @@ class SelectorPolicy(Policy):
         if self._evaluates:
             selector.ask = lambda round_, clients: _losses(view, clients)
         population = self._population = view.population
-        selection = selector.select(view.round, population)
+        with _choosing(self.selector, view.places):
+            selection = selector.select(view.round, population)
         if self._evaluates:
             selector.ask = None
         rates = members = None
@@ -95,6 +97,20 @@ class SelectorPolicy(Policy):
         """Restore the selector's state."""
         if hasattr(self._checked, "load_state_dict"):
             self._checked.load_state_dict(state)
+
+
+@contextmanager
+def _choosing(selector: Any, places: int | None) -> Iterator[None]:
+    """Let a selector choose as many clients as places are free, if it counts them as ``per_round``."""
+    count = getattr(selector, "per_round", None)
+    if places is None or not isinstance(count, int) or places >= count:
+        yield
+        return
+    object.__setattr__(selector, "per_round", places)
+    try:
+        yield
+    finally:
+        object.__setattr__(selector, "per_round", count)
 
 
 def _losses(view: RoundView, candidates: NDArray[np.int64]) -> NDArray[np.float64]:

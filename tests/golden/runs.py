@@ -92,7 +92,7 @@ def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -
     parts = sorted(record.participations, key=lambda part: (part.client, part.outcome))
     clients = " ".join(f"{p.client}{p.outcome[:3]}{'*' if p.refreshed else ''}" for p in parts)
     row = {f.name: getattr(record, f.name) for f in fields(record) if not f.name.endswith("seconds")}
-    for newer in ("epsilon", "nodes"):  # columns of private runs and deployments, of which there is none here
+    for newer in ("epsilon", "nodes", "at_work"):  # columns of other runs: private, deployed, without a barrier
         if row[newer] is None:
             del row[newer]
     del row["started"], row["metrics"]  # a run of this app reports no other metrics, tests/server/test_record.py

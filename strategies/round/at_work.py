@@ -1,0 +1,290 @@
+"""Clients that still work on an earlier round's model.
+
+**Without a barrier** (a buffer of B updates) a round is one model. It is over after B updates of anybody, and all other
+clients work on. An update that is s models old is rebased:
+
+    current model + (1 + s)^−p · (update − the model that it was made from)
+
+A client frees its place when its update arrives, when it leaves or at its deadline, and when its update would be more
+than ``late_rounds`` models old. A resumed run sends its messages again; in simulated time their clients continue.
+
+**With a barrier** an update may be late. An update at most ``late_rounds`` rounds late is added to the updates in time,
+as a change of the model that it was made from, with the weights of
+:func:`aoi_fl.strategies.aggregation.mean.late_weights` (Abdelmoniem et al. 2023, Section 4.2). Until then its client
+receives neither questions nor another model.
+
+In simulated time an update is made at the end of its round and kept until it arrives. A resumed run continues with it,
+and with clients that left during their work. Otherwise an update is fetched when it arrives, and a break loses the
+updates under way. Memory: one model for each kept update, and one for each round with updates to come.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from math import isfinite, isnan, nan
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from aoi_fl.protocol import ParticipationReply
+from aoi_fl.strategies.clock import Clock
+from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.policy import Plan
+from aoi_fl.strategies.records import Participation, State
+from aoi_fl.strategies.round.collection import Collector, Work
+from aoi_fl.strategies.round.current import Round
+from aoi_fl.strategies.round.exchange import GRACE, Exchange, OpenExchange
+from aoi_fl.strategies.round.recorder import Recorder
+from aoi_fl.strategies.round.retry import TRAINING
+from aoi_fl.strategies.round.roster import Roster
+from aoi_fl.strategies.validation import Refused, Update
+
+_LOOK = 0.5  # seconds between two looks for an update
+_TABLE = "late"  # in the state: a row for each kept update
+_MESSAGES = "at-work"  # a row for each message without a reply, in a run with a buffer
+_STRAY = "it answers a model that it was not sent, or a second time"
+
+
+class AtWork:
+    """The clients at work when a round is over, and their updates.
+
+    Parameters
+    ----------
+    options : how many rounds an update may be late, 0: none; and whether there is a buffer
+    roster : the clients; those that work on are ``busy``
+    """
+
+    def __init__(self, options: RoundOptions, roster: Roster) -> None:
+        self._rounds, self._buffered, self._roster = options.late_rounds, options.buffer > 0, roster
+        self._works: dict[int, Work] = {}
+        roster.busy = self._works.keys()  # a live view
+        self._open: list[tuple[Exchange, Collector]] = []  # of rounds with updates to come
+        self._exchange: OpenExchange | None = None  # of all rounds, with a buffer
+        self._interrupted: list[Round] = []  # whose messages a resumed run sends again
+        self._again: dict[int, Message] = {}
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+    @property
+    def origins(self) -> dict[int, Collector]:
+        """The collectors of the rounds from which clients work on."""
+        return {work.client: work.origin for work in self._works.values() if work.origin is not None}
+
+    def release(self, recorder: Recorder, clock: Clock) -> None:
+        """Free the places of clients that have left without an update."""
+        sent = {} if self._exchange is None else self._exchange.messages
+        for work in self._sorted() if self._buffered else ():
+            here = bool(self._roster.available[work.client])
+            if here and work.client in sent:  # under a new node id it has started anew
+                here = self._roster.node(work.client) == sent[work.client].metadata.dst_node_id
+            if not here and work.comes > clock.now():
+                self._end(recorder, clock, work, "it left before its update arrived")
+
+    def send(self, grid: Grid, clock: Clock, messages: dict[int, Message], timeout: float) -> OpenExchange:
+        """Send the models of a round, and return the exchange of all clients at work."""
+        exchange = self._exchange = self._exchange or OpenExchange(grid)
+        keep = min(timeout, GRACE) if clock.simulated is None else self._rounds * timeout
+        again, self._again = self._again, {}
+        for client, message in again.items():
+            with clock.as_of(self._works[client].sent):
+                exchange.add({client: message}, timeout, keep, self._roster.packing)
+        exchange.add(messages, timeout, keep, self._roster.packing)
+        return exchange
+
+    def interrupted(self) -> Iterator[Round]:
+        """Yield and forget the rounds before a break, with the clients that were at work and are here."""
+        while self._interrupted:
+            former = self._interrupted.pop(0)
+            here = np.isin(former.plan.clients, list(self._works))
+            former.plan = replace(former.plan, clients=former.plan.clients[here], weights=former.plan.weights[here])
+            yield former
+
+    def send_again(self, clock: Clock, collector: Collector, messages: dict[int, Message]) -> None:
+        """Send messages of an interrupted round again, with the next models; in simulated time their clients go on."""
+        for client in messages:
+            work = replace(self._works[client], origin=collector)
+            self._works[client] = work if clock.simulated is not None else replace(work, sent=clock.now())
+            self._again[client] = messages[client]
+
+    def keep(
+        self, recorder: Recorder, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]
+    ) -> Collection[int]:
+        """Let clients without an answer work on, and return them; none if a subclass's step returned the replies.
+
+        A client that has left for ever looks the same.
+        """
+        if not self._rounds or exchange is None:
+            return ()
+        if isinstance(exchange, OpenExchange):
+            self._keep_open(recorder, clock, exchange, collector)
+            return exchange.pending
+        works = {client: collector.work(client) for client in exchange.pending.intersection(silent)}
+        self._works |= works
+        if exchange.open:
+            self._open.append((exchange, collector))
+            return works
+        self._read(recorder, clock, exchange, collector, exchange.foretold())
+        for client, stops in exchange.stops().items():
+            if client in works:
+                self._works[client] = replace(works[client], stops=stops)
+        return works
+
+    def _keep_open(self, recorder: Recorder, clock: Clock, exchange: OpenExchange, collector: Collector) -> None:
+        """Let all clients without an answer work on, and name those that answered what they were not asked."""
+        earlier = self._works.copy()
+        self._works.clear()  # in place, for the roster's view
+        for client, message in exchange.messages.items():
+            i = message.metadata.message_id
+            self._works[client] = earlier.get(client) or replace(
+                collector.work(client), comes=clock.arrives(i), stops=clock.stops(i)
+            )
+        strays, exchange.strays = exchange.strays, []
+        named = {part.client for part in recorder.record.participations}
+        for client in sorted({c for node in strays if (c := self._roster.number(node)) is not None} - named):
+            recorder.drop(Participation(client, self._roster.name(client), "refused", reason=_STRAY))
+
+    def wait(self, recorder: Recorder, clock: Clock, seconds: float) -> None:
+        """Wait until an update arrives, at most this long, for rounds in which all clients still work."""
+        until = clock.now() + seconds
+        while self._works and clock.now() < until:
+            self._fetch(recorder, clock)
+            first = min((work.comes for work in self._works.values()), default=until)
+            if first <= clock.now():
+                return
+            clock.wait((), 0, _LOOK, min(until, first))
+
+    def come(self, recorder: Recorder, clock: Clock) -> list[Work]:
+        """Return and forget the works of earlier rounds with an arrived update, in client order.
+
+        A work that is too late for any later round ends; the round's record names its client.
+        """
+        self._fetch(recorder, clock)
+        arrived = () if self._buffered else self._sorted()
+        here = [work for work in arrived if work.round < recorder.round and work.comes <= clock.now()]
+        come = [self._works.pop(work.client) for work in here]
+        for work in come:
+            self._roster.patience.answered(TRAINING, work.client)
+        for work in self._sorted():
+            if recorder.round - work.round >= self._rounds:
+                self._end(recorder, clock, work, f"no update within {self._rounds} rounds more")
+        waited = {work.round for work in self._works.values()}
+        self._open = [(exchange, collector) for exchange, collector in self._open if collector.round in waited]
+        return come
+
+    def end(self, recorder: Recorder, clock: Clock) -> None:
+        """End all works after the last round; the round's record names their clients."""
+        for work in self._sorted():
+            self._drop(recorder, clock, work, "late", "the run ended before its update arrived")
+        self._open.clear()
+
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+        """Return the works with a known end, as a table, and their updates by client and name."""
+        if self._buffered:
+            return self._messages()
+        kept = [work for work in self._sorted() if work.update is not None or isfinite(work.stops)]
+        found: dict[str, NDArray[np.generic]] = {}
+        if kept:
+            found[_TABLE] = np.array([_row(work) for work in kept], dtype=np.float64)
+        for work in kept:
+            changes = {} if work.update is None else work.update.arrays
+            found |= {f"{_TABLE}-{work.client}/{name}": change for name, change in changes.items()}
+        return found
+
+    def load_state_dict(self, memory: State) -> None:
+        """Restore a state."""
+        self._load_messages(memory)
+        rows = memory[_TABLE].tolist() if _TABLE in memory else []
+        for number, round_, weight, sent, comes, examples, loss, age, reserved, *more in rows:
+            if isnan(examples):
+                self._works[int(number)] = Work(int(number), int(round_), weight, sent, stops=more[0])
+                continue
+            client, prefix = int(number), f"{_TABLE}-{number:.0f}/"
+            next_round = None if isnan(reserved) else int(reserved)
+            known = None if isnan(age) else ParticipationReply(self._roster.name(client), True, int(age), next_round)
+            changes = {name.removeprefix(prefix): array for name, array in memory.items() if name.startswith(prefix)}
+            update = Update(changes, examples if examples % 1 else int(examples), None if isnan(loss) else loss, known)
+            self._works[client] = Work(client, int(round_), weight, sent, comes, update=update)
+
+    def _messages(self) -> dict[str, NDArray[np.generic]]:
+        """Return the clients at work as a table, and the models that they were sent by round and name."""
+        found: dict[str, NDArray[np.generic]] = {}
+        rows = []
+        for client, origin in self.origins.items():
+            work = self._works[client]
+            rows.append((client, work.round, work.weight, work.sent, work.comes, work.stops, origin.plan.forced))
+            found |= {f"{_MESSAGES}-{work.round}/{name}": array.numpy() for name, array in origin.model.items()}
+        return found | ({_MESSAGES: np.array(rows, np.float64)} if rows else {})
+
+    def _load_messages(self, memory: State) -> None:
+        rounds: dict[int, list[tuple[int, float]]] = {}
+        forced = set()
+        for number, sent_in, weight, *times, was_forced in memory.get(_MESSAGES, np.empty((0, 7))).tolist():
+            client, round_ = int(number), int(sent_in)
+            self._works[client] = Work(client, round_, weight, *times)
+            rounds.setdefault(round_, []).append((client, weight))
+            forced |= {round_} if was_forced else set()
+        for number, pairs in sorted(rounds.items()):
+            clients, weights = zip(*pairs, strict=True)
+            prefix = f"{_MESSAGES}-{number}/"
+            model = {name.removeprefix(prefix): Array(memory[name]) for name in memory if name.startswith(prefix)}
+            former = Round(number)
+            former.plan = Plan(np.array(clients, np.int64), np.array(weights), forced=number in forced)
+            former.model, former.sent = ArrayRecord(model), self._works[clients[0]].sent
+            self._interrupted.append(former)
+
+    def _fetch(self, recorder: Recorder, clock: Clock) -> None:
+        """Read the arrived replies of earlier rounds."""
+        for exchange, collector in self._open:
+            self._read(recorder, clock, exchange, collector, exchange.ready())
+
+    def _read(
+        self, recorder: Recorder, clock: Clock, exchange: Exchange, collector: Collector, replies: Iterable[Message]
+    ) -> set[int]:
+        """Keep the updates in replies to an earlier round's messages, drop the others, and return their clients."""
+        answered = set()
+        for reply in replies:
+            client = exchange.client_of(reply)
+            work = None if client is None else self._works.get(client)
+            if work is None or work.round != collector.round:
+                continue
+            try:
+                self._works[work.client] = replace(
+                    work, comes=clock.came(reply), update=collector.change(work.client, reply)
+                )
+            except Refused as reason:
+                outcome = "failed" if reply.has_error() else "refused"
+                self._drop(recorder, clock, work, outcome, str(reason))
+            answered.add(work.client)
+            del reply  # the next one is made when this one is gone
+        return answered
+
+    def _end(self, recorder: Recorder, clock: Clock, work: Work, reason: str) -> None:
+        """End a work whose update no longer counts."""
+        self._drop(recorder, clock, work, "late", reason)
+        self._roster.patience.ended(TRAINING, {work.client}, recorder.round, None)
+
+    def _drop(self, recorder: Recorder, clock: Clock, work: Work, outcome: str, reason: str) -> None:
+        del self._works[work.client]
+        if self._exchange is not None:
+            self._exchange.forget({work.client})
+        worked = None if clock.simulated is None else min(clock.now(), work.comes, work.stops) - work.sent
+        waited = clock.now() - work.sent if outcome == "late" else None
+        name = self._roster.name(work.client)
+        part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
+        recorder.drop(part)
+
+    def _sorted(self) -> list[Work]:
+        return [work for _, work in sorted(self._works.items())]
+
+
+def _row(work: Work) -> tuple[float, ...]:
+    known = work.client, work.round, work.weight, work.sent, work.comes
+    if work.update is None:
+        return *known, nan, nan, nan, nan, work.stops
+    answer, loss = work.update.answer, nan if work.update.loss is None else work.update.loss
+    age = nan if answer is None else answer.age
+    reserved = None if answer is None else answer.next_round
+    next_round = nan if reserved is None else reserved
+    return *known, work.update.examples, loss, age, next_round, work.stops
