@@ -93,7 +93,7 @@ class Guarded:
         with naming("policy", self.name, "state_dict raised"):
             if self._keeps:
                 return _state(f"{self.name}.state_dict", self.made.state_dict())
-            kept, lost = dump(vars(self.made))
+            kept, lost = dump(getattr(self.made, "__dict__", {}))
         warn_of_lost(self.name, lost, "a resumed run would start it anew", self._said)
         return kept
 
@@ -103,7 +103,7 @@ class Guarded:
             if self._keeps:
                 self.made.load_state_dict(state)
                 return
-            lost = load(vars(self.made), state)
+            lost = load(getattr(self.made, "__dict__", {}), state)
         warn_of_lost(self.name, lost, "the resumed run starts it anew", self._said)
 
 

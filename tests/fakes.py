@@ -359,6 +359,18 @@ def same_model(arrays, wanted) -> None:
 # What a client may do in place of its work ---------------------------------------------------------------------------
 
 
+def with_arrays(change: Callable[[dict], dict]) -> Callable:
+    """Send what ``change`` makes of the update's arrays, by name."""
+
+    def spoil(message, act):
+        reply = act()
+        arrays = change(values(reply.content["arrays"]))
+        reply.content["arrays"] = ArrayRecord({k: v if isinstance(v, Array) else Array(v) for k, v in arrays.items()})
+        return reply
+
+    return spoil
+
+
 def with_metrics(**metrics) -> Callable:
     def spoil(message, act):
         reply = act()

@@ -11,10 +11,9 @@ from flwr.serverapp.strategy import Strategy, strategy_utils
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, RoundOptions
-from aoi_fl.strategies.aggregation.flower import PersistentConfig
+from aoi_fl.strategies import OldestAge, RandomSelection
 from aoi_fl.strategies.fedavg_arguments import chain_of
-from tests.fakes import Notes, ToyApp
+from tests.fakes import ToyApp
 from tests.refusals import refused
 
 N = 5
@@ -50,10 +49,6 @@ def flowers_own_order(monkeypatch):
     monkeypatch.setattr(strategy_utils.random, "sample", lambda nodes, size: list(nodes)[:size])
 
 
-def bits(arrays: ArrayRecord) -> dict:
-    return {k: (a.dtype, a.numpy().tobytes()) for k, a in arrays.items()}
-
-
 def test_the_strategy_sees_nodes_configuration_and_weight(tmp_path):
     seen = []
 
@@ -72,21 +67,6 @@ def test_the_strategy_sees_nodes_configuration_and_weight(tmp_path):
     result = strategy.start(grid(tmp_path, app), model(), 3)
     assert seen == [[(1.0, False), (1.0, False)]] * 3
     assert set(result.evaluate_metrics_clientapp) == {1, 2, 3}
-
-
-@pytest.mark.parametrize(
-    "private",
-    [
-        lambda: flower.DifferentialPrivacyServerSideFixedClipping(flower.FedAvg(), 0.0, 1e6, N),
-        lambda: flower.DifferentialPrivacyServerSideAdaptiveClipping(flower.FedAvg(), 0.0, N, 1e6),
-    ],
-    ids=["fixed", "adaptive"],
-)
-def test_privacy_without_noise_and_clipping_changes_nothing(private, tmp_path):
-    wanted = RandomSelection(N).start(grid(tmp_path / "plain"), model(), 3).arrays
-    found = RandomSelection(N, aggregation=private()).start(grid(tmp_path / "dp"), model(), 3).arrays
-    for name, array in wanted.items():
-        np.testing.assert_allclose(found[name].numpy(), array.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_every_argument_of_fedavg_is_taken_or_refused_by_name():
@@ -144,61 +124,10 @@ def test_a_client_without_a_declared_size_weighs_what_it_reports(sizes, tmp_path
         np.testing.assert_allclose(found[name].numpy(), array.numpy(), rtol=1e-6)
 
 
-def test_bytes_of_changing_length_are_the_aggregations_to_judge(tmp_path):
-    app = ToyApp(lambda array, client, round_: np.append(array, np.uint8(65 + client)), examples=1)
-
-    class Longest(flower.FedAvg):
-        def aggregate_train(self, server_round, replies):
-            texts = [r.content["arrays"]["0"].numpy().tobytes() for r in replies]
-            return ArrayRecord([np.frombuffer(max(texts), np.uint8)]), None
-
-    strategy = RandomSelection(N, aggregation=Longest(), fraction_evaluate=0.0)
-    result = strategy.start(grid(tmp_path, app), ArrayRecord([np.frombuffer(b"", np.uint8)]), 3)
-    assert result.arrays["0"].numpy().tobytes() == b"EEE"
-
-
 @pytest.mark.parametrize("dtype", ["complex64", "<U3"])
 def test_a_model_without_a_mean_is_refused_before_round_1(dtype, tmp_path):
     with refused("array 'w' of the model"):
         RandomSelection(N).start(grid(tmp_path), ArrayRecord({"w": Array(np.zeros(3, dtype))}), 1)
-
-
-def test_more_nodes_than_the_table_is_made_for_is_said_once(tmp_path, caplog):
-    MarkovParticipation.optimal(4, 2).start(grid(tmp_path), model(), 3)
-    said = [r.getMessage() for r in caplog.records if "the table is made for" in r.getMessage()]
-    assert said == [
-        "5 clients are connected, and the table is made for clients=4: with per_round=2, on average 2.5 take part "
-        "in a round. Set clients=5."
-    ]
-
-
-def test_a_metrics_function_sees_records_without_arrays(tmp_path):
-    app, seen = ClientApp(), []
-
-    @app.train()
-    def train(message, context):
-        mine = {"mine": MetricRecord({"num-examples": 1, "loss": 1.0}), "notes": ConfigRecord({"text": "x"})}
-        return Message(RecordDict({"arrays": message.content["arrays"], **mine}), reply_to=message)
-
-    def together(contents, key):
-        seen.extend(sorted(content) for content in contents)
-        return MetricRecord({"most": max(content["mine"]["loss"] for content in contents)})
-
-    strategy = RandomSelection(N, train_metrics_aggr_fn=together, fraction_evaluate=0.0)
-    assert strategy.start(grid(tmp_path, app), model(), 1).train_metrics_clientapp[1]["most"] == 1.0
-    assert seen == [["mine", "notes"]] * N
-
-
-def test_a_second_strategy_finds_unchanged_clients(tmp_path):
-    """Clients keep their ages by the run's name, and Flower's run id is the same for both."""
-    both, trained = LocalGrid(app_of((10,) * 20), {"runs-dir": str(tmp_path), "seed": 1}, 20), []
-    for _ in range(2):
-        notes = Notes()
-        strategy = MarkovParticipation.optimal(20, 4, observer=notes, fraction_evaluate=0.0)
-        strategy.start(both, model(), 8)
-        trained.append([record.trained for record in notes.rounds])
-    assert trained[0] == trained[1]
-    assert strategy.options.run == f"flwr-{both.run.run_id}-2"
 
 
 def test_a_strategy_plays_one_run(tmp_path):
@@ -244,17 +173,6 @@ def test_a_strategys_configuration_persists_to_the_next_round(make, given, tmp_p
     make().start(grid(tmp_path, app), model(), 3, train_config=configs[0], evaluate_config=configs[1])
     assert seen["train"] == ([4.0, 2.0, 1.0] if given else [0.5, 0.25, 0.125])
     assert seen["evaluate"] == ([4.0, 2.0, 1.0] if given else [2.0, 1.0, 0.5])
-
-
-def test_a_persistent_configuration_updates_once_a_round():
-    standing = PersistentConfig()
-    for _ in range(2):
-        record = standing.in_round(1, ConfigRecord({"lr": 8.0, "warm": True}))
-        assert dict(record) == {"lr": 8.0, "warm": True}
-        record["lr"] /= 2
-        record["own"] = 1
-    assert dict(standing.in_round(2, ConfigRecord({"lr": 8.0}))) == {"lr": 4.0, "own": 1}
-    assert dict(standing.in_round(3, ConfigRecord({"lr": 6.0}))) == {"lr": 6.0, "own": 1}
 
 
 class Personal(flower.FedAvg):
@@ -379,47 +297,3 @@ def test_any_attribute_of_a_wrapper_may_hold_the_strategy(tmp_path):
     ]  # else it waits for ever
     RandomSelection(1, aggregation=SaveTheBest(inner)).start(grid(tmp_path), model(), 1)
     assert inner.min_available_nodes == 2 and inner.m_t
-
-
-class Peeking(RandomSelection):
-    """Reads replies more than once, as one may read the list that Flower hands over."""
-
-    def aggregate_train(self, server_round, replies):
-        self.seen = sum(not reply.has_error() for reply in replies), len(replies)
-        return super().aggregate_train(server_round, replies)
-
-    def aggregate_evaluate(self, server_round, replies):
-        self.judged = sum(not reply.has_error() for reply in replies), len(replies)
-        return super().aggregate_evaluate(server_round, replies)
-
-
-def test_a_subclass_may_read_replies_twice_and_set_no_deadline(tmp_path):
-    strategy = Peeking(N)
-    result = strategy.start(grid(tmp_path / "peeking"), model(), 2, timeout=None)
-    assert strategy.seen == strategy.judged == (N, N)
-    assert bits(result.arrays) == bits(RandomSelection(N).start(grid(tmp_path), model(), 2).arrays)
-
-
-def test_messages_to_unknown_nodes_are_named(tmp_path, caplog):
-    class Eager(RandomSelection):
-        def configure_train(self, server_round, arrays, config, grid):
-            messages = super().configure_train(server_round, arrays, config, grid)
-            others = set(grid.get_node_ids()) - {m.metadata.dst_node_id for m in messages}
-            return messages + [Message(messages[0].content, node, "train") for node in sorted(others)]
-
-    result = Eager(2, fraction_evaluate=0.0).start(grid(tmp_path), model(), 1)
-    assert bits(result.arrays) != bits(model())
-    assert caplog.text.count("the policy did not choose it in this round") == N - 2
-
-
-def test_one_bad_evaluation_does_not_end_all_others(tmp_path):
-    def once_bad(message, act, kind, *_):
-        reply = act()
-        if kind == "evaluate" and [sent for sent, *_ in app.sent].count(kind) == 1:
-            reply.content["metrics"]["loss"] = float("nan")
-        return reply
-
-    app = ToyApp(evaluates=1.0, spoil=once_bad)
-
-    strategy = RandomSelection(N, options=RoundOptions(evaluate_clients=1))
-    assert list(strategy.start(grid(tmp_path, app), model(), 3).evaluate_metrics_clientapp) == [2, 3]

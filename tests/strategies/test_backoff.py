@@ -2,14 +2,12 @@
 
 import itertools
 import math
-import random
 from functools import partial
 
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord
 
-from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import (
     F3astSelection,
@@ -20,11 +18,10 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from aoi_fl.strategies.clock import MACHINE, Clock
-from aoi_fl.strategies.round import run
 from aoi_fl.strategies.round.retry import TRAINING, Backoff, RetryPolicy
 from aoi_fl.strategies.round.roster import Roster
 from tests import fakes
-from tests.fakes import ASK, EVALUATE, HELLO, HUNG, LOST, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
+from tests.fakes import ASK, EVALUATE, HUNG, LOST, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
 
 N = 6
 NOT_WAITED = "no reply, like the last time, so it was not waited for as long"
@@ -113,56 +110,6 @@ def scripted(**behaviour):
     return script
 
 
-def erratic(seed):
-    """Return a script in which half the clients are silent now and then, for some rounds each time."""
-    chance = random.Random(seed)
-    spans = [
-        (chance.choice([TRAIN, ASK, EVALUATE]), client, first, first + chance.randint(0, 4), chance.choice(DELAYS))
-        for client in range(N // 2)
-        for first in (chance.randint(1, 4), chance.randint(5, 9))
-    ]
-
-    def script(kind, round_, client):
-        return next((d for k, c, first, last, d in spans if (k, c) == (kind, client) and first <= round_ <= last), 0)
-
-    return script
-
-
-DELAYS = (LOST, HUNG)  # what comes too late is heard by a run that is not killed, and tried at once
-SCRIPTS = {
-    "lost": scripted(c0=(ASK, 2, 4, LOST), c1=(ASK, 1, 2, LOST), c2=(TRAIN, 1, 5, LOST), c4=(TRAIN, 3, 3, LOST)),
-    "mute, then back": scripted(c1=(ASK, 2, 6, HUNG), c2=(TRAIN, 1, 7, HUNG), c3=(ASK, 5, 5, LOST)),
-    **{f"erratic {seed}": pytest.param(erratic(seed), marks=pytest.mark.slow) for seed in range(6)},
-}
-
-
-@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_run_killed_after_every_round_chooses_the_same(policy, script, tmp_path):
-    whole, grids = play(POLICIES[policy], tmp_path / "whole", script)
-    cut, pieces = play(POLICIES[policy], tmp_path / "cut", script, killed=True)
-    for one, other in zip(whole.rounds, cut.rounds, strict=True):
-        assert [(p.client, p.outcome, p.age, p.forced, p.weight) for p in one.participations] == [
-            (p.client, p.outcome, p.age, p.forced, p.weight) for p in other.participations
-        ], f"round {one.round}"
-        assert (one.asked, one.willing, one.declined, one.forced) == (
-            other.asked,
-            other.willing,
-            other.declined,
-            other.forced,
-        )
-    assert whole.arrays["w"].numpy().tobytes() == cut.arrays["w"].numpy().tobytes()
-    for grid in (*grids, *pieces):
-        nobody_is_passed_over(grid)
-
-
-def nobody_is_passed_over(grid):
-    """See that whoever said yes, and was heard in time, was sent the model."""
-    last = max(round_ for _, round_, _ in grid.sent)
-    for client, round_ in grid.said:
-        assert not 0 < round_ <= last or (TRAIN, round_, client) in grid.sent
-
-
 @pytest.mark.parametrize("policy", ["random", "broadcast"])
 def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
     make = {
@@ -179,15 +126,6 @@ def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
     assert notes.took[0] >= 1 > 0.1 > max(notes.took[1:])
     evaluating = set(grid.rounds(EVALUATE, 2))
     assert evaluating == {8 + 1} & evaluating  # it rests from that too, while it rests
-
-
-def test_silence_in_evaluation_delays_no_training(tmp_path):
-    notes, (grid,) = play(
-        POLICIES["poll"], tmp_path, scripted(c2=(EVALUATE, 1, 99, HUNG)), 9, evaluate_timeout=1.0, evaluate_clients=N
-    )
-    assert grid.rounds(EVALUATE, 2) == [1, 2, 4, 8]
-    assert notes.took[0] >= 1 > 0.1 > max(notes.took[1:])
-    assert any(p.client == 2 for record in notes.rounds[2:] for p in record.participations)
 
 
 @pytest.mark.parametrize("delay", [1, LOST])
@@ -219,39 +157,6 @@ def test_a_silent_trainer_is_not_forced(wire, tmp_path):
         assert not silent & set(forced)
         silent |= {p.client for p in record.participations if p.outcome == "late"}
     assert silent == {0, 1} and sum(record.forced for record in notes.rounds) > 5
-
-
-def test_a_late_client_gets_more_time_next_round(tmp_path):
-    """The others take no time at all, so it is only worth its deadline once it has been heard by a deadline."""
-    heard = play(everyone, tmp_path / "a", scripted(c2=(TRAIN, 1, 1, 1)), 2)
-    assert [record.trained for record in heard[0].rounds] == [N - 1, N]
-
-    def takes(*about):
-        return 0.3 * (about == (TRAIN, 2, 2))
-
-    for delay, trained in ((1, N), (LOST, N - 1)):
-        notes = Notes()
-        options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, train_timeout=1.0, evaluate_clients=N)
-        grid = Slow(tmp_path / str(delay), scripted(c2=(TRAIN, 1, 1, delay)), takes)
-        strategy = RandomSelection(N, options=options, observer=notes)
-        strategy.start(grid, zeros(5), 2)
-        assert [record.trained for record in notes.rounds] == [N - 1, trained]
-    # What was under way when a run broke off is never heard: everybody is waited for once.
-    before, _ = play(everyone, tmp_path / "b", scripted(c2=(TRAIN, 1, 1, 1)), 1)
-    resume, notes = before.resume(), Notes()
-    strategy = RandomSelection(N, options=options, observer=notes, resume=resume)
-    strategy.start(Slow(tmp_path / "b", scripted(), takes), before.arrays, 2)
-    assert [record.trained for record in notes.rounds] == [N]
-
-
-def test_rounds_keep_their_length_when_all_are_silent(tmp_path):
-    grid = Slow(tmp_path, lambda kind, round_, client: HUNG if kind != HELLO else 0)
-    notes = Timed(clock=grid.clock)
-    options = RoundOptions(run="r", join_timeout=0.2, ask_timeout=0.2, train_timeout=0.1, evaluate_clients=0)
-    strategy = MarkovParticipation(POLICY, options=options, observer=notes)
-    with pytest.raises(NothingTrainedError):
-        strategy.start(grid, zeros(5), 5)
-    assert all(record.asked == N for record in notes.rounds) and notes.took == pytest.approx(0.2)
 
 
 def test_no_pause_grows_while_no_client_answers(tmp_path):
@@ -337,19 +242,6 @@ def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
     assert [record.trained for record in notes.rounds][-12:] == [N] * 12
 
 
-def test_answers_clear_the_record_of_a_long_silence(tmp_path):
-    script = scripted(c2=(TRAIN, 1, 7, HUNG))
-    notes, _ = play(everyone, tmp_path, script, 14, train_timeout=1.0)
-    rows = notes.state_dict["silence-training"].reshape(-1, 6)
-    assert not len(rows) and [record.trained for record in notes.rounds[7:]] == [N] * 7
-
-
-def test_a_memory_of_an_earlier_version_is_read():
-    silence = Backoff()
-    silence.load_state_dict(np.array([[2, 3, 8, 0], [4, 1, 2, 1]], dtype=np.int64))
-    assert sorted(silence) == [2, 4] and silence.mute() == {2} and silence.resting(5) == {2}
-
-
 ROUNDS = 12
 
 
@@ -359,20 +251,6 @@ def trained(notes, client):
     ]
 
 
-@pytest.mark.parametrize("wire", ["poll", "reserve"])
-@pytest.mark.parametrize("kind", [ASK, HELLO])
-def test_a_late_first_answer_is_asked_again_under_poll(kind, wire, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "uploads", lambda grid: kind == HELLO)  # then the greeting is the question
-    awaited, (prompt,) = play(POLICIES[wire], tmp_path / "in time", scripted(), ROUNDS)
-    (client, first) = next((who, when[0]) for who in range(N) if (when := trained(awaited, who)) and when[0] > 1)
-    late, (grid,) = play(POLICIES[wire], tmp_path / "late", scripted(**{f"c{client}": (kind, 1, 1, 1)}), ROUNDS)
-    assert trained(late, client) == trained(awaited, client) and first in trained(late, client)
-    if wire == "reserve":
-        assert grid.rounds(ASK, client) == prompt.rounds(ASK, client) == ([1] if kind == ASK else [])
-    else:
-        assert grid.rounds(ASK, client) == list(range(1 + (kind == HELLO), ROUNDS + 1))
-
-
 def test_a_late_update_still_announces_the_next_round(tmp_path):
     awaited, _ = play(POLICIES["reserve"], tmp_path / "in time", scripted(), ROUNDS, evaluate_clients=N)
     client, when = next((who, when) for who in range(N) if len(when := trained(awaited, who)) > 2)
@@ -380,13 +258,6 @@ def test_a_late_update_still_announces_the_next_round(tmp_path):
     script = scripted(**{f"c{client}": (TRAIN, when[0], when[0], 1)})
     late, (grid,) = play(POLICIES["reserve"], tmp_path / "late", script, ROUNDS, evaluate_clients=N)
     assert trained(late, client) == when[1:] and grid.rounds(ASK, client) == [1]
-
-
-def test_a_round_that_is_past_is_no_word_to_keep(tmp_path):
-    awaited, _ = play(POLICIES["reserve"], tmp_path / "in time", scripted(), ROUNDS)
-    client = next(p.client for p in awaited.rounds[0].participations if p.outcome == "trained")
-    late, (grid,) = play(POLICIES["reserve"], tmp_path / "late", scripted(**{f"c{client}": (ASK, 1, 1, 1)}), ROUNDS)
-    assert grid.rounds(ASK, client)[:2] == [1, 2] and trained(late, client)
 
 
 def tries(seconds_a_round: float, rounds: int) -> list[int]:

@@ -1,32 +1,21 @@
 """Compressed updates in a federation: from the client's durable residual to the server's guard."""
 
-import warnings
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 
-import flwr.clientapp
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord
 from flwr.common.serde import message_from_proto, message_to_proto
 
-from aoi_fl.client.app import app as digits_app
 from aoi_fl.client.compression import Residuals
-from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.flower.messages import bytes_of
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.arrays import to_record
-from aoi_fl.server.app import app as server_app
-from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import read
-from aoi_fl.strategies import MarkovParticipation, RandomSelection
-from aoi_fl.strategies.validation import Refused, read_update
+from aoi_fl.strategies import RandomSelection
 from tests import fakes
 from tests.fakes import HOSTILE, MODEL, ScriptedGrid, ToyApp
 
-ROOT = Path(__file__).parents[2]
 CODES = ["float16", "int8"]
 ODD = {
     "scale": np.array(1.5, np.float32),
@@ -101,39 +90,11 @@ def _clock(before, last):
     return ClientAge(last=last, before=before)
 
 
-def test_without_compression_messages_and_files_are_as_they_were(tmp_path):
-    _, grid = play(tmp_path, "none")
-    assert all("compression" not in u.content["aoi"] and "scales" not in u.content["aoi"] for u in grid.updates)
-    assert sorted(p.name for p in (tmp_path / "r/clients").iterdir()) == [f"client-{i}.json" for i in range(4)]
-
-
 def test_the_residuals_of_three_participations_are_kept(tmp_path):
     play(tmp_path, "int8", rounds=6)
     found = sorted(p.relative_to(tmp_path / "r/clients").as_posix() for p in (tmp_path / "r/clients").rglob("*.npz"))
     assert found == [f"client-{i}.residuals/{t}.npz" for i in range(4) for t in (4, 5, 6)]
     assert not list(tmp_path.rglob("*.tmp"))
-
-
-@pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
-def test_clients_that_decide_for_themselves_compress_too(wire, tmp_path):
-    def make(nodes, **settings):
-        return MarkovParticipation.increasing(nodes, 2, 3, coordination=wire, **settings)
-
-    notes, grid = play(tmp_path, "int8", rounds=10, make=make)
-    assert all(r.dropped == 0 and r.trained >= 1 for r in notes.rounds)
-    assert sum(r.trained for r in notes.rounds) == sum("arrays" in u.content for u in grid.updates)
-
-
-def test_a_client_may_send_its_update_uncompressed(tmp_path):
-    app, plain = App(), flwr.clientapp.ClientApp()
-    plain.train()(app._fit)
-
-    def mixed(message, context):
-        own = message.metadata.message_type != "train" or context.node_config["partition-id"] != HOSTILE
-        return (app if own else plain)(message, context)
-
-    notes, _ = play(tmp_path, "int8", app=mixed)
-    assert all((r.trained, r.dropped) == (4, 0) for r in notes.rounds)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -182,33 +143,23 @@ def array(name, change):
     return spoil
 
 
-NAN, INF = float("nan"), float("inf")
+NAN = float("nan")
 ADVERSARIES = {
     "a code of another width": ("int8", array("w", lambda w: w.astype("f2")), ["array w is float16", "int8"]),
     "no code": ("int8", array("w", lambda w: w.astype("f4")), ["array w is float32", "the code's is int8"]),
-    "unsigned": ("int8", array("w", lambda w: w.astype("u1")), ["array w is uint8"]),
-    "a wide code": ("float16", array("w", lambda w: w.astype("f4")), ["array w is float32", "float16"]),
     "a coded integer": ("int8", array("steps", lambda w: w.astype("i1")), ["array steps is int8", "int64"]),
     "another shape": ("int8", array("w", lambda w: w.T), ["array w", "(3, 2)", "(2, 3)"]),
     "a huge code": ("int8", array("w", lambda w: np.zeros(10**6, "i1")), ["array w has", "bytes"]),
     "NaN in float16": ("float16", array("w", lambda w: w * np.float16(NAN)), ["array w holds NaN or Inf"]),
-    "Inf in float16": ("float16", array("b", lambda w: w + np.float16(INF)), ["array b holds NaN or Inf"]),
     "a NaN scale": ("int8", answer(scales=[0.1, NAN]), ["malformed answer", "scales"]),
-    "an Inf scale": ("int8", answer(scales=[INF, 0.1]), ["malformed answer", "scales"]),
     "a negative scale": ("int8", answer(scales=[0.1, -0.1]), ["scale of array b is -0.1"]),
-    "an absurd scale": ("int8", answer(scales=[1e300, 0.1]), ["array w holds NaN or Inf once it is decoded"]),
     "a scale that overflows": ("int8", answer(scales=[3e38, 0.1]), ["array w holds NaN or Inf once it is decoded"]),
     "no scales": ("int8", answer(scales=None), ["0 scales for 2 arrays"]),
-    "a scale too few": ("int8", answer(scales=[0.1]), ["1 scales for 2 arrays"]),
     "a scale too many": ("int8", answer(scales=[0.1, 0.1, 0.1]), ["3 scales for 2 arrays"]),
     "scales for float16": ("float16", answer(scales=[0.1, 0.1]), ["2 scales for 0 arrays"]),
-    "scales of text": ("int8", answer(scales=["a", "b"]), ["malformed answer", "scales"]),
     "another code than asked for": ("float16", answer(compression="int8"), ["'int8'", "asked for is 'float16'"]),
-    "an unknown code": ("int8", answer(compression="zip"), ["'zip'", "asked for is 'int8'"]),
     "a code unsaid": ("int8", answer(compression=None), ["array w is int8", "the model's is float32"]),
-    "a code of a number": ("int8", answer(compression=8), ["malformed answer", "compression is 8"]),
     "a code nobody asked for": ("none", answer(compression="int8", scales=[0.1, 0.1]), ["asked for is 'none'"]),
-    "names": ("int8", lambda reply: reply.content["arrays"].pop("b"), ["array names differ"]),
 }
 
 
@@ -220,17 +171,6 @@ def test_a_malformed_code_is_dropped_and_named(compression, spoil, words, tmp_pa
         assert (offender.client, offender.outcome) == (HOSTILE, "refused")
         assert all(word in offender.reason for word in words), offender.reason
         assert record.trained == 3 and all(np.isfinite(a).all() for a in arrays.values())
-
-
-def test_an_absurd_scale_is_refused_without_a_warning(tmp_path):
-    reply = Message(RecordDict(), 1, "train")
-    codes = ArrayRecord({"w": Array(np.full((2, 3), 127, np.int8))})
-    said = ParticipationReply("a", True, 0, compression="int8", scales=(1e39,))
-    content = {"arrays": codes, "metrics": MetricRecord({"num-examples": 1}), "aoi": ConfigRecord(said.write())}
-    sent = ArrayRecord({"w": Array(MODEL["w"])})
-    with warnings.catch_warnings(), pytest.raises(Refused, match="NaN or Inf"):
-        warnings.simplefilter("error")
-        read_update(Message(RecordDict(content), reply_to=reply), sent, "num-examples", "int8")
 
 
 # Bytes
@@ -251,35 +191,3 @@ def test_a_compressed_2nn_update_is_smaller_in_flower(compression, share, tmp_pa
 
 
 # The real task
-
-
-@pytest.fixture(scope="module")
-def learn(tmp_path_factory):
-    """Return a function that plays a run with a compression, once each, and returns its rounds."""
-    folder = tmp_path_factory.mktemp("digits")
-
-    @cache
-    def play(kind):
-        values = {
-            "num-clients": 20,
-            "clients-per-round": 6,
-            "num-server-rounds": 15,
-            "local-work": "epochs:2",
-            "seed": 3,
-            "compression": kind,
-            "runs-dir": str(folder),
-            "run-name": kind,
-        }
-        run_local(server_app, digits_app, RunConfig.parse(values).flat(), nodes=20)
-        return read(folder / kind / LEDGER, "rounds")
-
-    return play
-
-
-@pytest.mark.parametrize("compression", CODES)
-def test_the_digits_are_learnt_as_well(compression, learn):
-    plain, coded = learn("none"), learn(compression)
-    assert [r["trained"] for r in coded] == [r["trained"] for r in plain] and not any(r["dropped"] for r in coded)
-    assert plain[-1]["test_accuracy"] > 0.85
-    assert coded[-1]["test_accuracy"] == pytest.approx(plain[-1]["test_accuracy"], abs=0.03)
-    assert coded[-1]["test_loss"] != plain[-1]["test_loss"]

@@ -2,14 +2,11 @@
 
 from functools import partial
 
-import numpy as np
 import pytest
 from flwr.app import ConfigRecord
 
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population
-from aoi_fl.science.simulate import simulate
-from aoi_fl.strategies import MarkovParticipation, RandomSelection
+from aoi_fl.strategies import MarkovParticipation
 from tests import fakes
 from tests.fakes import ASK, EVALUATE, ToyApp, unchanged, zeros
 
@@ -42,23 +39,6 @@ def play(folder, evaluate_clients, *, spoil=None, wire="poll", make=MarkovPartic
 
 def trained(rounds):
     return [sorted(p.client for p in r.participations if p.outcome == "trained") for r in rounds]
-
-
-@pytest.mark.parametrize("evaluate_clients", [1, 5, N])
-def test_a_question_asked_ahead_saves_two_messages(evaluate_clients, tmp_path):
-    rounds, grid = play(tmp_path, evaluate_clients)
-    population = Population(np.zeros(N, np.int64), np.full(N, 10), np.ones(N, bool))
-    history = simulate(POLICY, population, ROUNDS, SEED)
-    assert trained(rounds) == [history.selection(t).clients.tolist() for t in range(1, ROUNDS + 1)]
-    for record in rounds:
-        ridden = asked_ahead(grid, record.round - 1)
-        assert len(ridden) == (evaluate_clients if record.round > 1 else 0)
-        assert set(grid.whom(ASK, record.round)) == set(range(N)) - ridden
-        assert (record.asked, record.declined) == (N, N - record.willing)
-        roll_call = 2 * N * (record.round == 1)
-        full = 2 * (N + record.trained + evaluate_clients) + roll_call
-        assert record.messages == full - 2 * len(ridden)
-    assert not asked_ahead(grid, ROUNDS)  # nothing follows the last round
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -123,10 +103,3 @@ def test_an_answer_that_nobody_asked_for_counts_for_nothing(tmp_path):
     after = [t + 1 for t in refused if t < ROUNDS]
     assert all(5 in grid.whom(ASK, t) for t in after)
     assert [rounds[t - 1].willing for t in after] == [plain[t - 1].willing for t in after]
-
-
-@pytest.mark.parametrize("wire", ["broadcast", "reserve", "central"])
-def test_other_modes_ask_nothing_ahead(wire, tmp_path):
-    settings = {"make": RandomSelection, "per_round": 4} if wire == "central" else {"coordination": wire}
-    rounds, grid = play(tmp_path, 3, rounds=4, **settings)
-    assert not any(asked_ahead(grid, t) for t in range(1, 5)) and all(r.client_loss == 1.0 for r in rounds)

@@ -1,7 +1,6 @@
 """What was made fast gives what the plain way gives: reading updates, summing them, drawing, and storing states."""
 
 import io
-import math
 
 import numpy as np
 import pytest
@@ -10,11 +9,9 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from aoi_fl.client import ClientApp
 from aoi_fl.client.state import ClientState, StateFile, written_together
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.lab.benchmarks.base import Row
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.science import draws
-from aoi_fl.science.age import ClientAge
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.validation import read_update
 from tests.refusals import refused
@@ -123,40 +120,6 @@ def test_values_that_are_not_finite_are_found_wherever_they_are(dtype):
             assert npy.is_finite(values)
 
 
-@pytest.mark.parametrize("values", [np.zeros((0, 3)), np.array(1.5, np.float32), np.array([1, 2]), np.array([True])])
-def test_nothing_single_values_and_whole_numbers_are_finite(values):
-    assert npy.is_finite(values)
-
-
-def test_the_mean_of_a_thousand_updates_is_within_its_bound():
-    """Against correctly rounded sums, coordinate by coordinate.
-
-    A float64 sum of k terms is off by less than γ_k·Σ|ω_i x_i|, γ_k = ku/(1−ku), u = 2^-53, and a division adds one u
-    (Higham 2002, Accuracy and Stability of Numerical Algorithms, 4.2). Whole weights and float32 values have exact
-    products and an exact total.
-    """
-    k, coordinates = 1000, 60
-    rng = np.random.default_rng(7)
-    values = rng.standard_normal((k, coordinates)) * 10.0 ** rng.integers(-6, 7, (k, coordinates))
-    updates, weights = values.astype(np.float32), rng.integers(1, 10_000, k)
-    updates[1::2, 0] = -updates[::2, 0]  # of what cancels, the rounding remains
-    wide = RunningMean(ArrayRecord({"w": Array(np.zeros(coordinates))}))
-    narrow = RunningMean(ArrayRecord({"w": Array(np.zeros(coordinates, np.float32))}))
-    for update, weight in zip(updates, weights, strict=True):
-        wide.add({"w": update.astype(np.float64)}, float(weight))
-        narrow.add({"w": update}, float(weight))
-    products = updates.astype(np.float64) * weights[:, None]
-    total = float(weights.sum())
-    exact = np.array([math.fsum(column) for column in products.T]) / total
-    size = np.array([math.fsum(column) for column in np.abs(products).T]) / total
-    u = 2.0**-53
-    bound = (k + 1) * u / (1 - (k + 1) * u) * size
-    assert (np.abs(wide.result()["w"].numpy() - exact) <= bound).all()
-    found = narrow.result()["w"].numpy()
-    assert found.dtype == np.float32
-    assert (np.abs(found - exact) <= bound + np.spacing(np.abs(exact).astype(np.float32)) / 2).all()
-
-
 def test_a_single_draw_is_the_one_of_the_vector_across_blocks():
     vector = draws.uniforms(5, 9, "participate", 1030)
     assert [draws.uniform(5, 9, "participate", i) for i in range(1030)] == vector.tolist()
@@ -164,22 +127,6 @@ def test_a_single_draw_is_the_one_of_the_vector_across_blocks():
     bits = draws._philox(5, 9, "x")
     bits.advance(far // 4)
     assert draws.uniform(5, 9, "x", far) == np.random.Generator(bits).random(4)[3]
-
-
-@pytest.mark.parametrize("clients", [3, 70])
-def test_states_are_written_together_when_told(tmp_path, clients):
-    states = {f"c{i}": ClientState(seed=i, age=ClientAge(last=i)) for i in range(clients)}
-    with written_together() as write:
-        for name, state in states.items():
-            StateFile(tmp_path / "s", name).save(state)
-            assert StateFile(tmp_path / "s", name).load(99) == state
-        assert not (tmp_path / "s").exists()
-        write()
-        assert len(list((tmp_path / "s").iterdir())) == clients
-        newer = ClientState(seed=1, age=ClientAge(last=8))
-        StateFile(tmp_path / "s", "c1").save(newer)
-    # What was not written is lost with the process, and the state before it is what is found.
-    assert {name: StateFile(tmp_path / "s", name).load(99) for name in states} == states
 
 
 def test_unwritable_states_are_named_and_leave_nothing(tmp_path):
@@ -207,28 +154,3 @@ def test_the_local_engine_settles_before_the_last_reply():
     for i in ids:
         events.append(len(list(grid.pull_messages([i]))))
     assert events == [0, 1, 1, 1, 2, "settled", 1]
-
-
-def test_a_local_client_cannot_change_other_clients_messages():
-    app, seen = ClientApp(), []
-
-    @app.train()
-    def train(message, context):
-        seen.append((dict(message.content["metrics"]), dict(context.run_config), len(context.state)))
-        message.content["metrics"]["x"] = 5.0
-        context.run_config["lr"] = 7.0
-        context.state["mine"] = MetricRecord({"rounds": 1})
-        return Message(RecordDict(), reply_to=message)
-
-    grid = LocalGrid(app, {"lr": 0.1}, 2)
-    content = RecordDict({"metrics": MetricRecord({"x": 1.0})})
-    for _ in range(2):
-        grid.send_and_receive([Message(content, node, "train") for node in grid.get_node_ids()])
-    assert seen == [({"x": 1.0}, {"lr": 0.1}, kept) for kept in (0, 0, 1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("limit", "measured", "verdict"), [(3, 3.0, "met"), (3, 4.5, "missed, 1.5 times the limit"), (None, 9, "–")]
-)
-def test_a_benchmark_says_whether_its_number_is_met(limit, measured, verdict):
-    assert Row("w", "r", limit, measured).verdict == verdict

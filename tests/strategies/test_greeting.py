@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, SystematicParticipation
+from aoi_fl.strategies import MarkovParticipation
 from aoi_fl.strategies.round import run as round_run
 from aoi_fl.strategies.round.timer import RoundTimer
 from tests import fakes
@@ -63,31 +63,6 @@ def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, mo
     assert fewer == [12, 0, 0, 0, 4] + [0] * 7
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **settings: markov(coordination="broadcast", **settings),
-        lambda **settings: MarkovParticipation.optimal(N, 3, 5, compensate="availability", **settings),
-        lambda **settings: SystematicParticipation(N, 3, **settings),
-        lambda **settings: RandomSelection(3, **settings),
-    ],
-    ids=["broadcast", "own tables", "systematic", "central"],
-)
-def test_clients_with_their_own_terms_are_only_greeted(make, tmp_path, monkeypatch):
-    near, local = play(make, tmp_path / "near", False, monkeypatch)
-    far, grid = play(make, tmp_path / "far", True, monkeypatch)
-    assert grid.sent == local.sent and decisions(far) == decisions(near)
-
-
-@pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_a_resumed_reservation_is_not_asked_again(wire, tmp_path, monkeypatch):
-    whole, _ = play(markov, tmp_path / "whole", True, monkeypatch, 7, coordination=wire)
-    first, _ = play(markov, tmp_path / "cut", True, monkeypatch, 4, coordination=wire)
-    rest, grid = play(markov, tmp_path / "cut", True, monkeypatch, 7, first.resume(), coordination=wire)
-    assert [d[1:] for d in decisions(first) + decisions(rest)][:4] == [d[1:] for d in decisions(whole)][:4]
-    assert (grid.whom(ASK, 5) == [0, 1, 2, 3, 4, 5]) == (wire == "poll")
-
-
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 def test_a_newcomer_between_rounds_is_greeted_early(wire, tmp_path, monkeypatch):
     now = [0.0]
@@ -127,23 +102,3 @@ def test_a_request_names_the_time_since_its_rounds_start(wire, far, expected, tm
         assert {told[HELLO, 5, 6], told[HELLO, 5, 7]} == {-24.0}  # greeted at 96; the fifth round begins at 120
     trains = {(round_, elapsed) for (kind, round_, _), elapsed in told.items() if kind == "train"}
     assert wire == "poll" or all(elapsed == 7.0 * (round_ in grid.rounds(ASK, 0)) for round_, elapsed in trains)
-
-
-@pytest.mark.parametrize("wrong", [{"takes-part": "perhaps"}, {"age": -1}])
-def test_an_answer_that_cannot_be_read_is_no_introduction(wrong, tmp_path, monkeypatch, caplog):
-    def change(partition, said):
-        if partition == 2:
-            said.update(wrong)
-
-    notes, _ = play(markov, tmp_path, True, monkeypatch, 3, app=make_app(change))
-    assert 2 not in {client.client for client in notes.clients}
-    assert "cannot join: malformed" in caplog.text
-
-
-def test_a_client_of_a_former_version_is_asked_by_itself(tmp_path, monkeypatch):
-    def change(partition, said):
-        for key in ("takes-part", "age", "next-round"):
-            said.pop(key, None)
-
-    _, grid = play(markov, tmp_path, True, monkeypatch, 1, app=make_app(change))
-    assert grid.whom(ASK, 1) == [0, 1, 2, 3, 4, 5]

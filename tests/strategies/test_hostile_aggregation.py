@@ -5,14 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, MetricRecord
+from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import strategy as flower
 
-from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.strategies import PrivateMean, RandomSelection
 from aoi_fl.strategies.aggregation.base import together
 from tests import fakes
-from tests.fakes import HOSTILE, ToyApp, hostile_app, values, with_metrics
+from tests.fakes import HOSTILE, ToyApp, hostile_app, raises, values, with_arrays, with_metrics
 
 CLIENTS = 7
 STRATEGIES = {
@@ -43,13 +42,7 @@ def in_round(spoil, rounds=(1,)):
 
 
 def huge(value):
-    def spoil(message, act):
-        reply = act()
-        arrays = {k: a.numpy() for k, a in reply.content["arrays"].items()}
-        reply.content["arrays"] = ArrayRecord({**reply.content["arrays"], "w": Array(np.full_like(arrays["w"], value))})
-        return reply
-
-    return spoil
+    return with_arrays(lambda arrays: arrays | {"w": np.full_like(arrays["w"], value)})
 
 
 @pytest.mark.parametrize(
@@ -65,7 +58,7 @@ def test_one_huge_update_never_ruins_the_model(name, value, tmp_path):
     if refusals(notes):
         assert refusals(notes) == {2: [HOSTILE]}
         without = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
-        _, expected, _ = play(without, hostile_app(in_round(fails, (2,))), tmp_path / "b", rounds=3, nodes=CLIENTS)
+        _, expected, _ = play(without, hostile_app(in_round(FAILS, (2,))), tmp_path / "b", rounds=3, nodes=CLIENTS)
         for key, array in values(expected.arrays).items():
             assert array.tobytes() == found[key].tobytes()
 
@@ -76,8 +69,7 @@ def refusals(notes) -> dict[int, list[int]]:
     return {round_: clients for round_, clients in found.items() if clients}
 
 
-def fails(message, act):
-    raise RuntimeError("not in this round")
+FAILS = raises(RuntimeError("not in this round"))
 
 
 class Ruined(flower.FedAvg):
@@ -101,16 +93,6 @@ def test_a_memory_that_is_ruined_is_given_back(tmp_path):
     assert np.isfinite(inner.squares).all()
 
 
-def lacking(*keys):
-    def spoil(message, act):
-        reply = act()
-        kept = {k: v for k, v in reply.content["metrics"].items() if k not in keys}
-        reply.content["metrics"] = MetricRecord(kept)
-        return reply
-
-    return spoil
-
-
 def mean_of(key):
     """Return a function for the metrics that expects one of every client, as users write it."""
     return lambda contents, weight: MetricRecord({key: float(np.mean([c["metrics"][key] for c in contents]))})
@@ -130,20 +112,31 @@ class Raises(flower.FedAvg):
         return super().aggregate_train(server_round, replies)
 
 
+LACKS = with_metrics(num_examples=20)  # no loss
 FAILURES = {
-    "QFedAvg without a loss": (lambda: STRATEGIES["QFedAvg"](), lacking("loss"), {}),
-    "a function of FedAvg's": (lambda: flower.FedAvg(train_metrics_aggr_fn=mean_of("loss")), lacking("loss"), {}),
-    "a function of ours": (lambda: None, lacking("loss"), {"train_metrics_aggr_fn": mean_of("loss")}),
-    "late updates": (lambda: None, lacking("loss"), {"train_metrics_aggr_fn": mean_of("loss"), "late_rounds": 2}),
-    "a private mean": (lambda: private(CLIENTS), lacking("loss"), {"train_metrics_aggr_fn": mean_of("loss")}),
+    "QFedAvg without a loss": (lambda: STRATEGIES["QFedAvg"](), LACKS, {}),
+    "a function of FedAvg's": (
+        lambda: flower.FedAvg(train_metrics_aggr_fn=mean_of("loss")),
+        LACKS,
+        {},
+    ),
+    "a function of ours": (lambda: None, LACKS, {"train_metrics_aggr_fn": mean_of("loss")}),
+    "late updates": (
+        lambda: None,
+        LACKS,
+        {"train_metrics_aggr_fn": mean_of("loss"), "late_rounds": 2},
+    ),
+    "a private mean": (
+        lambda: private(CLIENTS),
+        LACKS,
+        {"train_metrics_aggr_fn": mean_of("loss")},
+    ),
     "a private FedAdam's": (
         lambda: private(CLIENTS, strategy=flower.FedAdam(train_metrics_aggr_fn=mean_of("loss"))),
-        lacking("loss"),
+        LACKS,
         {},
     ),
     "a key error": (lambda: Raises(KeyError("f1")), with_metrics(num_examples=1, loss=1e9), {}),
-    "a division": (lambda: Raises(ZeroDivisionError()), with_metrics(num_examples=1, loss=1e9), {}),
-    "an assertion": (lambda: Raises(AssertionError()), with_metrics(num_examples=1, loss=1e9), {}),
 }
 
 
@@ -167,15 +160,13 @@ def private(per_round, **settings):
 def test_an_update_near_the_end_of_its_type_spoils_no_weighted_sum(tmp_path):
     for name, weights, options in (("b", "size", {}), ("w", "unbiased", {}), ("b", "size", {"max_weight": 0.5})):
 
-        def spoil(message, act, name=name):
-            reply = act()
-            array = reply.content["arrays"][name].numpy()
-            full = np.full_like(array, np.finfo(array.dtype).max)
-            reply.content["arrays"] = ArrayRecord({**reply.content["arrays"], name: Array(full)})
-            return reply
+        def largest(arrays, name=name):
+            return arrays | {name: np.full_like(arrays[name], np.finfo(arrays[name].dtype).max)}
 
         make = partial(RandomSelection, CLIENTS, weights=weights)
-        notes, result, _ = play(make, hostile_app(spoil), tmp_path / f"{name}{len(options)}", nodes=CLIENTS, **options)
+        notes, result, _ = play(
+            make, hostile_app(with_arrays(largest)), tmp_path / f"{name}{len(options)}", nodes=CLIENTS, **options
+        )
         assert refusals(notes) == {1: [HOSTILE], 2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
         assert all(np.abs(array).max() < 1e3 for array in values(result.arrays).values())
 
@@ -206,18 +197,6 @@ def test_the_replies_to_blame_are_found(count, needs):
         assert len(calls) <= 64 and (
             len(bad) > (2, 20)[needs == 1] or good == [i for i in range(count) if i not in bad]
         )
-
-
-def test_a_round_below_its_quorum_without_a_spoiled_reply_leaves_no_trace(tmp_path):
-    inner = STRATEGIES["FedYogi"]()
-    make = partial(RandomSelection, CLIENTS, aggregation=inner)
-    options = {"rounds": 2, "nodes": CLIENTS, "min_updates": CLIENTS}
-    notes, result, _ = play(make, hostile_app(in_round(huge(3e38))), tmp_path / "a", **options)
-    alone = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES["FedYogi"]())
-    _, expected, _ = play(alone, hostile_app(in_round(fails)), tmp_path / "b", **options)
-    assert [record.empty for record in notes.rounds] == [True, False] and refusals(notes) == {1: [HOSTILE]}
-    for key, array in values(expected.arrays).items():
-        assert array.tobytes() == result.arrays[key].numpy().tobytes()
 
 
 EVALUATIONS = {
@@ -258,10 +237,3 @@ def test_a_garbage_tree_does_not_end_a_run_of_xgboost(payload, tmp_path):
     assert refusals(notes) == {2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
     trees = json.loads(result.arrays["0"].numpy().tobytes())["learner"]["gradient_booster"]["model"]["trees"]
     assert len(trees) == 3 * CLIENTS - 1  # the half-made bags of round 2 have left nothing
-
-
-def test_an_empty_model_of_trees_is_kept_where_all_are_garbage(tmp_path):
-    app = ToyApp(lambda array, client, round_: np.frombuffer(b"{", np.uint8), examples=1, loss=None)
-    make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
-    with pytest.raises(NothingTrainedError):
-        play(make, app, tmp_path, nodes=CLIENTS, start=ArrayRecord([np.frombuffer(GOOD, np.uint8)]))

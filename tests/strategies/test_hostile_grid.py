@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ConfigRecord
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.science.budget import BudgetedSelector
@@ -23,7 +23,7 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from tests import fakes
-from tests.fakes import ASK, HELLO, HUNG, TRAIN, ToyApp, record_of
+from tests.fakes import ASK, HELLO, HUNG, TRAIN, ToyApp, raises, record_of, with_arrays, with_metrics
 from tests.strategies.test_backoff import Ticking, Timed
 from tests.strategies.test_hostile_aggregation import mean_of
 
@@ -61,28 +61,8 @@ AGGREGATIONS = {
 }
 
 
-def arrays(**changes):
-    def spoil(message, act):
-        reply = act()
-        found = {name: array.numpy() for name, array in reply.content["arrays"].items()}
-        reply.content["arrays"] = ArrayRecord({k: Array(v) for k, v in (found | changes).items()})
-        return reply
-
-    return spoil
-
-
-def metrics(**changes):
-    def spoil(message, act):
-        reply = act()
-        found = {**reply.content["metrics"], **changes}
-        reply.content["metrics"] = MetricRecord({k: v for k, v in found.items() if v is not None})
-        return reply
-
-    return spoil
-
-
-def breaks(message, act):
-    raise RuntimeError("broken")
+def whole(array):
+    return with_arrays(lambda arrays: {"w": array})
 
 
 def bids(message, act):
@@ -98,15 +78,15 @@ def at(*kinds, delay):
 
 # What the hostile client does with training, and when it answers.
 KINDS = {
-    "huge": {"spoil": arrays(w=np.full(3, 1e30, np.float32))},
-    "largest": {"spoil": arrays(w=np.full(3, 3.4e38, np.float32))},
-    "NaN": {"spoil": arrays(w=np.full(3, np.nan, np.float32))},
-    "wrong shape": {"spoil": arrays(w=np.zeros(5, np.float32))},
-    "wrong type": {"spoil": arrays(w=np.zeros(3, np.int64))},
-    "errors": {"spoil": breaks},
-    "omits": {"spoil": metrics(loss=None)},
-    "NaN loss": {"spoil": metrics(loss=math.nan)},
-    "many metrics": {"spoil": metrics(**{f"m{i}": 1.0 for i in range(2_000)})},
+    "huge": {"spoil": whole(np.full(3, 1e30, np.float32))},
+    "largest": {"spoil": whole(np.full(3, 3.4e38, np.float32))},
+    "NaN": {"spoil": whole(np.full(3, np.nan, np.float32))},
+    "wrong shape": {"spoil": whole(np.zeros(5, np.float32))},
+    "wrong type": {"spoil": whole(np.zeros(3, np.int64))},
+    "errors": {"spoil": raises(RuntimeError("broken"))},
+    "omits": {"spoil": with_metrics(num_examples=10)},
+    "NaN loss": {"spoil": with_metrics(num_examples=10, loss=math.nan)},
+    "many metrics": {"spoil": with_metrics(num_examples=10, loss=1.0, **{f"m{i}": 1.0 for i in range(2_000)})},
     "silent": {"script": at(TRAIN, delay=HUNG)},
     "silent to all": {"script": at(TRAIN, ASK, "query.bid", delay=HUNG)},
     "mute": {"script": at(HELLO, delay=HUNG)},

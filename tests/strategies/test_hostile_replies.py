@@ -6,11 +6,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ConfigRecord, Error, Message, MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED
-from aoi_fl.strategies import RandomSelection
 from tests.fakes import (
     HOSTILE,
     MODEL,
@@ -19,22 +18,11 @@ from tests.fakes import (
     hostile_app,
     model,
     play,
-    play_in_vain,
     raises,
     same_model,
-    values,
+    with_arrays,
     with_metrics,
 )
-
-
-def with_arrays(change: Callable[[dict], dict]) -> Callable:
-    def spoil(message, act):
-        reply = act()
-        arrays = change({k: v.numpy() for k, v in reply.content["arrays"].items()})
-        reply.content["arrays"] = ArrayRecord({k: v if isinstance(v, Array) else Array(v) for k, v in arrays.items()})
-        return reply
-
-    return spoil
 
 
 def with_record(key: str, record) -> Callable:
@@ -83,60 +71,40 @@ def in_place(message, act):
 NAN = np.full((2, 3), np.nan, np.float32)
 INF = np.full((2, 3), np.inf, np.float32)
 W = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }"
-PLACE = f'File "{"x/" * 10**6}y", line 9\ngone'
 ADVERSARIES = {
     "raises": (raises(RuntimeError("power \ud800left")), "failed", ["error: RuntimeError", "left"]),
-    "leaves": (raises(SystemExit(1)), "failed", ["SystemExit"]),
     "error reply": (lambda m, act: Message(Error(7, "gone"), reply_to=m), "failed", ["gone"]),
     "a killed app": (lambda m, act: Message(Error(CLIENT_APP_CRASHED, "gone"), reply_to=m), "failed", ["memory"]),
-    "a forged place": (lambda m, act: Message(Error(7, PLACE), reply_to=m), "failed", ["gone"]),
-    "error without a reason": (lambda m, act: Message(Error(7), reply_to=m), "failed", ["no reason"]),
     "no message": (lambda m, act: None, "failed", ["reply"]),
-    "another message's reply": (lambda m, act: Message(RecordDict(), 1, "train"), "failed", ["reply"]),
     "writes in place": (in_place, "failed", ["wrote into", "(test_hostile_replies.py:"]),
     "NaN": (with_arrays(lambda a: {**a, "w": NAN}), "refused", ["array w", "NaN"]),
     "Inf": (with_arrays(lambda a: {**a, "w": INF}), "refused", ["array w", "Inf"]),
     "one array less": (with_arrays(lambda a: {"w": a["w"], "steps": a["steps"]}), "refused", ["names", "b"]),
     "one array more": (with_arrays(lambda a: {**a, "extra": a["b"]}), "refused", ["names", "extra"]),
-    "another name": (with_arrays(lambda a: {"w": a["w"], "bias": a["b"], "steps": a["steps"]}), "refused", ["bias"]),
-    "endless names": (with_arrays(lambda a: {**a, "\n" * 10**6: a["b"]}), "refused", ["names"]),
     "another shape": (with_arrays(lambda a: {**a, "w": a["w"].T}), "refused", ["array w", "(3, 2)", "(2, 3)"]),
     "another dtype": (with_arrays(lambda a: {**a, "w": a["w"].astype("c8")}), "refused", ["complex64", "float32"]),
     "beyond the type": (with_arrays(lambda a: {**a, "w": np.full((2, 3), 1e300)}), "refused", ["does not fit float32"]),
-    "integers": (with_arrays(lambda a: {**a, "w": a["w"].astype("i4")}), "refused", ["int32"]),
     "a huge array": (with_arrays(lambda a: {**a, "w": np.zeros((1000, 1000), "f4")}), "refused", ["bytes"]),
     "no arrays": (with_record("arrays", None), "refused", ["0 array records"]),
-    "empty arrays": (with_record("arrays", ArrayRecord()), "refused", ["names"]),
     "unreadable": (bytes_as("w", b"\x93NUMPY garbage"), "refused", ["array w", "cannot be read"]),
-    "no bytes": (bytes_as("w", b""), "refused", ["array w", "cannot be read"]),
     "cut short": (bytes_as("w", Array(MODEL["w"]).data[:-1]), "refused", ["array w", "cannot be read"]),
     "pickled objects": (bytes_as("w", pickled()), "refused", ["array w", "cannot be read"]),
-    "a pickle": (bytes_as("w", b"\x80\x04N."), "refused", ["array w", "cannot be read"]),
     "a broken archive": (bytes_as("w", b"PK\x03\x04"), "refused", ["array w", "cannot be read"]),
-    "an empty archive": (bytes_as("w", b"PK\x05\x06" + bytes(18)), "refused", ["array w", "cannot be read"]),
     "a forged size": (bytes_as("w", header(W % "(1000000000000,)")), "refused", ["array w", "cannot be read"]),
     "a forged header": (bytes_as("w", header("(" * 999)), "refused", ["array w", "cannot be read"]),
     "no metrics": (with_record("metrics", None), "refused", ["0 metric records"]),
     "no examples": (with_metrics(loss=1.0), "refused", ["num-examples is None"]),
     "zero examples": (with_metrics(num_examples=0), "refused", ["num-examples is 0"]),
-    "negative examples": (with_metrics(num_examples=-5), "refused", ["num-examples is -5"]),
     "absurd examples": (with_metrics(num_examples=10**12), "refused", ["1000000000000"]),
-    "no number of examples": (with_metrics(num_examples=float("nan")), "refused", ["num-examples is nan"]),
-    "a list of examples": (with_metrics(num_examples=[1, 2]), "refused", ["[1, 2]"]),
     "examples as text": (lambda m, act: with_metrics(num_examples="12")(m, act), "failed", ["TypeError"]),
-    "examples as truth": (lambda m, act: with_metrics(num_examples=True)(m, act), "failed", ["TypeError"]),
     "NaN loss": (with_metrics(num_examples=3, loss=float("nan")), "refused", ["loss nan"]),
     "a loss beyond reckoning": (with_metrics(num_examples=3, loss=-1e308), "refused", ["loss -1e+308"]),
     "another's name": (with_answer(name="client-0"), "refused", ["client-0", "not its name"]),
-    "a name of control characters": (with_answer(name="\n\ud800"), "refused", ["not its name"]),
     "no name": (with_record("aoi", ConfigRecord({"takes-part": True, "age": 0})), "refused", ["lacks", "name"]),
-    "a garbage answer": (with_record("aoi", ConfigRecord({"x": [1, 2]})), "refused", ["malformed answer"]),
-    "an answer of metrics": (with_record("aoi", MetricRecord({"age": 1})), "refused", ["malformed answer"]),
     "an answer of arrays": (with_record("aoi", model()), "refused", ["malformed answer"]),
     "an answer of the wrong type": (with_answer(**{"takes-part": "yes"}), "refused", ["takes-part is 'yes'"]),
     "a negative age": (with_answer(age=-1), "refused", ["age is -1"]),
     "an absurd age": (with_answer(age=10**30), "refused", ["age", "64 bits"]),
-    "an absurd reservation": (with_answer(**{"next-round": 10**30}), "refused", ["next-round", "64 bits"]),
 }  # fmt: skip
 
 
@@ -172,36 +140,6 @@ def test_what_flower_would_take_is_taken(spoil, tmp_path):
     assert [r.trained for r in notes.rounds] == [4, 4]
 
 
-@pytest.mark.parametrize("everyones", [raises(OSError("dead")), with_metrics(num_examples=0)])
-def test_with_nobody_left_the_round_is_empty_and_the_model_stays(everyones, tmp_path):
-    notes = play_in_vain(everyone, hostile_app(everyones, whom=range(4)), tmp_path)
-    assert [(r.empty, r.trained, r.dropped, r.forced) for r in notes.rounds] == [(True, 0, 4, False)] * 2
-
-
-def test_a_mean_beyond_its_type_keeps_the_model(tmp_path):
-    largest = with_arrays(lambda a: {**a, "w": np.full((2, 3), 3.4e38, np.float32)})
-    make = partial(RandomSelection, 1, weights="unbiased")  # by size and rate, client 2 weighs 1.2 and client 3 1.6
-    notes, result, _ = play(make, hostile_app(largest, whom=(2, 3)), tmp_path, rounds=8)
-    who = [r.participations[0].client for r in notes.rounds]
-    assert [r.empty for r in notes.rounds] == [client > 1 for client in who] and {0, 2, 3} <= set(who)
-    assert all(np.isfinite(array).all() for array in values(result.arrays).values())
-    assert [p.outcome for r in notes.rounds for p in r.participations] == [
-        "refused" if client > 1 else "trained" for client in who
-    ]
-
-
-def test_all_decline(tmp_path):
-    decline = {"name": "", "takes-part": False, "age": 2}
-
-    def spoil(message, act):
-        return Message(
-            RecordDict({"aoi": ConfigRecord({**decline, "name": act().content["aoi"]["name"]})}), reply_to=message
-        )
-
-    notes = play_in_vain(everyone, hostile_app(spoil, whom=range(4)), tmp_path)
-    assert [(r.empty, r.declined, r.dropped, r.participations) for r in notes.rounds] == [(True, 4, 0, [])] * 2
-
-
 LARGE = {
     "the largest float": {"accuracy": 1.797e308},
     "the smallest float": {"accuracy": -1.797e308},
@@ -221,16 +159,6 @@ def test_colluding_evaluators_make_no_metric_infinite(metrics, tmp_path):
         assert record.client_rmse is None
     for metrics in result.evaluate_metrics_clientapp.values():
         assert np.isfinite([metrics["accuracy"], metrics["loss"]]).all()
-
-
-@pytest.mark.parametrize("metrics", LARGE.values(), ids=LARGE)
-def test_colluding_trainers_make_no_metric_infinite(metrics, tmp_path):
-    own = {k: v for k, v in metrics.items() if k != "loss"}
-    app = hostile_app(with_metrics(num_examples=5, loss=1.0, **own), whom=range(4))
-    notes, result, _ = play(everyone, app, tmp_path)
-    assert [record.trained for record in notes.rounds] == [4, 4]
-    for found in result.train_metrics_clientapp.values():
-        assert all(np.isfinite(value).all() for value in found.values())
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])

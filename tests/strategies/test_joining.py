@@ -1,7 +1,6 @@
 """How a run comes by its clients: too few, dead though connected, coming back, dying again and again."""
 
 import time
-from contextlib import nullcontext
 from functools import partial
 
 import flwr.clientapp
@@ -12,14 +11,11 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies import RandomSelection
-from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import ClientRecord
 from tests.fakes import (
     HUNG,
     Notes,
     ScriptedGrid,
     everyone,
-    examples_of,
     expected,
     honest_app,
     hostile_app,
@@ -100,38 +96,9 @@ def test_round_1_waits_for_connected_but_dead_clients(tmp_path, caplog):
     assert "is gone" in caplog.text and "begins with" not in caplog.text
 
 
-def test_refused_nodes_do_not_count_as_joined(tmp_path):
-    class OneRestarting(Restarting):
-        mortals = 1
-        away = 8
-
-    app = hostile_app(raises(OSError("no configuration")), kinds=("query.hello",))
-    notes, _, _ = play(everyone, app, tmp_path, grid=OneRestarting, nodes=5, join_timeout=30)
-    assert [record.trained for record in notes.rounds] == [4, 4]
-
-
-def test_the_wait_for_the_dead_is_not_the_first_rounds(tmp_path):
-    class Slow(Restarting):
-        away = 14  # 14 looks take about 1.8 s
-
-    begun = time.monotonic()
-    notes, _, _ = play(everyone, honest_app(), tmp_path, grid=Slow, rounds=1, join_timeout=30)
-    assert notes.rounds[0].seconds < time.monotonic() - begun - 1
-
-
 def test_connected_but_dead_clients_are_missed(tmp_path):
     with pytest.raises(NodesError, match="2 clients are connected"):
         play(everyone, honest_app(), tmp_path, grid=Lost)
-
-
-@pytest.mark.parametrize("round_", [1, 2])
-def test_a_resumed_run_drops_dead_clients_after_round_1(round_, tmp_path, caplog):
-    known = [ClientRecord(i, f"client-{i}", 1, examples=examples_of(i)) for i in range(4)]
-    resume = Resume(round_, known if round_ > 1 else [])
-    with nullcontext() if round_ > 1 else pytest.raises(NodesError):
-        notes, _, _ = play(partial(everyone, resume=resume), honest_app(), tmp_path, grid=Lost)
-        assert [(record.round, record.trained) for record in notes.rounds] == [(2, 2)]
-        assert "Round 2 begins with 2 of 4 clients" in caplog.text
 
 
 @pytest.mark.parametrize("returns", [True, False])

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from aoi_fl.flower.messages import failure
-from tests.fakes import HELLO, HUNG, TRAIN, ScriptedGrid, everyone, expected, honest_app, play, play_in_vain, same_model
+from tests.fakes import HUNG, TRAIN, ScriptedGrid, everyone, expected, honest_app, play, same_model
 
 
 def deaf(kind, round_, client):
@@ -50,11 +50,3 @@ def test_one_silent_client_costs_the_others_nothing(grid, deterministic, tmp_pat
     same_model(result.arrays, expected([1, 2, 3], 1))
     (late,) = [p for p in notes.rounds[0].participations if p.outcome != "trained"]
     assert (late.client, late.outcome) == (0, "late") and "deadline" in late.reason
-
-
-def test_everybody_silent_is_an_empty_round(tmp_path):
-    grid = partial(ScriptedGrid, script=lambda kind, round_, client: 0 if kind == HELLO else HUNG)
-    notes = play_in_vain(everyone, honest_app(), tmp_path, grid=grid, train_timeout=0.1)
-    assert [(r.empty, r.trained, [p.outcome for p in r.participations]) for r in notes.rounds] == [
-        (True, 0, ["late"] * 4)
-    ] * 2

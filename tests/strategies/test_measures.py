@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 from flwr.app import MetricRecord
-from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.config.policies import REGISTRY
-from aoi_fl.config.run import RunConfig
 from aoi_fl.report.measure import ACCURACY
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.measures import as_share, evaluation_loss, measured, training_loss
-from aoi_fl.strategies.selection.selector import AskedChoice
 from tests.fakes import HOSTILE, everyone, examples_of, honest_app, hostile_app, play, play_in_vain
 
 N = 4
@@ -79,24 +75,6 @@ def test_a_loss_that_is_not_finite_is_refused(metrics, tmp_path):
     assert {part.outcome for part in notes.rounds[0].participations} == {"refused"}
 
 
-@pytest.mark.parametrize("policy", ["rpow-d", "oort"])
-def test_the_losses_by_which_clients_are_chosen(policy, tmp_path):
-    seen = []
-
-    def make(**settings):
-        strategy = REGISTRY[policy].make(RunConfig(policy=policy, num_clients=N, clients_per_round=N).flat(),
-            weights="auto", **settings)  # fmt: skip
-        learn = strategy.policy.selector.learn
-        strategy.policy.selector.learn = lambda round_, population, report: (
-            seen.append(report.losses.tolist()), learn(round_, population, report)
-        )  # fmt: skip
-        return strategy
-
-    app = reporting(loss_scale=65536.0, val_loss=lambda c: -float(c), mine=lambda c: c)
-    play(make, app, tmp_path, rounds=1, loss_metric="mine")
-    assert seen == [[0.0, 1.0, 2.0, 3.0]]
-
-
 def one_bad(**bad):
     """Return an app in which one client's evaluation has other metrics."""
 
@@ -130,23 +108,6 @@ def test_an_evaluation_without_a_good_metric_is_dropped(tmp_path):
     assert notes.rounds[0].client_accuracy == pytest.approx(0.5)
 
 
-def test_flowers_strategies_and_users_functions_see_numbers_only(tmp_path):
-    seen = []
-
-    def together(contents, key):
-        seen.append([content["metrics"]["loss"] for content in contents])
-        return MetricRecord({"loss": max(seen[-1])})
-
-    for how in ({"aggregation": FedAvg()}, {"evaluate_metrics_aggr_fn": together}):
-        notes, _, _ = play(
-            lambda how=how, **s: RandomSelection(N, **s, **how), one_bad(loss=NAN), tmp_path / str(len(how)),
-            rounds=1, evaluate_clients=N,
-        )  # fmt: skip
-        wanted = mean(float, [HOSTILE]) if "aggregation" in how else 3.0
-        assert notes.rounds[0].client_loss == pytest.approx(wanted)
-    assert seen == [[0.0, 2.0, 3.0]]
-
-
 def test_a_step_of_ones_own_that_fails_ends_no_run(tmp_path):
     class Own(RandomSelection):
         def aggregate_evaluate(self, server_round, replies):
@@ -154,13 +115,6 @@ def test_a_step_of_ones_own_that_fails_ends_no_run(tmp_path):
 
     notes, _, _ = play(lambda **s: Own(N, **s), honest_app(), tmp_path, evaluate_clients=N)
     assert [record.trained for record in notes.rounds] == [N, N] and notes.rounds[0].client_loss is None
-
-
-@pytest.mark.parametrize("bad", [NAN, INF])
-def test_a_candidate_without_a_finite_loss_is_passed_over(bad, tmp_path):
-    notes, _, _ = play(lambda **s: AskedChoice(2, N, **s), one_bad(loss=bad), tmp_path, rounds=1)
-    trained = [part.client for part in notes.rounds[0].participations if part.outcome == "trained"]
-    assert sorted(trained) == [2, 3]  # the loss is the client's number
 
 
 # Accuracy -----------------------------------------------------------------------------------------------------------
@@ -191,14 +145,3 @@ def test_an_accuracy_in_per_cent_is_shown_right(name, tmp_path, caplog):
     assert [r.test_accuracy for r in notes.rounds] == pytest.approx([0.125, 0.008, 0.99982])
     assert [ACCURACY.show(r.test_accuracy) for r in notes.rounds] == ["12.50 %", "0.80 %", "99.98 %"]
     assert caplog.text.count("taken for per cent") == 1
-
-
-def test_a_ledger_of_an_earlier_version_is_shown_right():
-    assert ACCURACY.show(99.982) == "99.98 %" and ACCURACY.show(0.5) == "50.00 %"
-    np.testing.assert_array_equal(ACCURACY.scaled(np.array([0.8, np.nan, 98.0])), [0.8, np.nan, 98.0])
-    np.testing.assert_array_equal(ACCURACY.scaled(np.array([np.nan, 0.5])), [np.nan, 50.0])
-
-
-def test_clients_accuracies_in_per_cent(tmp_path):
-    notes, _, _ = play(everyone, reporting("evaluate", accuracy=90.0, loss=1.0), tmp_path, evaluate_clients=N)
-    assert [record.client_accuracy for record in notes.rounds] == pytest.approx([0.9, 0.9])

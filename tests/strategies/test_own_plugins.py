@@ -194,7 +194,10 @@ def test_a_run_with_bad_code_ends_with_one_line(text, lay, aoi):
     check(name, text, status, out + err)
 
 
-@pytest.mark.parametrize("text", [selector(), rule(), policy(), selector("of([1, 0])")])
+SLOTS = selector().replace("Own:\n", "Own:\n    __slots__ = ()\n")
+
+
+@pytest.mark.parametrize("text", [SLOTS, rule(), policy(), selector("of([1, 0])")])
 def test_sound_code_of_each_kind_runs(text, lay, aoi):
     status, _, err = aoi("run", "--policy", lay(text), *RUN)
     assert status == 0, err

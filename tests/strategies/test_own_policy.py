@@ -1,10 +1,7 @@
 """A policy from the user's own module: in a run, a simulation, the arena and the report; and what is refused."""
 
-import ast
-import dataclasses
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +16,9 @@ from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.strategies import AgeAwareStrategy, RoundOptions
-from aoi_fl.strategies.records import RoundRecord
+from aoi_fl.strategies import RoundOptions
 from tests.refusals import refused
 
-ROOT = Path(__file__).parents[2]
 SELECTOR = """
 import numpy as np
 from aoi_fl.science.selection import evenly
@@ -96,11 +91,6 @@ def test_policy_of_ones_own_runs(lay, tmp_path):
     assert chosen(run(lay(POLICY, "Turns", "own_turns_a"), tmp_path)) == [[1], [2], [3], [0]]
 
 
-def test_run_without_a_name_is_named_by_the_class(lay, tmp_path):
-    run(lay(SELECTOR, "Lowest", "own_lowest_b"), tmp_path, "", **{"num-server-rounds": 1})
-    assert [path.name.split("-")[0] for path in tmp_path.glob("Lowest-*")] == ["Lowest"]
-
-
 def test_resumed_run_refuses_another_module(lay, tmp_path, monkeypatch):
     name = lay(SELECTOR, "Lowest", "own_lowest_c")
     with monkeypatch.context() as patch:
@@ -116,72 +106,16 @@ def test_resumed_run_refuses_another_module(lay, tmp_path, monkeypatch):
     assert chosen(tmp_path / "r") == [[0, 1]] * 4
 
 
-def test_selector_of_ones_own_is_simulated(lay, aoi, tmp_path):
-    name = lay(SELECTOR, "Lowest", "own_lowest_d")
-    shape = ["--clients", "4", "--per-round", "2", "--rounds", "3", "--json"]
-    status, out, err = aoi("simulate", "--policy", name, *shape)
-    assert status == 0, err
-    assert json.loads(out)
-
-
 def test_selector_of_ones_own_enters_the_arena():
     assert own_keys("python:mine:Lowest:weights=size", ()) == {"policy": "python:mine:Lowest", "weights": "size"}
     with refused("policies", "python:mine", "python:MODULE:NAME"):
         own_keys("python:mine", ())
 
 
-def test_row_of_ones_own_is_not_listed():
-    name = "python:mine:Lowest"
-    assert REGISTRY[name].keys == {"coordination", "round-seconds"} and name not in set(REGISTRY)
-    with pytest.raises(KeyError):
-        REGISTRY["python:mine"]
-
-
 @pytest.mark.parametrize("policy", ["python:mine", "python::Lowest", "python:mi-ne:Lowest", "lowest"])
 def test_name_of_another_form_is_refused(policy):
     with refused("policy", policy, "python:MODULE:NAME"):
         RunConfig.parse({"policy": policy})
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("x = 1", "has none of that name"),
-        ("Own = 3", "has 3 under that name"),
-        ("import nothing_at_all", "cannot be imported"),
-        ("def Own(per_round, depth): return None", "raised TypeError"),
-        ("def Own(): return 5", "neither select nor plan"),
-        ("class Inner:\n    select = None\ndef Own(): return Inner", "neither select nor plan"),
-        ("class Own:\n    def plan(self, view): pass", "has no observe, request_for"),
-    ],
-)
-def test_module_that_cannot_be_used_is_refused(text, words, lay, tmp_path):
-    name = lay(text, "Own", f"own_wrong_{abs(hash(text)) % 10**8}")
-    keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path)}).flat()
-    with refused("policy", name, words):
-        REGISTRY[name].make(keys, options=RoundOptions())
-
-
-def test_selector_that_fails_ends_the_run_by_name(lay, tmp_path):
-    name = lay("class Own:\n    def select(self, round_, population):\n        return 1 / 0", "Own", "own_fails")
-    with refused("policy", name, "select raised ZeroDivisionError"):
-        run(name, tmp_path)
-
-
-LONG = """
-import numpy as np
-from aoi_fl.science.selection import Selection
-
-
-class Own:
-    def select(self, round_, population):
-        return Selection(np.array([0]), np.ones(2), np.ones(1))
-"""
-
-
-def test_weights_of_another_length_end_the_run_by_name(lay, tmp_path):
-    with refused("weights of", "of shape (2,)"):
-        run(lay(LONG, "Own", "own_long"), tmp_path)
 
 
 RULE = """
@@ -234,60 +168,8 @@ def test_client_refuses_a_rule_of_another_digest(lay, tmp_path):
         make_decider(ask, 1, 0, folder)
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("return 1 / 0", "participates raised ZeroDivisionError"),
-        ("return uniforms", "participates returned"),
-        ("return uniforms[:1] < 1", "participates returned"),
-    ],
-)
-def test_rule_that_cannot_decide_is_refused_before_the_run(body, words, lay, tmp_path):
-    text = f"class Own:\n    def participates(self, ages, round_, uniforms):\n        {body}\n"
-    name = lay(text, "Own", f"own_bad_{abs(hash(body)) % 10**8}")
-    with refused("policy", name, words):
-        REGISTRY[name].make(RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path)}).flat(),
-                            options=RoundOptions())  # fmt: skip
-
-
 def test_coordination_of_a_selector_is_refused(lay, tmp_path):
     name = lay(SELECTOR, "Lowest", "own_lowest_w")
     keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path), "coordination": "reserve"}).flat()
     with refused("coordination", "reserve"):
         REGISTRY[name].make(keys, options=RoundOptions())
-
-
-def test_rule_of_ones_own_is_reported(lay, aoi, tmp_path):
-    name = lay(RULE, "Impatient", "own_rule_report")
-    keys = BASE | {"policy": name, "model-dir": str(tmp_path), "runs-dir": str(tmp_path), "run-name": "r"}
-    run_local(server_app, client_app, RunConfig.parse(keys).flat(), nodes=4)
-    status, _, errors = aoi("report", str(tmp_path / "r"))
-    assert status == 0, errors
-    assert name in next((tmp_path / "r").glob("*.html")).read_text()
-
-
-def test_policies_have_no_methods_but_constructors():
-    """Selection is the policy object's: no factory overrides what a round does."""
-    steps = {name for name, value in vars(AgeAwareStrategy).items() if callable(value) and not name.startswith("__")}
-    found = {cls.__name__: steps & vars(cls).keys() for cls in AgeAwareStrategy.__subclasses__()
-             if cls.__module__.startswith("aoi_fl.")}  # fmt: skip
-    assert not any(found.values()), found
-
-
-def test_only_the_recorder_writes_the_rounds_record():
-    fields = {field.name for field in dataclasses.fields(RoundRecord)}
-    writers = set()
-    for path in (ROOT / "strategies").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                grows = node.func.attr in ("append", "extend") and ast.unparse(node.func.value).endswith(
-                    "participations"
-                )
-                writers |= {path.name} if grows else set()
-            writers |= {
-                path.name
-                for one in targets
-                if isinstance(one, ast.Attribute) and one.attr in fields and ast.unparse(one.value).endswith("record")
-            }
-    assert writers == {"recorder.py"}

@@ -47,13 +47,3 @@ def test_each_phase_takes_its_time_and_none_is_counted_twice(tmp_path):
             each = CLIENTS if phase in ("hello", "train", "evaluate") else 1
             if phase != "hello" or record.round == 1:
                 assert seconds >= TAKES.get(phase, 0) * each, phase
-
-
-def test_runs_without_evaluation_have_no_such_phases(tmp_path):
-    notes = Notes()
-    options = RoundOptions(run="r", seed=1, join_timeout=0.1, evaluate_clients=0)
-    strategy = MarkovParticipation.optimal(CLIENTS, CLIENTS, 2, options=options, observer=notes)
-    grid = LocalGrid(app(), {"runs-dir": str(tmp_path), "seed": 1}, CLIENTS)
-    strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2))}), 1)
-    assert notes.rounds[0].evaluate_seconds is None and notes.rounds[0].test_seconds is None
-    assert notes.rounds[0].aggregate_seconds < notes.rounds[0].train_seconds

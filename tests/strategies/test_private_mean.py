@@ -14,7 +14,7 @@ from flwr.serverapp import strategy as flower
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import failure
-from aoi_fl.science.errors import ConfigError, ResumeError
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import CorrelatedNoise, coefficients
@@ -109,7 +109,7 @@ def test_two_runs_of_one_seed_have_other_noise(tmp_path):
     "make",
     [
         lambda: flower.FedAvg(), lambda: flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5),
-        lambda: flower.FedAdam(eta=0.1), lambda: flower.FedYogi(eta=0.1), lambda: flower.FedAdagrad(eta=0.1),
+        lambda: flower.FedAdam(eta=0.1),
     ],
 )  # fmt: skip
 def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
@@ -193,16 +193,6 @@ def resumed(folder, at, secret, app=None, spoil=None, rounds=6):
     return after, result
 
 
-def test_a_resumed_run_draws_the_noise_of_no_break(tmp_path, monkeypatch):
-    monkeypatch.setattr(secrets, "token_bytes", lambda size: KEY)
-    spec = PrivateMean(1.0, 0.5, 6, per_round=2, bands=2, secret=tmp_path / "whole.key")
-    whole = SystematicParticipation(4, 2, aggregation=spec, options=options())
-    expected = values(begin(whole, honest_app(), tmp_path / "whole", 6, arrays=model()).arrays)
-    _, result = resumed(tmp_path / "broken", 3, tmp_path / "broken.key")
-    for name, value in values(result.arrays).items():
-        np.testing.assert_array_equal(value, expected[name])
-
-
 def test_the_secret_is_for_its_owner_alone(tmp_path):
     secret, seen = tmp_path / "noise.key", []
 
@@ -216,47 +206,6 @@ def test_the_secret_is_for_its_owner_alone(tmp_path):
     assert others and not any(seen[0] in path.read_bytes() for path in others)
     assert not any("noise" in name for name in notes.memories[6])
     assert not secret.exists()  # the run is complete
-
-
-@pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("{}")])
-def test_a_run_without_its_key_is_not_resumed(tmp_path, spoil):
-    with pytest.raises(ResumeError, match="noise"):
-        resumed(tmp_path, 3, tmp_path / "noise.key", spoil=spoil)
-
-
-@pytest.mark.parametrize("name, value", [("rounds", 7), ("bands", 1), ("clip", 2.0), ("noise_multiplier", 0.4)])
-def test_a_run_is_not_resumed_under_other_terms(tmp_path, name, value):
-    def claim(path):
-        kept = json.loads(path.read_text())
-        kept["terms"][name] = value
-        path.write_text(json.dumps(kept))
-
-    with pytest.raises(ResumeError, match=name):
-        resumed(tmp_path, 3, tmp_path / "noise.key", spoil=claim)
-
-
-def test_a_round_played_again_publishes_what_it_published(tmp_path, monkeypatch):
-    notes, secret = Notes(), tmp_path / "noise.key"
-
-    class Lost(Notes):  # the process ends after the round's model is made, and before it is recorded
-        def round_done(self, record, arrays, memory):
-            if record.round == 4:
-                self.models.append(values(arrays))
-                raise KeyboardInterrupt
-            super().round_done(record, arrays, memory)
-
-    def strategy(observer, resume=None):
-        spec = PrivateMean(1.0, 0.5, 6, per_round=2, bands=2, secret=secret)
-        return SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=observer, resume=resume)
-
-    lost = Lost()
-    with pytest.raises(KeyboardInterrupt):
-        begin(strategy(lost), honest_app(), tmp_path, 6, arrays=model())
-    other = ToyApp(lambda array, client, round_: (array - 9).astype(array.dtype))
-    begin(strategy(notes, lost.resume()), other, tmp_path, 6, arrays=record_of(lost.models[2]))
-    assert [record.round for record in notes.rounds] == [4, 5, 6]
-    for name, value in lost.models[3].items():
-        np.testing.assert_array_equal(notes.models[0][name], value)
 
 
 @pytest.mark.parametrize("step", [None, flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5)])
@@ -296,7 +245,6 @@ STARTS = {
     "float32": np.zeros(4, np.float32), "float64": np.full(4, 1e308), "float16": np.zeros(4, np.float16),
     "0-d": np.array(0.5, np.float32), "empty": np.zeros((0, 3), np.float32), "big-endian": np.zeros(4, ">f4"),
 }  # fmt: skip
-KINDS = {"float64": np.float64, "float16": np.float16}
 
 
 @pytest.mark.parametrize("second", [False, True])
@@ -370,12 +318,9 @@ def mine(**settings):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: private(clip=0.0), lambda: private(clip=-1.0), lambda: private(clip=math.nan),
-        lambda: private(noise_multiplier=0.0), lambda: private(bands=0), lambda: private(rounds=0),
-        lambda: private(delta=0.0), lambda: private(delta=1.0), lambda: private(max_epsilon=0.0),
-        lambda: private(strategy=flower.FedMedian()), lambda: private(strategy=flower.Krum()),
-        lambda: private(strategy=flower.FedTrimmedAvg()), lambda: everyone(aggregation=private(), weights="size"),
-        lambda: everyone(aggregation=private(), weights="unbiased"),
+        lambda: private(clip=0.0), lambda: private(clip=math.nan), lambda: private(noise_multiplier=0.0),
+        lambda: private(bands=0), lambda: private(delta=1.0), lambda: private(max_epsilon=0.0),
+        lambda: private(strategy=flower.Krum()), lambda: everyone(aggregation=private(), weights="size"),
         lambda: everyone(aggregation=private(), options=RoundOptions(late_rounds=2)),
         lambda: OortSelection(4, aggregation=private()), lambda: mine(aggregation=private()),
     ],

@@ -35,7 +35,6 @@ RATES = {
 ARGUMENTS = [
     (partial(MarkovParticipation.optimal, 5, 2), "compensate", [{"compensate": "guessed"}], "guessed"),
     (partial(MarkovParticipation.increasing, 5, 2), "compensate", [{"compensate": "availability"}], "availability"),
-    (partial(MarkovParticipation.increasing, 5, 2), "compensate", [{"compensate": "dropout"}], "dropout"),
     (partial(SystematicParticipation, 5, 2), "compensate", [{"compensate": "dropout"}], "dropout"),
     (partial(SystematicParticipation, 5, 2, compensate="availability"), "compensate",
      [{"jitter": 0.2}, {"phases": "random"}], "availability"),
@@ -84,26 +83,16 @@ ARGUMENTS = [
 # Run keys, and of which one is named, with its value.
 KEYS = [
     ({"policy": "systematic", "compensate": "availability", "phases": "spread:0.2"}, "compensate", "availability"),
-    ({"policy": "systematic", "compensate": "availability", "phases": "random"}, "compensate", "availability"),
     ({"policy": "random", "compensate": "availability"}, "compensate", "availability"),
-    ({"policy": "random", "compensate": "dropout"}, "compensate", "dropout"),
-    ({"compression": "zip"}, "compression", "zip"),
-    ({"late-rounds": -1}, "late-rounds", -1), ({"until": NAN}, "until", ANY),
-    ({"train-timeout": "soon"}, "train-timeout", "soon"),
-    ({"smoothing": "average:-0.1"}, "smoothing", "average:-0.1"), ({"smoothing": "average:1.0"}, "smoothing", ANY),
+    ({"smoothing": "average:-0.1"}, "smoothing", "average:-0.1"),
     ({"policy": "random", "smoothing": "momentum:0.5", "late-rounds": 2}, "late-rounds", 2),
     ({"policy": "random", "smoothing": "momentum:0.5", "weights": "unbiased"}, "weights", "unbiased"),
-    ({"policy": "f3ast", "smoothing": "momentum:0.5"}, "weights", ANY),
-    ({"policy": "wics", "late-rounds": 2}, "late-rounds", 2), ({"policy": "f3ast", "late-rounds": 2}, "late-rounds", 2),
-    ({"policy": "random", "weights": "unbiased", "late-rounds": 2}, "late-rounds", 2),
     ({"policy": "wics", "sensitivities": "estimated"}, "sensitivities", "estimated"),
     (WICS | {"ageing": "quadratic", "index-source": "bid"}, "ageing", "quadratic"),
-    (WICS | {"ageing": "quadratic", "sensitivities": "estimated"}, "ageing", "quadratic"),
     (WICS | {"sensitivities": "estimated", "index-source": "bid"}, "sensitivities", "estimated"),
     (STALE | {"sensitivities": "bound", "local-work": "epochs:1"}, "sensitivities", "bound"),
     ({"policy": "wics", "sensitivities": "staleness", "local-work": "steps:5"}, "sensitivities", "staleness"),
     ({"policy": "wics", "sensitivities": "bound", "local-work": "steps:5"}, "sensitivities", "bound"),
-    (STALE | {"policy": "maxpack", "sensitivities": "estimated"}, "sensitivities", "estimated"),
 ]  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """What a private run has published: once a round, with fresh noise, in any history of kills, copies and restores."""
 
 import json
-import logging
 import os
 import random
 import shutil
@@ -14,7 +13,6 @@ import pytest
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import ResumeError, StorageError
 from aoi_fl.science.privacy.factorisation import coefficients
-from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.strategies.aggregation import releases
 from aoi_fl.strategies.aggregation.releases import Releases
 
@@ -123,19 +121,6 @@ def test_a_key_that_is_not_the_runs_own_is_refused(tmp_path, monkeypatch, spoil,
     spoil(tmp_path / "noise.key")
     with pytest.raises(ResumeError, match=named):
         server.play(draw)
-
-
-def test_a_file_that_stays_costs_a_line(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
-    private = Releases(tmp_path / "noise.key", "r", None, False)
-    for name in ("noise.key", "noise.release"):  # a folder in its place cannot be unlinked
-        (tmp_path / name).unlink()
-        (tmp_path / name).mkdir()
-    private.forget()
-    Checkpoints(tmp_path).prune(1)
-    said = [record.getMessage() for record in caplog.records]
-    assert [name in text for name, text in zip(["noise.key", "noise.release"], said[:2], strict=True)] == [True, True]
-    assert len(said) == 4
 
 
 def test_a_full_disk_publishes_nothing(tmp_path, monkeypatch):

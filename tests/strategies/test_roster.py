@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Error, Message, MetricRecord
 
 from aoi_fl.client import ClientApp
 from aoi_fl.protocol import Introduction, ParticipationRequest
@@ -92,14 +92,6 @@ def test_a_returning_client_is_the_same_client(tmp_path):
     assert roster.node(1) == grid.nodes[1] and roster.available.all() and len(roster) == 3
 
 
-def test_a_restart_between_two_rounds_is_one_client_not_two(tmp_path):
-    grid, roster, roll = town(app_saying({}), tmp_path, 2)
-    call(roll, grid)
-    grid.restart(0)
-    call(roll, grid, 2)
-    assert (len(roster), roster.node(0), roster.available.tolist()) == (2, grid.nodes[0], [True, True])
-
-
 def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
     grid, roster, roll = town(app_saying({}), tmp_path, 3)
     grid.away = {2}
@@ -153,23 +145,17 @@ def test_a_taken_or_too_large_number_is_replaced(tmp_path, number):
     ("said", "words"),
     [
         (OSError("no power"), "no power"),
-        (Error(3), "no reason given"),
         (MetricRecord({"age": 1}), "malformed introduction"),
         (ConfigRecord({}), "lacks one of name"),
         ({"name": ""}, "0 characters"),
         ({"name": "x" * 101}, "101 characters"),
         ({"name": "client-9\nRound 1: all is well"}, "printable"),
-        ({"name": "\ud800"}, "printable"),
         ({"number": -1}, "number is -1"),
         ({"num-examples": 0}, "num-examples is 0"),
-        ({"num-examples": -5}, "num-examples is -5"),
         ({"num-examples": 10**12}, "num-examples is 1000000000000"),
-        ({"num-examples": "many"}, "num-examples is 'many'"),
         ({"payment": 0.0}, "payment is 0"),
-        ({"payment": float("nan")}, "payment is nan"),
         ({"payment": 1.7e308}, "payment is 1.7e+308, allowed are 1e-30 to 1e+30"),
         ({"sensitivity": -1.0}, "sensitivity is -1"),
-        ({"sensitivity": 1e-300}, "sensitivity is 1e-300"),
         ({"data-age": -2}, "data-age is -2"),
     ],
 )
@@ -193,44 +179,6 @@ def test_a_node_that_does_not_answer_is_greeted_again(tmp_path, caplog):
     assert roster.available.all()
 
 
-def test_known_clients_keep_their_numbers_when_a_run_goes_on(tmp_path):
-    known = [ClientRecord(0, "client-1", 1, examples=9), ClientRecord(1, "client-0", 1, examples=8)]
-    grid, roster, roll = town(app_saying({}), tmp_path, 3, known)
-    assert not roster.available.any()
-    (fresh,) = call(roll, grid, 8)
-    assert (fresh.client, fresh.name) == (2, "client-2")
-    assert [roster.node(i) for i in range(3)] == [grid.nodes[1], grid.nodes[0], grid.nodes[2]]
-    assert roster.population(8).sizes.tolist() == [9, 8, 8]
-
-
-def test_nobody_at_all(tmp_path):
-    grid, roster, roll = town(app_saying({}), tmp_path, 0)
-    assert call(roll, grid) == [] and len(roster) == 0 and len(roster.population(1).ages) == 0
-
-
-def test_foreign_messages_do_not_pass_for_introductions(tmp_path, caplog):
-    class Mute(ClientApp):
-        def __call__(self, message, context):
-            return Message(RecordDict(), reply_to=message)
-
-    grid, _, roll = town(Mute(), tmp_path, 2)
-    assert call(roll, grid) == [] and "malformed introduction" in caplog.text
-
-
-def test_a_node_late_at_two_roll_calls_is_one_client(tmp_path, caplog):
-    class Late(Town):
-        late = True
-
-        def pull_messages(self, message_ids):
-            return super().pull_messages([] if self.late else message_ids)
-
-    grid, _, roll = town(app_saying({}), tmp_path, 1, kind=Late)
-    assert call(roll, grid) == call(roll, grid, 2) == []
-    grid.late = False
-    assert [r.name for r in call(roll, grid, 3)] == ["client-0"]
-    assert roll.turned_away == set() and "claims the name" not in caplog.text
-
-
 def test_a_resumed_client_is_absent_until_its_hello(tmp_path):
     """It is waited for as in a new run, where clients that are there are enough without the others."""
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(3)]
@@ -249,19 +197,6 @@ def test_pauses_survive_a_resume_but_not_a_new_node(tmp_path):
     grid.restart(0)
     call(roll, grid, 6)
     assert roster.patience.resting(6, TRAINING) == []
-
-
-def test_who_was_cut_off_and_is_back_does_not_rest(tmp_path):
-    grid, roster, roll = town(app_saying({}), tmp_path, 2)
-    call(roll, grid)
-    for round_ in (1, 2, 4):
-        roster.patience.ended(TRAINING, [0, 1], round_)
-    grid.away = {1}
-    call(roll, grid, 5)
-    assert roster.patience.resting(6, TRAINING) == [0, 1]
-    grid.away = set()
-    call(roll, grid, 6)
-    assert roster.patience.resting(6, TRAINING) == [0]
 
 
 @pytest.mark.parametrize(

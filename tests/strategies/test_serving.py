@@ -62,15 +62,6 @@ def test_training_does_not_notice(tmp_path):
     assert (found["w"].numpy() == served(plain)[-1]).all() and (evaluated[-1] == served(plain)[-1]).all()
 
 
-@pytest.mark.parametrize("after", [1, 3, 5])
-def test_a_resumed_run_serves_the_same(tmp_path, after):
-    whole, _, _ = play(tmp_path / "whole", 5)
-    _, observer, _ = play(tmp_path / "part", after)
-    arrays, resume = observer.reloaded(after)
-    again, _, _ = play(tmp_path / "part", 5, arrays=arrays, resume=resume)
-    assert again["w"].numpy().tolist() == whole["w"].numpy().tolist()
-
-
 def test_a_model_without_floats_is_refused():
     with refused("serve_average", 0.5):
         ServedModel(0.5).add(ArrayRecord({"trees": Array(np.zeros(3, np.uint8))}))

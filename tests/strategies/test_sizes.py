@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from aoi_fl.science.rates import make_rates
-from aoi_fl.science.selection import Population, ProportionalSelector
 from aoi_fl.strategies import MarkovParticipation, ProportionalSelection, RandomSelection, SystematicParticipation
 from tests import fakes
 from tests.fakes import ToyApp, examples_of
@@ -41,14 +40,6 @@ def test_an_undeclared_size_is_named_once_and_counts_as_mean(policy, tmp_path, c
     (text,) = said(caplog)
     assert text.startswith("No num-examples declared by client-3: for ")
     assert "the others' mean is used, 20. To mend it, set num-examples in the node configurations" in text
-
-
-def test_proportional_draws_take_it_for_one_of_mean_size(tmp_path):
-    _, notes = play(MAKE["proportional"], tmp_path)
-    everybody = Population(np.zeros(N, np.int64), SIZES, np.ones(N, bool))
-    selector = ProportionalSelector(2, 3)
-    wanted = [selector.select(record.round, everybody).clients.tolist() for record in notes.rounds]
-    assert [sorted(p.client for p in record.participations) for record in notes.rounds] == wanted
 
 
 def test_rates_by_size_take_it_for_one_of_mean_size(tmp_path):

@@ -67,21 +67,6 @@ def test_rounds_without_an_update_are_counted_across_a_break(after, tmp_path):
     assert (len(rounds), stopped) == (3, "no usable update arrived in 2 rounds in a row (max-empty-rounds)")
 
 
-def test_one_failed_evaluation_does_not_end_evaluations(tmp_path):
-    app = failing({("evaluate", round_) for round_ in range(99)}, mortals=range(2))
-    rounds, _ = play(app, tmp_path, 12, evaluate_clients=1)
-    judged = [record.client_loss is not None for record in rounds]
-    assert not judged[0] and any(judged)  # by a seed with which one that cannot is drawn first
-
-
-@pytest.mark.parametrize("after", [(), (1,), (2, 3)])
-def test_every_drawn_client_is_asked_before_evaluation_ends(after, tmp_path):
-    app = failing(("evaluate", round_) for round_ in range(99))
-    play(app, tmp_path, 30, after, evaluate_clients=1)
-    asked = rounds_of(app, "evaluate")
-    assert N <= len(asked) < 30 and asked == list(range(1, len(asked) + 1))
-
-
 class Undecided(flower.FedAvg):
     """An aggregation that makes no model of the updates that it is given."""
 
