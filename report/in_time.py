@@ -7,6 +7,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
 
@@ -91,13 +93,18 @@ def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
         [part["client"] for part in used],
         [part["weight"] or 0.0 for part in used],
     )
-    work: dict[int, float] = {}
-    for part in participations:
-        work[part["round"]] = work.get(part["round"], 0.0) + (part["device_seconds"] or 0.0)
-    worked = dict(
-        zip((row["round"] for row in rounds), accumulate(work.get(r["round"], 0.0) for r in rounds), strict=True)
-    )
     evaluated = [row for row in rounds if row["test_accuracy"] is not None]
+    if rounds[-1].get("at_work") is None:
+        work: dict[int, float] = {}
+        for part in participations:
+            work[part["round"]] = work.get(part["round"], 0.0) + (part["device_seconds"] or 0.0)
+        sums = accumulate(work.get(row["round"], 0.0) for row in rounds)
+        worked = dict(zip((row["round"] for row in rounds), sums, strict=True))
+    else:  # without a barrier work goes on while a model is made
+        clock = {row["round"]: row["clock"] for row in rounds}
+        ends = np.array([clock[part["round"]] for part in participations])
+        seconds = np.array([part["device_seconds"] or 0.0 for part in participations])
+        worked = {row["round"]: float(np.clip(row["clock"] - ends + seconds, 0.0, seconds).sum()) for row in evaluated}
     return InTime(
         seconds=rounds[-1]["clock"],
         rounds=len(rounds),

@@ -19,8 +19,8 @@ _OTHERS = (
     "studies.traces:Traces", "studies.arena:Arena", "studies.arena:ARENAS", "studies.rare_classes:RareClasses",
     "studies.client_accuracy:ClientAccuracy", "studies.equal_work:EqualWork", "studies.natural:Natural",
     "studies.headline:Headline", "studies.cohorts:Cohorts", "studies.regularity:Regularity",
-    "studies.fair_arena:FairArena", "studies.open_arena:OpenArena", "studies.private:PrivateLearning",
-    "studies.private:PrivacyError",
+    "studies.fair_arena:FairArena", "studies.barrier:Barrier", "studies.open_arena:OpenArena",
+    "studies.private:PrivateLearning", "studies.private:PrivacyError",
 )  # fmt: skip
 
 
