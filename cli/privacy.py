@@ -144,7 +144,6 @@ def _promise(
 ) -> dict[str, Any]:
     """Return the values to show for one policy."""
     from aoi_fl.config.rules import check, separation, too_many_bands
-    from aoi_fl.config.values import phases_of
     from aoi_fl.science.privacy.account import Account, multiplier_of
     from aoi_fl.science.privacy.bounds import kept_bounds
 
@@ -154,7 +153,7 @@ def _promise(
         player = build(config, rates_by(config)[0] if "rates" in table.REGISTRY[config.policy].keys else None)
     kept, most = kept_bounds(player, rounds, clients), min(separation(config), rounds)
     wanted = most if bands is None else min(bands, most) if several else bands
-    check(too_many_bands(config, "bands", wanted))
+    check(too_many_bands(config, wanted))
     account = Account(kept, rounds, multiplier or multiplier_of(cast(float, epsilon), delta), wanted)
     hidden = None
     if amplify and player is not None:
@@ -163,7 +162,7 @@ def _promise(
         @cache
         def bound_at(noise: float) -> float | None:
             louder = replace(account, noise_multiplier=noise)
-            return amplified(player, clients, louder, delta, phases_of(config.phases)[0])
+            return amplified(player, clients, louder, delta, config.phases)
 
         def spent(noise: float) -> float:
             found = bound_at(noise)

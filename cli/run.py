@@ -51,7 +51,7 @@ def run(
 
     given = typed(context)
     more: dict[str, Any] = {}
-    if given.get("partition", "").startswith("column:"):
+    if given.get("client-column"):
         from aoi_fl.learning.data import named_clients  # it loads NumPy, which other data do not need yet
 
         more = {key.replace("-", "_"): value for key, value in named_clients(given).items()}

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 KEYS = (
     "policy", "num-clients", "clients-per-round", "num-server-rounds", "seed", "max-age", "exponent", "rates", "sizes",
-    "clients-file", "phases", "candidates", "weights", "compensate", "budget", "budget-rule", "ageing",
-    "clock", "train-timeout", "over-selection", "until",
+    "clients-file", "phases", "jitter", "candidates", "weights", "compensate", "budget", "total-budget", "budget-rule",
+    "ageing", "clock", "train-timeout", "over-selection", "until",
 )  # fmt: skip
 _DEADLINE = 2.0  # seconds, of a policy with a deadline; without a clock the median client takes 1
 
@@ -155,18 +155,18 @@ def _paid(config: RunConfig) -> _Setting:
     from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
     from aoi_fl.science.selection import Population
 
-    file, total = config.clients_file, config.total_budget
+    file, total = config.clients_file, config.total_budget or math.inf
     table = read_clients_file(Path(file)) if file else section5_instance(config.num_clients, config.seed)
-    check = table.payments, table.sensitivities, config.round_budget, table.names, config.budget_rule == "strict", total
+    check = table.payments, table.sensitivities, config.budget, table.names, config.budget_rule == "strict", total
     for warning in check_clients(*check):
         print(f"aoi: {warning}", file=sys.stderr)
     n = len(table.names)
-    per_round = min(n, config.round_budget / float(np.mean(table.payments)))
+    per_round = min(n, config.budget / float(np.mean(table.payments)))
     check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
     there = np.ones(n, dtype=np.bool_)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
     policy = REGISTRY[config.policy].build(config.flat())
-    title = f"{config.policy}: {n} clients, budget {config.round_budget:g}, {{}} rounds, seed {config.seed}"
+    title = f"{config.policy}: {n} clients, budget {config.budget:g}, {{}} rounds, seed {config.seed}"
     return _Setting(policy, population, None, table, per_round, title)
 
 
@@ -276,7 +276,7 @@ def _print_json(
     config: RunConfig, result: Mapping[str, Any], clock: RoundClock | None, history: History, more: dict[str, Any]
 ) -> None:
     fresh = asdict(result["freshness"]) if result["freshness"] else {}
-    fresh |= {"rounds": history.rounds} if math.isfinite(config.total_budget) or config.until else {}
+    fresh |= {"rounds": history.rounds} if config.total_budget or config.until else {}
     fresh |= {"clients_never_reached": result["never"], "data_a_participation": result["work"]}
     fresh |= {} if result["beyond"] is None else {"out_of_reach": result["beyond"]}
     fresh |= {} if clock is None else cost_of(clock, history)

@@ -61,11 +61,10 @@ def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
     row = _row(context, ask)
     images, first_age = _images(context, ask, client), 0 if row is None else int(row[0].ages[row[1]])
     base = images, client.number, settings.seed, first_age
-    if settings.mislabelled is None:
+    if not settings.mislabel_rate:
         return Fixed(*base)
-    rate, cap, _ = settings.mislabelled
     own = 1.0 if row is None else float(row[0].staleness[row[1]])
-    return Mislabelled(*base, rate=rate * own, cap=cap)
+    return Mislabelled(*base, rate=settings.mislabel_rate * own, cap=settings.mislabel_cap)
 
 
 @app.train()
@@ -80,14 +79,14 @@ def train(message: Message, context: Context) -> Message:
 def at_once(message: Message, context: Context) -> int:
     """Return how many clients to train at once: as many as fit the GPU's memory, on a CPU one.
 
-    Clients that train together save no time on a CPU, so there it needs ``device=…+together``.
+    Clients that train together save no time on a CPU, so there it needs ``train-together=always``.
     """
     settings = _settings(_frozen(context))
     if settings.train_together == "never":
         return 1
     from aoi_fl.learning import sgd
 
-    if settings.train_together == "auto" and sgd.device(settings.processor).type == "cpu":
+    if settings.train_together == "auto" and sgd.device(settings.device).type == "cpu":
         return 1
     return int(_task(message, context).clients_at_once(settings.batch_size))
 
@@ -121,7 +120,7 @@ def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
         "seed": settings.seed,
         "learning_rate": float(cast(float, _config(message)["learning-rate"])),
         "batch_size": settings.batch_size,
-        "epochs": None if settings.local_steps else settings.local_epochs,
+        "epochs": settings.local_epochs or None,
         "steps": settings.local_steps or None,
     }
     return _task(message, context), identity(context, ask.run).number, how
@@ -216,7 +215,7 @@ def _task(message: Message, context: Context) -> "Task":
         settings.dataset,
         data,
         settings.architecture,
-        settings.processor,
+        settings.device,
         settings.seed,
         settings.zeros,
         models,
@@ -225,7 +224,7 @@ def _task(message: Message, context: Context) -> "Task":
         settings.augment,
         settings.precision,
         settings.target,
-        settings.client,
+        settings.client_column,
         data_source,
         settings.drop,
         settings.missing,

@@ -1,12 +1,12 @@
 """Builders of the policies that use more run keys than a selector does, for :meth:`PolicyRow.build`."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.config.values import budgets, phases_of
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.participation import MarkovRule, SystematicRule
@@ -32,7 +32,7 @@ def systematic(keys: Keys, rates: Rates | None) -> SystematicPolicy | Systematic
     rates = equal_rates(keys["num-clients"], keys["clients-per-round"]) if rates is None else rates
     if keys["compensate"] == "availability":
         return SystematicRule.learning(rates, keys["seed"])
-    return SystematicPolicy.rated(rates, *phases_of(keys["phases"]), keys["seed"])
+    return SystematicPolicy.rated(rates, keys["phases"], keys["jitter"], keys["seed"])
 
 
 def markov_increasing(keys: Keys, rates: Rates | None) -> MarkovPolicy:
@@ -42,6 +42,6 @@ def markov_increasing(keys: Keys, rates: Rates | None) -> MarkovPolicy:
 
 def budgeted(keys: Keys, rates: Rates | None) -> BoundedSelector:
     """Return a selector that spends a budget by the order of an index."""
-    (budget, total), rule, index = budgets(keys["budget"]), keys["budget-rule"], keys["index"]
+    budget, rule, index = keys["budget"], keys["budget-rule"], keys["index"]
     selector = BudgetedSelector(budget, index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"])
-    return BoundedSelector(selector, total)
+    return BoundedSelector(selector, keys["total-budget"] or math.inf)

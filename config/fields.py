@@ -4,7 +4,7 @@ import operator
 import re
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -53,7 +53,9 @@ def seconds(text: str) -> float:
         raise ConfigError("until", f"{text:.40}", allowed, "Write for instance 6h.") from None
 
 
-def key(default: Value, help_: str, *, see: str = "", short: str = "", form: str = "", **bounds: Any) -> Any:
+def key(
+    default: Value, help_: str, *, see: str = "", short: str = "", form: str | tuple[str, ...] = "", **bounds: Any
+) -> Any:
     """Return the field of a run key.
 
     Parameters
@@ -62,10 +64,11 @@ def key(default: Value, help_: str, *, see: str = "", short: str = "", form: str
     help_ : its meaning, in one line
     see : further text for the reference page, in Markdown
     short : the name of its option in commands; by default the key
-    form : the allowed texts, in Markdown
+    form : the allowed texts: a tuple of them, or their description in Markdown
     bounds : ge, gt, le, lt or pattern
     """
-    return Field(default, description=help_, json_schema_extra={"see": see, "short": short, "form": form}, **bounds)
+    more: Any = {"see": see, "short": short, "form": form}
+    return Field(default, description=help_, json_schema_extra=more, **bounds)
 
 
 class Group(BaseModel):
@@ -83,10 +86,10 @@ class Group(BaseModel):
             yield kebab(name), field
 
 
-def extra(field: FieldInfo, name: str) -> str:
+def extra(field: FieldInfo, name: str) -> Any:
     """Return ``see``, ``short`` or ``form`` of a key's field."""
     more = field.json_schema_extra
-    return str(more.get(name, "")) if isinstance(more, dict) else ""
+    return more.get(name, "") if isinstance(more, dict) else ""
 
 
 _BOUNDS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
@@ -124,7 +127,7 @@ def allowed(field: FieldInfo) -> str | tuple[str, ...]:
     if field.annotation is bool:
         return "true or false"
     if form := extra(field, "form"):
-        return form
+        return cast("str | tuple[str, ...]", form)
     if field.annotation is str:
         return NAMES if any(getattr(part, "pattern", None) for part in field.metadata) else "a text"
     bounds = _limits(field)

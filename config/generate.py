@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aoi_fl.config.fields import Group, Value, allowed, extra, variable
 from aoi_fl.config.groups import GROUPS
-from aoi_fl.config.policies import KEYS, OWN, POLICIES, REGISTRY, STRATEGIES, users_of
+from aoi_fl.config.policies import KEYS, REGISTRY, STRATEGIES, users_of
 from aoi_fl.config.presets import PRESET
 
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
@@ -26,11 +26,8 @@ def _keys() -> Iterator[tuple[type[Group], str, Value, str, str, str]]:
     """Yield group, key, default, allowed values, help and users of each key."""
     for group in GROUPS:
         for key, field in group.table():
-            if key == "policy":
-                values = ", ".join(f"`{name}`" for name in (*POLICIES, OWN))
-            else:
-                ways = allowed(field)
-                values = ways if isinstance(ways, str) else ", ".join(f"`{way}`" for way in ways)
+            ways = allowed(field)
+            values = ways if isinstance(ways, str) else ", ".join(f"`{way}`" for way in ways)
             see = extra(field, "see")
             meaning = f"{field.description}; {see}" if see else str(field.description)
             users = ", ".join(f"`{name}`" for name in users_of(key)) if key in KEYS else "all"

@@ -3,7 +3,6 @@
 The groups of the task are in :mod:`aoi_fl.config.task`.
 """
 
-import math
 from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
@@ -13,18 +12,11 @@ from aoi_fl.config.policies import DEFAULT, OWN, POLICIES, SEPARATED, is_policy
 from aoi_fl.config.task import Task, Training
 from aoi_fl.config.values import (
     MILLION,
-    UNPACKED,
     Compensate,
-    budgets,
-    joined,
     names_of,
-    number,
-    parts_of,
-    phases_of,
-    smoothing,
 )
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import OLDEST, Ageing, RateRule
+from aoi_fl.science.names import OLDEST, Ageing, PhaseRule, RateRule
 
 TRACKERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "Weights & Biases"}
 """Values of ``track``, with the tools' own names."""
@@ -38,7 +30,7 @@ class Selection(Group):
         see="`recommended`: where clients decide, they reserve rounds, and weights follow data sizes",
     )  # fmt: skip
     policy: str = key(
-        DEFAULT, "selection policy",
+        DEFAULT, "selection policy", form=(*POLICIES, OWN),
         see="[your own policy](adopt.md)",
     )  # fmt: skip
     num_clients: int = key(
@@ -68,10 +60,9 @@ class Selection(Group):
         "equal", "each client's share of the rounds: `equal`, by `size`, or `given` by column `rate` of `clients-file`",
         see="the rates of all clients sum to k",
     )  # fmt: skip
-    phases: str = key(
-        "spread", "phases of clients: `spread` gives exactly k per round with equal rates",
-        form="`spread` or `random`",
-        see="`spread:JITTER` delays each participation by up to that share of the client's stride",
+    phases: PhaseRule = key("spread", "phases of clients: `spread` gives exactly k per round with equal rates")
+    jitter: float = key(
+        0.0, "largest delay of each participation, as a share of the client's stride", ge=0, le=1
     )  # fmt: skip
     candidates: int = key(0, "clients that the policy draws first; 0: twice as many as it selects", ge=0, le=MILLION)
     weights: Literal["auto", "equal", "size", "unbiased"] = key(
@@ -91,27 +82,16 @@ class Selection(Group):
         see="a policy with `phases` needs the fewest messages with `reserve`",
     )  # fmt: skip
 
-    @property
-    def jitter(self) -> float:
-        """The largest delay of a systematic client, as a share of its stride."""
-        return phases_of(self.phases)[1]
-
     @field_validator("clients", "must_include")
     @classmethod
     def _distinct_names(cls, value: str, info: ValidationInfo) -> str:
         return ",".join(names_of(kebab(str(info.field_name)), value))
 
-    @field_validator("phases")
-    @classmethod
-    def _whole_phases(cls, value: str) -> str:
-        rule, jitter = phases_of(value)
-        return f"{rule}:{jitter}" if jitter else rule
-
     @field_validator("policy")
     @classmethod
     def _known_policy(cls, value: str) -> str:
         if not is_policy(value):
-            raise ConfigError("policy", value, (*POLICIES, OWN), "Choose one of these.")
+            raise ValueError
         return value
 
 
@@ -137,13 +117,13 @@ class Round(Group):
     round_seconds: float = key(
         0.0, "shortest time from one round's start to the next in seconds, where clients decide", ge=0, le=MILLION
     )
-    compression: str = key(
+    compression: Literal["none", "float16", "int8"] = key(
         "none", "code of updates: `float16` halves the bytes, `int8` quarters them, with error feedback",
-        form="`none`, `float16` or `int8`, with `+unpacked`",
-        see="[cost in accuracy](results/modes.md); over a "
-        "network a model is sent as one object; `+unpacked` sends each array separately, as to a client with another "
-        "ClientApp",
+        see="[cost in accuracy](results/modes.md)",
     )  # fmt: skip
+    packing: Literal["auto", "none"] = key(
+        "auto", "over a network a model is one object; `none`: each array is one, as to a client with another ClientApp"
+    )
     over_selection: float = key(
         1.0, "factor by which more clients receive the model than updates are awaited", ge=1, le=100
     )
@@ -159,10 +139,12 @@ class Round(Group):
     staleness_power: float = key(
         0.5, "p of the factor (1+s)^−p for an update that is s models old, with `buffer`", ge=0, le=10
     )
-    smoothing: str = key(
-        "none", "of the server's model: `momentum:β` of its step, `average:β` of the models of all rounds, or both",
-        form="`none`, `momentum:β`, `average:β` or `momentum:β+average:β`",
-        see="the average is evaluated and saved; a tested setting is `momentum:0.5+average:0.8`",
+    server_momentum: float = key(
+        0.0, "momentum of the server's step, as in FedAvgM with step length 1", ge=0, le=0.999,
+    )  # fmt: skip
+    serve_average: float = key(
+        0.0, "share β of an average of the models of all rounds, which is evaluated and saved", ge=0, le=0.999,
+        see="a tested setting is 0.8 with `server-momentum=0.5`",
     )  # fmt: skip
     loss_metric: str = key(
         "", "metric with a client's loss, if it reports neither `train_loss` nor `loss`", max_length=200
@@ -177,49 +159,17 @@ class Round(Group):
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION
     )
 
-    @property
-    def coding(self) -> str:
-        """The code of updates: none, float16 or int8."""
-        return self.compression.partition("+")[0]
-
-    @property
-    def packing(self) -> str:
-        """Whether a model is sent as one object over a network: auto or none."""
-        return "none" if "+" in self.compression else "auto"
-
-    @field_validator("compression")
-    @classmethod
-    def _known_compression(cls, value: str) -> str:
-        head, *words = value.split("+")
-        form = ("none", "float16", "int8", "none+unpacked", "float16+unpacked", "int8+unpacked")
-        if head not in form:
-            raise ConfigError("compression", value, form, "Choose one of these.")
-        return joined(head, parts_of("compression", value, words, UNPACKED, form), UNPACKED)
-
-    @property
-    def server_momentum(self) -> float:
-        """The momentum of the server's step, as in Flower's FedAvgM with step length 1; 0: none."""
-        return smoothing(self.smoothing).get("momentum", 0.0)
-
-    @property
-    def serve_average(self) -> float:
-        """The share of an average of all rounds' models, which is evaluated and saved; 0: off."""
-        return smoothing(self.smoothing).get("average", 0.0)
-
-    @field_validator("smoothing")
-    @classmethod
-    def _whole_smoothing(cls, value: str) -> str:
-        return "+".join(f"{kind}:{share}" for kind, share in smoothing(value).items() if share) or "none"
-
 
 class Privacy(Group):
     """Differential privacy of the models."""
 
-    privacy: str = key(
+    privacy: Literal["none", "white", "banded"] = key(
         "none", "client-level differential privacy: `white` noise, or `banded` noise that cancels over rounds",
-        form="`none`, `white`, `banded` or `banded:BANDS`",
-        see="by default as many bands as rounds between two participations; [the guarantee](privacy.md); `banded` "
+        see="[the guarantee](privacy.md); `banded` "
         f"needs one of {', '.join(f'`{name}`' for name in SEPARATED)}",
+    )  # fmt: skip
+    bands: int = key(
+        0, "bands of banded noise; 0: as many as rounds between two participations", ge=0, le=MILLION
     )  # fmt: skip
     clip: float = key(1.0, "largest norm of an update; a larger update is scaled down", gt=0, le=1e9)
     noise_multiplier: float = key(
@@ -232,29 +182,12 @@ class Privacy(Group):
         see="`clear` also lets clients evaluate the model; no noise covers what they report",
     )  # fmt: skip
 
-    @property
-    def bands(self) -> int:
-        """The bands of banded noise; 0: as many as rounds between two participations."""
-        return int(self.privacy.partition(":")[2] or 0)
-
-    @property
-    def noise(self) -> str:
-        """The kind of noise: none, white or banded."""
-        return self.privacy.partition(":")[0]
-
-    @field_validator("privacy")
-    @classmethod
-    def _whole_privacy(cls, value: str) -> str:
-        kind, colon, bands = value.partition(":")
-        if kind not in ("none", "white", "banded") or (colon and kind != "banded"):
-            raise ConfigError("privacy", value, ("none", "white", "banded", "banded:BANDS"), "Choose one of these.")
-        return f"banded:{int(number('privacy', value, bands, 1, MILLION, whole=True))}" if colon else value
-
 
 class Budget(Group):
     """The policies that select the clients to refresh their data under a budget."""
 
-    budget: str = key("40.0", "spending per round B, and of all rounds TOTAL", form="`B` or `B:TOTAL`")
+    budget: float = key(40.0, "spending per round B", ge=1e-9, le=1e12)
+    total_budget: float = key(0.0, "spending of all rounds; 0: no limit", ge=0, le=1e18)
     index_source: Literal["server", "bid"] = key(
         "server", "computation of the indices: by the server, or by each client"
     )
@@ -273,22 +206,6 @@ class Budget(Group):
         "", "CSV file of clients: `name,size,payment,sensitivity,age,staleness`, or `rate` for `rates=given`",
         see="empty: clients are drawn as in Xu et al. 2024, Section 5",
     )  # fmt: skip
-
-    @property
-    def round_budget(self) -> float:
-        """The spending per round."""
-        return budgets(self.budget)[0]
-
-    @property
-    def total_budget(self) -> float:
-        """The spending of all rounds; infinity is no limit."""
-        return budgets(self.budget)[1]
-
-    @field_validator("budget", mode="before")
-    @classmethod
-    def _whole_budget(cls, value: object) -> str:
-        each, total = budgets(str(value))
-        return f"{each}:{total}" if math.isfinite(total) else str(each)
 
 
 class Clock(Group):

@@ -14,9 +14,9 @@ from aoi_fl.science.errors import ConfigError
 # Model, learning rate, decay per round, batch size, local epochs. All data sets except the digits use the setting of
 # Javani & Wang 2024, Section IV. The digits have fifteen images per client. These values were the steadiest of those
 # tried, with 15 of 100 and with 2 of 4 clients per round: tests/learning/test_steady.py.
-_PAPER = {"model": "cnn", "learning_rate": "0.1:0.998", "batch_size": 50, "local_work": "epochs:5"}
+_PAPER = {"model": "cnn", "learning_rate": 0.1, "learning_rate_decay": 0.998, "batch_size": 50, "local_epochs": 5}
 _OWN = {**_PAPER, "model": "2nn"}  # it accepts images of every size, and tables
-_DIGITS = {"model": "2nn", "learning_rate": "0.2:0.98", "batch_size": 10, "local_work": "epochs:10"}
+_DIGITS = {"model": "2nn", "learning_rate": 0.2, "learning_rate_decay": 0.98, "batch_size": 10, "local_epochs": 10}
 
 
 class TaskSettings(Task, Training):
@@ -30,9 +30,9 @@ class TaskSettings(Task, Training):
         ConfigError
             A key needs classes or images, and the data set has none.
         """
-        if self.mislabelled and regression:
-            allowed = f"none for {self.dataset}, which has numbers as targets and no classes to swap"
-            raise ConfigError("staleness", self.staleness, allowed, "Leave it out.")
+        if self.mislabel_rate and regression:
+            allowed = f"0 for {self.dataset}, which has numbers as targets and no classes to swap"
+            raise ConfigError("mislabel-rate", self.mislabel_rate, allowed, "Leave it out.")
         if self.augment == CROP_FLIP and not images:
             raise ConfigError(
                 "augment", self.augment, f"none for {self.dataset}, a table without images to move", "Leave it out."
@@ -40,17 +40,13 @@ class TaskSettings(Task, Training):
 
     def resolved(self) -> Self:
         """Return a copy with the data set's defaults for keys at ``auto`` or 0."""
-        own: dict[str, Any] = _DIGITS if self.dataset == "digits" else _OWN if ":" in self.dataset else _PAPER
-        defaults = {k: v for k, v in own.items() if getattr(self, k) in ("auto", 0)}
-        rate, _, decay = own["learning_rate"].partition(":")
-        if "learning_rate" not in defaults:
-            size = rate if self.learning_rate.startswith("auto") else self.step_size
-            defaults["learning_rate"] = f"{size}:{self.decay or decay}"
-        return self.model_copy(update=defaults)
+        own: dict[str, Any] = dict(_DIGITS if self.dataset == "digits" else _OWN if ":" in self.dataset else _PAPER)
+        own |= {"local_epochs": 0} if self.local_steps else {}
+        return self.model_copy(update={k: v for k, v in own.items() if getattr(self, k) in ("auto", 0)})
 
     def rate(self, round_: int) -> float:
         """Return the learning rate of a round; it decays each round from round 2 on."""
-        return self.step_size * self.decay ** (round_ - 1)
+        return self.learning_rate * self.learning_rate_decay ** (round_ - 1)
 
 
 class RunKeys(TaskSettings, Selection, Round, Privacy, Budget, Clock, Output, extra="forbid"):

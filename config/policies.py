@@ -88,8 +88,8 @@ class PolicyRow:
 DEFAULT = "markov-optimal"
 _COORDINATED = frozenset({"coordination", "round-seconds"})
 _RATED = _COORDINATED | {"rates", "clients-file", "compensate"}
-_SPENT = frozenset({"budget", "budget-rule"})
-_BUDGET = _SPENT | {"index-source", "trains", "clients-file"}
+_SPENT = frozenset({"budget", "total-budget", "budget-rule"})
+_BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates", "discount"}
 _SENSITIVE = _BUDGET | {"sensitivities"}
 
 _ROWS = (
@@ -106,7 +106,7 @@ _ROWS = (
         rates="known",
     ),
     PolicyRow(
-        "systematic", "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases"},
+        "systematic", "systematic", "systematic:SystematicParticipation.by_keys", _RATED | {"phases", "jitter"},
         "each client by a rate and a phase, without a coin; its next round is known", "equal", "Madow & Madow 1944",
         rates="known",
         separated=True,

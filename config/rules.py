@@ -8,7 +8,7 @@ from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, REGISTRY, SEPARATED, users_of
 from aoi_fl.config.task import OWN_DATA
-from aoi_fl.config.values import names_of, phases_of
+from aoi_fl.config.values import names_of
 from aoi_fl.science.errors import ConfigError, unknown_rates
 from aoi_fl.science.names import USUAL_MAX_AGE
 
@@ -33,12 +33,14 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     yield from _quorum(config)
     if config.round_seconds and config.clock:
         yield refuse("round-seconds", f"0 with clock={config.clock}, a simulated time", "Leave one of them out.")
-    if config.sensitivities in ("staleness", "bound") and config.staleness == "none":
-        remedy = "Set staleness to mislabelled, or sensitivities to declared."
-        yield refuse("sensitivities", "declared or estimated with staleness=none", remedy)
+    if config.sensitivities in ("staleness", "bound") and not config.mislabel_rate:
+        remedy = "Set mislabel-rate, or sensitivities to declared."
+        yield refuse("sensitivities", "declared or estimated without a mislabel-rate", remedy)
+    if config.local_epochs and config.local_steps:
+        yield refuse("local-steps", "0 with local-epochs", "Leave one of them out.")
     if config.sensitivities == "bound" and not config.local_steps:
-        remedy = "Set local-work to steps:N, or sensitivities to staleness."
-        yield refuse("sensitivities", "another unless local-work is steps:N: eq. (10) needs equal steps", remedy)
+        remedy = "Set local-steps, or sensitivities to staleness."
+        yield refuse("sensitivities", "another without local-steps: eq. (10) needs equal steps", remedy)
     if budgeted:
         how = (config.ageing, config.index_source, config.trains, config.sensitivities)
         yield from opposed(BUDGETED[config.policy], *how, begins=not config.resume)
@@ -46,7 +48,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
         yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
     if "phases" in row.keys:
-        yield from uncompensated(config.compensate, *phases_of(config.phases))
+        yield from uncompensated(config.compensate, config.phases, config.jitter)
     for key in ("clock-start", "until", "foresight"):
         if _value(config, key) and not config.clock:
             yield refuse(key, f"{_shown(_default(key))} without a clock, which simulates time", "Set clock.")
@@ -60,14 +62,12 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         buffer=config.buffer,
         late_updates=not budgeted,
         surplus={"over-selection": config.over_selection} if config.over_selection > 1 else {},
-        private=config.noise != "none",
-        by_data=config.noise != "none" and (row.by_data or config.sensitivities == "estimated"),
+        private=config.privacy != "none",
+        by_data=config.privacy != "none" and (row.by_data or config.sensitivities == "estimated"),
     )
-    if config.spare_shares and (budgeted or config.clients_file or config.noise != "none"):
-        other = "privacy" if config.noise != "none" else "a budget or a clients-file"
-        yield refuse(
-            "partition", f"without spare shares with {other}, which fixes the clients", "Leave one of them out."
-        )
+    if config.spare and (budgeted or config.clients_file or config.privacy != "none"):
+        other = "privacy" if config.privacy != "none" else "a budget or a clients-file"
+        yield refuse("spare", f"0 with {other}, which fixes the clients", "Leave one of them out.")
     yield from private_conflicts(config)
     if config.buffer > config.clients_per_round and not budgeted:
         yield refuse("buffer", f"at most clients-per-round, {config.clients_per_round}", "Lower it.")
@@ -89,7 +89,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
 def _quorum(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error if named clients, the quorum or the cap of weights cannot be had."""
     only, must = names_of("clients", config.clients), names_of("must-include", config.must_include)
-    decides, private = "coordination" in REGISTRY[config.policy].keys, config.noise != "none"
+    decides, private = "coordination" in REGISTRY[config.policy].keys, config.privacy != "none"
     tagged = any(name.startswith("tag:") for name in only)
     if only and not tagged and len(only) != config.num_clients:
         remedy = f"Set num-clients={len(only)}, or correct clients."
@@ -120,14 +120,15 @@ def _data(config: RunKeys) -> Iterator[ConfigError]:
     if tabular != bool(config.target):
         allowed = "a column of the file" if tabular else f"left out with dataset={config.dataset}"
         yield ConfigError("target", config.target, allowed, "Name the column to predict: -c target=COLUMN.")
-    if config.client:
+    if config.client_column:
         why = "" if own else f"dataset={config.dataset} names no clients"
         why = f"policy {config.policy} sets each client's data" if config.policy in BUDGETED else why
         if why:
-            yield ConfigError("partition", config.partition, f"iid or dirichlet:ALPHA: {why}", "Choose one of these.")
-        if config.sizes != "equal":
-            allowed = "equal with a column of clients, which divides the rows"
-            yield ConfigError("sizes", config.sizes, allowed, "Leave it out, or change partition.")
+            yield ConfigError("client-column", config.client_column, f"left out: {why}", "Leave it out.")
+        for key in ("partition", "sizes", "spare"):
+            if _value(config, key) != _default(key):
+                allowed = "left out with client-column, which divides the rows"
+                yield ConfigError(key, _value(config, key), allowed, "Leave one of them out.")
 
 
 def check_effect(config: RunKeys, typed: Collection[str]) -> None:
@@ -158,16 +159,9 @@ def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[Con
     if budgeted and "clients-per-round" in typed:  # a cluster sets it under every policy
         why = f"policy {policy} selects as many clients as its budget pays"
         yield refuse("clients-per-round", why, "Leave it out, or change budget.")
-    if config.mislabelled and config.mislabelled[2] and not budgeted:
-        why = f"without own, because policy {policy} does not use it"
-        remedy = f"Set mislabelled:RATE:CAP, or choose one of the policies {', '.join(BUDGETED)}."
-        yield ConfigError("staleness", config.staleness, why, remedy)
-    if config.discount and not budgeted:
-        why = f"without discount, because policy {policy} refreshes no data, so nothing is replaced"
-        yield ConfigError("staleness", config.staleness, why, "Leave discount out, or choose a budgeted policy.")
-    if budgeted and (config.split != "iid" or config.sizes != "equal"):
+    if budgeted and (config.partition != "iid" or config.sizes != "equal"):
         why = f"under policy {policy} clients-file or the drawn instance sets each client's images"
-        yield refuse("sizes" if config.split == "iid" else "partition", why)
+        yield refuse("sizes" if config.partition == "iid" else "partition", why)
     if (config.rates != "equal" or config.compensate == "availability") and is_set("max-age"):
         why = f"with rates={config.rates} and compensate={config.compensate} each client has a table of its own length"
         yield refuse("max-age", why)
@@ -310,7 +304,7 @@ def opposed(
 
 # Privacy
 
-_PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon", "metrics")
+_PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon", "metrics", "bands")
 
 
 def separation(config: RunKeys) -> int:
@@ -325,12 +319,12 @@ def separation(config: RunKeys) -> int:
 
 def bands(config: RunKeys) -> int:
     """Return the number of bands of a run's noise."""
-    return (config.bands or min(separation(config), config.num_server_rounds)) if config.noise == "banded" else 1
+    return (config.bands or min(separation(config), config.num_server_rounds)) if config.privacy == "banded" else 1
 
 
 def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error for each combination that conflicts with a run's privacy."""
-    privacy = config.noise
+    privacy = config.privacy
     if privacy == "none":
         for name in _PRIVATE:
             if (value := getattr(config, name)) != RunKeys.model_fields[name].default:
@@ -344,20 +338,19 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
         allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
         yield ConfigError("delta", config.delta, allowed, "Lower it.")
     if privacy == "banded":
-        yield from too_many_bands(config, "privacy", config.bands)
+        yield from too_many_bands(config, config.bands)
+    elif config.bands:
+        yield ConfigError("bands", config.bands, "0 with privacy=white", "Leave it out, or set privacy to banded.")
 
 
-def too_many_bands(config: RunKeys, key: str, wanted: int) -> Iterator[ConfigError]:
-    """Yield an error if noise has more bands than there are rounds between two participations; 0 is as many, above 1.
-
-    The error's key is ``bands``, or ``privacy`` with its own form of a value.
-    """
-    apart, banded = separation(config), key == "privacy"
-    value = config.privacy if banded else wanted
+def too_many_bands(config: RunKeys, wanted: int) -> Iterator[ConfigError]:
+    """Yield an error if noise has more bands than rounds between two participations; 0 is as many, above 1."""
+    apart = separation(config)
     by_age = "max-age" in REGISTRY[config.policy].keys and config.max_age + 1 == apart
     cause, more = (f" with max-age={config.max_age}", ", or max-age to auto") if by_age else ("", "")
     if apart == 1 and wanted != 1:
-        why, white = f"policy {config.policy}{cause}", "white" if banded else "1"
+        key, value, white = ("bands", wanted, "1") if wanted else ("privacy", config.privacy, "white")
+        why = f"policy {config.policy}{cause}"
         why += f" with compensate={config.compensate}" if config.compensate != "none" else ""
         why += f" with rates {config.rates}" if config.rates != "equal" else ""
         why += f" with jitter {config.jitter:g}" if config.jitter else ""
@@ -369,6 +362,5 @@ def too_many_bands(config: RunKeys, key: str, wanted: int) -> Iterator[ConfigErr
             key, value, f"{white}, because {why} lets a client take part in two consecutive rounds", remedy
         )
     elif wanted > apart:
-        most = f"{'banded:' if banded else ''}{apart}"
-        allowed = f"at most {most}, by the fewest rounds between two participations under {config.policy}{cause}"
-        yield ConfigError(key, value, allowed, f"Set at most {most}{more}.")
+        allowed = f"at most {apart}, by the fewest rounds between two participations under {config.policy}{cause}"
+        yield ConfigError("bands", wanted, allowed, f"Set at most {apart}{more}.")

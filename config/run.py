@@ -1,5 +1,6 @@
 """The configuration of a run: Flower's flat keys, checked before the first message."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -10,6 +11,20 @@ from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.presets import expanded
 from aoi_fl.config.rules import conflicts
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
+
+PARTS = {
+    "local-work": "local-epochs or local-steps",
+    "smoothing": "server-momentum and serve-average",
+    "staleness": "mislabel-rate, mislabel-cap, staleness-rates and discount",
+    "partition": "spare or client-column",
+    "device": "precision, threads and train-together",
+    "learning-rate": "learning-rate-decay",
+    "phases": "jitter",
+    "compression": "packing",
+    "privacy": "bands",
+    "budget": "total-budget",
+}
+"""Keys whose former values had several parts, with the keys of these parts."""
 
 
 class RunConfig(RunKeys):
@@ -48,7 +63,10 @@ def _as_error(error: Any) -> ConfigError:
         return cause
     name = str(error["loc"][0])
     key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
-    if error["type"] == "extra_forbidden":
+    unknown = error["type"] == "extra_forbidden"
+    if key in PARTS and (unknown or re.search(r"\+|^(spread|banded|column|auto|[\d.]+):", str(error["input"]))):
+        return ConfigError(key, error["input"], "one value a key", f"Set {PARTS[key]} for its parts.")
+    if unknown:
         keys = sorted(map(kebab, RunConfig.model_fields))
         if near := did_you_mean(key, keys).strip():
             return ConfigError(key, None, "a run key", near)

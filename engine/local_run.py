@@ -10,7 +10,6 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from aoi_fl.client.state import written_together
-from aoi_fl.config.values import threads_of
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.machine import check, check_main
 from aoi_fl.engine.worker_grid import WorkerGrid
@@ -34,17 +33,17 @@ def run_local(
     ----------
     server_app : runs the rounds, in this process
     client_app : the app of every client, or ``"module:attribute"``, which several workers need
-    run_config : the flat run configuration; ``device`` sets the threads of each process, ``clock`` the trace of
+    run_config : the flat run configuration; ``threads`` sets those of each process, ``clock`` the trace of
         devices (:mod:`aoi_fl.lab.simulated_time.traces`), ``clock-start`` its first second, ``seed`` its random draws
     nodes : number of clients
     workers : number of processes in which clients train and evaluate; 1: this process
 
     Raises
     ------
-    ConfigError : there are fewer cores than ``workers`` times the threads of ``device``. One worker that resumes a run
+    ConfigError : there are fewer cores than ``workers`` times ``threads``. One worker that resumes a run
         may have as many threads as that run. Or the clock names no valid trace, or is set with several workers.
     """
-    threads = threads_of(run_config.get("device", "auto"))
+    threads = int(run_config.get("threads", 1))
     if workers > 1 or not run_config.get("resume"):  # a resumed run keeps its threads, and so its results
         check(workers, threads)
     clock = str(run_config.get("clock", ""))

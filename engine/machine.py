@@ -18,7 +18,7 @@ def check(workers: int, threads: int) -> None:
         raise ConfigError("--workers", workers, "at least 1", "Raise it.")
     if workers == 1 and threads > cores:
         allowed = f"at most {cores}, the cores of this process"
-        raise ConfigError("threads of device", threads, allowed, "Lower them.")
+        raise ConfigError("threads", threads, allowed, "Lower them.")
     if workers * threads > cores:
         each = "" if threads == 1 else f" for {threads} threads each"
         allowed = f"at most {max(1, cores // threads)}: this process has {cores} cores{each}"

@@ -114,8 +114,8 @@ def _own(name: str) -> Path:
 
 def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
     """Return ``num-clients`` if run keys name a column of clients and no number; else nothing."""
-    name, (kind, _, client) = str(keys.get("dataset", "")), str(keys.get("partition", "")).partition(":")
-    if kind != "column" or "num-clients" in keys or not name.startswith(OWN_DATA):
+    name, client = (str(keys.get(key, "")) for key in ("dataset", "client-column"))
+    if not client or "num-clients" in keys or not name.startswith(OWN_DATA):
         return {}
     return {"num-clients": len(names_of_clients(name, client))}
 

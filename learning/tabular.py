@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 _TEST = 5  # every fifth row is a test row
 _MOST_WORDS = 200  # different words of a column; each becomes a column of 0 and 1
 _MOST_CLASSES = 100  # more different whole numbers are targets of a regression
-_CLIENTS = "partition=column"  # the key in messages
+_CLIENTS = "client-column"  # the key in messages
 _SHOWN = 3
 _FEW = 5  # different cells that look like numbers may be words, such as age groups
 _EXACT = 2**53  # larger whole numbers are no exact floating-point numbers

@@ -233,6 +233,6 @@ def _check_header(path: Path, header: list[str], own_staleness: bool) -> None:
         remedy = "Correct the header. Without age and staleness they are 0 and 1."
         raise ConfigError(f"{path}, line 1: columns", ",".join(header) or "missing", allowed, remedy)
     if own_staleness and "staleness" not in header:
-        allowed = "given with staleness, because the key staleness ends in :own"
-        remedy = "Add a column staleness with a rate for each client, or leave :own out of the key staleness."
+        allowed = "given with staleness, because of staleness-rates=own"
+        remedy = "Add a column staleness with a rate for each client, or leave staleness-rates out."
         raise ConfigError(f"{path}, line 1: columns", ",".join(header), allowed, remedy)

@@ -121,9 +121,9 @@ def check(config: RunConfig) -> None:
 
 def _task(config: RunConfig) -> Task:
     return Task(
-        config.dataset, config.data_dir, config.architecture, config.processor, config.seed, config.zeros,
+        config.dataset, config.data_dir, config.architecture, config.device, config.seed, config.zeros,
         config.model_dir,
-        target=config.target, client=config.client, drop=config.drop, missing=config.missing,
+        target=config.target, client=config.client_column, drop=config.drop, missing=config.missing,
     )  # fmt: skip
 
 
@@ -157,8 +157,8 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
     table = client_table(config) if config.policy in BUDGETED else None
     parts = partition.make(
         task.data.train_y,
-        config.num_clients + config.spare_shares,
-        kind=config.split,
+        config.num_clients + config.spare,
+        kind=config.partition.partition(":")[0],
         alpha=config.alpha,
         sizes=config.sizes if table is None else table.sizes,
         seed=config.seed,
@@ -184,7 +184,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         folder.name,
         token,
         rates,
-        task.untrained() if config.noise != "none" else (),
+        task.untrained() if config.privacy != "none" else (),
         task.data.clients,
         observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
@@ -219,7 +219,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         return
     if strategy.complete:
         tell(f"complete: {strategy.complete}")
-    more = not (strategy.complete or config.until or config.noise != "none")  # aoi resume may add rounds
+    more = not (strategy.complete or config.until or config.privacy != "none")  # aoi resume may add rounds
     checkpoints.clear(before=config.num_server_rounds if more else None)
 
 

@@ -88,7 +88,7 @@ def extend(folder: Path, rounds: int) -> None:
     about = recorded_run(folder)
     check_simulated(folder)
     config, key = RunConfig.parse({**about["config"], "resume": True, "run-name": folder.name}), "--rounds"
-    if config.noise != "none":
+    if config.privacy != "none":
         why = f"left out with privacy={config.privacy}, because its noise is made for {config.num_server_rounds} rounds"
         raise ConfigError(key, rounds, why, "Start a new run with more rounds.")
     if about["status"] == "completed" and (config.until or about.get("reason")):

@@ -41,7 +41,7 @@ def make_strategy(
     """
     shared: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(RoundOptions) if hasattr(config, f.name)}
     options = RoundOptions(
-        **{**shared, "compression": config.coding, "deterministic": True},
+        **{**shared, "deterministic": True},
         run=run,
         names=tuple(names),
         token=token,
@@ -58,7 +58,7 @@ def make_strategy(
         keys["rates"] = rates
     if config.server_momentum:
         settings["aggregation"] = FedAvgM(server_learning_rate=1.0, server_momentum=config.server_momentum)
-    if config.noise != "none":
+    if config.privacy != "none":
         settings["aggregation"] = PrivateMean(
             clip=config.clip,
             noise_multiplier=config.noise_multiplier,

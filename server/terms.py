@@ -3,6 +3,7 @@
 import csv
 import io
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ def check_tables(config: RunConfig) -> None:
 def client_table(config: RunConfig) -> ClientTable:
     """Return the clients of the configured file, or draw them as in Xu et al. 2024, Section 5.
 
-    All data become stale at the same rate unless ``staleness`` ends in ``own``. With ``sensitivities=staleness``, φ_i
+    All data become stale at the same rate unless ``staleness-rates=own``. With ``sensitivities=staleness``, φ_i
     is the client's share of the data times its rate of staleness, scaled to 1 for equal clients. It measures the effect
     of an error in the client's data on the model.
 
@@ -59,7 +60,7 @@ def client_table(config: RunConfig) -> ClientTable:
 
 def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
     """Return the table, and warnings about clients that cannot be selected."""
-    own = config.mislabelled is not None and config.mislabelled[2]
+    own = config.staleness_rates == "own"
     if not config.clients_file:
         table = section5_instance(config.num_clients, config.seed)
     else:
@@ -72,12 +73,12 @@ def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
     if config.sensitivities == "staleness":
         table = replace(table, sensitivities=table.sizes / table.sizes.mean() * table.staleness)
     elif config.sensitivities == "bound":
-        constants = ConvergenceConstants(1.0, 1.0, config.step_size, config.local_steps)
+        constants = ConvergenceConstants(1.0, 1.0, config.learning_rate, config.local_steps)
         growing = sensitivities(table.sizes, table.staleness, constants, 1)
         table = replace(table, sensitivities=growing / growing.mean())
-    total = config.total_budget
+    total = config.total_budget or math.inf
     return table, check_clients(
-        table.payments, table.sensitivities, config.round_budget, table.names, config.budget_rule == "strict", total
+        table.payments, table.sensitivities, config.budget, table.names, config.budget_rule == "strict", total
     )
 
 
@@ -116,8 +117,8 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
 
 def simulated_names(config: RunConfig) -> Sequence[str]:
     """Return the names of simulated clients, in order."""
-    if config.client:
-        return names_of_clients(config.dataset, config.client)
+    if config.client_column:
+        return names_of_clients(config.dataset, config.client_column)
     return [default_name(i) for i in range(config.num_clients)]
 
 

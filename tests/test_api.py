@@ -12,7 +12,7 @@ from aoi_fl.server.ledger import read
 from tests.refusals import refused
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
-KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 3, "model": "lr", "local_work": "epochs:1"}
+KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 3, "model": "lr", "local_epochs": 1}
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from tests.e2e.cluster import Cluster, engine_problem
 
 CLIENTS, ROUNDS, SLOW_ROUNDS = 4, 6, 2
 _MODEL = 4 * 1_663_370  # bytes of the CNN's parameters
-_MNIST = {"AOI_DATASET": "mnist", "AOI_MODEL": "cnn", "AOI_LOCAL_WORK": "steps:2", "AOI_EVALUATE_EVERY": "100"}
+_MNIST = {"AOI_DATASET": "mnist", "AOI_MODEL": "cnn", "AOI_LOCAL_STEPS": "2", "AOI_EVALUATE_EVERY": "100"}
 _MEMORY = {"AOI_CLIENT_MEMORY": "2g"}  # for 60,000 images in float32 and the CNN; the digits need the default
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 

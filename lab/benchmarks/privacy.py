@@ -14,8 +14,8 @@ from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy
 
 KEYS = {
     "dataset": "mnist", "model": "cnn", "policy": "systematic", "coordination": "reserve", "num-clients": 100,
-    "clients-per-round": 15, "local-work": "epochs:1", "num-server-rounds": 4, "run-name": "bench",
-    "privacy": "banded:6", "delta": 1e-3, "noise-multiplier": 1e-4,  # so little that training goes on
+    "clients-per-round": 15, "local-epochs": 1, "num-server-rounds": 4, "run-name": "bench",
+    "privacy": "banded", "bands": 6, "delta": 1e-3, "noise-multiplier": 1e-4,  # so little that training goes on
 }  # fmt: skip
 _MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (Privacy, "over"))
 

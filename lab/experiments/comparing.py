@@ -13,7 +13,7 @@ from aoi_fl.config.policies import BUDGETED, KEYS, REGISTRY, is_policy
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
-from aoi_fl.config.values import MILLION, threads_of
+from aoi_fl.config.values import MILLION
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import unordered
 from aoi_fl.lab.experiments.harness.federation import complete_run
@@ -157,7 +157,7 @@ def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
 
 def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
     """Refuse more processes than cores."""
-    check_workers(workers, max(threads_of(config["device"]) for config in configs))
+    check_workers(workers, max(int(config["threads"]) for config in configs))
 
 
 def _play(config: Mapping[str, Any]) -> Path:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
-from aoi_fl.config.values import local_work
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import RunValue
 from aoi_fl.lab.simulated_time.virtual_clock import VirtualClock
@@ -63,10 +62,11 @@ class ClockedGrid(LocalGrid):
         self._number = {node: number for number, node in enumerate(self._contexts)}
         self._enrolling = True
         self._examples = np.full(nodes, np.nan)
-        epochs, steps = local_work(str(run_config.get("local-work", "auto")))
-        self._epochs, self._steps, self._batch = epochs or 1.0, steps or None, _positive(run_config, "batch-size")
+        self._epochs, self._steps, self._batch = (
+            _positive(run_config, key) for key in ("local-epochs", "local-steps", "batch-size")
+        )
         self._until = _positive(run_config, "until") or np.inf
-        compression = str(run_config.get("compression", coding.NONE)).partition("+")[0]
+        compression = str(run_config.get("compression", coding.NONE))
         self._coded = coding.code_type(compression, np.dtype(np.float32)).itemsize / 4  # bytes up for each byte down
 
     def get_node_ids(self) -> Iterable[int]:
@@ -174,7 +174,7 @@ class ClockedGrid(LocalGrid):
     def _work(self, examples: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the examples that clients process in one training, repeats included."""
         if not self._steps:
-            return examples * self._epochs
+            return examples * (self._epochs or 1.0)
         if not self._batch:
             return np.full(len(examples), self._steps)
         passes, batches = np.divmod(self._steps, np.ceil(examples / self._batch))

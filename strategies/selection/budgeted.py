@@ -185,7 +185,7 @@ class BudgetedPolicy(Policy):
             return None
         known = None if self._slopes is not None else view.population.sensitivities
         reason = self.bounded.over(self._prices(view, known))
-        return reason and f"{reason} (budget=B:TOTAL)"
+        return reason and f"{reason} (total-budget)"
 
     def _take_in(self, view: RoundView) -> None:
         """Check clients met for the first time, and learn the age of their data.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.rules import check, uncompensated
-from aoi_fl.config.values import Compensate, phases_of
+from aoi_fl.config.values import Compensate
 from aoi_fl.science import systematic as science
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import PhaseRule
@@ -24,7 +24,7 @@ from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 _SAME_MEET = (
     "The number of clients is a multiple of clients-per-round: the same clients always train together. "
-    "Choose another number, phases=spread:J with a jitter J, or policy=markov-optimal."
+    "Choose another number, a jitter, or policy=markov-optimal."
 )
 
 
@@ -155,7 +155,6 @@ class SystematicParticipation(AgeAwareStrategy):
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
-        terms = {key: keys[key] for key in ("rates", "compensate", "coordination")}
-        terms["phases"], terms["jitter"] = phases_of(keys["phases"])
+        terms = {key: keys[key] for key in ("rates", "compensate", "coordination", "phases", "jitter")}
         n, k = keys["num-clients"], keys["clients-per-round"]
         return cls(n, k, round_seconds=keys["round-seconds"], **terms, **settings)

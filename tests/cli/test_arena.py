@@ -19,7 +19,7 @@ from aoi_fl.lab.experiments.studies.entrants import BOTH
         (["-c", "until=x"], "until is 'x'"),
         (["-c", "num-clients=4"], "clients-per-round"),
         (["-c", "polcy=random"], "polcy"),
-        (["--policies", "random,systematic:phases=spread:2"], "phases is 'spread:2'"),
+        (["--policies", "random,systematic:jitter=2"], "jitter is '2'"),
         (["--policies", "random,random:seed=3"], "policies is 'random:seed=3'"),
         (["--policies", "random,random:weights"], "policy is 'random:weights'"),
         (["-c", "policy=random"], "-c policy is 'random'"),
@@ -86,7 +86,7 @@ def test_entrants_that_do_not_differ_are_left_out(keys, few):
     assert len({entrant.partition(":")[0] for entrant in found}) == 10
 
 
-SMALL = ("-cnum-clients=20", "-cuntil=10", "-clocal-work=epochs:1")
+SMALL = ("-cnum-clients=20", "-cuntil=10", "-clocal-epochs=1")
 
 
 def test_the_arena_prints_what_compare_prints(aoi):

@@ -51,7 +51,7 @@ def test_policy_options_reach_the_policy(aoi):
 
 
 def test_a_long_law_is_shown_in_ranges_and_told_in_full(aoi):
-    line = "policy --policy systematic --clients 3000 --per-round 1 --phases spread:1"
+    line = "policy --policy systematic --clients 3000 --per-round 1 --jitter 1"
     pmf = {int(x): p for x, p in json.loads(aoi(f"{line} --json")[1])["interval_pmf"].items()}
     assert list(pmf) == list(range(1, 6000)) and sum(pmf.values()) == pytest.approx(1)
     shown = aoi(line)[1]
@@ -61,7 +61,7 @@ def test_a_long_law_is_shown_in_ranges_and_told_in_full(aoi):
     assert [x for first, last in ends for x in range(first, last + 1)] == list(pmf)
     sums = [sum(pmf[x] for x in range(first, last + 1)) for first, last in ends]
     assert [float(p) for _, _, p in rows] == pytest.approx(sums, rel=1e-3)
-    short = aoi("policy --policy systematic --phases spread:0.2")[1].partition("Over T rounds")[0]
+    short = aoi("policy --policy systematic --jitter 0.2")[1].partition("Over T rounds")[0]
     assert re.findall(r"^ *([5-8]) +0\.\d+ +█* *$", short, re.MULTILINE) == ["5", "6", "7", "8"]
 
 
@@ -128,7 +128,7 @@ def test_systematic_policy_against_the_closed_forms(aoi):
     assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
     assert (shown["interval_mean"], shown["interval_variance"]) == pytest.approx((20 / 3, 2 / 9))
     assert (shown["window_deviation"]["10"], shown["window_deviation"]["100"]) == pytest.approx((0.05, 0))
-    jittered = json.loads(aoi("policy --policy systematic --clients 100 --per-round 15 --phases spread:0.2 --json")[1])
+    jittered = json.loads(aoi("policy --policy systematic --clients 100 --per-round 15 --jitter 0.2 --json")[1])
     assert (jittered["least_variance"], jittered["interval_variance"]) == pytest.approx((2 / 9, 0.46528), abs=1e-5)
 
 
@@ -180,9 +180,7 @@ def test_rates_phases_and_weights_reach_the_simulation(aoi):
     def play(options):
         return json.loads(aoi(f"simulate --clients 40 --per-round 6 --rounds 200 --json {options}")[1])
 
-    spread, random, jittered = (
-        play(f"--policy systematic {more}") for more in ("", "--phases random", "--phases spread:0.4")
-    )
+    spread, random, jittered = (play(f"--policy systematic {more}") for more in ("", "--phases random", "--jitter 0.4"))
     assert spread["round_deviation"] == 0 < min(random["round_deviation"], jittered["round_deviation"])
     assert spread["interval_variance"] == pytest.approx(random["interval_variance"], abs=0.01)
     assert spread["interval_variance"] < jittered["interval_variance"]
@@ -282,10 +280,10 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy markov-optimal --rounds 0", "num-server-rounds", "0"),
         ("simulate --policy random --sizes zipf:0.5", "sizes", "zipf:0.5"),
         ("simulate --policy markov-optimal --start warm", "start", "warm"),
-        ("policy --policy systematic --phases spread:1.5", "phases", "spread:1.5"),
+        ("policy --policy systematic --jitter 1.5", "jitter", "1.5"),
         ("policy --policy systematic --phases even", "phases", "even"),
         ("policy --policy systematic --max-age 5", "max-age", 5),
-        ("policy --phases spread:0.1", "phases", "spread:0.1"),
+        ("policy --jitter 0.1", "jitter", 0.1),
         ("policy --sizes zipf:2.0", "sizes", "zipf:2.0"),
         ("simulate --policy systematic --start zero", "start", "zero"),
         ("simulate --policy markov-optimal --phases spread", "phases", "spread"),
@@ -310,7 +308,7 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("simulate --policy wics --budget 40 --ageing cubic", "ageing", "cubic"),
         ("simulate --policy maxpack --budget 40 --ageing root", "ageing", "root"),
         ("simulate --policy random --compensate availability", "compensate", "availability"),
-        ("simulate --policy systematic --compensate availability --phases spread:0.1", "compensate", "availability"),
+        ("simulate --policy systematic --compensate availability --jitter 0.1", "compensate", "availability"),
         ("simulate --policy random --candidates 9", "candidates", 9),
         ("simulate --policy random --there 0", "there", "0"),
         ("simulate --policy pow-d --candidates 3", "candidates", 3),

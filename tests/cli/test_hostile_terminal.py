@@ -19,7 +19,7 @@ from tests.report.recorded import record
 
 ROOT = Path(__file__).parents[2]
 AOI = ("-m", "aoi_fl.cli.start")
-SMALL = ("-q", "--clients", "3", "--per-round", "2", "--rounds", "1", "-cmodel=lr", "-clocal-work=epochs:1")
+SMALL = ("-q", "--clients", "3", "--per-round", "2", "--rounds", "1", "-cmodel=lr", "-clocal-epochs=1")
 
 
 def played(folder: Path) -> None:

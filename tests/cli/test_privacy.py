@@ -77,7 +77,7 @@ def test_neighbours_adversary_and_assumptions_are_printed(aoi):
     [
         ("--policy systematic --bands 7 --noise-multiplier 1", "6"),
         ("--policy random --bands 2 --noise-multiplier 1", "bands"),
-        ("--policy systematic --phases spread:1 --bands 6 --noise-multiplier 1", "bands"),
+        ("--policy systematic --jitter 1 --bands 6 --noise-multiplier 1", "bands"),
         ("--policy systematic", "noise"),
         ("--policy systematic --noise-multiplier 1 --epsilon 2", "noise"),
         ("--policy systematic --noise-multiplier 0", "noise-multiplier"),
@@ -89,7 +89,7 @@ def test_neighbours_adversary_and_assumptions_are_printed(aoi):
         ("--policy systematic --epsilon 1e-6 --delta 1e-15", "epsilon"),
         ("--policy markov-optimal --max-age 3 --bands 5 --noise-multiplier 1", "max-age"),
         ("--policy oort --epsilon 1", "policy"),
-        ("--policy random --epsilon 1 --phases spread:0.5", "phases"),
+        ("--policy random --epsilon 1 --jitter 0.5", "phases"),
         ("--policy nobody --epsilon 1", "nobody"),
     ],
 )
@@ -105,7 +105,7 @@ def test_bad_input_is_refused_with_the_key(aoi, options, named):
         ("--policy markov-optimal", (6, 17)),
         ("--policy markov-increasing", (1, 100)),
         ("--policy systematic", (6, 15)),
-        ("--policy systematic --phases spread:0.2", (5, 16)),
+        ("--policy systematic --jitter 0.2", (5, 16)),
         ("--policy systematic --rounds 20", (6, 3)),
         ("--policy markov-optimal --rates size --sizes uniform:10:30", None),
     ],

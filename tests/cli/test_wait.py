@@ -63,7 +63,7 @@ def test_an_error_ends_the_bar(monkeypatch):
 def test_a_run_that_starts_slowly_says_so_on_a_terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "import aoi_fl.cli.wait as w, aoi_fl.cli.start as s; w.PATIENCE = 0.0; s.main()"
-    keys = ["-cnum-clients=2", "-cclients-per-round=1", "-cnum-server-rounds=1", "-cmodel=lr", "-clocal-work=epochs:1"]
+    keys = ["-cnum-clients=2", "-cclients-per-round=1", "-cnum-server-rounds=1", "-cmodel=lr", "-clocal-epochs=1"]
     terminal, end = pty.openpty()
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm"}
     with subprocess.Popen([sys.executable, "-c", code, "run", *keys], env=environment, stdout=end, stderr=end) as child:

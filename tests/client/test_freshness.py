@@ -248,7 +248,7 @@ def folder_client(tmp_path, **node):
     """Return a function that sends a message to a client of the real app with a folder of its own."""
     from aoi_fl.client.app import app
 
-    settings = {"runs-dir": str(tmp_path), "seed": 1, "dataset": "digits", "model": "lr", "local-work": "epochs:1"}
+    settings = {"runs-dir": str(tmp_path), "seed": 1, "dataset": "digits", "model": "lr", "local-epochs": 1}
     context = Context(1, 2, {"name": "pi", "state-dir": str(tmp_path), **node}, RecordDict(), settings)
 
     def send(kind, round_=1, refresh=False):

@@ -79,7 +79,7 @@ def ledger(cluster: Cluster) -> dict[str, Any]:
             scale=2,
             AOI_POLICY="random",
             AOI_CLIENTS_PER_ROUND="4",
-            AOI_COMPRESSION="none+unpacked",
+            AOI_PACKING="none",
         )
         assert cluster.await_end() == 0, cluster.logs("submit")
         return cluster.ledger(RUN) | {"liars": [cluster.name_of(liar) for liar in liars]}

@@ -14,7 +14,7 @@ SETTINGS = {
     "AOI_NUM_CLIENTS": "2",
     "AOI_POLICY": "random",
     "AOI_CLIENTS_PER_ROUND": "2",
-    "AOI_PARTITION": "iid+spare:1",
+    "AOI_SPARE": "1",
     "AOI_TRAIN_TIMEOUT": "90",  # a killed client's round waits for so long
 }
 # What a client's network must not reach: keys and runs. A call of a client's without a signature is refused too.

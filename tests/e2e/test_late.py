@@ -14,7 +14,7 @@ def test_a_late_update_counts_and_no_round_waits_for_it(cluster: Cluster) -> Non
         ROUNDS,
         AOI_POLICY="random",
         AOI_CLIENTS_PER_ROUND="4",
-        AOI_LOCAL_WORK="epochs:100",  # about two seconds, in which a client can be held up
+        AOI_LOCAL_EPOCHS="100",  # about two seconds, in which a client can be held up
         AOI_TRAIN_TIMEOUT="25",
         AOI_LATE_ROUNDS="8",
     )

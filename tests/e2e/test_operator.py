@@ -18,7 +18,7 @@ SETTINGS: dict[str, Any] = {
     "AOI_NUM_CLIENTS": "2",
     "AOI_POLICY": "random",
     "AOI_CLIENTS_PER_ROUND": "2",
-    "AOI_PARTITION": "iid+spare:1",
+    "AOI_SPARE": "1",
 }
 
 

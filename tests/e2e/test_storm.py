@@ -80,7 +80,7 @@ def storm(cluster: Cluster) -> Storm:
         AOI_TRAIN_TIMEOUT=str(TRAIN),
         AOI_POLICY="markov-increasing",
         AOI_MAX_AGE="3",
-        AOI_LOCAL_WORK="epochs:50",  # about a second, in which a client can be killed
+        AOI_LOCAL_EPOCHS="50",  # about a second, in which a client can be killed
         AOI_MAX_EMPTY_ROUNDS="0",
     )
     cluster.await_round(RUN, 1)

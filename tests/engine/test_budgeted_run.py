@@ -28,7 +28,7 @@ from tests.fakes import ScriptedGrid
 
 ROUNDS = 8
 RUN = {
-    "dataset": "digits", "model": "lr", "num-clients": 10, "num-server-rounds": ROUNDS, "local-work": "steps:1",
+    "dataset": "digits", "model": "lr", "num-clients": 10, "num-server-rounds": ROUNDS, "local-steps": 1,
     "evaluate-every": 100, "budget": 40.0, "seed": 5,
 }  # fmt: skip
 
@@ -59,7 +59,7 @@ VARIANTS = {
     "server-selected": {"policy": "wics"},
     "server-all": {"policy": "wics", "trains": "all"},
     "bid-selected": {"policy": "wics", "index_source": "bid"},
-    "bid-all": {"policy": "wics", "index_source": "bid", "trains": "all", "staleness": "mislabelled"},
+    "bid-all": {"policy": "wics", "index_source": "bid", "trains": "all", "mislabel-rate": 0.05},
     "abs-bid": {"policy": "abs", "index_source": "bid"},
     "maxpack-bid": {"policy": "maxpack", "index_source": "bid"},
     "random": {"policy": "random-budget"},
@@ -93,7 +93,7 @@ def test_the_federation_chooses_what_the_simulator_chooses(keys, tmp_path):
 @pytest.mark.parametrize("keys", [{}, {"index_source": "bid"}, {"policy": "random-budget", "trains": "all"}])
 def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     caplog.set_level(logging.INFO, "flwr")
-    keys = {"policy": "wics", "budget": "40:105", "evaluate_every": ROUNDS} | keys
+    keys = {"policy": "wics", "budget": 40, "total-budget": 105, "evaluate_every": ROUNDS} | keys
     folder = play(tmp_path, **keys)
     table = section5_instance(RUN["num-clients"], RUN["seed"])
     bounded = BoundedSelector(BudgetedSelector(40.0, BUDGETED[keys["policy"]], RUN["seed"]), 105.0)
@@ -109,7 +109,7 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     spent = sum(row["spent"] for row in rounds)
     assert 105 - table.payments.min() < spent <= 105
     about = read_run(folder / "ledger.sqlite")
-    words = f"is left of the total budget of 105, and the smallest payment is {table.payments.min():g} (budget=B:TOTAL)"
+    words = f"is left of the total budget of 105, and the smallest payment is {table.payments.min():g} (total-budget)"
     assert about["status"] == "completed" and words in about["reason"] and words in caplog.text
     assert look(folder).sentence == f"Completed: {about['reason']}"
     assert not (folder / "checkpoints").exists()
@@ -120,10 +120,10 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
 
 
 def test_a_total_budget_that_pays_nobody_at_all_never_begins(tmp_path, monkeypatch, capsys):
-    assert aoi_run(monkeypatch, tmp_path / "runs", "budget=40:2") == 2
+    assert aoi_run(monkeypatch, tmp_path / "runs", "total-budget=2") == 2
     assert "total budget is 2, but must be at least the smallest payment" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
-    assert aoi_run(monkeypatch, tmp_path / "runs", "policy=random", "clients-per-round=2", "budget=40:90") == 2
+    assert aoi_run(monkeypatch, tmp_path / "runs", "policy=random", "clients-per-round=2", "total-budget=90") == 2
     assert "budget is '40.0:90.0', but must be left out: policy random does not use it" in capsys.readouterr().err
 
 
@@ -150,7 +150,7 @@ def test_the_report_reads_a_clients_file_with_ages(source, tmp_path, capsys):
     rows = [("north", 30, 7, 0.5, 4), ("south", 90, 9, 0.1, 0), ("east", 60, 5, 0.4, 12), ("west", 120, 6, 0.2, 1)]
     keys = {
         "policy": "wics", "budget": 12.0, "num_clients": 4, "index_source": source, "trains": "all",
-        "staleness": "mislabelled", "clients_file": clients_file(tmp_path / "c.csv", rows),
+        "mislabel-rate": 0.05, "clients_file": clients_file(tmp_path / "c.csv", rows),
     }  # fmt: skip
     folder = play(tmp_path, **keys)
     table = read_clients_file(tmp_path / "c.csv")
@@ -174,7 +174,7 @@ def test_the_report_reads_a_clients_file_with_ages(source, tmp_path, capsys):
 
 def test_the_ledger_holds_the_estimates_of_the_ranking(tmp_path):
     folder = play(
-        tmp_path, policy="wics", trains="all", staleness="mislabelled:0.05:0.9:own", sensitivities="estimated"
+        tmp_path, policy="wics", trains="all", mislabel_rate=0.05, staleness_rates="own", sensitivities="estimated"
     )
     known = read(folder / "ledger.sqlite", "clients")
     sizes, payments = (np.array([c[key] for c in known], float) for key in ("examples", "payment"))
@@ -250,8 +250,8 @@ def test_fresh_data_learn_better_than_stale_ones(tmp_path):
     accuracies = []
     for budget in (1000.0, 1.0):
         folder = play(
-            tmp_path / str(budget), policy="wics", trains="all", staleness="mislabelled:0.2:0.9",
-            budget=budget, num_clients=6, clients_file=file, local_work="steps:10", learning_rate=0.5, batch_size=10,
+            tmp_path / str(budget), policy="wics", trains="all", mislabel_rate=0.2,
+            budget=budget, num_clients=6, clients_file=file, local_steps=10, learning_rate=0.5, batch_size=10,
         )  # fmt: skip
         accuracies.append(read(folder / "ledger.sqlite", "rounds")[-1]["test_accuracy"])
     assert accuracies[0] > accuracies[1] + 0.1

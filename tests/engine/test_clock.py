@@ -116,7 +116,7 @@ def test_a_deadline_that_nobody_can_meet_is_said_once(grid, caplog):
 def test_loading_takes_its_time():
     spells = Availability.from_spells([[(0, 100)]], 100.0)
     trace = DeviceTrace(spells, np.array([2.0]), "example", np.array([8.0]), np.array([4.0]))
-    grid = ClockedGrid(ToyApp(unchanged), {"local-work": "epochs:3", "compression": "float16"}, 1, lambda: None, trace)
+    grid = ClockedGrid(ToyApp(unchanged), {"local-epochs": 3, "compression": "float16"}, 1, lambda: None, trace)
     list(send(grid, [0], 600.0)[1])
     size = len(Array(np.zeros(2)).data)
     assert grid.clock.simulated == 1 + size / 8 + 3 * 2.0 + size / 2 / 4  # half as many bytes up as down
@@ -190,7 +190,7 @@ def play(folder, name, **more):
             "clients-per-round": 8,
             "num-server-rounds": 5,
             "model": "lr",
-            "local-work": "epochs:1",
+            "local-epochs": 1,
             "seed": 3,
             "runs-dir": str(folder),
             "run-name": name,
@@ -237,7 +237,7 @@ def test_a_simulated_run_depends_on_its_seed_and_ends_in_time(tmp_path):
 def test_local_steps_take_as_long_as_the_images_of_their_batches(steps, batch, tmp_path):
     """A mean client takes ten seconds; each pass is cut into batches, of which the last may be short."""
     how = {"policy": "random", "clock": "always", "sizes": "zipf:1.5", "clients-per-round": 30, "num-server-rounds": 1}
-    run = play(tmp_path, "run", **how, **{"local-work": f"steps:{steps}", "batch-size": batch, "train-timeout": 600.0})
+    run = play(tmp_path, "run", **how, **{"local-steps": steps, "batch-size": batch, "train-timeout": 600.0})
     parts = read(run / LEDGER, "participations")
 
     def images(examples):

@@ -195,8 +195,8 @@ def test_more_workers_or_threads_than_cores_are_refused(aoi, tmp_path):
     several = max(2, cores)
     for arguments, words in [
         (["--workers", str(cores + 1)], [f"--workers is {cores + 1}", f"at most {cores}"]),
-        (["--workers", str(several), "-c", "device=auto+threads:2"], [f"--workers is {several}", "or threads"]),
-        (["-c", f"device=auto+threads:{cores + 1}"], [f"threads of device is {cores + 1}"]),
+        (["--workers", str(several), "-c", "threads=2"], [f"--workers is {several}", "or threads"]),
+        (["-c", f"threads={cores + 1}"], [f"threads of device is {cores + 1}"]),
     ]:
         status, _, err = aoi("run", "-c", "run-name=r", *arguments)
         assert status == 2 and "Traceback" not in err, err
@@ -262,7 +262,7 @@ KEYS = [
     "num-clients=12",
     "clients-per-round=5",
     "num-server-rounds=6",
-    "local-work=epochs:5",
+    "local-epochs=5",
     "evaluate-clients=3",
     "seed=5",
     "device=cpu",
@@ -272,7 +272,7 @@ KEYS = [
     "rates=size",
     "sizes=zipf:1.5",
     "weights=unbiased",
-    "phases=spread:0.2",
+    "jitter=0.2",
 ]
 
 

@@ -156,7 +156,7 @@ def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
 
 
 def test_a_policy_may_have_keys_of_its_own():
-    plan = comparing.plan("random,systematic:weights=size", 1, {"local-work": "epochs:1", "weights": "equal"})
+    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": 1, "weights": "equal"})
     assert {(c["policy"], c["weights"]) for c in plan} == {("random", "equal"), ("systematic", "size")}
     with refused("x"):
         comparing.plan("random:x=1:weights,systematic", 1, {})
@@ -294,7 +294,7 @@ def replace_about(one):
 def test_changed_files_and_extended_runs_are_run_again(kind, aoi, tmp_path, monkeypatch):
     """The table equals that of a fresh folder."""
     monkeypatch.chdir(tmp_path)
-    options = ["-c", "local-work=epochs:1", *SMALL, "--seeds", "1"]
+    options = ["-c", "local-epochs=1", *SMALL, "--seeds", "1"]
     options += ["-c", "model=python:net_7:make"] if kind == "model" else ["-c", "dataset=csv:o.csv", "-c", "target=y"]
 
     def written(content):

@@ -40,7 +40,7 @@ TINY = {
     "num-clients": 8,
     "clients-per-round": 3,
     "max-age": 3,
-    "local-work": "steps:1",
+    "local-steps": 1,
     "num-server-rounds": 25,
     "device": "cpu",
     "seed": 3,

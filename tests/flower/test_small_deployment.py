@@ -42,7 +42,7 @@ def test_two_rounds_with_our_supernode_and_flowers_own(tmp_path):
 @pytest.mark.slow
 def test_clients_of_a_deployment_have_the_shares_of_a_simulation(aoi, tmp_path):
     keys = {"num-clients": 3, "clients-per-round": 3, "num-server-rounds": 1, "partition": "dirichlet:0.6"}
-    keys |= {"policy": "random", "model": "lr", "local-work": "epochs:1", "run-name": "shares"}
+    keys |= {"policy": "random", "model": "lr", "local-epochs": 1, "run-name": "shares"}
     with started([OURS] * 3) as running:
         settings = " ".join(f"{k}={json.dumps(v)}" for k, v in keys.items())
         run = running.submit(Path(__file__).parents[2], CONNECTION, f'{settings} runs-dir="{tmp_path / "cluster"}"')

@@ -33,13 +33,13 @@ HERE = Path(__file__).parent
 N, ROUNDS, CUT = 12, 10, 6  # clients, rounds, and the round after which a run is cut
 MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5])}
 RATES = [0.2, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7]  # k = 5 in all
-BUDGETED = {"budget": 30.0, "staleness": "mislabelled"}
+BUDGETED = {"budget": 30.0, "mislabel-rate": 0.05}
 CENTRAL: dict[str, dict[str, Any]] = {
     "random": {}, "random-unbiased": {"policy": "random", "weights": "unbiased"}, "proportional": {}, "oldest-age": {},
     "oldest-age-unbiased": {"policy": "oldest-age", "weights": "unbiased"}, "pow-d": {"candidates": 11}, "rpow-d": {},
     "oort": {}, "fedcs": {}, "refl": {}, "f3ast": {}, "wics": BUDGETED,
     "wics-bid": BUDGETED | {"policy": "wics", "index-source": "bid"},
-    "wics-total": BUDGETED | {"policy": "wics", "budget": "30.0:200.0"},
+    "wics-total": BUDGETED | {"policy": "wics", "budget": 30.0, "total-budget": 200.0},
     "wics-estimated": BUDGETED | {"policy": "wics", "trains": "all", "sensitivities": "estimated"}, "abs": BUDGETED,
     "maxpack": BUDGETED, "random-budget": BUDGETED,
 }  # fmt: skip
@@ -51,7 +51,7 @@ DECENTRALISED: dict[str, dict[str, Any]] = {
     "markov-absence": {"policy": "markov-optimal", "compensate": "availability", "weights": "unbiased"},
     "markov-increasing": {"max-age": 5, "exponent": 2.0, "weights": "unbiased"},
     "systematic": {"weights": "unbiased"},
-    "systematic-size": {"policy": "systematic", "rates": "size", "phases": "spread:0.5"},
+    "systematic-size": {"policy": "systematic", "rates": "size", "jitter": 0.5},
     "systematic-absence": {"policy": "systematic", "compensate": "availability"},
     "systematic-random": {"policy": "systematic", "phases": "random"},
 }

@@ -13,13 +13,13 @@ COMMANDS = (
     "markov-optimal --compensate availability --there 0.6",
     "markov-optimal --compensate availability --there 0.6 --rates size --sizes zipf:1.2 --weights unbiased",
     "markov-optimal --there 0.6", "markov-optimal --clock generated --deadline 20", "markov-increasing --exponent 2",
-    "systematic", "systematic --phases spread:0.6", "systematic --phases random --rates size --sizes zipf:1.2",
+    "systematic", "systematic --jitter 0.6", "systematic --phases random --rates size --sizes zipf:1.2",
     "systematic --there 0.6", "systematic --compensate availability --there 0.6",
     "systematic --compensate availability --clock generated --deadline 20", "random --weights unbiased",
     "random --clock generated --deadline 20 --over-selection 1.3", "proportional --sizes zipf:1.2", "oldest-age",
     "pow-d --candidates 12 --sizes zipf:1.2", "rpow-d", "oort", "fedcs --clock generated --deadline 20",
     "refl --clock generated --deadline 20", "f3ast --sizes zipf:1.2", "wics --budget 20",
-    "wics --budget 20:500", "abs --budget 20", "maxpack --budget 20", "random-budget --budget 20",
+    "wics --budget 20 --total-budget 500", "abs --budget 20", "maxpack --budget 20", "random-budget --budget 20",
 )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def test_a_run_plays_both(tmp_path):
             "clients-per-round": 2,
             "num-server-rounds": 2,
             "model": "cnn",
-            "local-work": "epochs:1",
+            "local-epochs": 1,
         }
         values |= {"runs-dir": str(tmp_path), "run-name": name, "policy": "random"} | keys
         run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=4)
@@ -93,7 +93,7 @@ def test_a_run_plays_both(tmp_path):
     models = [
         play("a"),
         play("b", augment="crop-flip"),
-        play("c", device="auto+bfloat16"),
+        play("c", precision="bfloat16"),
         play("d", augment="crop-flip"),
     ]
     assert len(set(models)) == 3 and models[1] == models[3]

@@ -224,9 +224,9 @@ RUNS = {
     "broadcast": {"policy": "markov-optimal", "coordination": "broadcast"},
     "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
     "surplus": {"policy": "markov-optimal", "over-selection": 1.6},  # who is not waited for keeps its age
-    "random": {"policy": "random", "model": "cnn", "local-work": "epochs:1"},
-    "steps": {"policy": "oldest-age", "model": "svm", "local-work": "steps:7", "partition": "dirichlet"},
-    "wics": {"policy": "wics", "staleness": "mislabelled+discount:0.5", "trains": "all", "model": "lr"},
+    "random": {"policy": "random", "model": "cnn", "local-epochs": 1},
+    "steps": {"policy": "oldest-age", "model": "svm", "local-steps": 7, "partition": "dirichlet"},
+    "wics": {"policy": "wics", "mislabel-rate": 0.05, "discount": 0.5, "trains": "all", "model": "lr"},
 }
 FLOAT32 = 1e-4  # of the largest value of an array, and of losses, after four rounds
 A_KINK = 0.05  # the same, where one image may move a unit the other way
@@ -277,9 +277,9 @@ def compare(one, two, within=FLOAT32):
 )
 def test_a_run_is_the_same_together_and_alone(kind, tmp_path, monkeypatch):
     programs = counted(monkeypatch)
-    alone = play_run(tmp_path / "alone", **RUNS[kind], **{"device": "auto+alone"})
+    alone = play_run(tmp_path / "alone", **RUNS[kind], **{"train-together": "never"})
     assert programs == []
-    both = play_run(tmp_path / "together", **RUNS[kind], **{"device": "auto+together"})
+    both = play_run(tmp_path / "together", **RUNS[kind], **{"train-together": "always"})
     assert max(programs) >= 2 and len(programs) <= RUN["num-server-rounds"]
     compare(alone, both, FLOAT32 if RUNS[kind].get("model", "lr") == "lr" else A_KINK)
 
@@ -288,7 +288,7 @@ def test_programs_hold_as_many_clients_as_memory_does(tmp_path, monkeypatch):
     programs = counted(monkeypatch)
     monkeypatch.setattr(Task, "clients_at_once", lambda self, batch_size: 2)
     keys = {"policy": "random", "num-server-rounds": 2}
-    chunked = play_run(tmp_path / "together", **keys, **{"device": "auto+together"})
+    chunked = play_run(tmp_path / "together", **keys, **{"train-together": "always"})
     assert programs == [2, 2, 2, 2]  # of five clients a round, the last trains alone
     compare(play_run(tmp_path / "alone", **keys), chunked)
 
@@ -309,8 +309,8 @@ def test_a_client_with_bad_data_fails_alone(tmp_path, monkeypatch, caplog):
         contexts[4].node_config["data-file"] = str(tmp_path / "bad.npz")
 
     keys = {"policy": "random", "clients-per-round": 12, "num-server-rounds": 2, "evaluate-clients": 0}
-    alone = play_run(tmp_path / "alone", spoil, **keys, **{"device": "auto+alone"})
-    both = play_run(tmp_path / "together", spoil, **keys, **{"device": "auto+together"})
+    alone = play_run(tmp_path / "alone", spoil, **keys, **{"train-together": "never"})
+    both = play_run(tmp_path / "together", spoil, **keys, **{"train-together": "always"})
     assert programs == [11, 11]
     compare(alone, both)
     outcomes = {(p["client"], p["outcome"]) for p in read(both / LEDGER, "participations")}
@@ -328,7 +328,7 @@ def test_when_the_program_fails_each_trains_alone(tmp_path, monkeypatch, caplog)
 
     monkeypatch.setattr(batched, "fit_many", fail)
     keys = {"policy": "random", "num-server-rounds": 2}
-    both = play_run(tmp_path / "together", **keys, **{"device": "auto+together"})
+    both = play_run(tmp_path / "together", **keys, **{"train-together": "always"})
     assert len(calls) == 2  # once a round, not once a client
     assert "Training 5 clients together failed (OutOfMemoryError('no room'))" in caplog.text
     alone = play_run(tmp_path / "alone", **keys)
@@ -344,8 +344,8 @@ def small(tmp_path):
     partition.write_index(tmp_path / "r" / "partition.npy", partition.make(task.data.train_y, 4, seed=3))
     model = task.initial_arrays()
 
-    def make(how="auto+together", rate=0.1, factor=1.0, ask=None):
-        values = RunConfig.parse(RUN | {"device": how, "runs-dir": str(tmp_path)}).flat()
+    def make(how="always", rate=0.1, factor=1.0, ask=None):
+        values = RunConfig.parse(RUN | {"train-together": how, "runs-dir": str(tmp_path)}).flat()
         records = {
             "arrays": to_record({name: value * np.float32(factor) for name, value in model.items()}),
             "config": ConfigRecord({"learning-rate": rate}),
@@ -374,7 +374,7 @@ def test_a_repeated_message_gets_the_same_update(small):
 def test_what_differs_is_not_trained_together(small, other, monkeypatch):
     """Clients that were sent another model, rate or round than the first of their program."""
     programs, found = counted(monkeypatch), {}
-    for how in ("auto+together", "auto+alone"):
+    for how in ("always", "never"):
         grid, content = small(how)
         changed = small(how, **other)[1]
         if "factor" not in other:
@@ -386,5 +386,5 @@ def test_what_differs_is_not_trained_together(small, other, monkeypatch):
     for one, two in zip(*found.values(), strict=True):
         for name, array in one.items():
             np.testing.assert_allclose(array.numpy(), two[name].numpy(), rtol=0, atol=1e-5)
-    first, third = (found["auto+alone"][i]["1.weight"].numpy() for i in (0, 2))
+    first, third = (found["never"][i]["1.weight"].numpy() for i in (0, 2))
     assert not np.allclose(first, third, atol=1e-3)

@@ -9,7 +9,7 @@ import aoi_fl
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
 
-KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 2, "local_work": "epochs:1"}
+KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 2, "local_epochs": 1}
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(60, 2))
 

@@ -146,7 +146,7 @@ def test_dirichlet_needs_classes():
 
 
 def test_labels_go_wrong_where_there_are_classes():
-    config = RunConfig.parse({"staleness": "mislabelled", "policy": "wics"})
-    with refused("staleness", "mislabelled:0.05:0.9"):
+    config = RunConfig.parse({"mislabel-rate": 0.05, "policy": "wics"})
+    with refused("mislabel-rate", 0.05):
         config.check_form(regression=True, images=False)
     config.check_form(regression=False, images=True)

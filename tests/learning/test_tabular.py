@@ -132,8 +132,8 @@ GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
     ("text", "target", "client", "key", "value"),
     [
         (GOOD, "z", "c", "target", "z"),
-        (GOOD, "y", "school", "partition=column", "school"),
-        (GOOD, "y", "y", "partition=column", "y"),
+        (GOOD, "y", "school", "client-column", "school"),
+        (GOOD, "y", "y", "client-column", "y"),
         ("y\nno\nyes\n", "y", "", "columns of", "y"),
         (GOOD.replace("b,", "a,"), "y", "c", "column c", "a"),
         (GOOD.replace("b,3", ",3"), "y", "c", "row 4, column c", ""),
@@ -203,10 +203,10 @@ def test_an_npz_file_may_name_clients(tmp_path):
         ({"dataset": "csv:x.csv"}, "target"),
         ({"target": "y"}, "target"),
         ({"dataset": "npz:x.npz", "target": "y"}, "target"),
-        ({"partition": "column:c"}, "partition"),
-        ({"dataset": "csv:x.csv", "target": "y", "client": "c", "partition": "dirichlet"}, "client"),
-        ({"dataset": "csv:x.csv", "target": "y", "partition": "column:c", "sizes": "zipf:1"}, "sizes"),
-        ({"dataset": "csv:x.csv", "target": "y", "partition": "column:c", "policy": "wics"}, "partition"),
+        ({"client-column": "c"}, "client-column"),
+        ({"dataset": "csv:x.csv", "target": "y", "client-column": "c", "partition": "dirichlet"}, "partition"),
+        ({"dataset": "csv:x.csv", "target": "y", "client-column": "c", "sizes": "zipf:1"}, "sizes"),
+        ({"dataset": "csv:x.csv", "target": "y", "client-column": "c", "policy": "wics"}, "client-column"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(keys, key):
@@ -220,7 +220,7 @@ def test_a_run_gives_each_client_its_own_rows(aoi, tmp_path):
         "-c",
         "target=passed",
         "-c",
-        "partition=column:school",
+        "client-column=school",
         "-c",
         "num-server-rounds=2",
         "-c",
@@ -239,7 +239,7 @@ def test_clients_have_the_names_of_their_column(aoi, tmp_path):
     saved(tmp_path / "a.csv", table)
     rates = dict(zip(wards, (0.1, 0.2, 0.3, 0.4, 0.5, 0.5), strict=True))
     pandas.DataFrame({"name": rates.keys(), "rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
-    data = ("-c", "dataset=csv:a.csv", "-c", "target=passed", "-c", "partition=column:school", "-c", "model=lr")
+    data = ("-c", "dataset=csv:a.csv", "-c", "target=passed", "-c", "client-column=school", "-c", "model=lr")
     keys = ("-c", "rates=given", "-c", "clients-file=rates.csv", "--per-round", "2", "--policy", "markov-optimal")
     status, _, err = aoi("run", *data, *keys, "--rounds", "3", "-c", "run-name=r")
     assert status == 0, err

@@ -30,7 +30,7 @@ def test_the_command_gives_the_same_configuration():
 @pytest.mark.parametrize(
     "given",
     [
-        {"dataset": "csv:patients.csv", "target": "outcome", "partition": "column:hospital", "num-clients": 40},
+        {"dataset": "csv:patients.csv", "target": "outcome", "client-column": "hospital", "num-clients": 40},
         {"dataset": "parquet:p.parquet", "target": "y", "policy": "python:mine:Select", "model": "python:net:make"},
         {"privacy": "banded", "delta": 1e-3, "num-clients": 40, "max-age": 12},
         {"coordination": "poll", "weights": "equal", "policy": "systematic", "clients-per-round": 30},

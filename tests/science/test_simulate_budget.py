@@ -130,7 +130,7 @@ def test_generated_clients_are_the_same_for_every_policy(aoi):
 
 
 def test_a_total_budget_ends_the_simulation(aoi):
-    line = "simulate --policy wics --budget 10:19 --clients-file clients.csv --rounds 4 --seed 5"
+    line = "simulate --policy wics --budget 10 --total-budget 19 --clients-file clients.csv --rounds 4 --seed 5"
     status, out, _ = aoi(f"{line} --trace --json")
     shown = json.loads(out)  # 7 and then, of the 10 by hand, 10: 2 are left, and the smallest payment is 3
     assert (status, shown["selections"], shown["rounds"]) == (0, SELECTIONS["wics"][:2], 2)
@@ -148,8 +148,8 @@ def test_a_client_that_comes_too_late_is_not_paid(aoi):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--policy wics --budget 9:2 --clients-file clients.csv", "total budget is 2, but"),
-        ("--policy random --budget 9:40", "budget is '9.0:40.0', but must be left out: policy random"),
+        ("--policy wics --budget 9 --total-budget 2 --clients-file clients.csv", "total budget is 2, but"),
+        ("--policy random --budget 9 --total-budget 40", "budget is '9.0:40.0', but must be left out: policy random"),
         ("--policy wics --budget 2 --clients-file clients.csv", "at least the smallest payment, 3"),
         ("--policy wics --budget 3 --budget-rule strict --clients-file clients.csv", "budget is 3, but"),
         ("--policy wics --budget 40 --clients 0", "clients is '0'"),

@@ -28,7 +28,7 @@ BASE = {
     "clients-per-round": 6,  # 6 does not divide 20, so that the Markov policy is left to chance
     "num-server-rounds": ROUNDS,
     "model": "lr",
-    "local-work": "epochs:1",
+    "local-epochs": 1,
     "evaluate-clients": 2,
     "seed": 3,
 }
@@ -41,7 +41,7 @@ POLICIES = {
         "policy": "wics",
         "clients-per-round": 15,
         "trains": "all",
-        "staleness": "mislabelled",
+        "mislabel-rate": 0.05,
         "sensitivities": "estimated",
     },
     # Some are away, some leave in mid-training, some are too slow: the time of a resumed run must go on where it was.

@@ -26,14 +26,14 @@ from tests.server.interrupted import assert_same, deployed, recorded
 NAME = "r"
 VALUES = {
     "dataset": "digits", "model": "lr", "num-clients": 8, "clients-per-round": 2, "num-server-rounds": 6,
-    "local-work": "epochs:1", "seed": 1, "device": "cpu", "run-name": NAME, "privacy": "banded", "delta": 1e-2,
+    "local-epochs": 1, "seed": 1, "device": "cpu", "run-name": NAME, "privacy": "banded", "delta": 1e-2,
     "noise-multiplier": 0.8, "policy": "markov-optimal",
 }  # fmt: skip
 COORDINATIONS = {
     "reserve": {"coordination": "reserve"},
     "poll": {"coordination": "poll", "metrics": "clear"},
     "broadcast": {"policy": "systematic", "coordination": "broadcast"},
-    "central": {"policy": "oldest-age", "smoothing": "momentum:0.5"},
+    "central": {"policy": "oldest-age", "server-momentum": 0.5},
 }
 KINDS = [(kind, owned) for kind in COORDINATIONS for owned in (False, True)]  # owned: clients keep their own states
 _BEGUN = 20  # the configuration is written down before so many writes

@@ -30,7 +30,7 @@ SMALL = (
     "--run-name",
     "own",
     "-c",
-    "local-work=epochs:1",
+    "local-epochs=1",
 )
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(90, 4)).astype(np.float32)

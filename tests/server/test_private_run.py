@@ -30,15 +30,15 @@ from tests.refusals import refused
     [
         ({"clip": 0.0}, "clip"), ({"clip": -1.0}, "clip"), ({"noise-multiplier": 0.0}, "noise-multiplier"),
         ({"delta": 0.0}, "delta"), ({"delta": 1.0}, "delta"), ({"delta": 0.01}, "num-clients"),
-        ({"max-epsilon": -1.0}, "max-epsilon"), ({"privacy": "banded:7"}, "6"), ({"policy": "random"}, "banded"),
+        ({"max-epsilon": -1.0}, "max-epsilon"), ({"bands": 7}, "6"), ({"policy": "random"}, "banded"),
         ({"policy": "markov-increasing"}, "banded"), ({"rates": "size"}, "rates"),
         ({"compensate": "availability"}, "availability"), ({"compensate": "dropout"}, "dropout"),
-        ({"policy": "systematic", "phases": "spread:1"}, "jitter"),
-        ({"policy": "systematic", "phases": "spread:0.2", "privacy": "banded:6"}, "5"),
+        ({"policy": "systematic", "jitter": 1}, "jitter"),
+        ({"policy": "systematic", "jitter": 0.2, "privacy": "banded", "bands": 6}, "5"),
         ({"policy": "systematic", "clients-per-round": 60}, "banded"), ({"weights": "size"}, "weights"),
         ({"weights": "unbiased"}, "weights"), ({"late-rounds": 1}, "late-rounds"),
         ({"policy": "oort", "privacy": "white"}, "oort"), ({"policy": "f3ast", "privacy": "white"}, "f3ast"),
-        ({"privacy": "white:2"}, "banded:BANDS"), ({"privacy": "none", "clip": 2.0}, "clip"),
+        ({"privacy": "white", "bands": 2}, "bands"), ({"privacy": "none", "clip": 2.0}, "clip"),
         ({"privacy": "none", "max-epsilon": 2.0, "delta": 1e-5}, "max-epsilon"), ({"privacy": "black"}, "privacy"),
     ],
 )  # fmt: skip
@@ -48,7 +48,7 @@ def test_a_private_run_that_guarantees_nothing_is_refused(keys, named):
     assert named in str(error.value)
 
 
-@pytest.mark.parametrize("keys", [{"compression": "int8"}, {"over-selection": 1.5}, {"smoothing": "momentum:0.5"}])
+@pytest.mark.parametrize("keys", [{"compression": "int8"}, {"over-selection": 1.5}, {"server-momentum": 0.5}])
 def test_what_keeps_the_guarantee_is_allowed(keys):
     policy = "oldest-age" if "over-selection" in keys else "markov-optimal"
     RunConfig.parse({"policy": policy, "privacy": "banded", "delta": 1e-3} | keys)
@@ -58,7 +58,7 @@ def test_what_keeps_the_guarantee_is_allowed(keys):
     "keys, apart",
     [
         ({"policy": "markov-optimal"}, 6), ({"policy": "markov-optimal", "max-age": 3}, 4),
-        ({"policy": "systematic"}, 6), ({"policy": "systematic", "phases": "spread:0.2"}, 5),
+        ({"policy": "systematic"}, 6), ({"policy": "systematic", "jitter": 0.2}, 5),
         ({"policy": "oldest-age"}, 6), ({"policy": "random"}, 1),
     ],
 )  # fmt: skip
@@ -73,7 +73,7 @@ def test_the_separation_is_that_of_the_policy(keys, apart):
 def test_the_refusal_of_bands_names_max_age_everywhere(cap, bands_, aoi):
     """The cap of the ages is the cause, and 100/15 alone would allow six bands."""
     sizes = {"policy": "markov-optimal", "num-clients": 100, "clients-per-round": 15, "num-server-rounds": 100}
-    private = {"privacy": f"banded:{bands_}", "delta": 1e-3, "max-age": cap}
+    private = {"privacy": "banded", "bands": bands_, "delta": 1e-3, "max-age": cap}
     errors = []
     for build in (
         lambda: RunConfig.parse(sizes | private),
@@ -97,7 +97,7 @@ def test_the_refusal_of_bands_names_max_age_everywhere(cap, bands_, aoi):
 def play(folder, **keys):
     values = {
         "dataset": "digits", "model": "lr", "num-clients": 8, "clients-per-round": 2, "num-server-rounds": 6,
-        "local-work": "epochs:1", "seed": 1, "device": "cpu", "runs-dir": str(folder), "run-name": "private",
+        "local-epochs": 1, "seed": 1, "device": "cpu", "runs-dir": str(folder), "run-name": "private",
         "privacy": "banded", "delta": 1e-2, "noise-multiplier": 0.8, "policy": "systematic", "coordination": "reserve",
     }  # fmt: skip
     config = RunConfig.parse(values | keys).flat()

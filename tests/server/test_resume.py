@@ -84,7 +84,7 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
     values = RunConfig.parse({"resume": True, "run-name": "cut", "runs-dir": str(copy.parent)}).flat()
     with pytest.raises(ResumeError, match="was started with") as error:
         run_here(values)
-    assert all(given in str(error.value) for given in ("model=lr", "local-work=epochs:1", "seed=3"))
+    assert all(given in str(error.value) for given in ("model=lr", "local-epochs=1", "seed=3"))
 
 
 @pytest.mark.parametrize(

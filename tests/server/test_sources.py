@@ -14,7 +14,7 @@ from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.sources import settled
 from tests.learning.test_data import idx
 
-SMALL = ("--preset", "papers", "--clients", "6", "--rounds", "3", "--run-name", "own", "-c", "local-work=epochs:1")
+SMALL = ("--preset", "papers", "--clients", "6", "--rounds", "3", "--run-name", "own", "-c", "local-epochs=1")
 CLOCK = {"seconds": np.tile([0, 1e6], 6), "available": np.tile([1, 0], 6), "offsets": 2 * np.arange(7)}
 
 

@@ -28,7 +28,7 @@ HOMES = {
     "strategies/__init__.py",
 }  # fmt: skip
 WORDS = {"random", "proportional", "abs", "maxpack", "wics"}  # of other meanings too; `maxpack` is an index
-KEYS = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": 6, "model": "lr", "local-work": "epochs:1"}
+KEYS = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": 6, "model": "lr", "local-epochs": 1}
 COIN = """
 import numpy as np
 from aoi_fl.science.rule import AgeRule

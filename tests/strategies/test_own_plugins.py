@@ -157,7 +157,7 @@ def lay(tmp_path, monkeypatch):
 
 
 SHAPE = ["--clients", "4", "--per-round", "2", "--rounds", "2"]
-RUN = [*SHAPE, *["-c", "model=lr", "-c", "local-work=epochs:1", "-c", "run-name=r", "-q"]]
+RUN = [*SHAPE, *["-c", "model=lr", "-c", "local-epochs=1", "-c", "run-name=r", "-q"]]
 
 
 def check(name, what, status, err):

@@ -25,7 +25,7 @@ N, K, NAN = 10, 3, math.nan
 SELECTOR = BudgetedSelector(40.0)
 LATE = RoundOptions(late_rounds=2)
 WICS = {"policy": "wics", "trains": "all"}
-STALE = WICS | {"staleness": "mislabelled:0.05:0.9:own", "budget": 30.0, "local-work": "steps:2"}
+STALE = WICS | {"mislabel-rate": 0.05, "staleness-rates": "own", "budget": 30.0, "local-steps": 2}
 RATES = {
     "sum of": [[0.5] * N, {f"client-{i}": 0.4 for i in range(N)}],
     "rate of client 0": [[first, *[0.3] * (N - 1)] for first in (1.2, NAN, None)],
@@ -82,17 +82,17 @@ ARGUMENTS = [
 ]  # fmt: skip
 # Run keys, and of which one is named, with its value.
 KEYS = [
-    ({"policy": "systematic", "compensate": "availability", "phases": "spread:0.2"}, "compensate", "availability"),
+    ({"policy": "systematic", "compensate": "availability", "jitter": 0.2}, "compensate", "availability"),
     ({"policy": "random", "compensate": "availability"}, "compensate", "availability"),
-    ({"smoothing": "average:-0.1"}, "smoothing", "average:-0.1"),
-    ({"policy": "random", "smoothing": "momentum:0.5", "late-rounds": 2}, "late-rounds", 2),
-    ({"policy": "random", "smoothing": "momentum:0.5", "weights": "unbiased"}, "weights", "unbiased"),
+    ({"serve-average": -0.1}, "serve-average", -0.1),
+    ({"policy": "random", "server-momentum": 0.5, "late-rounds": 2}, "late-rounds", 2),
+    ({"policy": "random", "server-momentum": 0.5, "weights": "unbiased"}, "weights", "unbiased"),
     ({"policy": "wics", "sensitivities": "estimated"}, "sensitivities", "estimated"),
     (WICS | {"ageing": "quadratic", "index-source": "bid"}, "ageing", "quadratic"),
     (WICS | {"sensitivities": "estimated", "index-source": "bid"}, "sensitivities", "estimated"),
-    (STALE | {"sensitivities": "bound", "local-work": "epochs:1"}, "sensitivities", "bound"),
-    ({"policy": "wics", "sensitivities": "staleness", "local-work": "steps:5"}, "sensitivities", "staleness"),
-    ({"policy": "wics", "sensitivities": "bound", "local-work": "steps:5"}, "sensitivities", "bound"),
+    (STALE | {"sensitivities": "bound", "local-steps": 0}, "sensitivities", "bound"),
+    ({"policy": "wics", "sensitivities": "staleness", "local-steps": 5}, "sensitivities", "staleness"),
+    ({"policy": "wics", "sensitivities": "bound", "local-steps": 5}, "sensitivities", "bound"),
 ]  # fmt: skip
 
 
@@ -114,4 +114,4 @@ def test_run_keys_that_cannot_be_are_refused_by_name(keys, key, value):
 
 def test_what_is_near_a_refusal_is_allowed():
     assert F3astSelection(4, options=RoundOptions(enough=2)).weights == "unbiased"  # by rates that it learns
-    RunConfig.parse({"policy": "f3ast", "weights": "size", "smoothing": "momentum:0.5"})
+    RunConfig.parse({"policy": "f3ast", "weights": "size", "server-momentum": 0.5})

@@ -69,7 +69,7 @@ def test_a_model_without_floats_is_refused():
 
 def test_the_key_for_momentum_is_fedavgm_by_hand(tmp_path):
     config = RunConfig.parse(
-        {"policy": "random", "num-clients": N, "clients-per-round": N, "smoothing": "momentum:0.5+average:0.8"}
+        {"policy": "random", "num-clients": N, "clients-per-round": N, "server-momentum": 0.5, "serve-average": 0.8}
     )
     observer = Kept(tmp_path / "checkpoints")
     strategy = make_strategy(config, "r", observer=observer)

@@ -83,7 +83,7 @@ def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
     with started([OURS] * CLIENTS, f'data-dir="{data}"') as running:
         fixed = (
             f'dataset="mnist" data-dir="{data}" model="cnn" policy="random" num-clients={CLIENTS} '
-            f'clients-per-round={CLIENTS} num-server-rounds=1 local-work="steps:{STEPS}" batch-size={BATCH} '
+            f"clients-per-round={CLIENTS} num-server-rounds=1 local-steps={STEPS} batch-size={BATCH} "
             f"learning-rate={RATE} seed={SEED}"
         )
 

@@ -13,7 +13,7 @@ from aoi_fl.lab.experiments.harness.base import Options, Row
 from aoi_fl.science.errors import AoiError, ConfigError
 
 # What the digits' results were measured with: the run keys' defaults may move on, a result does not.
-DIGITS = {"learning-rate": "0.5:1.0", "batch-size": 10, "local-work": "epochs:5"}
+DIGITS = {"learning-rate": 0.5, "learning-rate-decay": 1.0, "batch-size": 10, "local-epochs": 5}
 
 _MARKS = 20  # rows that are kept of a run where only the end and the means count
 

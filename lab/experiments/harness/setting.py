@@ -24,7 +24,7 @@ PAPER_SIZES: Mapping[str, Any] = {"clients": CLIENTS, "per_round": PER_ROUND, "m
 SETTINGS = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}"}
 
 
-TRAINING = {"local-work": "epochs:5", "batch-size": 50, "learning-rate": "0.1:0.998"}
+TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
 
 
 # The size of the papers' federations, as run keys.
@@ -41,7 +41,7 @@ def learning(options: Options, dataset: str, rounds: tuple[int, int], **keys: An
 def constant_rate(options: Options) -> dict[str, Any]:
     """Return the run keys of one local epoch at a constant learning rate."""
     batch = 10 if options.quick else 50
-    return {"local-work": "epochs:1", "batch-size": batch, "learning-rate": "0.1:1.0"}
+    return {"local-epochs": 1, "batch-size": batch, "learning-rate": 0.1, "learning-rate-decay": 1.0}
 
 
 def alpha(usual: float, options: Options) -> float:

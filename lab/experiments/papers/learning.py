@@ -155,9 +155,7 @@ class Learning(Experiment):
             return claim
         ours = f"{claim.ours}; diverged: {', '.join(f'{policy} with {seeds} seeds' for policy, seeds in lost.items())}"
         verdict = undecided(self.seeds)
-        reasons = {
-            verdict: f"runs diverged at the papers' learning rate, {settings['learning-rate'].partition(':')[0]}"
-        }
+        reasons = {verdict: f"runs diverged at the papers' learning rate, {settings['learning-rate']}"}
         return replace(claim, ours=ours, verdict=verdict, reasons=reasons)
 
     def _unplayed(self, said: PaperClaim) -> str:

@@ -71,7 +71,7 @@ LEARNING = (
         seeds=3,
         first=2,
         fixed="beforehand, after a pilot of random selection with seed 1",
-        keys={"augment": "crop-flip", "device": "auto+bfloat16"},
+        keys={"augment": "crop-flip", "precision": "bfloat16"},
         why="needs an hour of a GPU, or 150 hours of one core",
         note=(
             "The committed results are of JPEG copies of the images, at about 30 dB PSNR. `python -m benchmarks.gpu` "

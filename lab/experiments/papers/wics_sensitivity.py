@@ -78,7 +78,7 @@ class WicsSensitivity(Experiment):
         settings = self.settings(options)
         policy, sensitivities = _POLICIES[unit["policy"]]
         of = {**unit, "policy": policy, "trains": "all"}
-        keys = run_keys(of, settings["rounds"], float(settings["budget"])) | {"staleness": "mislabelled:0.05:0.9:own"}
+        keys = run_keys(of, settings["rounds"], float(settings["budget"])) | {"staleness-rates": "own"}
         keys |= {} if sensitivities is None else {"sensitivities": sensitivities}
         return marked(play_run(self.name, keys, options))
 

@@ -35,7 +35,7 @@ def federation(quick: bool = False, model: str | None = None) -> dict[str, Any]:
     if quick:
         return shared | {
             "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 1200.0,
-            "learning-rate": 0.1, "batch-size": 10, "local-work": "epochs:2",
+            "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2,
         }  # fmt: skip
     return shared | {
         "dataset": "mnist", "model": model or "2nn", "num-clients": 300, "clients-per-round": 15, "until": 3600.0,

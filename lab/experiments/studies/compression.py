@@ -92,7 +92,7 @@ def update_bytes(dataset: str, model: str, compression: str, data_dir: Path) -> 
     """Return the bytes of an update's message, from a federation of two clients and one round."""
     keys = {
         "dataset": dataset, "model": model, "compression": compression, "data-dir": str(data_dir.absolute()),
-        "policy": "random", "num-clients": 2, "clients-per-round": 2, "num-server-rounds": 1, "local-work": "steps:1",
+        "policy": "random", "num-clients": 2, "clients-per-round": 2, "num-server-rounds": 1, "local-steps": 1,
     }  # fmt: skip
     return max(m.size for m in counted(keys) if m.is_reply and m.kind == "train" and m.with_arrays)
 

@@ -7,7 +7,7 @@ from aoi_fl.config.policies import OWN, POLICIES
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_well_formed
 
-BOTH = ":smoothing=momentum:0.5+average:0.8"  # a tested setting that helps every policy
+BOTH = ":server-momentum=0.5:serve-average=0.8"  # a tested setting that helps every policy
 # The entrants of the committed tables: the papers' policy as it stands, and this project's variants.
 # Random selection with late updates shows what REFL gains by them alone. Random selection of few clients shows what the
 # policies save by training few clients. F3AST with weights by size avoids its short steps where many never respond.

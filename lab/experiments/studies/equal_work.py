@@ -89,7 +89,7 @@ class EqualWork(ArenaStudy):
             f"An hour of {settings['num-clients']} devices of a trace, each seed from another hour, with "
             f"{settings['model']} on {settings['dataset']}; random selection takes k clients without over-selection, "
             "and systematic participation does about the work of k = 4, with more updates a round. "
-            "*Both* is the run key `smoothing=momentum:0.5+average:0.8`. "
+            "*Both* is the run key `server-momentum=0.5` with `serve-average=0.8`. "
             "Device-hours are those of all clients that were sent the model until then, in vain or not."
         )
 

@@ -68,7 +68,7 @@ class FairArena(ArenaStudy):
         changed = {
             "num-clients": "devices available within the hour",
             "over-selection": 1.0,
-            "learning-rate": "auto:1.0",
+            "learning-rate-decay": 1.0,
             "updates a round": "clients-per-round under every policy",
         }
         return {**super().settings(options), **changed}
@@ -91,7 +91,7 @@ class FairArena(ArenaStudy):
             "num-clients": len(shares),
             "clients-per-round": max(1, round(rate * len(shares))),
             "over-selection": 1.0,
-            "learning-rate": "auto:1.0",
+            "learning-rate-decay": 1.0,
         }
         return [costs(played(self.name, keys, options), keys)]
 

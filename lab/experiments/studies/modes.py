@@ -45,7 +45,7 @@ class Modes(Experiment):
         keys = {
             "policy": "markov-optimal", "coordination": unit["wire"], "num-clients": unit["clients"],
             "clients-per-round": _PER_ROUND, "max-age": settings["max_age"], "num-server-rounds": settings["rounds"],
-            "dataset": settings["dataset"], "model": settings["model"], "local-work": "steps:1",
+            "dataset": settings["dataset"], "model": settings["model"], "local-steps": 1,
             "evaluate-every": settings["rounds"], "seed": unit["seed"], "device": "cpu",
             "run-name": "modes",  # its length is part of every message
         }  # fmt: skip

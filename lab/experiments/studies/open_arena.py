@@ -32,7 +32,7 @@ _SHARED: Mapping[str, Any] = {
     "train-timeout": 60.0,
     "late-rounds": 5,
     "weights": "size",
-    "learning-rate": "auto:1.0",
+    "learning-rate-decay": 1.0,
     "until": 3600.0 * _HOURS[-1],
     "evaluate-every": 2,
 }

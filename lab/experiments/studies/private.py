@@ -87,9 +87,9 @@ class PrivateLearning(Study):
         rounds = options.rounds or (6 if options.quick else ROUNDS)
         return {
             "dataset": self.datasets(options)[0], "model": "lr", "num-clients": clients,
-            "clients-per-round": per_round, "num-server-rounds": rounds, "local-work": f"epochs:{LOCAL_EPOCHS}",
-            "batch-size": 50, "learning-rate": "0.1:0.998", "clip": CLIP, "delta": DELTA,
-            "evaluate-every": max(rounds // 20, 1), "device": "auto+together",
+            "clients-per-round": per_round, "num-server-rounds": rounds, "local-epochs": LOCAL_EPOCHS,
+            "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998, "clip": CLIP, "delta": DELTA,
+            "evaluate-every": max(rounds // 20, 1), "train-together": "always",
         }  # fmt: skip
 
     def play(self, unit: Unit, options: Options) -> list[Row]:
