@@ -46,9 +46,6 @@ def run(
 
     The same run in a deployment: flwr run . NAME --run-config 'KEY=VALUE …', or AOI_KEY=VALUE docker compose up.
     """
-    from aoi_fl.config.policies import BUDGETED
-    from aoi_fl.config.run import RunConfig
-
     given = typed(context)
     more: dict[str, Any] = {}
     if given.get("client-column"):
@@ -63,10 +60,6 @@ def run(
     from aoi_fl.server.sources import settled
 
     values = settled(chosen.flat())
-    if (chosen.clients_file or chosen.policy in BUDGETED) and not chosen.resume:
-        from aoi_fl.server.terms import check_tables
-
-        check_tables(RunConfig.parse(values))
     with run_folder(Path(str(values["runs-dir"])), chosen.run_name, chosen.policy, chosen.dataset) as folder:
         values["run-name"] = folder.name
         with resumable(folder):

@@ -237,9 +237,9 @@ def play_own(app: Path) -> int:
 
 def check_run() -> None:
     """Check the run of the environment, without clients; in a process of its own, because data take memory."""
-    from aoi_fl.server.app import check
+    from aoi_fl.server.app import prepare
 
-    check(RunConfig.parse(wanted_keys()))
+    prepare(RunConfig.parse(wanted_keys()), Path())
     say("the settings of the run are good")
 
 

@@ -2,9 +2,9 @@
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
@@ -75,27 +75,22 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         allowed = "empty, because only the local engine simulates time"
         raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")
     sgd.threads(config.threads)
-    task = replace(_task(config), data_source=given_sources(config)["data_source"])
-    sources = _checked(config, task, folder)
-    # A version that began a resumed run may not have checked names.
-    rates = rates_of(config, folder, simulated=not uploads(grid) and not config.resume)
-    table, parts = (None, []) if config.resume else _shares(config, task)
+    run = prepare(config, folder, simulated=not uploads(grid))
     with only_player(folder):
         if config.resume and _is_complete(folder):  # the process that held the folder may have completed the run
             return folder
         if not config.resume:
             make_run_folder(folder)
-            partition.write_index(folder / PARTITION_FILE, parts)
-            if table is not None:
-                write_table(folder / CLIENTS_FILE, table)
-            if rates is not None:
-                write_rates(folder / RATES_FILE, rates)
+            partition.write_index(folder / PARTITION_FILE, run.parts)
+            if run.table is not None:
+                write_table(folder / CLIENTS_FILE, run.table)
+            if run.rates is not None:
+                write_rates(folder / RATES_FILE, run.rates)
         deal(folder)
         ledger = Ledger(folder / LEDGER)
         try:
-            ledger.note(**sources, **dealt_sources(folder))
-            task = replace(task, source=sources["model_source"], data_source=sources["data_source"])
-            _play_rounds(grid, config, task, folder, ledger, rates)
+            ledger.note(**run.sources, **dealt_sources(folder))
+            _play_rounds(grid, run, folder, ledger)
         except BaseException as error:
             with suppress(StorageError):  # the first error is reported
                 ledger.note(**ending(None, error))
@@ -106,25 +101,59 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     return folder
 
 
-def check(config: RunConfig) -> None:
-    """Check what a new run needs beside clients: model, data, files and trackers.
+@dataclass(frozen=True)
+class Prepared:
+    """What a run needs beside clients, read and checked once.
+
+    Attributes
+    ----------
+    config : the run's configuration
+    task : data set and model
+    sources : digests of the files that run keys name, by the ledger's keys
+    rates : each client's own rate, if given
+    table, parts : of a new run, the clients under a budget, and the images of each client
+    """
+
+    config: RunConfig
+    task: Task
+    sources: Mapping[str, str]
+    rates: Rates | None
+    table: ClientTable | None
+    parts: Sequence[partition.Indices]
+
+
+def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prepared:
+    """Read and check what a run needs beside clients: model, data, files and trackers.
+
+    Parameters
+    ----------
+    config, folder : of the run; a resumed run has files in its folder
+    simulated : whether files may name simulated clients only
 
     Raises
     ------
-    AoiError : it is missing, or does not fit.
+    AoiError : something is missing, does not fit, or has changed since the start of a resumed run.
     """
-    task = _task(config)
-    _checked(config, task, Path())
-    rates_of(config)
-    _shares(config, task)
-
-
-def _task(config: RunConfig) -> Task:
-    return Task(
+    check_installed(config.trackers)
+    task = Task(
         config.dataset, config.data_dir, config.architecture, config.device, config.seed, config.zeros,
         config.model_dir,
         target=config.target, client=config.client_column, drop=config.drop, missing=config.missing,
     )  # fmt: skip
+    model = task.check()  # which may download the data
+    sources = {**given_sources(config), "model_source": model}
+    task = replace(task, source=model, data_source=sources["data_source"])
+    if config.resume:
+        check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
+    if task.data.understood:
+        logger.info("%s: %s", config.dataset, task.data.understood)
+    for caution in cautions(task.data):
+        logger.warning("%s: %s", config.dataset, caution)
+    config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
+    # A version that began a resumed run may not have checked names.
+    rates = rates_of(config, folder, simulated=simulated and not config.resume)
+    table, parts = (None, []) if config.resume else _shares(config, task)
+    return Prepared(config, task, sources, rates, table, parts)
 
 
 def _is_complete(folder: Path) -> bool:
@@ -133,21 +162,6 @@ def _is_complete(folder: Path) -> bool:
     if complete:
         tell(f"the run {folder.name} is complete: there is nothing to resume")
     return complete
-
-
-def _checked(config: RunConfig, task: Task, folder: Path) -> dict[str, str]:
-    """Check that model, data and settings are compatible; return the digests of their files."""
-    check_installed(config.trackers)
-    model = task.check()  # which may download the data
-    sources = {**given_sources(config), "model_source": model}
-    if config.resume:
-        check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
-    if task.data.understood:
-        logger.info("%s: %s", config.dataset, task.data.understood)
-    for caution in cautions(task.data):
-        logger.warning("%s: %s", config.dataset, caution)
-    config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
-    return sources
 
 
 def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[partition.Indices]]:
@@ -166,7 +180,8 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
     return table, parts
 
 
-def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger: Ledger, rates: Rates | None) -> None:
+def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> None:
+    config, task = run.config, run.task
     resume, model = take_up(folder, ledger) if config.resume else (None, None)
     if resume is None:
         ledger.note(begun=secrets.token_hex(8))
@@ -183,7 +198,7 @@ def _play_rounds(grid: Grid, config: RunConfig, task: Task, folder: Path, ledger
         config,
         folder.name,
         token,
-        rates,
+        run.rates,
         task.untrained() if config.privacy != "none" else (),
         task.data.clients,
         observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers),

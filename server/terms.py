@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
+from aoi_fl.config.policies import REGISTRY, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.learning.data import names_of_clients
 from aoi_fl.protocol import default_name
@@ -26,13 +26,6 @@ logger = logging.getLogger("flwr")
 
 Rates: TypeAlias = dict[str, float] | list[float]
 """r_i by the clients' names, or in order of their numbers."""
-
-
-def check_tables(config: RunConfig) -> None:
-    """Raise ConfigError if a simulated run's tables of clients are invalid."""
-    if config.policy in BUDGETED:
-        _client_table(config)
-    rates_of(config, simulated=True)
 
 
 def client_table(config: RunConfig) -> ClientTable:
@@ -51,15 +44,6 @@ def client_table(config: RunConfig) -> ClientTable:
     ------
     ConfigError : the file cannot be read, has another number of clients than ``num-clients``, or has invalid values.
     """
-    table, warnings = _client_table(config)
-    if config.clients_file:  # with the file's names; the strategy repeats the warnings with the clients' names
-        for warning in warnings:
-            logger.warning("%s: %s", config.clients_file, warning)
-    return table
-
-
-def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
-    """Return the table, and warnings about clients that cannot be selected."""
     own = config.staleness_rates == "own"
     if not config.clients_file:
         table = section5_instance(config.num_clients, config.seed)
@@ -76,10 +60,12 @@ def _client_table(config: RunConfig) -> tuple[ClientTable, list[str]]:
         constants = ConvergenceConstants(1.0, 1.0, config.learning_rate, config.local_steps)
         growing = sensitivities(table.sizes, table.staleness, constants, 1)
         table = replace(table, sensitivities=growing / growing.mean())
-    total = config.total_budget or math.inf
-    return table, check_clients(
-        table.payments, table.sensitivities, config.budget, table.names, config.budget_rule == "strict", total
-    )
+    strict, total = config.budget_rule == "strict", config.total_budget or math.inf
+    warnings = check_clients(table.payments, table.sensitivities, config.budget, table.names, strict, total)
+    if config.clients_file:  # with the file's names; the strategy repeats the warnings with the clients' names
+        for warning in warnings:
+            logger.warning("%s: %s", config.clients_file, warning)
+    return table
 
 
 def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool = False) -> Rates | None:

@@ -153,8 +153,8 @@ def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, t
         ({"policy": "wics", "budget": 1}, "", ["budget is 1, but", "Raise the budget"]),
     ],
 )
-def test_tables_of_clients_are_read_before_any_engine_starts(aoi, keys, tmp_path, monkeypatch, changes, text, words):
-    monkeypatch.setattr("aoi_fl.cli.run.play", lambda *_: pytest.fail("an engine has started"))
+def test_tables_of_clients_are_read_before_any_client_is_asked(aoi, keys, tmp_path, monkeypatch, changes, text, words):
+    monkeypatch.setattr("aoi_fl.engine.local.LocalGrid.push_messages", lambda *_: pytest.fail("a client is asked"))
     (tmp_path / "rates.csv").write_text(text)
     keys = {key: value for key, value in keys.items() if key != "clients-per-round" or changes is RATES} | changes
     status, _, err = aoi(*command(keys))

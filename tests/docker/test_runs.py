@@ -141,12 +141,12 @@ def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path: Path) -
         {"policy": "wics", "clients-file": "nowhere.csv"},
     ],
 )
-def test_what_a_run_lacks_is_named_before_any_client_is_waited_for(keys: dict[str, str]) -> None:
-    from aoi_fl.server.app import check
+def test_what_a_run_lacks_is_named_before_any_client_is_waited_for(keys: dict[str, str], tmp_path: Path) -> None:
+    from aoi_fl.server.app import prepare
 
     with pytest.raises(AoiError):
-        check(RunConfig.parse({"num-clients": "4"} | keys))
-    check(RunConfig.parse({"num-clients": "4", "policy": "random", "clients-per-round": "2"}))
+        prepare(RunConfig.parse({"num-clients": "4"} | keys), tmp_path)
+    prepare(RunConfig.parse({"num-clients": "4", "policy": "random", "clients-per-round": "2"}), tmp_path)
 
 
 def test_a_waiting_process_ends_with_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
