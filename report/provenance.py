@@ -90,7 +90,8 @@ def _data(run: Run) -> str:
     if "dataset" not in run.config:
         return ""
     words = [public("dataset", run.config["dataset"])]
-    words += [f"{key} {run.config[key]}" for key in ("partition", "sizes") if key in run.config]
+    keys = ("client-column",) if run.config.get("client-column") else ("partition", "sizes")
+    words += [f"{key} {run.config[key]}" for key in keys if key in run.config]
     known = [row["examples"] for row in run.clients]
     if known and None not in known:
         words.append(f"{sum(known)} examples with {len(known)} clients")

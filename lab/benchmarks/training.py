@@ -136,7 +136,7 @@ def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
         stack.enter_context(redirect_stderr(StringIO()))
         config = config.model_copy(update={"runs_dir": folder})
         sgd.threads(config.threads)
-        task = Task(config.dataset, config.data_dir, config.model, config.processor, config.seed)
+        task = Task(config.dataset, config.data_dir, config.model, config.device, config.seed)
         parts = partition.make(task.data.train_y, config.num_clients, seed=config.seed)
         home = Path(folder) / config.run_name
         make_run_folder(home)

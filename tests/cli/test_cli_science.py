@@ -203,8 +203,8 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
     assert aoi(f"simulate {' '.join(f'-c {key}' for key in keys)} --json") == by_options
     for keys, options in (
         (
-            "-c policy=systematic -c rates=size -c sizes=zipf:2.0 -c phases=random:0.2 -c weights=size",
-            "--policy systematic --rates size --sizes zipf:2.0 --phases random:0.2 --weights size",
+            "-c policy=systematic -c rates=size -c sizes=zipf:2.0 -c phases=random -c jitter=0.2 -c weights=size",
+            "--policy systematic --rates size --sizes zipf:2.0 --phases random --jitter 0.2 --weights size",
         ),
         (
             "-c policy=pow-d -c candidates=20 -c clock=always -c train-timeout=30 -c weights=auto",

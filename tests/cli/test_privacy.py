@@ -89,7 +89,7 @@ def test_neighbours_adversary_and_assumptions_are_printed(aoi):
         ("--policy systematic --epsilon 1e-6 --delta 1e-15", "epsilon"),
         ("--policy markov-optimal --max-age 3 --bands 5 --noise-multiplier 1", "max-age"),
         ("--policy oort --epsilon 1", "policy"),
-        ("--policy random --epsilon 1 --jitter 0.5", "phases"),
+        ("--policy random --epsilon 1 --jitter 0.5", "jitter"),
         ("--policy nobody --epsilon 1", "nobody"),
     ],
 )

@@ -180,7 +180,7 @@ def test_a_rate_too_small_for_a_table_is_refused_early(aoi, keys, tmp_path, comp
 
 
 def test_a_key_of_another_policy_is_refused_at_its_default(aoi, keys):
-    for key, value in (("budget", RunConfig().budget), ("coordination", "auto")):
+    for key, value in (("budget", "40"), ("coordination", "auto")):
         status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
         one_paragraph(status, err, [f"{key} is ", value, "policy oldest-age does not use it", *users_of(key)])
 

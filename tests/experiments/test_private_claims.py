@@ -48,7 +48,7 @@ def test_noise_of_random_selection_is_that_of_coins_and_no_bound(epsilon):
 def test_every_run_of_the_study_is_allowed(policy):
     own = {**private._KEYS[policy], "noise-multiplier": private.NOISE[policy][8]}
     config = RunConfig.parse({**private.PrivateLearning().settings(Options()), **own})
-    assert config.noise == own["privacy"]
+    assert config.privacy == own["privacy"]
 
 
 def test_errors_are_of_every_policy():

@@ -149,7 +149,7 @@ def test_a_client_that_comes_too_late_is_not_paid(aoi):
     ("options", "message"),
     [
         ("--policy wics --budget 9 --total-budget 2 --clients-file clients.csv", "total budget is 2, but"),
-        ("--policy random --budget 9 --total-budget 40", "budget is '9.0:40.0', but must be left out: policy random"),
+        ("--policy random --budget 9 --total-budget 40", "budget is 9, but must be left out: policy random"),
         ("--policy wics --budget 2 --clients-file clients.csv", "at least the smallest payment, 3"),
         ("--policy wics --budget 3 --budget-rule strict --clients-file clients.csv", "budget is 3, but"),
         ("--policy wics --budget 40 --clients 0", "clients is '0'"),
@@ -157,7 +157,7 @@ def test_a_client_that_comes_too_late_is_not_paid(aoi):
             "--policy wics --budget 40 --clients 9 --clients-file clients.csv",
             "num-clients is '9', but must be left out",
         ),
-        ("--policy random --budget 40", "budget is '40.0', but must be left out: policy random"),
+        ("--policy random --budget 40", "budget is 40, but must be left out: policy random"),
     ],
 )
 def test_what_cannot_be_played_ends_with_status_2_and_a_remedy(aoi, options, message):

@@ -16,7 +16,7 @@ from aoi_fl.server.ledger import read
 
 data, folder, precision, count, seed = sys.argv[1:]
 values = dict(find("cifar10").settings(Options(rounds=int(count)))) | {
-    "device": f"auto+{precision}" if precision != "float32" else "auto",
+    "precision": precision,
     "policy": "random",
     "seed": int(seed),
     "data-dir": data,
