@@ -196,7 +196,7 @@ def test_more_workers_or_threads_than_cores_are_refused(aoi, tmp_path):
     for arguments, words in [
         (["--workers", str(cores + 1)], [f"--workers is {cores + 1}", f"at most {cores}"]),
         (["--workers", str(several), "-c", "threads=2"], [f"--workers is {several}", "or threads"]),
-        (["-c", f"threads={cores + 1}"], [f"threads of device is {cores + 1}"]),
+        (["-c", f"threads={cores + 1}"], [f"threads is {cores + 1}"]),
     ]:
         status, _, err = aoi("run", "-c", "run-name=r", *arguments)
         assert status == 2 and "Traceback" not in err, err
