@@ -156,7 +156,7 @@ def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
 
 
 def test_a_policy_may_have_keys_of_its_own():
-    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": 1, "weights": "equal"})
+    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": "1", "weights": "equal"})
     assert {(c["policy"], c["weights"]) for c in plan} == {("random", "equal"), ("systematic", "size")}
     with refused("x"):
         comparing.plan("random:x=1:weights,systematic", 1, {})
