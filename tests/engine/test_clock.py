@@ -237,7 +237,9 @@ def test_a_simulated_run_depends_on_its_seed_and_ends_in_time(tmp_path):
 def test_local_steps_take_as_long_as_the_images_of_their_batches(steps, batch, tmp_path):
     """A mean client takes ten seconds; each pass is cut into batches, of which the last may be short."""
     how = {"policy": "random", "clock": "always", "sizes": "zipf:1.5", "clients-per-round": 30, "num-server-rounds": 1}
-    run = play(tmp_path, "run", **how, **{"local-epochs": 0, "local-steps": steps, "batch-size": batch, "train-timeout": 600.0})
+    run = play(
+        tmp_path, "run", **how, **{"local-epochs": 0, "local-steps": steps, "batch-size": batch, "train-timeout": 600.0}
+    )
     parts = read(run / LEDGER, "participations")
 
     def images(examples):

@@ -122,8 +122,8 @@ def test_every_refusal_has_four_fields(values, key, value, allowed):
 
 
 PACKED = {
-    "device": "cuda+tf32+threads:4", "local-steps": 10, "server-momentum": 0.5, "jitter": 0.2,
-    "compression": "int8+unpacked", "budget": 40, "total-budget": 90, "privacy": "banded", "bands": 6, "learning-rate": 0.1, "learning-rate-decay": 0.998,
+    "device": "cuda+tf32+threads:4", "local-work": "steps:10", "smoothing": "momentum:0.5", "phases": "spread:0.2",
+    "compression": "int8+unpacked", "budget": "40:90", "privacy": "banded:6", "learning-rate": "0.1:0.998",
     "staleness": "mislabelled:0.05:0.9", "partition": "dirichlet:0.3+spare:2",
 }  # fmt: skip
 
