@@ -35,8 +35,7 @@ def write(names: Sequence[str], output: Path | None = None) -> Path:
 
     Raises
     ------
-    ConfigError : a run or its ledger is missing or damaged, the page cannot be written or would replace another file,
-        or Plotly is not installed.
+    ConfigError : a run or its ledger is missing or damaged, or the page cannot be written or would replace a file.
     """
     return save(output or place([find(name) for name in names]), lambda: render(load_all(names)))
 
@@ -92,8 +91,8 @@ def render(runs: Sequence[Run], conclusions: summary.Table | None = None) -> str
     with shown(*(run.label for run in runs)):
         charts = [chart for chart in figures(runs) if conclusions is None or chart.overlay]
         packed = {
-            "plotly": _packed(plotly() if charts else ""),
-            "figures": _packed(json.dumps(drawings(charts), allow_nan=False, separators=(",", ":"))),
+            "plotly": _embedded(plotly() if charts else b""),
+            "figures": _embedded(gzip.compress(_json(drawings(charts)), mtime=0)),
         }
         content = _content(runs, charts) | {"conclusions": conclusions}
         return fill("page.html", policy=_POLICY, packed=packed, **content)
@@ -152,6 +151,10 @@ def drawings(charts: Sequence[Chart]) -> list[dict[str, Any]]:
     ]
 
 
-def _packed(text: str) -> Markup:
-    """Return a compressed text in base64, which needs no escapes."""
-    return Markup(base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode())
+def _json(values: Any) -> bytes:
+    return json.dumps(values, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _embedded(packed: bytes) -> Markup:
+    """Return compressed bytes in base64, which needs no escapes."""
+    return Markup(base64.b64encode(packed).decode())

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated, TypeAlias
 from urllib.parse import quote
@@ -91,18 +90,12 @@ def _written(folder: Path) -> float:
 
 
 def application(run: str | None) -> FastAPI:
-    """Return the web application of a run or, without one, of the list of runs under ``runs``.
-
-    Raises
-    ------
-    ConfigError : Plotly is not installed.
-    """
-    drawing = plotly()
+    """Return the web application of a run or, without one, of the list of runs under ``runs``."""
     app = FastAPI(openapi_url=None)  # without the pages that load scripts from other servers
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
-    scripts = {"plotly.js": drawing, "live.js": "".join(map(fill, ("draw.js", "keys.js", "live.js")))}
-    for name, text in (scripts | {"follow.js": fill("follow.js")}).items():
-        _add_script(app, name, text)
+    _add_script(app, "plotly.js", plotly())
+    for name, parts in {"live.js": ("draw.js", "keys.js", "live.js"), "follow.js": ("follow.js",)}.items():
+        _add_script(app, name, gzip.compress("".join(map(fill, parts)).encode(), mtime=0))
 
     @app.get("/healthz")
     def health() -> Response:
@@ -118,10 +111,9 @@ def application(run: str | None) -> FastAPI:
     return app
 
 
-def _add_script(app: FastAPI, name: str, text: str) -> None:
-    """Serve a script that a browser keeps while it is the same; it is compressed once, not at each load."""
-    tag = f'"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"'
-    packed = cache(lambda: gzip.compress(text.encode(), mtime=0))
+def _add_script(app: FastAPI, name: str, packed: bytes) -> None:
+    """Serve a gzipped script that a browser keeps while it is the same."""
+    tag = f'"{hashlib.blake2b(packed, digest_size=8).hexdigest()}"'
     kept = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
 
     @app.get(f"/{name}")
@@ -129,8 +121,8 @@ def _add_script(app: FastAPI, name: str, text: str) -> None:
         if if_none_match == tag:
             return Response(status_code=304, headers=kept)
         if "gzip" in accept_encoding:
-            return _response(packed(), "text/javascript", kept | {"Content-Encoding": "gzip"})
-        return _response(text, "text/javascript", kept)
+            return _response(packed, "text/javascript", kept | {"Content-Encoding": "gzip"})
+        return _response(gzip.decompress(packed), "text/javascript", kept)
 
 
 def _add_list(app: FastAPI, runs: RunList) -> None:

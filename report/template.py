@@ -1,13 +1,13 @@
 """Fill the pages' templates of HTML, CSS and JavaScript; values in HTML are escaped."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from aoi_fl.report import summary
 from aoi_fl.report.chart import colour
-from aoi_fl.science.errors import ConfigError, install
 
 
 @cache
@@ -30,15 +30,6 @@ def fill(name: str, **values: Any) -> str:
 
 
 @cache
-def plotly() -> str:
-    """Return Plotly's script.
-
-    Raises
-    ------
-    ConfigError : Plotly is not installed.
-    """
-    try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ConfigError("plotly", None, "installed for a report", f"Install it: {install('report')}.") from error
-    return str(get_plotlyjs())
+def plotly() -> bytes:
+    """Return Plotly's script, gzipped; this build of it draws lines, bars and heat maps."""
+    return Path(__file__).with_name("templates").joinpath("plotly.js.gz").read_bytes()

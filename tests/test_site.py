@@ -132,6 +132,8 @@ def test_the_site_has_every_page_and_is_self_contained(site):
     tags = re.compile(r"<(?:script|img|iframe|link)\b[^>]*>")
     for name, text in pages.items():
         loaded = [tag for tag in tags.findall(text) if "canonical" not in tag]
+        listed = re.findall(r'<a href="([^"#]*)" class="md-nav__link', text)
+        assert len(listed) == len(set(listed)), name
         assert loaded and not [tag for tag in loaded if re.search(r"(?:src|href)=[\"']?(?:https?:)?//", tag)], name
 
 
@@ -158,6 +160,10 @@ def test_opened_from_the_disk_it_fits_and_is_searched(site, width, scheme):
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
             if width == 1440 and name == "results/index":
                 assert page.evaluate("document.documentElement.scrollHeight") <= 3 * 900
+            if width == 1440 and name == "index":  # the picture of the load and every link are seen at once
+                seen = "[...document.querySelectorAll('.links a, img')].filter(e => e.getClientRects().length)"
+                assert page.evaluate(f"Math.max(...{seen}.map(e => e.getBoundingClientRect().bottom))") <= 900
+                assert page.evaluate(f"{seen}.filter(e => e.naturalWidth > 500).length") == 1
         dark = page.evaluate("document.body.dataset.mdColorScheme") == "slate"
         page.keyboard.press("/")
         page.wait_for_selector(".md-search__input:focus")
