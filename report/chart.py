@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from aoi_fl.report.seeds import LEAST_SEEDS, Curve, average
+from aoi_fl.report.judging import LEAST_SEEDS
+from aoi_fl.report.seeds import Curve, average
 
 RUN_COLOURS = 8
 HEIGHT = 280  # pixels of a chart

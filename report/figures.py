@@ -11,9 +11,10 @@ import numpy as np
 
 from aoi_fl.report import balance, budget, participation, simulated
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows, whole
+from aoi_fl.report.judging import LEAST_SEEDS
 from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import LEAST_SEEDS, Curve, Setting, settings
+from aoi_fl.report.seeds import Curve, Setting, settings
 
 
 def figures(runs: Sequence[Run]) -> list[Chart]:

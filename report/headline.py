@@ -1,19 +1,20 @@
 """The main result of a page: a headline and a table with a row per policy."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from aoi_fl.report import budget, measure
 from aoi_fl.report.in_time import InTime
+from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, difference, interval, judged
 from aoi_fl.report.measure import LedgerMeasure
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import LEAST_SEEDS, Setting, quantile
+from aoi_fl.report.seeds import Setting
 from aoi_fl.server.observe import duration
 
 Table = tuple[list[str], list[list[str]]]
 _RANDOM = ("random", "RandomSelection")
-_EQUAL = 0.005  # accuracies with a smaller difference, half a point, count as equal
 
 
 def headline(settings: Sequence[Setting]) -> str:
@@ -167,18 +168,16 @@ def _difference(best: Setting, rival: Setting) -> str:
     if len(seeds) < LEAST_SEEDS:
         against = _learned(rival).removeprefix(f"{judge.title} ").rstrip(". ")
         return f"{_learned(best).rstrip('. ')} with {best.name} and {against} with {rival.name}"
-    differences = np.array([mine[seed] - theirs[seed] for seed in seeds])
-    mean = float(differences.mean())
-    half = quantile(len(seeds)) * float(differences.std(ddof=1)) / np.sqrt(len(seeds))
-    half = max(half, judge.scale * judge.grain(best.first))
-    equal = _EQUAL * judge.scale if judge.unit else _EQUAL
+    found = difference([mine[seed] for seed in seeds], [theirs[seed] for seed in seeds])
+    found = replace(found, half=max(found.half, judge.scale * judge.grain(best.first)))
+    word = judged(found, EQUAL * judge.scale, 1)
     name = judge.name.removeprefix("test ")
-    unit = " points" if judge.unit else ""
-    if abs(mean) + half <= equal:
+    mean, half, unit = found.mean, found.half, " points" if judge.unit else ""
+    if word == "equal":
         return f"Same {name}"
-    if abs(mean) <= half:
+    if word == "not distinguishable":
         return f"No clear difference in {name} ({mean:+.2g} ± {half:.2g}{unit})".replace("-", "−")
-    return f"{name[0].upper()}{name[1:]} {abs(mean):.2g} ± {half:.2g}{unit} {'higher' if mean > 0 else 'lower'}"
+    return f"{name[0].upper()}{name[1:]} {abs(mean):.2g} ± {half:.2g}{unit} {'higher' if word == 'better' else 'lower'}"
 
 
 def _spent(run: Run) -> float | None:
@@ -212,7 +211,7 @@ def _result(wanted: LedgerMeasure) -> Callable[[Setting], str]:
         values = np.array(list(ends.values()))
         if judge != wanted or not values.size:
             return ""
-        half = quantile(values.size) * values.std(ddof=1) / np.sqrt(values.size) if values.size >= LEAST_SEEDS else None
+        half = interval(values.tolist()).half if values.size >= LEAST_SEEDS else None
         mean = format(values.mean(), ".2f" if judge.unit else ".4g")
         return f"{mean}{'' if half is None else f' ± {half:.2g}'}{judge.unit}"
 

@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.config.policies import KEYS, REGISTRY, is_policy
 from aoi_fl.report import measure
+from aoi_fl.report.judging import LEAST_SEEDS, interval, quantile
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import Run
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
 _OF_THE_RUN = ("seed", *OF_THE_MACHINE)
 _FOLLOW_POLICY = ("coordination", "weights", "clients-per-round")  # the preset sets them by the policy
-LEAST_SEEDS = 3  # with two an interval is 12.7 standard errors wide, each way
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,6 @@ def _counted(runs: Sequence[Run]) -> str:
     return f" ({len(runs)} seeds)" if len(runs) > 1 else ""
 
 
-def quantile(count: int) -> float:
-    """Return Student's t of the 95 % interval from ``count`` seeds (Student 1908); inf for one."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(count - 1, 0.975)) if count > 1 else float("inf")
-
-
 def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return x common to all curves, their mean, and half the 95 % interval's width, (m,) each.
 
@@ -127,13 +120,11 @@ def sentences(settings: Sequence[Setting]) -> list[str]:
         if len(ends) < LEAST_SEEDS:
             lines.append(f"{line}. An interval needs {LEAST_SEEDS} seeds.")
             continue
-        spread, t = float(values.std(ddof=1)), quantile(len(ends))
-        half = t * spread / np.sqrt(len(ends))
-        mean = float(values.mean())
-        low, high = max(mean - half, 0.0), min(mean + half, main.most)  # limited to possible values
-        alone = t * spread * np.sqrt(1 + 1 / len(ends))
+        found = interval(values.tolist())
+        low, high = max(found.low, 0.0), min(found.high, main.most)  # limited to possible values
+        alone = found.half * np.sqrt(len(ends) + 1)
         lines.append(
-            f"{line}, mean {mean:.4g} [{low:.4g}, {high:.4g}] at 95 %. A single seed is uncertain by "
+            f"{line}, mean {found.mean:.4g} [{low:.4g}, {high:.4g}] at 95 %. A single seed is uncertain by "
             f"±{alone:.2g}{main.unit}, so a smaller difference between two runs may be chance."
         )
     single = [setting.label for setting in settings if len(setting.runs) == 1]

@@ -4,90 +4,28 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
 from aoi_fl.lab.experiments.harness.times import earlier, reached
+from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Interval, Pair, RunFinding, Word, difference, interval, judged
 from aoi_fl.report.measure import LedgerMeasure, judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import LEAST_SEEDS, Setting, factors, settings
+from aoi_fl.report.seeds import Setting, factors, settings
 from aoi_fl.report.seeds import named as labelled
 from aoi_fl.science.errors import ConfigError
-
-Word = Literal["better", "worse", "equal", "not distinguishable", "no conclusion"]
 
 LOAD, JAIN, TIME, END = "variance of X", "Jain's index", "rounds to target", "at the end"
 CLOCK = "minutes to target"  # in place of TIME where time is simulated
 _LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
 _SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
-_JAIN, _ACCURACY = 0.01, 0.005
+_JAIN = 0.01
 _NOTHING = 1e-9  # smaller differences are rounding errors of zero
 _MOST = 6  # settings that are all compared with one another
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
 _AGREED = ("dataset", "target", "clock", "num-server-rounds", "until", "evaluate-every")
-
-
-@dataclass(frozen=True)
-class RunFinding:
-    """One quantity of a pair.
-
-    Attributes
-    ----------
-    difference : the second setting minus the first, over paired seeds; None where runs are censored or not measured
-    margin : differences within ± this count as equal
-    word : the conclusion on the second setting
-    note : a remark for the reader
-    points : whether the page shows the difference in hundredths, as of two accuracies
-    """
-
-    quantity: str
-    difference: Interval | None
-    margin: float
-    word: Word
-    note: str = ""
-    points: bool = False
-
-    def __str__(self) -> str:
-        """Write quantity, difference, interval and word."""
-        return f"{self.quantity} {self.shown}: {self.conclusion}"
-
-    @property
-    def shown(self) -> str:
-        """The difference and its interval, or the note where there is none."""
-        if self.difference is None:
-            return self.note
-        factor, unit = (100, " points") if self.points else (1, "")
-        ends = ""
-        if math.isfinite(self.difference.half):
-            ends = f" [{factor * self.difference.low:.3g}, {factor * self.difference.high:.3g}]"
-        return f"{factor * self.difference.mean:+.3g}{unit}{ends}"
-
-    @property
-    def conclusion(self) -> str:
-        """The word, with the margin if it is equal."""
-        if self.word != "equal":
-            return self.word
-        return f"equal within ±{100 * self.margin:.3g} points" if self.points else f"equal within ±{self.margin:.3g}"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A setting against the one before it, by runs of equal seeds."""
-
-    first: str
-    second: str
-    seeds: tuple[int, ...]
-    findings: tuple[RunFinding, ...]
-
-    def __str__(self) -> str:
-        """Write the conclusion in one line."""
-        count = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
-        few = len(self.seeds) < LEAST_SEEDS
-        hint = f"; {count} allow{'s' * (len(self.seeds) == 1)} no conclusion, give --seeds 3 or more" if few else ""
-        return f"{self.second} against {self.first} ({count}): " + "; ".join(map(str, self.findings)) + hint
 
 
 @dataclass(frozen=True)
@@ -242,7 +180,7 @@ def _margins(base: Run) -> dict[str, float]:
     """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
     stride = base.measured.interval_mean or math.nan
     end = base.column(judge(base.rounds).column)
-    learned = _ACCURACY if _sign(base) > 0 else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
+    learned = EQUAL if _sign(base) > 0 else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
     return {
         LOAD: _SHARE * stride * (stride - 1),
         JAIN: _JAIN,
@@ -277,21 +215,6 @@ def _spread(found: Interval, variance: float, count: int) -> list[float]:
     """Return values of a mean and a sample variance."""
     pattern = np.linspace(-1.0, 1.0, count)
     return list(found.mean + pattern * math.sqrt(variance) / float(pattern.std(ddof=1)))
-
-
-def judged(found: Interval, margin: float, wanted: int) -> Word:
-    """Return the word on a paired difference: equal before better, since a smaller one does not matter.
-
-    >>> judged(Interval(2.0, 1.0, 5), 0.5, 1), judged(Interval(0.0, 1.0, 5), 2, 1)
-    ('better', 'equal')
-    """
-    if found.count < LEAST_SEEDS:
-        return "no conclusion"
-    if -margin <= found.low and found.high <= margin:
-        return "equal"
-    if found.beyond(wanted):
-        return "better"
-    return "worse" if found.beyond(-wanted) else "not distinguishable"
 
 
 def _censored(name: str, ours: np.ndarray[Any, Any], base: np.ndarray[Any, Any], margin: float) -> RunFinding:

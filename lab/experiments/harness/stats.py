@@ -5,69 +5,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
 from aoi_fl.lab.experiments.harness.base import Row
 from aoi_fl.lab.experiments.harness.findings import Verdict
+from aoi_fl.report.judging import Interval as Interval
+from aoi_fl.report.judging import difference as difference
+from aoi_fl.report.judging import interval as interval
+from aoi_fl.report.judging import quantile
 
 FAMILYWISE = 0.001  # probability that exact theory is called wrong at any of a figure's points
-_ERROR = 0.05  # of an interval, on both sides together
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds with its 95 % t-interval, infinitely wide for a single seed."""
-
-    mean: float
-    half: float
-    count: int
-
-    @property
-    def low(self) -> float:
-        """The lower end."""
-        return self.mean - self.half
-
-    @property
-    def high(self) -> float:
-        """The upper end."""
-        return self.mean + self.half
-
-    @property
-    def bar(self) -> float:
-        """The half width for a picture: 0 for a single seed."""
-        return self.half if math.isfinite(self.half) else 0.0
-
-    def beyond(self, wanted: int, comparisons: int = 1) -> bool:
-        """Return whether it lies above 0 (``wanted`` 1) or below (−1), for one of so many comparisons (Bonferroni)."""
-        if not math.isfinite(self.half):
-            return False
-        wider = stats.t.isf(_ERROR / 2 / comparisons, self.count - 1) / stats.t.isf(_ERROR / 2, self.count - 1)
-        return bool(wanted * self.mean > wider * self.half)
-
-    def show(self, digits: int = 2, unit: str = "") -> str:
-        """Write mean and interval, for instance ``1.20 [0.80, 1.60]``."""
-        if not self.count:
-            return "–"
-        if not math.isfinite(self.half):
-            return f"{self.mean:.{digits}f}{unit} (one seed)"
-        return f"{self.mean:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]{unit}"
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean of independent values with its 95 % t-interval (for paired seeds: give their differences)."""
-    count = len(values)
-    if count == 0:
-        return Interval(math.nan, math.inf, 0)
-    if count == 1:
-        return Interval(float(values[0]), math.inf, 1)
-    spread = float(np.std(values, ddof=1)) / math.sqrt(count)
-    return Interval(float(np.mean(values)), float(stats.t.isf(_ERROR / 2, count - 1)) * spread, count)
-
-
-def difference(ours: ArrayLike, base: ArrayLike) -> Interval:
-    """Return by how much ours are above the base's, over paired seeds."""
-    return interval(np.subtract(ours, base).tolist())
 
 
 @dataclass(frozen=True)
@@ -106,7 +54,7 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
     value = float(a.sum() / b.sum()) if len(b) and b.sum() else math.nan
     if len(a) < 2:
         return Ratio(value, -math.inf, math.inf)
-    t2 = float(stats.t.isf(_ERROR / 2, len(a) - 1)) ** 2 / len(a)
+    t2 = quantile(len(a)) ** 2 / len(a)
     spread = np.cov(a, b)
     square = b.mean() ** 2 - t2 * spread[1, 1]
     middle = a.mean() * b.mean() - t2 * spread[0, 1]
