@@ -80,8 +80,9 @@ def conclude(folder: Path, as_json: bool) -> None:
     """Print the results of a run; end with status 1 if it did not complete."""
     from aoi_fl.report.corruption import shown
     from aoi_fl.report.measure import judge
+    from aoi_fl.report.quantities import key_numbers
     from aoi_fl.report.runs import load
-    from aoi_fl.report.summary import key_numbers
+    from aoi_fl.report.seeds import Setting
 
     outcome = load(folder, folder.name)
     if as_json:
@@ -90,7 +91,7 @@ def conclude(folder: Path, as_json: bool) -> None:
         print_json({"run": str(folder), "status": outcome.status, "rounds": last["round"], **figures})
     else:
         with shown(folder.name):
-            columns, rows = key_numbers([outcome])
+            columns, rows = key_numbers([Setting(folder.name, (outcome,))])
         print_table(folder.name, columns, rows)
         place = shlex.quote(str(folder))
         print(f"\nresults: {place}\npage:    aoi report {place}")

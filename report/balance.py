@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report import theory
 from aoi_fl.report.chart import Chart, colour, curve, layout, numbers, plain, theory_line, whole
 from aoi_fl.report.participation import refreshes
 from aoi_fl.report.seeds import Setting
@@ -59,7 +58,7 @@ def intervals(settings: Sequence[Setting]) -> Chart | None:
         for column, values in numbers(f"{label}: share", shares, most=1.0).items():
             columns.append(column)
             table.append(list(values.values()))
-        if (policy := theory.law(settings[i].first)) is not None:
+        if (policy := settings[i].first.law) is not None:
             theories += 1
             pmf = _binned(policy.interval_pmf(), width, len(first))
             name, mode = ("theory", "lines+markers") if alone else (f"{label}, theory", "lines")
@@ -105,7 +104,7 @@ def deviation(settings: Sequence[Setting]) -> Chart | None:
         label = "measured" if alone else setting.label
         data += curve(i, label, curves, "%{x} rounds: %{text}", mode="lines+markers")
         table |= numbers(f"{setting.label}: measured", curves)
-        if (policy := theory.law(setting.first)) is not None:
+        if (policy := setting.first.law) is not None:
             theories += 1
             windows = list(measured[0])
             expected = window_deviation(policy, windows)

@@ -8,12 +8,12 @@ import numpy as np
 from aoi_fl.report import budget, measure
 from aoi_fl.report.in_time import InTime
 from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, difference, interval, judged
-from aoi_fl.report.measure import LedgerMeasure
+from aoi_fl.report.measure import LedgerMeasure, three
+from aoi_fl.report.quantities import Table, quantities
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
 from aoi_fl.server.observe import duration
 
-Table = tuple[list[str], list[list[str]]]
 _RANDOM = ("random", "RandomSelection")
 
 
@@ -97,8 +97,8 @@ def _budgeted(settings: Sequence[Setting]) -> str:
     best = min(settings, key=lambda one: _mean(one, _data_age) or np.inf)
     parts = []
     for setting in [best, *(one for one in settings if one is not best)][:2]:
-        spent, age = _mean(setting, _spent), _mean(setting, _data_age)
-        paid = f" {spent:.3g} of {setting.first.policy['budget']:g} a round;" if spent is not None else ""
+        spent, age = _shown("payments a round, mean")(setting), _mean(setting, _data_age)
+        paid = f" {spent} of {setting.first.policy['budget']:g} a round;" if spent else ""
         verb = "Spent" if len(settings) == 1 else f"{setting.name} spent"
         parts.append(f"{verb if paid else setting.name}{paid} data are {age or 0:.3g} rounds old on average")
     above = _above(best)
@@ -155,7 +155,8 @@ def _learned(setting: Setting) -> str:
     judge, ends = _ends(setting)
     if not ends:
         return ""
-    return f"{judge.title} {format(np.mean(list(ends.values())), '.1f' if judge.unit else '.4g')}{judge.unit}. "
+    mean = float(np.mean(list(ends.values())))
+    return f"{judge.title} {format(mean, '.1f') if judge.unit else three(mean)}{judge.unit}. "
 
 
 def _difference(best: Setting, rival: Setting) -> str:
@@ -178,11 +179,6 @@ def _difference(best: Setting, rival: Setting) -> str:
     if word == "not distinguishable":
         return f"No clear difference in {name} ({mean:+.2g} ± {half:.2g}{unit})".replace("-", "−")
     return f"{name[0].upper()}{name[1:]} {abs(mean):.2g} ± {half:.2g}{unit} {'higher' if word == 'better' else 'lower'}"
-
-
-def _spent(run: Run) -> float | None:
-    spent = run.column("spent")
-    return float(np.nanmean(spent)) if np.isfinite(spent).any() else None
 
 
 def _data_age(run: Run) -> float | None:
@@ -212,7 +208,7 @@ def _result(wanted: LedgerMeasure) -> Callable[[Setting], str]:
         if judge != wanted or not values.size:
             return ""
         half = interval(values.tolist()).half if values.size >= LEAST_SEEDS else None
-        mean = format(values.mean(), ".2f" if judge.unit else ".4g")
+        mean = format(values.mean(), ".1f") if judge.unit else three(values.mean())
         return f"{mean}{'' if half is None else f' ± {half:.2g}'}{judge.unit}"
 
     return cell
@@ -234,33 +230,31 @@ def _timed(value: Callable[[InTime], float], show: Callable[[InTime, float], str
     return cell
 
 
-def _formatted(value: Callable[[Run], float | None], form: str = ".3g") -> Callable[[Setting], str]:
-    def cell(setting: Setting) -> str:
-        mean = _mean(setting, value)
-        return "" if mean is None else format(mean, form)
-
-    return cell
+def _shown(title: str) -> Callable[[Setting], str]:
+    """Return a function that shows the mean of a quantity over a setting's seeds."""
+    quantity = next(each for each in quantities() if each.title == title)
+    return lambda setting: "" if (mean := quantity.mean(setting)) is None else quantity.show(mean)
 
 
+_never = _timed(lambda found: found.never, lambda found, mean: f"{mean:.0f} of {found.clients}")
 _MONEY: dict[str, Callable[[Setting], str]] = {
-    "spent a round": _formatted(_spent),
-    "budget a round": lambda setting: f"{setting.first.policy['budget']:g}" if setting.first.budgeted else "",
-    "mean age of data": _formatted(_data_age),
+    "spent a round": _shown("payments a round, mean"),
+    "budget a round": _shown("budget a round"),
+    "mean age of data": lambda setting: "" if (age := _mean(setting, _data_age)) is None else three(age),
     "weighted age above the bound": _above,
 }
-_never = _timed(lambda found: found.never, lambda found, mean: f"{mean:.0f} of {found.clients}")
 _TIME: dict[str, Callable[[Setting], str]] = {
     "never took part": _never,
-    "simulated time": _timed(lambda found: found.seconds, lambda _, mean: duration(mean)),
-    "wasted work": _timed(lambda found: found.wasted_share, lambda _, mean: f"{100 * mean:.0f} %"),
+    "simulated time": _shown("simulated time"),
+    "wasted work": _shown("wasted work"),
 }
 _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "a client took part": lambda one: "" if all(run.empty for run in one.runs) else f"{_span(*_range(one))} times",
-    "evenness (1 is even)": _formatted(lambda run: run.measured.participation.jain, ".3f"),
-    "clients a round": _formatted(lambda run: run.measured.round_mean),
+    "evenness (1 is even)": _shown("Jain’s fairness index"),
+    "clients a round": _shown("clients a round, mean"),
     **{f"{one.name} at the end": _result(one) for one in measure.JUDGES},
     "rounds": _rounds,
-    "seconds a round": _formatted(lambda run: float(run.column("seconds").mean())),
+    "seconds a round": _shown("seconds a round, mean"),
     "seeds": lambda setting: str(len(setting.runs)) if len(setting.runs) > 1 else "",
     "state": _status,
 }

@@ -15,6 +15,20 @@ if TYPE_CHECKING:
     from aoi_fl.report.runs import Run
 
 
+NOTHING = 1e-12  # smaller numbers are rounding errors of zero
+
+
+def three(value: float) -> str:
+    """Return a number with three significant digits, and all digits before the point.
+
+    Examples
+    --------
+    >>> three(12.3456), three(123456.7), three(1e-13), three(4)
+    ('12.3', '123457', '0', '4')
+    """
+    return f"{0.0 if abs(value) < NOTHING else value:{'.3g' if abs(value) < 999.5 else '.0f'}}"
+
+
 @dataclass(frozen=True)
 class LedgerMeasure:
     """A number that server or clients measure in a round.
@@ -50,11 +64,11 @@ class LedgerMeasure:
         """The title with the unit, for an axis or a column of numbers."""
         return f"{self.title} in{self.unit}" if self.unit else self.title
 
-    def show(self, value: float | None, digits: int = 2) -> str:
+    def show(self, value: float | None, digits: int = 1) -> str:
         """Return a recorded value as text; "" without a value."""
         if value is None or not np.isfinite(value):
             return ""
-        number = f"{float(self.scaled(np.array([value]))[0]):.{digits}f}" if self.unit else f"{value:.4g}"
+        number = f"{float(self.scaled(np.array([value]))[0]):.{digits}f}" if self.unit else three(value)
         return f"{number}{self.unit}"
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -77,13 +91,16 @@ class LedgerMeasure:
         known = values[np.isfinite(values)]
         return float(known[-1]) if known.size else None
 
-    def best(self, run: Run) -> str:
-        """Return a run's best value and its round as text, or ""."""
-        values = run.column(self.column)
-        if not np.isfinite(values).any():
-            return ""
-        best = int(np.nanargmin(values) if self.least else np.nanargmax(values))
-        return f"{self.show(values[best])} (round {run.numbers[best]})"
+    def best(self, run: Run) -> float | None:
+        """Return a run's best value, or None."""
+        known = run.column(self.column)
+        known = known[np.isfinite(known)]
+        return None if not known.size else float(known.min() if self.least else known.max())
+
+    def best_round(self, run: Run) -> int | None:
+        """Return the first round with the best value, or None."""
+        best = self.best(run)
+        return None if best is None else int(run.numbers[run.column(self.column) == best][0])
 
 
 ACCURACY = LedgerMeasure("accuracy", "test accuracy", 100.0, " %")

@@ -18,6 +18,7 @@ from aoi_fl.report.corruption import shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline, policies
 from aoi_fl.report.provenance import provenance
+from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, find, load_all
 from aoi_fl.report.seeds import sentences, settings
 from aoi_fl.report.template import fill, plotly
@@ -124,7 +125,7 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart]) -> dict[str, Any]:
         "places": {run.label: i for i, setting in enumerate(overlaid) for run in setting.runs},
         "seeds": sentences(overlaid),
         "charts": charts,
-        "key_numbers": summary.key_numbers(runs),
+        "key_numbers": key_numbers(overlaid),
         "differing": differing,
         "agreeing": agreeing,
         "provenance": provenance(runs),

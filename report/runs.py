@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report import state
+from aoi_fl.report import state, theory
 from aoi_fl.report.corruption import check, check_run, error_line
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
+from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
@@ -159,6 +160,11 @@ class Run:
     def measured(self) -> LoadMetrics:
         """The clients' load from the selections."""
         return measure(self.history)
+
+    @cached_property
+    def law(self) -> IntervalLaw | None:
+        """The policy's distribution of X in theory, or None."""
+        return theory.law(self)
 
     @cached_property
     def in_time(self) -> InTime | None:

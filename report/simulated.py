@@ -1,35 +1,16 @@
-"""The tables and charts of a run in simulated time: its cost, and its learning over time."""
+"""The chart of learning in simulated time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from aoi_fl.report.chart import Chart, curve, layout, numbers, rows
-from aoi_fl.report.in_time import InTime
 from aoi_fl.report.measure import LedgerMeasure
-from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
-from aoi_fl.server.observe import duration
 
 _POINTS = 60  # of a curve
 _HOUR = 3600.0
-
-
-def _cell(show: Callable[[InTime], str]) -> Callable[[Run], str]:
-    def cell(run: Run) -> str:
-        return "" if run.in_time is None else show(run.in_time)
-
-    return cell
-
-
-NUMBERS: Mapping[str, Callable[[Run], str]] = {
-    "simulated time": _cell(lambda found: duration(found.seconds)),
-    "simulated seconds a round, mean": _cell(lambda found: f"{found.seconds_a_round:.4g}"),
-    "device-hours of work": _cell(lambda found: f"{found.worked / _HOUR:.4g}"),
-    "wasted device-hours": _cell(lambda found: f"{found.wasted / _HOUR:.4g} ({found.wasted_share:.1%})"),
-    "clients never reached": _cell(lambda found: f"{found.never} of {found.clients}"),
-}
 
 
 def learning(overlaid: Sequence[Setting], measure: LedgerMeasure) -> Chart | None:

@@ -11,12 +11,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from aoi_fl.protocol.files import write_whole
-from aoi_fl.report import theory
-from aoi_fl.report.measure import JUDGES, LOSSES, more
+from aoi_fl.report.measure import NOTHING, more
 from aoi_fl.report.provenance import public
+from aoi_fl.report.quantities import quantities
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import factors, named, settings
-from aoi_fl.report.summary import NOTHING
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.server import ledger
 
@@ -46,37 +45,13 @@ def numbers(run: Run) -> Row:
     Accuracies are shares from 0 to 1. ``variance_of_x`` and ``mean_of_x`` describe the rounds between two
     participations, ``…_in_theory`` the policy's distribution.
     """
-    config, law = run.config, None if run.empty else theory.law(run)
+    config = run.config
     row: Row = {"run": run.label, "status": run.status, "policy": config.get("policy") or run.policy.get("kind")}
     row["dataset"] = config.get("dataset") and public("dataset", config["dataset"])
     row |= {name.replace("-", "_"): config.get(name) for name in ("seed", "clients-per-round")}
     row |= {"clients": run.size, "rounds": len(run.rounds), "rounds_planned": ledger.planned(config)}
-    for measure in (*JUDGES, *LOSSES, *more(run.rounds[-1] if run.rounds else ())):
-        known = run.column(measure.column)
-        known = known[np.isfinite(known)]
-        best = None if not known.size else float(known.min() if measure.least else known.max())
-        row |= {measure.column: measure.end(run), f"best_{measure.column.removeprefix('test_')}": best}
-    load_ = None if run.empty else run.measured
-    taken = load_ and load_.participation
-    row |= {
-        "participations_least": taken and taken.min,
-        "participations_most": taken and taken.max,
-        "participations_mean": taken and taken.mean,
-        "jain": taken and taken.jain,
-        "mean_of_x": load_ and load_.interval_mean,
-        "variance_of_x": load_ and load_.interval_variance,
-        "mean_of_x_in_theory": law and law.interval_mean,
-        "variance_of_x_in_theory": law and law.interval_variance,
-        "mean_age": load_ and load_.mean_age,
-        "largest_age": load_ and load_.peak_age,
-        "empty_rounds": load_ and load_.empty_rounds,
-        "dropped_replies": len(run.dropped),
-    }
-    for name in ("spent", "seconds"):
-        row[name] = float(np.nansum(run.column(name))) if np.isfinite(run.column(name)).any() else None
-    row["messages"] = sum(int(each["messages"] or 0) for each in run.rounds)
-    clock = run.column("clock")
-    row["simulated_seconds"] = float(np.nanmax(clock)) if np.isfinite(clock).any() else None
+    further = more(run.rounds[-1] if run.rounds else ())
+    row |= {each.column: each.value(run) for each in quantities(further) if each.column}
     return {name: _plain(value) for name, value in row.items()}
 
 

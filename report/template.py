@@ -8,6 +8,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from aoi_fl.report import summary
 from aoi_fl.report.chart import colour
+from aoi_fl.report.measure import three
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return three(value)
+    return "–" if value is None or value == "" else value
 
 
 @cache
@@ -19,8 +26,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["cell"] = lambda value: "–" if value is None or value == "" else value
-    environment.filters |= {"colour": colour, "sentence": summary.sentence}
+    environment.filters |= {"cell": _cell, "colour": colour, "sentence": summary.sentence}
     return environment
 
 

@@ -1,16 +1,20 @@
 """The theory of a run's policy: the distribution of X, and of a client's load in a window."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.runs import Run
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import check_rates, equal_rates
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.systematic import SystematicPolicy
+
+if TYPE_CHECKING:
+    from aoi_fl.report.runs import Run
 
 _RANDOM = ("random", "RandomSelection")
 _STEADY = (None, "", "always")  # clocks with all clients available
