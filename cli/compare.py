@@ -120,15 +120,8 @@ def write(
 
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
-    columns = ["setting", "against", "seeds", *(f.quantity for f in result.pairs[0].findings)]
-    rows = [
-        [p.second, p.first, str(len(p.seeds))]
-        # An interval stays on one line.
-        + [f"{f.conclusion}: {f.shown}".replace("-", "−").replace(", ", ",\u00a0") for f in p.findings]
-        for p in result.pairs
-    ]
     place = out or folders[0].parent
-    drawn = page.save(place / f"{stem}.html", lambda: page.render(runs, (columns, rows)))
+    drawn = page.save(place / f"{stem}.html", lambda: page.render(runs, result.pairs))
     text = io.StringIO()
     writer = csv.DictWriter(text, list(result.rows[0]), lineterminator="\n")
     writer.writeheader()

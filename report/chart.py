@@ -50,6 +50,11 @@ def colour(run: int) -> str:
     return f"--run{run % RUN_COLOURS}"
 
 
+def dash(run: int) -> str:
+    """Return the dash of the line of the run at this position."""
+    return _DASHES[run % len(_DASHES)]
+
+
 def text(label: str) -> str:
     """Return a label with Plotly's markup escaped."""
     return html.escape(str(label))
@@ -74,7 +79,7 @@ def plain(values: ArrayLike) -> list[Any]:
 def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
     """Return a run's line, with markers for few points; ``hover`` is a point's template."""
     xs = plain(x)
-    style = {"color": colour(run), "width": 2, "dash": _DASHES[run % len(_DASHES)]}
+    style = {"color": colour(run), "width": 2, "dash": dash(run)}
     trace = {
         "type": "scatter",
         "mode": "lines+markers" if len(xs) <= 40 else "lines",

@@ -17,6 +17,7 @@ from aoi_fl.report.chart import Chart, text
 from aoi_fl.report.corruption import shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline, policies
+from aoi_fl.report.judging import Pair, verdicts
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, find, load_all
@@ -84,18 +85,18 @@ def _another(path: Path) -> bool:
     return bool(head) and _TITLE not in head.decode(errors="replace")
 
 
-def render(runs: Sequence[Run], conclusions: summary.Table | None = None) -> str:
-    """Return the whole page; conclusions come first and leave out the charts of single runs."""
+def render(runs: Sequence[Run], pairs: Sequence[Pair] = ()) -> str:
+    """Return the whole page; the verdicts on pairs come first and leave out the charts of single runs."""
     for run in runs if len(runs) > 1 else ():  # so that an error names the run
         with shown(run.label):
             figures([run])
     with shown(*(run.label for run in runs)):
-        charts = [chart for chart in figures(runs) if conclusions is None or chart.overlay]
+        charts = [chart for chart in figures(runs) if chart.overlay or not pairs]
         packed = {
             "plotly": _embedded(plotly() if charts else b""),
             "figures": _embedded(gzip.compress(_json(drawings(charts)), mtime=0)),
         }
-        content = _content(runs, charts) | {"conclusions": conclusions}
+        content = _content(runs, charts) | {"conclusions": verdicts(pairs) if pairs else None}
         return fill("page.html", policy=_POLICY, packed=packed, **content)
 
 

@@ -36,7 +36,7 @@ const drawing = (function () {
     for (const chart of charts) {
       const {data, layout} = figure(chart, css);
       if (!mouse) layout.dragmode = false;
-      if (printing) Object.assign(layout, {width: 660, height: Math.min(layout.height, 280)});
+      if (printing) { layout.font.size = 10; Object.assign(layout, {width: 330, height: 220}); }
       else if (narrow.matches) { layout.font.size = 11; layout.height = Math.min(layout.height, 420); }
       const config = {responsive: true, displaylogo: false, displayModeBar: mouse ? "hover" : false,
         modeBarButtons: [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]]};
