@@ -1,15 +1,14 @@
 """The charts of a budget: ages of data, payments, P2 with its floor, and estimated φ."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import Chart, colour, curve, layout, numbers, plain, rows, text, theory_line, whole
+from aoi_fl.report.chart import Chart, Overlay, colour, layout, plain, text, whole
 from aoi_fl.report.participation import MOST_POINTS, clients_by_rounds, spread
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import Setting, average
+from aoi_fl.report.seeds import Curve, Setting, average
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor
@@ -43,61 +42,65 @@ def ages(i: int, setting: Setting, several: bool) -> Chart | None:
     return Chart(f"ages-{i}", title, note, [heat], form, columns, listed, overlay=False)
 
 
-def spending(settings: Sequence[Setting]) -> Chart | None:
-    """Return the payments of each round, with the budget."""
-    data: list[dict[str, Any]] = []
-    table: dict[str, dict[Any, Any]] = {}
-    alone = len(settings) == 1
-    for i, setting in enumerate(settings):
-        paying = [run for run in setting.runs if run.budgeted and np.isfinite(run.column("spent")).any()]
-        if not paying:
-            continue
-        curves = [(run.numbers, run.column("spent")) for run in paying]
-        budget, ends = float(paying[0].policy["budget"]), paying[0].numbers[[0, -1]]
-        data += curve(i, "spent" if alone else setting.label, curves, "round %{x}: %{y:.4g}")
-        data.append(theory_line(i, f"budget {budget:g}", ends, [budget] * 2, "budget %{y:.4g}", mode="lines"))
-        table |= numbers(f"spent, {setting.label}", curves)
-        table[f"budget, {setting.label}"] = dict.fromkeys(paying[0].numbers.tolist(), budget)
-    if not data:
-        return None
-    note = "Payments for refreshed data in each round. The dotted line is the budget."
-    listed = rows(list(table.values()))
-    form = layout("round", "payments", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
-    return Chart("spending", "Payments by round", note, data, form, ["round", *table], listed)
-
-
-def objective(settings: Sequence[Setting]) -> Chart | None:
-    """Return P2 over the rounds so far, with the lower bound of any policy in as many rounds."""
-    data: list[dict[str, Any]] = []
-    table: dict[str, dict[Any, Any]] = {}
-    alone = len(settings) == 1
-    for i, setting in enumerate(settings):
-        budgeted = [(run, payments_and_sensitivities(run)) for run in setting.runs if not run.empty]
-        declaring = [(run, declared) for run, declared in budgeted if declared is not None]
-        if not declaring:
-            continue
-        curves = [(run.numbers, running_objective(run, declared[1])) for run, declared in declaring]
-        floors = [
-            [lagrangian_floor(*declared, float(run.policy["budget"]), t + 1) for t in range(len(run.rounds))]
-            for run, declared in declaring
-        ]
-        x, floor, _ = average([(run.numbers, each) for (run, _), each in zip(declaring, floors, strict=True)])
-        data += curve(i, "P2" if alone else setting.label, curves, "P2 to round %{x}: %{y:.4g}")
-        name = "floor" if alone else f"{setting.label}, floor"
-        data.append(theory_line(i, name, x, floor, "floor to round %{x}: %{y:.4g}", mode="lines"))
-        table |= numbers(f"P2, {setting.label}", curves) | numbers(f"floor, {setting.label}", [(x, floor)])
-    if not data:
-        return None
-    note = "How old the data are so far, weighted by how much their age matters. The dotted line is the lowest bound."
+def overlays(settings: Sequence[Setting]) -> list[Overlay]:
+    """Return the payments of each round with the budget, and P2 so far with the lowest bound in as many rounds."""
     detail = (
         "This is P2, the mean of φ times the age of data over the clients and the rounds so far (Xu et al. 2024, "
         "eq. 11). The dotted floor is the Lagrangian bound for that many rounds under the budget."
     )
     if any(run.estimated for setting in settings for run in setting.runs):
         detail += " Where the server estimates φ, the values are its estimates at the end."
-    listed = rows(list(table.values()))
-    form = layout("round", "weighted age", whole([row[0] for row in listed]), {"rangemode": "tozero"}, showlegend=alone)
-    return Chart("objective", "Weighted age of the data", note, data, form, ["to round", *table], listed, detail=detail)
+    hover = "round %{x}: %{y:.4g}"
+    return [
+        Overlay(
+            "spending",
+            "Payments by round",
+            "round",
+            "payments",
+            "Payments for refreshed data in each round.",
+            _payments,
+            hover,
+            measured="spent",
+            column="spent, {}",
+            theory=lambda setting: _level(setting.first),
+            expected="budget",
+            tozero=True,
+        ),
+        Overlay(
+            "objective",
+            "Weighted age of the data",
+            "round",
+            "weighted age",
+            "How old the data are so far, weighted by how much their age matters.",
+            lambda setting: [curve for curve, _ in _objectives(setting)],
+            f"to {hover}",
+            measured="P2",
+            column="P2, {}",
+            theory=lambda setting: average([floor for _, floor in _objectives(setting)])[:2],
+            expected="floor",
+            detail=detail,
+            tozero=True,
+        ),
+    ]
+
+
+def _payments(setting: Setting) -> list[Curve]:
+    paying = [run for run in setting.runs if run.budgeted and np.isfinite(run.column("spent")).any()]
+    return [(run.numbers, run.column("spent")) for run in paying]
+
+
+def _level(run: Run) -> Curve:
+    return run.numbers[[0, -1]], [float(run.policy["budget"])] * 2
+
+
+def _objectives(setting: Setting) -> list[tuple[Curve, Curve]]:
+    """Return each seed's P2 and its floor to each round; none for a seed whose payments or φ are unknown."""
+    found: list[tuple[Curve, Curve]] = []
+    for run in setting.runs:
+        if not run.empty and (known := payments_and_sensitivities(run)) is not None:
+            floor = [lagrangian_floor(*known, float(run.policy["budget"]), t + 1) for t in range(len(run.rounds))]
+            found.append(((run.numbers, running_objective(run, known[1])), (run.numbers, floor)))
+    return found
 
 
 def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:

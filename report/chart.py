@@ -5,7 +5,7 @@ not need Plotly, so a live page can send the same figures.
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.report.judging import LEAST_SEEDS
-from aoi_fl.report.seeds import Curve, average
+from aoi_fl.report.seeds import Curve, Setting, average
 
 RUN_COLOURS = 8
 HEIGHT = 280  # pixels of a chart
@@ -43,6 +43,69 @@ class Chart:
     rows: list[list[Any]] = field(default_factory=list)
     overlay: bool = True
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A chart that overlays the settings, each as the mean of its seeds, beside a theory if there is one.
+
+    Attributes
+    ----------
+    name, title, note, detail : as of :class:`Chart`
+    x, y : titles of the axes
+    curves : a setting's curves, one a seed; none leaves it out
+    hover : template of a point
+    measured : the line's name where a single setting is drawn; "" leaves out the legend
+    column : column of the table, with {} for the setting
+    theory : a setting's theory, or None
+    expected : the theory's name; the column of the table is "{name}, {setting}"
+    most : the largest possible value
+    """
+
+    name: str
+    title: str
+    x: str
+    y: str
+    note: str
+    curves: Callable[[Setting], list[Curve]]
+    hover: str
+    measured: str = ""
+    column: str = "{}"
+    theory: Callable[[Setting], Curve | None] | None = None
+    expected: str = "theory"
+    detail: str = ""
+    most: float = np.inf
+    tozero: bool = False
+
+    def draw(self, settings: Sequence[Setting]) -> Chart | None:
+        """Return the chart; None without a curve."""
+        data: list[dict[str, Any]] = []
+        table: dict[str, dict[Any, Any]] = {}
+        alone = len(settings) == 1
+        note = self.note
+        for i, setting in enumerate(settings):
+            if not (curves := self.curves(setting)):
+                continue
+            label = self.measured if alone and self.measured else setting.label
+            data += curve(i, label, curves, self.hover, most=self.most)
+            table |= numbers(self.column.format(setting.label), curves, most=self.most)
+            expected = self.theory(setting) if self.theory else None
+            if expected is not None:
+                name = self.expected if alone else f"{setting.label}, {self.expected}"
+                data.append(theory_line(i, name, *expected, self.hover, mode="lines"))
+                table |= numbers(f"{self.expected}, {setting.label}", [expected])
+                note = f"{self.note} The dotted line is the {self.expected}."
+        if not data:
+            return None
+        listed = rows(list(table.values()))
+        form = layout(
+            self.x,
+            self.y,
+            whole([x for x, *_ in listed]),
+            {"rangemode": "tozero"} if self.tozero else None,
+            showlegend=alone and bool(self.measured),
+        )
+        return Chart(self.name, self.title, note, data, form, [self.x, *table], listed, detail=self.detail)
 
 
 def colour(run: int) -> str:
@@ -165,7 +228,7 @@ def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **
 
 
 def whole(values: ArrayLike) -> dict[str, Any]:
-    """Return settings of an axis of whole numbers: with few of them, no ticks in between.
+    """Return settings of an axis: with few values that are whole numbers, no ticks in between.
 
     Examples
     --------
@@ -174,7 +237,7 @@ def whole(values: ArrayLike) -> dict[str, Any]:
     """
     array = np.asarray(values, dtype=np.float64)
     span = float(np.ptp(array)) if array.size else 0.0
-    return {} if span > 24 else {"tick0": 0, "dtick": 1 if span <= 12 else 5}
+    return {} if span > 24 or (array != np.rint(array)).any() else {"tick0": 0, "dtick": 1 if span <= 12 else 5}
 
 
 def layout(

@@ -3,18 +3,36 @@
 ``figures`` is a pure function of ledgers' values; :mod:`aoi_fl.report.page` makes a page of its charts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from aoi_fl.report import balance, budget, participation, simulated
-from aoi_fl.report.chart import Chart, curve, layout, numbers, rows, whole
+from aoi_fl.report import budget, participation
+from aoi_fl.report.chart import Chart, Overlay, colour
 from aoi_fl.report.judging import LEAST_SEEDS
 from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
+from aoi_fl.report.participation import refreshes
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Curve, Setting, settings
+from aoi_fl.science import load
+from aoi_fl.science.interval_law import window_deviation
+
+_MOST_METRICS = 24  # charts of an app's own metrics; the ledger has all
+_BAND = "The line is the mean of the seeds. The band is its 95 % interval."
+_MOST_BINS = 60
+_MOST_DECADES = 2.5  # of an axis with labels at 1, 2 and 5 of each decade; a longer axis has labels at 1 only
+_MARGIN = 0.02  # decades beyond the outermost ticks
+_DECADES = [float(f"{m}e{e}") for e in range(-6, 1) for m in (1, 2, 5)]
+_POINTS = 60  # of a curve in simulated time
+_HOUR = 3600.0
+_SOURCES = {
+    "test": "Of the global model on the server's test data after each round.",
+    "client": "Of the global model on the clients' own data after each round, the mean weighted by examples.",
+    "train": "As clients report it from their training, the mean weighted by examples.",
+}
 
 
 def figures(runs: Sequence[Run]) -> list[Chart]:
@@ -27,17 +45,18 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
     overlaid = settings(runs)
     several = len(overlaid) > 1
     each = [(i, setting, several) for i, setting in enumerate(overlaid)]
-    load = [participation.counts(overlaid), balance.intervals(overlaid), balance.deviation(overlaid)]
     money = [
-        budget.spending(overlaid),
-        budget.objective(overlaid),
+        *(overlay.draw(overlaid) for overlay in budget.overlays(overlaid)),
         *(budget.ages(*one) for one in each),
         *(budget.sensitivities(*one) for one in each),
     ]
-    columns = [name for run in runs for row in run.rounds[-1:] for name in row]
-    learned = [learning(overlaid, measure) for measure in (*JUDGES, *LOSSES, *more(columns)[:_MOST_METRICS])]
-    timed = [simulated.learning(overlaid, measure) for measure in JUDGES]
-    charts = [*load, *(participation.heat_map(*one) for one in each), *learned, *timed]
+    charts = [
+        participation.counts(overlaid),
+        _intervals(overlaid),
+        _deviation(overlaid),
+        *(participation.heat_map(*one) for one in each),
+        *(overlay.draw(overlaid) for overlay in _learning(overlaid)),
+    ]
     charts = [*money, *charts] if all(setting.first.budgeted for setting in overlaid) else [*charts, *money]
     shown = [chart for chart in charts if chart is not None]
     if max(len(setting.runs) for setting in overlaid) < LEAST_SEEDS:
@@ -45,45 +64,175 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
     return [replace(chart, detail=f"{chart.detail} {_BAND}".strip()) if chart.overlay else chart for chart in shown]
 
 
-_MOST_METRICS = 24  # charts of an app's own metrics; the ledger has all
-_BAND = "The line is the mean of the seeds. The band is its 95 % interval."
+def _learning(overlaid: Sequence[Setting]) -> Iterator[Overlay]:
+    """Yield the overlays of the model's measures, against rounds and against simulated time."""
+    columns = [name for setting in overlaid for run in setting.runs for row in run.rounds[-1:] for name in row]
+    for measure in (*JUDGES, *LOSSES, *more(columns)[:_MOST_METRICS]):
+        yield Overlay(
+            measure.column.replace("_", "-"),
+            measure.title,
+            "round",
+            measure.axis,
+            _SOURCES[measure.source],
+            partial(_by_round, measure),
+            f"round %{{x}}: %{{y:.4g}}{measure.unit}",
+            column=f"{measure.axis}, {{}}",
+            detail="Round 0 is the model before the first round." if measure.source == "test" else "",
+            most=measure.most,
+        )
+    ends = [run.column("clock") for setting in overlaid for run in setting.runs if run.rounds]
+    last = max((float(np.nanmax(end)) for end in ends if np.isfinite(end).any()), default=0.0)
+    unit, name, short = (_HOUR, "hours", "h") if last >= 2 * _HOUR else (_HOUR / 60, "minutes", "min")
+    for measure in JUDGES if last else ():
+        yield Overlay(
+            f"time-{measure.field}" if measure.source == "test" else f"time-{measure.source}-{measure.field}",
+            f"{measure.title} in simulated time",
+            f"simulated {name}",
+            measure.axis,
+            "Of the global model on the server's test data, after the last complete round.",
+            partial(_by_time, measure, np.linspace(0, last, _POINTS + 1)[1:], unit),
+            f"%{{x:.2f}} {short}: %{{y:.4g}}{measure.unit}",
+            column=f"{measure.axis}, {{}}",
+            most=measure.most,
+        )
 
 
-_SOURCES = {
-    "test": "Of the global model on the server's test data after each round.",
-    "client": "Of the global model on the clients' own data after each round, the mean weighted by examples.",
-    "train": "As clients report it from their training, the mean weighted by examples.",
-}
+def _by_round(measure: LedgerMeasure, setting: Setting) -> list[Curve]:
+    """Return the values of each run's evaluated rounds; round 0 is the initial model."""
+    curves = []
+    for run in setting.runs:
+        start = run.about.get(f"initial_{measure.field}") if measure.source == "test" else None
+        y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(measure.column)]))
+        if run.rounds and (known := np.isfinite(y)).any():
+            curves.append((np.concatenate([[0], run.numbers])[known], y[known]))
+    return curves
 
 
-def learning(overlaid: Sequence[Setting], measure: LedgerMeasure) -> Chart | None:
-    """Return the model's measure against rounds; round 0 is the initial model."""
-    data: list[dict[str, Any]] = []
-    table: dict[str, dict[Any, Any]] = {}
-    for i, setting in enumerate(overlaid):
-        curves = [known for run in setting.runs if (known := _known(run, measure))]
-        if curves:
-            data += curve(i, setting.label, curves, f"round %{{x}}: %{{y:.4g}}{measure.unit}", most=measure.most)
-            table |= numbers(f"{measure.axis}, {setting.label}", curves, most=measure.most)
-    if not data:
+def _by_time(measure: LedgerMeasure, marks: NDArray[np.float64], unit: float, setting: Setting) -> list[Curve]:
+    """Return each run's latest value at the marks, which are simulated seconds, against time in a unit."""
+    curves = []
+    for run in setting.runs:
+        clock, value = run.column("clock"), run.column(measure.column)
+        known = np.isfinite(clock) & np.isfinite(value)
+        begun = marks >= clock[known][0] if known.any() else np.zeros(len(marks), np.bool_)
+        if begun.any():
+            latest = np.searchsorted(clock[known], marks[begun], side="right") - 1
+            curves.append((np.round(marks[begun] / unit, 4), measure.scaled(value)[known][latest]))
+    return curves
+
+
+def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
+    """Return the distribution of the intervals X between two selections, with the theory's.
+
+    Long intervals are binned: several lengths share a bar.
+    """
+    runs = [run for setting in overlaid for run in setting.runs]
+    longest = max((length for run in runs for length in load.interval_counts(run.history)), default=0)
+    if not longest:
         return None
-    listed = rows(list(table.values()))
-    return Chart(
-        measure.column.replace("_", "-"),
-        measure.title,
-        _SOURCES[measure.source],
-        data,
-        layout("round", measure.axis, x=whole([x for x, *_ in listed]), showlegend=False),
-        ["round", *table],
-        listed,
-        detail="Round 0 is the model before the first round." if measure.source == "test" else "",
+    width = -(-longest // _MOST_BINS)
+    first = np.arange(1, longest + 1, width)
+    middle = first + (width - 1) / 2
+
+    def shares(setting: Setting) -> list[Curve]:
+        counts = [load.interval_counts(run.history) for run in setting.runs]
+        binned = [
+            _binned(np.bincount(list(count), list(count.values()))[1:].astype(np.float64), width, len(first))
+            for count in counts
+            if count
+        ]
+        return [(middle, each / each.sum()) for each in binned]
+
+    def theory(setting: Setting) -> Curve | None:
+        law = setting.first.law
+        return None if law is None else (middle, _binned(law.interval_pmf(), width, len(first)))
+
+    chart = Overlay(
+        "intervals",
+        "Rounds between two turns",
+        "rounds",
+        "share of the turns",
+        "How long a client waits until its next turn. A narrow peak is a regular load." + refreshes(runs),
+        shares,
+        f"%{{x{'' if width == 1 else ':.0f'}}} rounds: %{{y:.4f}}",
+        measured="measured",
+        column="{}: share",
+        theory=theory,
+        detail="This is the load metric X of Javani and Wang, counted between two consecutive rounds of the same "
+        "client, all clients together. Intervals that are open when the run ends are not counted. A short run "
+        "therefore has fewer long ones than the theory.",
+        most=1.0,
+    ).draw(overlaid)
+    if chart is not None and len(runs) == 1:  # bars of several settings would overlap, and bars of seeds hide the band
+        bars = {key: value for key, value in chart.data[0].items() if key not in ("mode", "line")}
+        chart.data[0] = bars | {"type": "bar", "marker": {"color": colour(0), "opacity": 0.75}}
+        chart.layout["bargap"] = 0.15
+    for row, start in zip(chart.rows if chart else (), first.tolist(), strict=True):
+        row[0] = str(start) if width == 1 else f"{start}–{start + width - 1}"
+    return chart
+
+
+def _binned(values: NDArray[np.float64], width: int, bins: int) -> NDArray[np.float64]:
+    """Return (bins,) sums over ``width`` values each, padded with 0 or cut."""
+    values = values[: bins * width]
+    return np.asarray(np.pad(values, (0, bins * width - len(values))).reshape(bins, width).sum(axis=1))
+
+
+def _deviation(overlaid: Sequence[Setting]) -> Chart | None:
+    """Return √Var(Y)/T against the window T on logarithmic axes, with the theory if any."""
+
+    def measured(setting: Setting) -> list[Curve]:
+        spreads = [load.window_deviation(run.history) for run in setting.runs if len(run.selected[0])]
+        return [(list(spread), list(spread.values())) for spread in spreads]
+
+    def theory(setting: Setting) -> Curve | None:
+        windows, law = measured(setting)[0][0], setting.first.law
+        return None if law is None else (windows, window_deviation(law, list(windows)))
+
+    chart = Overlay(
+        "deviation",
+        "Evenness over time",
+        "window in rounds",
+        "spread of the load",
+        "How far the loads of clients differ within a number of rounds. Lower is more even."
+        + refreshes([run for setting in overlaid for run in setting.runs]),
+        measured,
+        "%{x} rounds: %{text}",
+        measured="measured",
+        column="{}: measured",
+        theory=theory,
+        detail="This is √Var(Y)/T. Y is the number of rounds in which a client takes part, out of a window of T "
+        "rounds. The variance is over clients and windows. A short run has few long windows, so their values are "
+        "rough.",
+    ).draw(overlaid)
+    return None if chart is None else _logarithmic(chart)
+
+
+def _logarithmic(chart: Chart) -> Chart:
+    """Return a chart with logarithmic axes, at whose lower end 0 lies."""
+    values = [v for trace in chart.data if "fill" not in trace for v in trace["y"] if v is not None]
+    range_ = _range(np.array([value for value in values if value > _DECADES[0]]))
+    floor = 10 ** (range_[0] + _MARGIN)
+    zeros = any(value <= _DECADES[0] for value in values)
+    for trace in chart.data:
+        trace["text"] = ["" if v is None else f"{v:.4f}" for v in trace["y"]]
+        trace["y"] = [v if v is None else max(v, floor) for v in trace["y"]]
+    decades = range_[1] - range_[0]
+    labelled = [tick for tick in _DECADES if decades < _MOST_DECADES or f"{tick:e}".startswith("1.")]
+    names = {tick: f"{tick:g}" for tick in labelled} | (
+        {min(_DECADES, key=lambda tick: abs(tick - floor)): "0"} if zeros else {}
     )
+    ends = {"range": range_, "tickvals": list(names), "ticktext": list(names.values())}
+    chart.layout["yaxis"] |= {"type": "log"} | ends
+    chart.layout["xaxis"] |= {"type": "log", "tickvals": list(load.WINDOWS), "dtick": None}
+    return replace(chart, note=chart.note + (" The lowest line is a perfectly even load, 0." if zeros else ""))
 
 
-def _known(run: Run, measure: LedgerMeasure) -> Curve | None:
-    """Return the rounds in which a run was evaluated, and the values."""
-    start = run.about.get(f"initial_{measure.field}") if measure.source == "test" else None
-    x = np.concatenate([[0], run.numbers])
-    y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(measure.column)]))
-    known = np.isfinite(y)
-    return (x[known], y[known]) if run.rounds and known.any() else None
+def _range(values: NDArray[np.float64]) -> list[float]:
+    """Return the exponents of a logarithmic axis's ends, which lie beyond two ticks."""
+    if not values.size:
+        return [-1.0 - _MARGIN, _MARGIN]
+    ticks = np.array([*_DECADES, 10.0])
+    low = int(np.searchsorted(ticks, values.min(), side="right")) - 1
+    high = max(int(np.searchsorted(ticks, values.max())), low + 1)
+    return [float(np.log10(ticks[max(low, 0)])) - _MARGIN, float(np.log10(ticks[high])) + _MARGIN]
