@@ -90,7 +90,7 @@ def _payments(setting: Setting) -> list[Curve]:
 
 
 def _level(run: Run) -> Curve:
-    return run.numbers[[0, -1]], [float(run.policy["budget"])] * 2
+    return run.numbers, [float(run.policy["budget"])] * len(run.rounds)
 
 
 def _objectives(setting: Setting) -> list[tuple[Curve, Curve]]:

@@ -99,7 +99,7 @@ def _learning(overlaid: Sequence[Setting]) -> Iterator[Overlay]:
 
 def _by_round(measure: LedgerMeasure, setting: Setting) -> list[Curve]:
     """Return the values of each run's evaluated rounds; round 0 is the initial model."""
-    curves = []
+    curves: list[Curve] = []
     for run in setting.runs:
         start = run.about.get(f"initial_{measure.field}") if measure.source == "test" else None
         y = measure.scaled(np.concatenate([[np.nan if start is None else start], run.column(measure.column)]))
@@ -110,7 +110,7 @@ def _by_round(measure: LedgerMeasure, setting: Setting) -> list[Curve]:
 
 def _by_time(measure: LedgerMeasure, marks: NDArray[np.float64], unit: float, setting: Setting) -> list[Curve]:
     """Return each run's latest value at the marks, which are simulated seconds, against time in a unit."""
-    curves = []
+    curves: list[Curve] = []
     for run in setting.runs:
         clock, value = run.column("clock"), run.column(measure.column)
         known = np.isfinite(clock) & np.isfinite(value)
@@ -186,8 +186,9 @@ def _deviation(overlaid: Sequence[Setting]) -> Chart | None:
         return [(list(spread), list(spread.values())) for spread in spreads]
 
     def theory(setting: Setting) -> Curve | None:
-        windows, law = measured(setting)[0][0], setting.first.law
-        return None if law is None else (windows, window_deviation(law, list(windows)))
+        law = setting.first.law
+        windows = [length for length in load.WINDOWS if length <= setting.first.history.rounds]
+        return None if law is None else (windows, window_deviation(law, windows))
 
     chart = Overlay(
         "deviation",

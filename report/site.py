@@ -71,7 +71,7 @@ class RunList:
                 runs = [seen[row["run"]] for row in rows if row["run"] in seen]
                 settings = dict.fromkeys(row["setting"] for row in rows)
                 if runs and table.with_suffix(".html").is_file():
-                    found.append(Compared(table.stem, ", ".join(settings), runs))
+                    found.append(Compared(table.stem, ", ".join(map(str, settings)), runs))
         return found
 
     def place(self, name: str) -> Path:

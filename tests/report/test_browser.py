@@ -91,8 +91,7 @@ def test_a_page_of_a_private_run_shows_epsilon(tmp_path: Path, browser: Browser)
     spent = max(row["epsilon"] for row in read(run / "ledger.sqlite", "rounds"))
     shown.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     row = shown.get_by_role("row").filter(has_text="ε spent")
-    assert row.is_visible()
-    assert f"{spent:.4g}, δ = 0.01" in row.inner_text()
+    assert row.is_visible() and f"{spent:.3g}" in row.inner_text()
     assert shown.evaluate("faults") == []
 
 
@@ -134,12 +133,13 @@ def test_a_page_prints_headline_and_charts_in_the_colours_of_paper(tmp_path: Pat
     shown.emulate_media(media="print", color_scheme="dark")
     shown.evaluate("dispatchEvent(new Event('beforeprint'))")
     tall = "c.querySelector('.main-svg').getBoundingClientRect().height > 200"
-    drawn = f"[...document.querySelectorAll('.chart')].every(c => {tall})"
+    lines = "c.querySelector('.trace, .hm image')"
+    drawn = f"[...document.querySelectorAll('.chart')].every(c => {tall} && {lines})"
     assert shown.evaluate(drawn) and shown.locator("details").first.is_hidden()
     assert shown.evaluate("getComputedStyle(document.body).color") == "rgb(22, 24, 29)"
     assert shown.evaluate("document.getElementById('test-accuracy').data[0].line.color") == "#2a78d6"
     assert shown.locator("button[data-save]").first.is_hidden()
     shown.evaluate("dispatchEvent(new Event('afterprint'))")
     pages = len(re.findall(rb"/Type ?/Page\b", shown.pdf(format="A4")))
-    assert 1 < pages <= 6
+    assert pages <= 6
     assert shown.evaluate("faults") == []

@@ -8,6 +8,7 @@ from scipy import stats
 
 from aoi_fl.report import page
 from aoi_fl.report.figures import figures
+from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.report.seeds import average, sentences, settings
 from aoi_fl.strategies.records import RoundRecord
@@ -97,3 +98,14 @@ def test_an_average_is_of_where_all_curves_are():
     x, mean, half = average([([0, 1, 2, 5], [9, 1, 2, 9]), ([1, 2, 3], [3, 2, 9])])
     assert x.tolist() == [1, 2] and mean.tolist() == [2, 2]
     assert half == pytest.approx([stats.t.ppf(0.975, 1) * np.std([1, 3], ddof=1) / np.sqrt(2), 0])
+
+
+def test_all_numbers_have_a_column_a_setting(tmp_path):
+    found = settings(
+        load_all([play(tmp_path / f"r{seed}", seed) for seed in ENDS] + [play(tmp_path / "other", 1, "b")])
+    )
+    columns, rows = key_numbers(found)
+    assert columns == ["", "random (3 seeds)", "other"]
+    shown = {name: cells for name, *cells in rows}
+    assert shown["test accuracy at the end"] == ["93.0 % (90.0 % to 95.0 %)", "90.0 %"]
+    assert shown["rounds recorded"] == ["6", "6"] and shown["status"] == ["completed", "completed"]

@@ -11,8 +11,10 @@ import yaml
 from fastapi.testclient import TestClient
 
 from aoi_fl.cli.run import conclude
-from aoi_fl.report import balance, chart, figures, headline, page, seeds, site, summary
+from aoi_fl.report import chart, figures, headline, page, seeds, site, summary
+from aoi_fl.report.measure import three
 from aoi_fl.report.provenance import command, public
+from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load, load_all, matching
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import ConfigError
@@ -53,8 +55,8 @@ def test_a_data_file_is_shown_by_its_name_once(dataset, shown):
 
 @pytest.mark.parametrize("value", [7.889e-31, -2.2e-16, 1e-13, 0.0, -0.0])
 def test_what_rounding_leaves_of_zero_is_zero(value):
-    assert summary._number(value) == "0"
-    assert summary._number(1e-6) == "1e-06" and summary._number(-0.5) == "-0.5"
+    assert three(value) == "0"
+    assert three(1e-6) == "1e-06" and three(-0.5) == "-0.5"
 
 
 @pytest.mark.parametrize("ends", [(0.9, 1.0, 1.0), (0.01, 0.2, 0.1), (0.0, 1.0, 0.5)])
@@ -83,9 +85,13 @@ def test_two_seeds_have_no_band_and_no_interval(tmp_path):
     assert "±" not in dict(zip(columns, rows[0], strict=True))["test accuracy at the end"]
 
 
+def evenness(runs):
+    return next(chart_ for chart_ in figures.figures(runs) if chart_.name == "deviation")
+
+
 def test_a_long_logarithmic_axis_has_a_label_a_decade(tmp_path):
     runs = load_all([str(play(tmp_path / "even", stride=5)), str(play(tmp_path / "uneven", policy="other"))])
-    axis = balance.deviation(seeds.settings(runs)).layout["yaxis"]
+    axis = evenness(runs).layout["yaxis"]
     low, high = axis["range"]
     ticks = sorted(np.log10(axis["tickvals"]))
     inside = [tick for tick in ticks if low <= tick <= high]
@@ -101,7 +107,7 @@ def test_a_band_below_zero_is_left_where_values_are():
 def test_a_perfectly_even_load_is_drawn_and_said(tmp_path):
     runs = load_all([str(play(tmp_path / "even", stride=5)), str(play(tmp_path / "uneven", policy="other"))])
     for shown in (runs[:1], runs):
-        found = balance.deviation(seeds.settings(shown))
+        found = evenness(shown)
         low, high = found.layout["yaxis"]["range"]
         (even,) = [trace for trace in found.data if "theory" not in trace["name"] and "0.0000" in trace["text"]]
         assert None not in even["y"] and all(10**low <= value <= 10**high for value in even["y"])
@@ -117,7 +123,7 @@ def test_simulated_time_is_shown_as_people_say_it(seconds, shown, tmp_path):
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
         db.execute("UPDATE rounds SET clock = ? * round / 12", (seconds,))
         db.commit()
-    _, rows = summary.key_numbers([load(folder, "clocked")])
+    _, rows = key_numbers(seeds.settings([load(folder, "clocked")]))
     assert ["simulated time", shown] in rows
 
 
