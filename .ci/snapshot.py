@@ -16,8 +16,21 @@ RUNS = {
     "markov": ["clients-per-round=4", "compression=int8", "evaluate-clients=3"],
     "systematic": ["clients-per-round=4", "policy=systematic", "coordination=broadcast", "weights=unbiased"],
     "wics": ["policy=wics", "budget=30"],
+    "private": ["clients-per-round=4", "privacy=white"],
+    **{f"random-{seed}": ["clients-per-round=4", "policy=random", f"seed={seed}"] for seed in (1, 2, 3)},
     "oort": ["clients-per-round=4", "policy=oort", "clock=generated", "over-selection=1.3"],
 }
+# What commands print, for people and as JSON.
+PRINTED = (
+    "policy",
+    "policy --rates size --sizes zipf:1.2",
+    "policy --policy systematic",
+    "privacy --policy all --epsilon 4",
+    "privacy --noise-multiplier 1 --amplified",
+    "simulate --policy random",
+    "simulate --policy wics --budget 20",
+    "simulate --clock generated",
+)
 # Wall-clock times become numbers of rounds, so that pages keep their charts.
 TIMES = """
 UPDATE rounds SET started = round, seconds = 1, hello_seconds = 0, ask_seconds = 0, train_seconds = 0,
@@ -55,6 +68,8 @@ def main(tree: Path, folder: Path) -> None:
         (folder / "simulated" / f"{number:02}.json").write_bytes(made)
     shutil.copytree(tree / "docs/results", folder / "results")
     (folder / "results.txt").write_bytes(aoi("reproduce", "summary", "--out", str(folder / "results")))
+    printed = [aoi(*line.split(), *more) for line in PRINTED for more in ((), ("--json",))]
+    (folder / "printed.txt").write_bytes(b"".join(printed))
     generate = "from aoi_fl.config import generate as g; print(*(make() for *_, make in g.PLACES.values()))"
     (folder / "generated.txt").write_bytes(python("-c", generate))
     for name, keys in RUNS.items():
