@@ -164,7 +164,7 @@ class Run:
     @cached_property
     def law(self) -> IntervalLaw | None:
         """The policy's distribution of X in theory, or None."""
-        return theory.law(self)
+        return theory.law(self.policy, self.config, self.size)
 
     @cached_property
     def in_time(self) -> InTime | None:

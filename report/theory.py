@@ -1,8 +1,7 @@
 """The theory of a run's policy: the distribution of X, and of a client's load in a window."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +12,13 @@ from aoi_fl.science.rates import check_rates, equal_rates
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.systematic import SystematicPolicy
 
-if TYPE_CHECKING:
-    from aoi_fl.report.runs import Run
-
 _RANDOM = ("random", "RandomSelection")
 _STEADY = (None, "", "always")  # clocks with all clients available
 _LONGEST_WAIT = 10**6  # rounds: the distribution of a rarer client would be too long
 
 
-def law(run: Run) -> IntervalLaw | None:
-    """Return the run's theoretical distribution of X; None for a policy without one.
+def law(policy: Mapping[str, Any], config: Mapping[str, Any], size: int) -> IntervalLaw | None:
+    """Return the theoretical distribution of X of a run of n clients; None for a policy without one.
 
     Random selection of k out of n is geometric in X with rate k/n (Javani & Wang 2024, eq. 5), for one client the same
     as a table with k/n at every age. Clients' own rates are recorded at the end of the run.
@@ -30,12 +26,11 @@ def law(run: Run) -> IntervalLaw | None:
     There is no theory if availability or dropout is learned, if rates have changed because clients left or did not
     join, or if a selected client may not count: with over-selection, or with devices that are not always available.
     """
-    policy = run.policy
-    clients = policy.get("clients") or run.size
-    per_round: Any = policy.get("per_round") or run.config.get("clients-per-round")
+    clients = policy.get("clients") or size
+    per_round: Any = policy.get("per_round") or config.get("clients-per-round")
     rates, dropout = policy.get("rates", "equal"), float(policy.get("dropout") or 0)
     try:
-        if float(run.config.get("over-selection") or 1) > 1 or run.config.get("clock") not in _STEADY:
+        if float(config.get("over-selection") or 1) > 1 or config.get("clock") not in _STEADY:
             return None
         if policy.get("absence", "ignored") != "ignored" or policy.get("adaptive_dropout"):
             return None

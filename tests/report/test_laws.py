@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoi_fl.report import theory
 from aoi_fl.report.runs import load_all
 from aoi_fl.report.summary import sentence
 from aoi_fl.science.interval_law import MixedLaw, window_deviation
@@ -42,7 +41,7 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
     """The law of all clients together, against a long play of the policy with that record."""
     notes = {"kind": "systematic", "clients": 6, "per_round": 3, "rates": rates, "jitter": jitter}
     folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": "systematic"})
-    promised = theory.law(load_all([str(folder)])[0])
+    promised = load_all([str(folder)])[0].law
     each = np.full(6, 0.5) if isinstance(rates, str) else np.array(rates)
     policy = SystematicPolicy.rated(np.repeat(each, 1000), "random", jitter, 1)  # phases stay: many clients
     shows_its_law(policy, promised)
@@ -65,7 +64,7 @@ def test_tables_of_the_clients_own_show_their_law(tmp_path: Path) -> None:
     rates = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
     notes = {"kind": "markov-optimal", "clients": 6, "per_round": 3, "probabilities": [0.0, 1.0], "rates": rates}
     folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
-    shows_its_law(MarkovPolicy.rated(np.repeat(rates, 1000)), theory.law(load_all([str(folder)])[0]))
+    shows_its_law(MarkovPolicy.rated(np.repeat(rates, 1000)), load_all([str(folder)])[0].law)
 
 
 _OWN = [0.5, 0.5, 0.25, 0.75]
@@ -90,13 +89,13 @@ def test_rates_that_are_not_those_of_the_whole_run_show_no_law(
     record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | what, config={"policy": kind})
     record(tmp_path / "all", [RoundRecord(1)], [], policy=notes | {"rates": _OWN}, config={"policy": kind})
     changing, steady = load_all([str(tmp_path / "m"), str(tmp_path / "all")])
-    assert theory.law(changing) is None and theory.law(steady) is not None
+    assert changing.law is None and steady.law is not None
 
 
 def test_a_dropout_that_is_learned_shows_no_law(tmp_path: Path) -> None:
     notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], "rates": "equal"}
     record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | {"adaptive_dropout": True}, config={})
-    assert theory.law(load_all([str(tmp_path / "m")])[0]) is None
+    assert load_all([str(tmp_path / "m")])[0].law is None
 
 
 @pytest.mark.parametrize("policy", ["markov", "random"])
@@ -112,5 +111,5 @@ def test_who_is_chosen_and_may_not_count_shows_no_law(tmp_path: Path, policy: st
     ):
         record(tmp_path / name, [RoundRecord(1)], [], policy=sent, config=own | more)
         (run,) = load_all([str(tmp_path / name)])
-        assert (theory.law(run) is not None) == known
+        assert (run.law is not None) == known
         assert f"{K} of {N} clients a round" in sentence(run)
