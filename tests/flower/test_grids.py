@@ -18,7 +18,7 @@ class Broken(grpc.RpcError):
 def call():
     """Return a function that has a grid make a call that fails so often, and returns how often it was tried."""
     if not GRPC_GRID.there:
-        pytest.skip(f"this Flower's grid speaks HTTP: it is there {GRPC_GRID.versions}")
+        pytest.skip(f"this Flower's grid speaks HTTP: {GRPC_GRID.on} does not")
     from flwr.superlink.grid.grpc_grid import GrpcGrid
 
     grid = GrpcGrid("127.0.0.1:1", insecure=True, token="t")
