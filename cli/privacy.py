@@ -68,7 +68,7 @@ def privacy(
 
     grounds = {"neighbours": NEIGHBOURS, "adversary": ADVERSARY, "assumptions": list(ASSUMPTIONS)}
     if amplified:
-        from aoi_fl.science.privacy.amplification import CONDITIONS, CONFIDENCE
+        from aoi_fl.lab.privacy.amplification import CONDITIONS, CONFIDENCE
 
         grounds |= {"conditions": list(CONDITIONS), "confidence": CONFIDENCE}
     clients, per_round, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
@@ -157,7 +157,7 @@ def _promise(
     account = Account(kept, rounds, multiplier or multiplier_of(cast(float, epsilon), delta), wanted)
     hidden = None
     if amplify and player is not None:
-        from aoi_fl.science.privacy.amplification import amplified, calibrate
+        from aoi_fl.lab.privacy.amplification import amplified, calibrate
 
         @cache
         def bound_at(noise: float) -> float | None:

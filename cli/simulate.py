@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from aoi_fl.config.run import RunConfig
+    from aoi_fl.lab.simulated_time.round_clock import RoundClock
     from aoi_fl.protocol.clients import ClientTable
-    from aoi_fl.science.clock import RoundClock
     from aoi_fl.science.history import History
     from aoi_fl.science.selection import Population
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aoi_fl.science.clock import RoundClock
+    from aoi_fl.lab.simulated_time.round_clock import RoundClock
     from aoi_fl.science.history import History
     from aoi_fl.science.selection import Population
 
@@ -24,7 +24,7 @@ def make_clock(
     population : the clients; the smaller their mean size, the longer an example takes
     wanted : k and the factor of over-selection, for a warning if fewer are available; None under a budget
     seed : seed of the random devices
-    how : deadline, until, model and enough of :class:`aoi_fl.science.clock.RoundClock`
+    how : deadline, until, model and enough of :class:`aoi_fl.lab.simulated_time.round_clock.RoundClock`
 
     Raises
     ------
@@ -32,8 +32,8 @@ def make_clock(
     """
     import numpy as np
 
+    from aoi_fl.lab.simulated_time.round_clock import RoundClock
     from aoi_fl.lab.simulated_time.traces import make_trace, too_few
-    from aoi_fl.science.clock import RoundClock
 
     sizes = population.sizes.astype(float)
     trace = make_trace(clock, len(sizes), seed)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, default_name, is_name
 from aoi_fl.protocol.files import read_text
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.spending import Budget, check_budget
+from aoi_fl.science.types import Floats, Ints
 
 COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
@@ -38,11 +38,11 @@ class ClientTable:
     """
 
     names: tuple[str, ...]
-    sizes: NDArray[np.int64]
-    payments: NDArray[np.float64]
-    sensitivities: NDArray[np.float64]
-    ages: NDArray[np.int64]
-    staleness: NDArray[np.float64]
+    sizes: Ints
+    payments: Floats
+    sensitivities: Floats
+    ages: Ints
+    staleness: Floats
 
 
 def refuse_former(keys: Container[str], where: str) -> None:
@@ -67,8 +67,8 @@ def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
 
 
 def check_clients(
-    payments: Sequence[float | None] | NDArray[np.float64],
-    sensitivities: Sequence[float | None] | NDArray[np.float64],
+    payments: Sequence[float | None] | Floats,
+    sensitivities: Sequence[float | None] | Floats,
     budget: float,
     names: Sequence[str],
     strict: bool = False,

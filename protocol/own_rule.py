@@ -18,6 +18,7 @@ from aoi_fl.protocol import MAX_AGE
 from aoi_fl.protocol.own_code import brief, load, looking_in, naming, unusable
 from aoi_fl.science.rule import Clocks, ParticipationRule
 from aoi_fl.science.selection import sound_values
+from aoi_fl.science.types import Floats, Ints, Mask
 
 _ALONE = 16  # clients that are also asked alone
 _HOW = "it is called with its parameters among clients, per_round and seed"
@@ -57,7 +58,7 @@ class OwnRule(ParticipationRule):
         """Return n."""
         return self._clients
 
-    def participates(self, clocks: Clocks, round_: int, u: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
         """Return (n,) which clients take part in a round.
 
         Raises
@@ -67,7 +68,7 @@ class OwnRule(ParticipationRule):
         seen = clocks if isinstance(self._rule, ParticipationRule) else clocks.ages(round_)
         return self._called("participates", "b", seen, round_, u)
 
-    def first_age(self, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
+    def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) the ages of clients that join in a round; raise as :meth:`participates`."""
         if not hasattr(self._rule, "first_age"):
             return np.zeros(len(u), np.int64)
@@ -76,7 +77,7 @@ class OwnRule(ParticipationRule):
             raise unusable("policy", self.name, f"first_age returned {brief(ages)}", f"return ages from 0 to {MAX_AGE}")
         return ages.astype(np.int64)
 
-    def long_run_rates(self) -> NDArray[np.float64] | None:
+    def long_run_rates(self) -> Floats | None:
         """Return (n,) participations per round of each client; None if the rule does not have them."""
         method = "long_run_rates" if isinstance(self._rule, ParticipationRule) else "rates"
         if not hasattr(self._rule, method):

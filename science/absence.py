@@ -10,20 +10,19 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.science.client_stats import Mask
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import LONGEST, Floats, own_table
+from aoi_fl.science.rates import LONGEST, own_table
 from aoi_fl.science.tables import Probabilities
+from aoi_fl.science.types import Floats, Ints, Mask
 
 _MOVED = 0.05  # least relative change of a rate for a new message, which disturbs a client's stride
 _DIGITS = 3  # of a rate in a message
 EVERY = 10  # rounds between two new rates
 
 
-def mean_waits(rounds: NDArray[np.int64] | int, share: Floats | float, returning: Floats | float) -> Floats:
+def mean_waits(rounds: Ints | int, share: Floats | float, returning: Floats | float) -> Floats:
     """Return E[X_m] = m + (1−a)(1−λ^m)/b of clients willing from the m-th round on, with b cut to a.
 
     >>> mean_waits(np.array([1, 4]), 0.5, 0.5).tolist(), float(mean_waits(4, 0.5, 0.05).round(6))
@@ -33,7 +32,7 @@ def mean_waits(rounds: NDArray[np.int64] | int, share: Floats | float, returning
     return np.asarray(rounds + (1 - share) * (1 - (1 - back / share) ** rounds) / back, dtype=np.float64)
 
 
-def absent_steps(rates: Floats, share: Floats, returning: Floats) -> tuple[NDArray[np.int64], Floats]:
+def absent_steps(rates: Floats, share: Floats, returning: Floats) -> tuple[Ints, Floats]:
     """Return the tables with which clients reach their rates: j and p_j; earlier ages have 0, later ones 1.
 
     With m = j+1 the largest for which E[X_m] ≤ 1/r, p_j = (E[X_(m+1)] − 1/r)/(E[X_(m+1)] − E[X_m]). In the Bernoulli
@@ -46,7 +45,7 @@ def absent_steps(rates: Floats, share: Floats, returning: Floats) -> tuple[NDArr
     return low - 1, np.clip((later - mean) / (later - sooner), 0.0, 1.0)
 
 
-def _longest(above: NDArray[np.int64], holds: Callable[[NDArray[np.int64]], Mask]) -> NDArray[np.int64]:
+def _longest(above: Ints, holds: Callable[[Ints], Mask]) -> Ints:
     """Return (n,) the largest number from 1 to below ``above`` for which each client's condition holds, or 1.
 
     The condition holds up to some number and for none above it.
@@ -86,7 +85,7 @@ def stride_rates(rates: Floats, share: Floats, returning: Floats) -> Floats:
     [0.25, 0.445652]
     """
 
-    def achieved(length: NDArray[np.int64]) -> Floats:
+    def achieved(length: Ints) -> Floats:
         return np.asarray((1 - (1 - share) * (1 - np.minimum(returning, share)) ** (length - 1)) / length)
 
     always = share == 1

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import Floats, Ints, Mask
 
-Table: TypeAlias = Sequence[float] | NDArray[np.float64]
-Ages = TypeVar("Ages", int, NDArray[np.int64])
+Table: TypeAlias = Sequence[float] | Floats
+Ages = TypeVar("Ages", int, Ints)
 
 _RAREST = 1e-15  # a smaller p_m means waits that no longer fit an int64
 
 
-def checked(table: Table) -> NDArray[np.float64]:
+def checked(table: Table) -> Floats:
     """Return a table as an array.
 
     Raises ConfigError if it is empty, an entry is no probability, or the last one is below 1e-15.
@@ -52,7 +52,7 @@ def age(last: Ages, round_: int) -> Ages:
     return round_ - last - 1
 
 
-def next_ages(ages: NDArray[np.int64], selected: NDArray[np.bool_]) -> NDArray[np.int64]:
+def next_ages(ages: Ints, selected: Mask) -> Ints:
     """Return the (n,) ages after a round: 0 if selected, one more if not (Javani & Wang 2024, eq. (4)).
 
     >>> next_ages(np.array([0, 3]), np.array([False, True])).tolist()
@@ -61,7 +61,7 @@ def next_ages(ages: NDArray[np.int64], selected: NDArray[np.bool_]) -> NDArray[n
     return np.where(selected, 0, ages + 1)
 
 
-def hazards(table: Table, ages: NDArray[np.int64]) -> NDArray[np.float64]:
+def hazards(table: Table, ages: Ints) -> Floats:
     """Return the probability p[min(age, m)] of taking part, for ages of any shape; at most 16 bytes a client.
 
     >>> hazards([0.0, 0.5], np.array([0, 1, 9])).tolist()
@@ -71,7 +71,7 @@ def hazards(table: Table, ages: NDArray[np.int64]) -> NDArray[np.float64]:
     return array[np.minimum(ages, len(array) - 1)]
 
 
-def survival(table: Table) -> NDArray[np.float64]:
+def survival(table: Table) -> Floats:
     """Return P(X > a) for a = 0 … m, shape (m+1,): the product of 1−p_j over j < a (eq. (13)'s numerator).
 
     >>> survival([0.0, 0.5, 1.0]).tolist()
@@ -83,8 +83,8 @@ def survival(table: Table) -> NDArray[np.float64]:
 @overload
 def first_age(table: Table, u: float) -> int: ...
 @overload
-def first_age(table: Table, u: NDArray[np.float64]) -> NDArray[np.int64]: ...
-def first_age(table: Table, u: float | NDArray[np.float64]) -> int | NDArray[np.int64]:
+def first_age(table: Table, u: Floats) -> Ints: ...
+def first_age(table: Table, u: float | Floats) -> int | Ints:
     """Turn uniform numbers in [0, 1) into ages of the stationary law P(A = a) = P(X > a)/E[X].
 
     Ages are unbounded: state m of eqs. (12)–(14) becomes m, m+1, …, a geometric tail. A population that starts from
@@ -110,10 +110,8 @@ def first_age(table: Table, u: float | NDArray[np.float64]) -> int | NDArray[np.
 @overload
 def interval_given_age(table: Table, ages: int, u: float) -> int: ...
 @overload
-def interval_given_age(table: Table, ages: int | NDArray[np.int64], u: NDArray[np.float64]) -> NDArray[np.int64]: ...
-def interval_given_age(
-    table: Table, ages: int | NDArray[np.int64], u: float | NDArray[np.float64]
-) -> int | NDArray[np.int64]:
+def interval_given_age(table: Table, ages: int | Ints, u: Floats) -> Ints: ...
+def interval_given_age(table: Table, ages: int | Ints, u: float | Floats) -> int | Ints:
     """Turn uniform numbers in [0, 1) into waits X, given that X exceeds the age.
 
     The answer is the smallest x > age with 1 − ∏(1 − p_j) > u over age ≤ j < x, solved as Σ −ln(1−p_j) > −ln(1−u) by

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing
+from aoi_fl.science.types import Floats, Ints
 
-Floats: TypeAlias = NDArray[np.float64]
 AgeingCost: TypeAlias = Callable[[Floats], Floats]
 
 _SUMMED = 10**5  # ages up to which roots are summed one by one
@@ -39,9 +38,7 @@ def ageing_cost(name: Ageing) -> AgeingCost:
     return AGEING[name]
 
 
-def ageing_index(
-    ages: NDArray[np.int64], payments: Floats, sensitivities: Floats, budget: float, cost: AgeingCost
-) -> Floats:
+def ageing_index(ages: Ints, payments: Floats, sensitivities: Floats, budget: float, cost: AgeingCost) -> Floats:
     """Return Whittle's index of every client for an ageing cost f, given its age a before the decision.
 
     W(a) = (Bφ/p)·[(a+1)·f(a+1) − Σ_{j=1..a} f(j)] is the charge at which cycles of a+1 and of a+2 rounds cost the same
@@ -67,7 +64,7 @@ def ageing_index(
     return budget * sensitivities / payments * worth
 
 
-def _summed(ages: NDArray[np.int64], cost: AgeingCost) -> Floats:
+def _summed(ages: Ints, cost: AgeingCost) -> Floats:
     """Return (n,) (a+1)·f(a+1) − Σ_{j=1..a} f(j), the costs summed one by one."""
     costs = np.asarray(cost(np.arange(int(ages.max()) + 2, dtype=np.float64)), dtype=np.float64)
     costs = costs - costs[0]
@@ -80,7 +77,7 @@ def _summed(ages: NDArray[np.int64], cost: AgeingCost) -> Floats:
     return worth
 
 
-def _of_roots(ages: NDArray[np.int64]) -> Floats:
+def _of_roots(ages: Ints) -> Floats:
     """Return :func:`_summed` of √j; from age 10^5 on by Euler and Maclaurin, as exactly as doubles allow.
 
     Σ_{j<N} √j = ⅔N^(3/2) − ½√N + ζ(−½) + 1/(24√N) − …
@@ -91,7 +88,7 @@ def _of_roots(ages: NDArray[np.int64]) -> Floats:
 
 
 # Clients declare the ages they start from: an index must not take memory in proportion to them.
-_CLOSED: Mapping[AgeingCost, Callable[[NDArray[np.int64]], Floats]] = {
+_CLOSED: Mapping[AgeingCost, Callable[[Ints], Floats]] = {
     AGEING["linear"]: lambda ages: (ages + 1.0) * (ages + 2.0) / 2,
     AGEING["quadratic"]: lambda ages: (ages + 1.0) * (ages + 2.0) * (4.0 * ages + 3.0) / 6,
     AGEING["root"]: _of_roots,

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.ageing import ageing_cost, ageing_index
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing, Index
 from aoi_fl.science.selection import Population, Selection
-from aoi_fl.science.spending import Budget, BudgetAccount, Clients, Floats, check_budget
+from aoi_fl.science.spending import Budget, BudgetAccount, check_budget
+from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
 _SHORT = 1 << 16  # a list no longer than this is sorted whole
@@ -21,7 +21,7 @@ _AIM = (0.85, 1.5)  # of the money that the first group of a long list should co
 _LEAST = 64  # the first group is no smaller than such a part of the list, the later ones twice that of the one before
 
 
-def _first(index: Floats, payments: Floats, candidates: NDArray[np.bool_], money: float, share: float) -> Clients:
+def _first(index: Floats, payments: Floats, candidates: Mask, money: float, share: float) -> Ints:
     """Return candidates that no other candidate's index exceeds, ascending: about as many as money pays for.
 
     A sample gives the cut, and equal indices fall on the same side. At least a ``share`` of the sample is in the group.
@@ -38,9 +38,7 @@ def _first(index: Floats, payments: Floats, candidates: NDArray[np.bool_], money
     return np.flatnonzero(candidates & (index >= index[sample[end]]))
 
 
-def choose(
-    index: Floats, payments: Floats, budget: float, strict: bool = False, stop_at_first: bool = False
-) -> Clients:
+def choose(index: Floats, payments: Floats, budget: float, strict: bool = False, stop_at_first: bool = False) -> Ints:
     """Return the clients, ascending, that a budget pays for when taken in descending order of an index.
 
     A client that does not fit is skipped: constraint (8) and the loop of Algorithm 1 in Xu et al. 2024, with ≤ B for

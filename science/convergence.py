@@ -1,26 +1,23 @@
-"""Two bounds on the error after T rounds, and the sensitivities φ_i that the second one gives.
+"""The sensitivities φ_i of clients to their ages, from a bound on the error after T rounds.
 
-F is the global objective, θ* (or ω*) its minimiser. Γ and ρ are in :mod:`aoi_fl.lab.experiments.oracles.skew`, Σ in
-:mod:`aoi_fl.lab.experiments.oracles.weight_variance`.
+The laboratory has the bounds themselves.
 
 References
 ----------
-[1] A. Javani, Z. Wang, "Balancing Client Participation in Federated Learning Using AoI", 2025.
-[2] Xu, Xiao, Wu, Wu, Zhou & Sun 2024, Age-of-Information-Aware Federated Learning, J. Comput. Sci. Technol.
+Xu, Xiao, Wu, Wu, Zhou & Sun 2024, Age-of-Information-Aware Federated Learning, J. Comput. Sci. Technol.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import Floats, Ints
 
-Floats = NDArray[np.float64]
 
-
-def _check(constants: "FedAvgConstants | ConvergenceConstants", least: Mapping[str, float]) -> None:
+def check_constants(constants: Any, least: Mapping[str, float]) -> None:
     """Raise ConfigError unless every constant is finite, and positive or at least its own minimum."""
     for field in fields(constants):
         value, low = getattr(constants, field.name), least.get(field.name)
@@ -47,15 +44,15 @@ class ConvergenceConstants:
     local_steps: int
 
     def __post_init__(self) -> None:
-        _check(self, {})
+        check_constants(self, {})
 
 
-def alphas(sizes: NDArray[np.int64], constants: ConvergenceConstants) -> Floats:
+def alphas(sizes: Ints, constants: ConvergenceConstants) -> Floats:
     """Return Theorem 1's α_i, what one unit of client i's squared gradient adds to the bound in a round.
 
     α_i = η̃ s_i/μ + N η̃ (τ²η̃ + 2(τ−1)²/μ) s_i², with s_i = n_i/n the client's share of all examples.
 
-    Source: [2], the last lines of Appendix A.1. The theorem as printed puts s_i² inside the bracket, upon
+    Source: the last lines of Appendix A.1. The theorem as printed puts s_i² inside the bracket, upon
     its second term alone; (A.3) and (A.6), which the bracket sums, both carry it.
     """
     shares: Floats = sizes / sizes.sum()
@@ -63,9 +60,7 @@ def alphas(sizes: NDArray[np.int64], constants: ConvergenceConstants) -> Floats:
     return rate * shares / mu + sizes.size * rate * (steps**2 * rate + 2 * (steps - 1) ** 2 / mu) * shares**2
 
 
-def sensitivities(
-    sizes: NDArray[np.int64], gradient_growth: Floats, constants: ConvergenceConstants, rounds: int
-) -> Floats:
+def sensitivities(sizes: Ints, gradient_growth: Floats, constants: ConvergenceConstants, rounds: int) -> Floats:
     """Return the sensitivities φ_i = α_i σ_i² β N T/2 that make P2 the age-dependent part of Theorem 1's bound.
 
     Parameters
@@ -75,143 +70,6 @@ def sensitivities(
     constants : the problem's constants
     rounds : T
 
-    Source: [2], eq. (10).
+    Source: eq. (10).
     """
     return alphas(sizes, constants) * gradient_growth * constants.smoothness * sizes.size * rounds / 2
-
-
-@dataclass(frozen=True)
-class FedAvgConstants:
-    """The constants in Theorem 2 of Javani & Wang 2025.
-
-    Attributes
-    ----------
-    smoothness : L of Assumption 1, > 0
-    convexity : μ of Assumption 2, > 0
-    gradient_variance : σ² of Assumption 3, ≥ 0
-    gradient_square : G² of Assumption 4, ≥ 0
-    local_steps : K, steps of SGD in a round, ≥ 2 (the bound divides by K−1)
-    per_round : m, clients selected in a round, ≥ 1
-    """
-
-    smoothness: float
-    convexity: float
-    gradient_variance: float
-    gradient_square: float
-    local_steps: int
-    per_round: int
-
-    def __post_init__(self) -> None:
-        _check(self, {"gradient_variance": 0.0, "gradient_square": 0.0, "local_steps": 2, "per_round": 1})
-
-    @property
-    def delay(self) -> float:
-        """γ = 4K(K+1)L/μ."""
-        return 4 * self.local_steps * (self.local_steps + 1) * self.smoothness / self.convexity
-
-
-@dataclass(frozen=True)
-class FedAvgBound:
-    """The terms of Theorem 2's bound on E[F(θ^T)] − F*.
-
-    Attributes
-    ----------
-    start : (L/2)γ‖θ⁰−θ*‖²/(T+γ)
-    variance : the part of Σ, G² and σ²; vanishes as 1/T
-    heterogeneity : (L/2)·6LΓ/((K−1)μ²)/(T+γ)
-    bias : KLΓ(ρ̄/ρ_−1)/((K−1)μ), which stays
-    """
-
-    start: float
-    variance: float
-    heterogeneity: float
-    bias: float
-
-    @property
-    def total(self) -> float:
-        """The bound."""
-        return self.start + self.variance + self.heterogeneity + self.bias
-
-
-def fedavg_bound(
-    constants: FedAvgConstants,
-    rounds: int,
-    *,
-    distance: float,
-    weight_variance: float,
-    gap: float,
-    least_skew: float,
-    largest_skew: float,
-) -> FedAvgBound:
-    """Return Theorem 2's bound on the error of federated averaging after T rounds.
-
-    The printed constants are those of the proof's rate β/(t+γ) with β = 1/(μK), though the theorem names 1/(μ(t+γ)).
-    The theorem has the sum of the first terms, where the proof has the largest.
-
-    Parameters
-    ----------
-    constants : L, μ, σ², G², K, m
-    rounds : T ≥ 0
-    distance : ‖θ⁰−θ*‖², squared
-    weight_variance, gap : Σ and Γ
-    least_skew, largest_skew : ρ_ > 0 and ρ̄ ≥ ρ_
-
-    Raises ConfigError for a value outside these ranges.
-    Source: [1], Theorem 2, eq. (27).
-    """
-    for name, value in (("distance", distance), ("weight_variance", weight_variance), ("gap", gap), ("rounds", rounds)):
-        if not (value >= 0 and np.isfinite(value)):
-            raise ConfigError(name, value, "finite and ≥ 0", "Correct the value.")
-    if not 0 < least_skew <= largest_skew < np.inf:
-        remedy = "Correct the skews: the bound has no value for a least skew of 0."
-        raise ConfigError("least_skew", least_skew, f"above 0 and at most largest_skew, {largest_skew}", remedy)
-    c, steps, m = constants, constants.local_steps, constants.per_round
-    scale = c.smoothness / 2 / (rounds + c.delay)
-    spread = 16 * c.gradient_square * steps * m**2 * (steps + 1) * (weight_variance + 1)
-    noise = m * steps * c.gradient_variance
-    return FedAvgBound(
-        start=scale * c.delay * distance,
-        variance=scale * (spread + noise) / (least_skew * (steps - 1) * c.convexity**2),
-        heterogeneity=scale * 6 * c.smoothness * gap / ((steps - 1) * c.convexity**2),
-        bias=steps * c.smoothness / ((steps - 1) * c.convexity) * gap * (largest_skew / least_skew - 1),
-    )
-
-
-def aged_bound(
-    constants: ConvergenceConstants,
-    sizes: NDArray[np.int64],
-    ages: NDArray[np.int64],
-    *,
-    distance: float,
-    gradient_square: Floats,
-    gradient_growth: Floats,
-    smallest_rate: float | None = None,
-) -> float:
-    """Return the bound on E[F(ω_T)] − F* where all clients train and their data age.
-
-    (β/2)(1 − μη̄/2)^T ‖ω_0−ω*‖² + (β/2) Σ_t Σ_i α_i (G_i² + Δ_i(t)σ_i²). The second term grows with T: the proof drops
-    the factors (1 − μη̄/2)^(T−t) < 1.
-
-    Parameters
-    ----------
-    constants : β, μ, η̃ and τ
-    sizes : (N,) examples n_i
-    ages : (T, N) Δ_i(t) after the refreshes of round t
-    distance : ‖ω_0−ω*‖², squared
-    gradient_square, gradient_growth : (N,) G_i² and σ_i² of Assumption 4
-    smallest_rate : η̄, the smallest learning rate of all rounds; by default the largest
-
-    Raises ConfigError if η̄ is not in (0, 2/μ), or exceeds η̃.
-    Source: [2], Theorem 1, eq. (9), with α_i as the appendix derives it (:func:`alphas`).
-    """
-    rate = constants.learning_rate if smallest_rate is None else smallest_rate
-    if not 0 < rate <= constants.learning_rate or rate >= 2 / constants.convexity:
-        raise ConfigError(
-            "smallest_rate",
-            rate,
-            f"above 0, below 2/μ = {2 / constants.convexity:g}, at most the largest rate, {constants.learning_rate:g}",
-            "Choose another rate.",
-        )
-    shrunk = (1 - constants.convexity * rate / 2) ** len(ages) * distance
-    gradients = len(ages) * gradient_square + ages.sum(axis=0) * gradient_growth
-    return constants.smoothness / 2 * (shrunk + float(alphas(sizes, constants) @ gradients))

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
+from aoi_fl.science.types import Floats
+
 _LANES = 4  # Philox yields four 64-bit words for each step of its counter
 _BLOCK = 256  # numbers drawn when one is asked for; a multiple of the lanes
 
@@ -37,7 +39,7 @@ def generator(seed: int, round_: int, purpose: str) -> np.random.Generator:
     return np.random.Generator(_philox(seed, round_, purpose))
 
 
-def uniforms(seed: int, round_: int, purpose: str, clients: int) -> NDArray[np.float64]:
+def uniforms(seed: int, round_: int, purpose: str, clients: int) -> Floats:
     """Draw one uniform number in [0, 1) for each of clients 0 … clients-1.
 
     >>> bool(uniforms(7, 3, "participate", 10)[4] == uniform(7, 3, "participate", 4))
@@ -52,7 +54,7 @@ def uniform(seed: int, round_: int, purpose: str, client: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _block(seed: int, round_: int, purpose: str, block: int) -> NDArray[np.float64]:
+def _block(seed: int, round_: int, purpose: str, block: int) -> Floats:
     """Draw for a block of clients at once, as most of the cost is in the generator's start."""
     bits = _philox(seed, round_, purpose)
     bits.advance(block * _BLOCK // _LANES)

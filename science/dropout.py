@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.rates import Floats, largest_rate
+from aoi_fl.science.rates import largest_rate
+from aoi_fl.science.types import Floats
 
 WINDOW = 50  # rounds; a round this long ago counts 1/e as much as the last one
 _KEPT = 1 - 1 / WINDOW

@@ -9,11 +9,9 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
-
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats, Ints
 
 MEMORY = 200  # reports; one this many of a client's reports ago counts 1/e as much as its last one
 _LEAST = 0.05  # of the mean slope, for every client
@@ -47,7 +45,7 @@ class SlopeEstimate:
         """Return the estimate with more unknown clients at the end."""
         return SlopeEstimate(np.hstack([self.moments, np.zeros((6, clients))]), self.level)
 
-    def after(self, clients: NDArray[np.int64], ages: NDArray[np.int64], losses: Floats) -> "SlopeEstimate":
+    def after(self, clients: Ints, ages: Ints, losses: Floats) -> "SlopeEstimate":
         """Return the estimate after one more round's reports; losses that are not finite are left out.
 
         ``clients`` are distinct, ``ages`` those of the data behind the losses; all (s,).
@@ -89,7 +87,7 @@ class SlopeEstimate:
         slopes: Floats = (both + prior * mean) / np.maximum(ages + prior, np.finfo(float).tiny)
         return np.maximum(slopes, _LEAST * mean)
 
-    def sensitivities(self, sizes: NDArray[np.int64]) -> Floats:
+    def sensitivities(self, sizes: Ints) -> Floats:
         """Return (n,) φ_i = d_i/d̄·s_i/s̄, positive; d_i/d̄ at first.
 
         Raises ConfigError unless every client has a size.

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Selection
+from aoi_fl.science.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +26,11 @@ class History:
     """
 
     clients: int
-    offsets: NDArray[np.int64]
+    offsets: Ints
     members: NDArray[np.int32]
-    weights: NDArray[np.float64]
+    weights: Floats
     draws: NDArray[np.int32]
-    first_ages: NDArray[np.int64]
+    first_ages: Ints
 
     @classmethod
     def from_arrays(
@@ -75,7 +76,7 @@ class History:
         return int(np.count_nonzero(np.diff(self.offsets) == 0))
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """The number of rounds that each client took part in, (n,)."""
         return np.bincount(self.members, minlength=self.clients).astype(np.int64)
 
@@ -95,10 +96,10 @@ class History:
 class Recorder:
     """Collects selections, one a round, and turns them into a history."""
 
-    def __init__(self, clients: int, first_ages: NDArray[np.int64]) -> None:
+    def __init__(self, clients: int, first_ages: Ints) -> None:
         self._clients, self._first_ages = clients, first_ages.copy()
         self._members: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-        self._weights: list[NDArray[np.float64]] = [np.empty(0)]
+        self._weights: list[Floats] = [np.empty(0)]
         self._draws: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
 
     def append(self, selection: Selection) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.rates import pooled_variance
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
+from aoi_fl.science.types import Floats
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class StrideLaw:
         """Var[X], in rounds²."""
         return interval_variance(self.rate, self.jitter)
 
-    def interval_pmf(self) -> NDArray[np.float64]:
+    def interval_pmf(self) -> Floats:
         """Return P(X = x) at position x−1."""
         law = interval_law(self.rate, self.jitter)
         pmf = np.zeros(max(law))
@@ -54,10 +54,10 @@ class MixedLaw:
     of : the law of a client of a rate
     """
 
-    rates: NDArray[np.float64]
+    rates: Floats
     of: Callable[[float], IntervalLaw]
 
-    def interval_pmf(self) -> NDArray[np.float64]:
+    def interval_pmf(self) -> Floats:
         """Return P(X = x) at position x−1."""
         laws = [(rate * count, one.interval_pmf()) for rate, count, one in self._groups]
         pmf = np.zeros(max(len(found) for _, found in laws))
@@ -86,7 +86,7 @@ class MixedLaw:
         within = np.zeros(len(windows))
         for _, count, one in self._groups:
             within += np.array(one.window_variances(windows)) * count / len(self.rates)
-        spread: NDArray[np.float64] = within + self.rates.var() * np.array(windows) ** 2
+        spread: Floats = within + self.rates.var() * np.array(windows) ** 2
         return [float(value) for value in spread]
 
     @cached_property

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.history import History
+from aoi_fl.science.types import Ints
 
 _MOST_PAIRED = 10_000  # clients, for a table of 12.5 MB
 _ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
@@ -99,7 +99,7 @@ def participation(history: History) -> Counts:
     return Counts(total / history.clients, int(counts.min()), int(counts.max()), jain)
 
 
-def data_a_participation(history: History, sizes: NDArray[np.int64]) -> float:
+def data_a_participation(history: History, sizes: Ints) -> float:
     """Return how many examples a participation trains on, in parts of an average client's; ``sizes`` are (n,)."""
     return float(history.counts @ sizes) / max(int(history.counts.sum()), 1) / float(sizes.mean())
 

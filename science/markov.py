@@ -18,14 +18,14 @@ from numbers import Integral
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import age, mixing, tables
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.names import usual_max_age
-from aoi_fl.science.rates import Floats, check_rates, exact, largest_rate, own_table
+from aoi_fl.science.rates import check_rates, exact, largest_rate, own_table
 from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms, reserved
+from aoi_fl.science.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -162,19 +162,19 @@ class MarkovPolicy(AgeRule):
         return len(self.probabilities) - 1
 
     @property
-    def hazards(self) -> NDArray[np.float64]:
+    def hazards(self) -> Floats:
         """Return (m+1,) probabilities (1−d)·p_a of taking part in fact."""
-        thinned: NDArray[np.float64] = np.asarray(self.probabilities, dtype=np.float64) * (1 - self.dropout)
+        thinned: Floats = np.asarray(self.probabilities, dtype=np.float64) * (1 - self.dropout)
         return thinned
 
-    def willingness(self, ages: NDArray[np.int64]) -> NDArray[np.float64]:
+    def willingness(self, ages: Ints) -> Floats:
         """Return the probability with which clients of these ages take part, if they can be reached."""
         if self.rates is None:
             return age.hazards(self.probabilities, ages)
         first, at, later = self._steps
         return np.where(ages < first, 0.0, np.where(ages == first, at, later))
 
-    def first_age(self, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
+    def first_age(self, round_: int, u: Floats) -> Ints:
         """Turn (n,) uniform numbers in [0, 1) into ages of each client's stationary law P(A = a) = P(X > a)/E[X]."""
         if self.rates is None:
             return age.first_age(self.hazards, u)
@@ -186,7 +186,7 @@ class MarkovPolicy(AgeRule):
             tail = np.floor(np.log(left) / np.log1p(-later))
         return np.where(beyond < 0, np.floor(level), first + 1 + tail).astype(np.int64)
 
-    def next_round(self, clocks: Clocks, round_: int, u: NDArray[np.float64]) -> NDArray[np.int64]:
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
         """Draw (n,) the rounds, this one or later, that clients take part in next."""
         return reserved(self.probabilities, clocks, round_, u)
 
@@ -195,7 +195,7 @@ class MarkovPolicy(AgeRule):
         """Return the rule of one client with these terms."""
         return cls(terms.table, 1, 1, "own")
 
-    def long_run_rates(self) -> NDArray[np.float64]:
+    def long_run_rates(self) -> Floats:
         """Return (n,) participations a round, 1/E[X]."""
         return np.full(self.clients, 1 / self.interval_mean) if self.rates is None else self.rates
 
@@ -221,7 +221,7 @@ class MarkovPolicy(AgeRule):
         return variances
 
     @cached_property
-    def _steps(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _steps(self) -> tuple[Ints, Floats, Floats]:
         """Return (n,) each of j, p_j and p at later ages."""
         distinct, which = np.unique(self._own_rates, return_inverse=True)
         steps = [tables.optimal_steps(1 / exact(rate), self.own_max_age, self.dropout) for rate in distinct.tolist()]
@@ -229,17 +229,17 @@ class MarkovPolicy(AgeRule):
         return np.array(first, dtype=np.int64)[which], np.array(at)[which], np.array(later)[which]
 
     @property
-    def _own_hazards(self) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _own_hazards(self) -> tuple[Ints, Floats, Floats]:
         first, at, later = self._steps
         return first, at * (1 - self.dropout), later * (1 - self.dropout)
 
     @cached_property
-    def survival(self) -> NDArray[np.float64]:
+    def survival(self) -> Floats:
         """Return P(X > a) for a = 0 … m, shape (m+1,)."""
         return age.survival(self.hazards)
 
     @property
-    def stationary(self) -> NDArray[np.float64]:
+    def stationary(self) -> Floats:
         """Return the (m+1,) law of min(age, m) at the start of a round ([1], eqs. (12)–(14); [2], eqs. (5)–(8)).
 
         In [2]'s eq. (6) the product should run to i−1, as in [1]'s eq. (13).
@@ -259,7 +259,7 @@ class MarkovPolicy(AgeRule):
         head = float(self.survival[:-1] * self.hazards[:-1] @ spread)
         return head + float(self.survival[-1]) * ((1 - rare) / rare**2 + (m + 1 / rare - mean) ** 2)
 
-    def interval_pmf(self, tail: float = 1e-12) -> NDArray[np.float64]:
+    def interval_pmf(self, tail: float = 1e-12) -> Floats:
         """Return P(X = x) at position x−1, up to the first x with P(X > x) < ``tail`` (0 < tail < 1)."""
         if not 0 < tail < 1:
             raise ConfigError("tail", tail, "between 0 and 1", "Choose a small probability such as 1e-12.")
@@ -271,7 +271,7 @@ class MarkovPolicy(AgeRule):
         geometric = rare * (1 - rare) ** np.arange(more)
         return np.concatenate(((self.survival * self.hazards)[:-1], reached * geometric))
 
-    def renewals(self, rounds: int) -> NDArray[np.float64]:
+    def renewals(self, rounds: int) -> Floats:
         """Return u_0 … u_R, the probability of taking part h rounds after doing so: u_h = Σ_x P(X = x) u_(h−x)."""
         pmf = self.interval_pmf()[:rounds]
         pmf = np.pad(pmf, (0, rounds - len(pmf)))

@@ -8,12 +8,10 @@ A. Javani, Z. Wang, "Load Balancing in Federated Learning", Globecom 2024, Fig. 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import age
 from aoi_fl.science.errors import ConfigError
-
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats
 
 _DOUBLINGS = 62  # rounds are counted up to 2^62
 

@@ -16,10 +16,11 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import Floats, check_rates, own_table
-from aoi_fl.science.rule import AgeRule, Clocks, Mask, ParticipationRule, Terms
-from aoi_fl.science.strides import Rounds, check_jitter
+from aoi_fl.science.rates import check_rates, own_table
+from aoi_fl.science.rule import AgeRule, Clocks, ParticipationRule, Terms
+from aoi_fl.science.strides import check_jitter
 from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.types import Floats, Ints, Mask
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,11 @@ class MarkovRule(AgeRule):
     def _rated(self) -> MarkovPolicy | None:
         return None if self.rates is None else MarkovPolicy.rated(self.rates, dropout=self.dropout)
 
-    def first_age(self, round_: int, u: Floats) -> Rounds:
+    def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) ages as those of clients that have always been available."""
         return (self.shared if self._rated is None else self._rated).first_age(round_, u)
 
-    def willingness(self, ages: Rounds) -> Floats:
+    def willingness(self, ages: Ints) -> Floats:
         """Return (n,) the probability with which each client takes part at its age, if it is available."""
         if self._rated is None or self.rates is None:
             return self.shared.willingness(ages)
@@ -160,11 +161,11 @@ class SystematicRule(ParticipationRule):
     def _policy(self) -> SystematicPolicy:
         return SystematicPolicy(self.rates, self.phases, self.jitter, self.seed, self.shifts)
 
-    def first_age(self, round_: int, u: Floats) -> Rounds:
+    def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) the ages, at the start of a round, of clients that have always been available."""
         return self._policy.first_age(round_, u)
 
-    def counts(self, last: Rounds) -> Rounds:
+    def counts(self, last: Ints) -> Ints:
         """Return (n,) the numbers of the last participations due by these rounds."""
         return self._policy.counts(last)
 
@@ -172,7 +173,7 @@ class SystematicRule(ParticipationRule):
         """Return (n,) which clients have a participation due that they have not taken yet."""
         return self._policy.participates(clocks, round_, u)
 
-    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
         """Return (n,) the rounds, this one or later, of the next participations."""
         return self._policy.next_round(clocks, round_, u)
 

@@ -16,7 +16,8 @@ import numpy as np
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import PhaseRule
-from aoi_fl.science.rates import Floats, exact
+from aoi_fl.science.rates import exact
+from aoi_fl.science.types import Floats
 
 PHASE = "phase"  # the purpose under which a client draws its phase, or its place within a tick, in round 0
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.client_stats import Mask
-from aoi_fl.science.rates import Floats
+from aoi_fl.science.types import Floats, Mask
 
 WINDOW = 500  # rounds; one this long ago counts 1/e as much as the last
 _KEPT = 1 - 1 / WINDOW

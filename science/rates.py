@@ -8,16 +8,14 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import RateRule
 from aoi_fl.science.tables import Probabilities, decimal, optimal_steps
-
-Floats: TypeAlias = NDArray[np.float64]
+from aoi_fl.science.types import Floats, Ints
 
 _FINEST = 1 << 26  # two fractions near r with denominators up to 2^26/√r differ by more than a double's rounding
 _RAREST = 1e-15  # a smaller rate means waits that no longer fit an int64
@@ -49,7 +47,7 @@ def equal_rates(clients: int, per_round: int) -> Floats:
     return np.full(clients, per_round / clients)
 
 
-def size_rates(sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> tuple[Floats, int]:
+def size_rates(sizes: Ints, per_round: int, most: float = 1.0) -> tuple[Floats, int]:
     """Return rates in proportion to the data sizes, min(most, c·d_i) with Σ r_i = k, and the number of capped ones.
 
     Water-filling: the largest clients are capped until the rest of k, in proportion to size, caps no other client. c
@@ -137,7 +135,7 @@ def pooled_variance(rates: Floats, variances: Floats) -> float:
     return float(rates @ centred / total)
 
 
-def make_rates(rule: RateRule, sizes: NDArray[np.int64], per_round: int, most: float = 1.0) -> tuple[Floats, int]:
+def make_rates(rule: RateRule, sizes: Ints, per_round: int, most: float = 1.0) -> tuple[Floats, int]:
     """Return the rates of a rule by sizes alone, ``equal`` or ``size``, and the number of capped ones."""
     check_rule(rule)
     return size_rates(sizes, per_round, most) if rule == "size" else (equal_rates(len(sizes), per_round), 0)

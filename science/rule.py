@@ -3,14 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard
 
-import numpy as np
-from numpy.typing import NDArray
-
 from aoi_fl.science import age
-
-Mask = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Rounds = NDArray[np.int64]
+from aoi_fl.science.types import Floats, Ints, Mask
 
 
 @dataclass(frozen=True)
@@ -23,10 +17,10 @@ class Clocks:
     counts : the number of that participation; None under a rule that does not count
     """
 
-    last: Rounds
-    counts: Rounds | None = None
+    last: Ints
+    counts: Ints | None = None
 
-    def ages(self, round_: int) -> Rounds:
+    def ages(self, round_: int) -> Ints:
         """Return (n,) the rounds missed at the start of a round."""
         return round_ - 1 - self.last
 
@@ -93,7 +87,7 @@ class ParticipationRule:
         def clients(self) -> int:
             """Return n."""
 
-    def first_age(self, round_: int, u: Floats) -> Rounds:
+    def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) the ages of clients that join at the start of a round, given uniform numbers in [0, 1)."""
         raise NotImplementedError
 
@@ -101,11 +95,11 @@ class ParticipationRule:
         """Return (n,) which clients take part in a round."""
         raise NotImplementedError
 
-    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
         """Return (n,) the rounds, this one or later, that clients take part in next."""
         raise NotImplementedError
 
-    def counts(self, last: Rounds) -> Rounds | None:
+    def counts(self, last: Ints) -> Ints | None:
         """Return (n,) the numbers of the last participations due by these rounds; None: they are not counted."""
         return None
 
@@ -132,7 +126,7 @@ def is_decentralised(policy: object) -> TypeGuard[ParticipationRule]:
 class AgeRule(ParticipationRule):
     """A rule by which a client takes part with a probability that depends on its age."""
 
-    def willingness(self, ages: Rounds) -> Floats:
+    def willingness(self, ages: Ints) -> Floats:
         """Return (n,) the probabilities with which clients of these ages take part, if they can be reached."""
         raise NotImplementedError
 
@@ -142,7 +136,7 @@ class AgeRule(ParticipationRule):
         return willing
 
 
-def reserved(table: age.Table, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+def reserved(table: age.Table, clocks: Clocks, round_: int, u: Floats) -> Ints:
     """Return (n,) the rounds that clients with a table reserve: the whole wait is drawn at once."""
     ages = clocks.ages(round_)
     return round_ - 1 - ages + age.interval_given_age(table, ages, u)

@@ -3,6 +3,7 @@
 Their randomness comes from :mod:`aoi_fl.science.draws`, so a seed gives the same selections on any transport.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,10 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
-from aoi_fl.science.devices import Foresight
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import Floats, Ints, Mask
 
 _PURPOSE = "select"  # the purpose under which every central choice draws
+
+
+@dataclass(frozen=True, eq=False)
+class Foresight:
+    """Knowledge that no server has, for policies with papers that assume it.
+
+    Attributes
+    ----------
+    until : gives (n,) when the clients that are available at a second leave; other clients get that second
+    seconds : (n,) float64, of each client's training; with the loading once a model has been sent
+    uploads : (n,) float64, the part of that for sending the update
+    """
+
+    until: Callable[[float], Floats]
+    seconds: Floats
+    uploads: Floats
 
 
 @dataclass(frozen=True)
@@ -32,17 +49,17 @@ class Population:
     foresight : knowledge that no server has, for policies with papers that assume it; None without it
     """
 
-    ages: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    available: NDArray[np.bool_]
-    payments: NDArray[np.float64] | None = None
-    sensitivities: NDArray[np.float64] | None = None
-    connected: NDArray[np.bool_] | None = None
+    ages: Ints
+    sizes: Ints
+    available: Mask
+    payments: Floats | None = None
+    sensitivities: Floats | None = None
+    connected: Mask | None = None
     now: float | None = None
     foresight: Foresight | None = None
 
 
-def sound_clients(where: str, clients: object, n: int) -> NDArray[np.int64]:
+def sound_clients(where: str, clients: object, n: int) -> Ints:
     """Return client numbers of own code as (s,) int64.
 
     Raises
@@ -99,7 +116,7 @@ def _array(values: object) -> NDArray[Any] | None:
         return None
 
 
-def everyone(sizes: NDArray[np.int64]) -> Population:
+def everyone(sizes: Ints) -> Population:
     """Return clients of these (n,) sizes, all available and of age 0."""
     return Population(np.zeros(len(sizes), np.int64), sizes, np.ones(len(sizes), np.bool_))
 
@@ -115,9 +132,9 @@ class Selection:
     draws : (s,) int64, how often each was drawn: ones, but for selection with replacement
     """
 
-    clients: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    draws: NDArray[np.int64]
+    clients: Ints
+    weights: Floats
+    draws: Ints
 
 
 class Selector(Protocol):
@@ -141,7 +158,7 @@ class _Selector:
 class _SharingSelector(_Selector):
     """One whose available clients share k."""
 
-    def rates(self, population: Population) -> NDArray[np.float64]:
+    def rates(self, population: Population) -> Floats:
         """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
         return shared_rates(self.per_round, population)
 
@@ -153,7 +170,7 @@ class RandomSelector(_SharingSelector):
     chosen, whatever the others' availability. Clients without examples are skipped.
     """
 
-    def long_run_rates(self, population: Population) -> NDArray[np.float64]:
+    def long_run_rates(self, population: Population) -> Floats:
         """Return (n,) participations a round of each client in the long run, if all are available."""
         filled = population.sizes > 0  # the others are passed over
         return np.where(filled, min(self.per_round / max(int(filled.sum()), 1), 1.0), 0.0)
@@ -172,9 +189,9 @@ class ProportionalSelector(_Selector):
     There are always k draws. Clients without examples are never drawn.
     """
 
-    def long_run_rates(self, population: Population) -> NDArray[np.float64]:
+    def long_run_rates(self, population: Population) -> Floats:
         """Return (n,) draws a round of each client in the long run, if all are available."""
-        shares: NDArray[np.float64] = population.sizes / population.sizes.sum()
+        shares: Floats = population.sizes / population.sizes.sum()
         return self.per_round * shares
 
     def select(self, round_: int, population: Population) -> Selection:
@@ -195,7 +212,7 @@ class OldestAgeSelector(_SharingSelector):
     ties keep clients of equal ages from training always together.
     """
 
-    def long_run_rates(self, population: Population) -> NDArray[np.float64]:
+    def long_run_rates(self, population: Population) -> Floats:
         """Return (n,) participations a round of each client in the long run, if all are available."""
         return np.full(len(population.ages), min(self.per_round / len(population.ages), 1.0))
 
@@ -219,19 +236,19 @@ class OldestAgeSelector(_SharingSelector):
         return evenly(np.flatnonzero(chosen))
 
 
-def shared_rates(per_round: int, population: Population) -> NDArray[np.float64]:
+def shared_rates(per_round: int, population: Population) -> Floats:
     """Return (n,) k/m for each client, where m clients are available."""
     available = max(1, int(np.count_nonzero(population.available)))
     return np.full(len(population.available), min(1.0, per_round / available))
 
 
-def evenly(clients: NDArray[np.int64]) -> Selection:
+def evenly(clients: Ints) -> Selection:
     """Return the selection of these clients (distinct, ascending) with equal weights 1/|S|."""
     count = len(clients)
     return Selection(clients, np.full(count, 1.0 / max(count, 1)), np.ones(count, dtype=np.int64))
 
 
-def by_size(clients: NDArray[np.int64], sizes: NDArray[np.int64]) -> Selection:
+def by_size(clients: Ints, sizes: Ints) -> Selection:
     """Return the selection of these clients (distinct, ascending) with weights d_i/Σ_S d_j; sizes are (n,)."""
     chosen = sizes[clients]
     return Selection(clients, chosen / max(chosen.sum(), 1), np.ones(len(clients), dtype=np.int64))
@@ -242,7 +259,7 @@ def nobody() -> Selection:
     return evenly(np.empty(0, dtype=np.int64))
 
 
-def sequential(uniforms: NDArray[np.float64], weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def sequential(uniforms: Floats, weights: Floats, count: int) -> Ints:
     """Return the positions of ``count`` draws without replacement, ascending, each in proportion to the weights left.
 
     The smallest of −ln(1−u_i)/w_i are as good as draws one after another (Efraimidis & Spirakis 2006). A position of
@@ -256,7 +273,7 @@ def sequential(uniforms: NDArray[np.float64], weights: NDArray[np.float64], coun
     return smallest(keys, eligible, count)
 
 
-def smallest(keys: NDArray[np.float64], eligible: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+def smallest(keys: Floats, eligible: Mask, count: int) -> Ints:
     """Return the positions of the ``count`` smallest keys among the eligible, ascending; ``keys`` is overwritten."""
     count = min(count, int(np.count_nonzero(eligible)))
     if count == 0:

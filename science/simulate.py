@@ -3,28 +3,42 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, islice
-from typing import TypeAlias, cast, get_args
+from typing import Protocol, TypeAlias, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Reports, drawn_reports
-from aoi_fl.science.clock import RoundClock
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History, Recorder
 from aoi_fl.science.names import Start, Weighting
 from aoi_fl.science.rule import Clocks, ParticipationRule, is_decentralised
-from aoi_fl.science.selection import (
-    Population,
-    Selection,
-    Selector,
-)
+from aoi_fl.science.selection import Population, Selection, Selector
+from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.science.weighting import weigh
 
-Mask: TypeAlias = NDArray[np.bool_]
 Arrived: TypeAlias = Callable[[int, Mask], Mask]  # from a round's chosen clients to those with work that counts
 Decentralised: TypeAlias = ParticipationRule
+
+
+class Timer(Protocol):
+    """Simulated time, such as the laboratory's round clock.
+
+    Attributes
+    ----------
+    now, until : seconds up to now, and those after which no round begins
+    seconds : (n,) of a training
+    """
+
+    now: float
+    until: float
+    seconds: Floats
+
+    def here(self, round_: int) -> Mask:
+        """Return (n,) which clients are available as a round begins."""
+
+    def play(self, round_: int, chosen: Mask) -> Mask:
+        """Let the chosen clients train, end the round, and return (n,) whether updates arrived."""
 
 
 def simulate(
@@ -36,7 +50,7 @@ def simulate(
     weighting: Weighting | None = None,
     availability: Callable[[int], Mask] | None = None,
     reports: Reports | None = None,
-    clock: RoundClock | None = None,
+    clock: Timer | None = None,
     observe: Callable[[int, Selection], None] | None = None,
 ) -> History:
     """Run a policy over rounds 1 … R and return the history.
@@ -118,7 +132,7 @@ def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, sha
     return Selection(selection.clients[keep], weights, selection.draws[keep])
 
 
-def long_run_rates(policy: Decentralised | Selector, population: Population) -> NDArray[np.float64] | None:
+def long_run_rates(policy: Decentralised | Selector, population: Population) -> Floats | None:
     """Return (n,) each client's participations a round in the long run, if all are available; None: unknown."""
     if is_decentralised(policy):
         return policy.long_run_rates()
@@ -127,7 +141,7 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
 
 
 def _decided(
-    rule: ParticipationRule, ages: NDArray[np.int64], seed: int, availability: Callable[[int], Mask], arrived: Arrived
+    rule: ParticipationRule, ages: Ints, seed: int, availability: Callable[[int], Mask], arrived: Arrived
 ) -> Iterator[tuple[ParticipationRule, Selection]]:
     """Yield the rule, and the clients that take part by it, in round 1, 2, 3, …."""
     n, coins = len(ages), np.zeros(0)
@@ -151,7 +165,7 @@ def _selections(
     availability: Callable[[int], Mask],
     arrived: Arrived,
     reports: Reports,
-    clock: RoundClock | None,
+    clock: Timer | None,
 ) -> Iterator[Selection]:
     over, learn, pay = (getattr(selector, name, None) for name in ("over", "learn", "pay"))
     ages = population.ages

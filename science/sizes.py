@@ -3,16 +3,16 @@
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import Ints
 
 EQUAL_SIZE = 600  # MNIST's 60,000 images over 100 clients
 LARGEST_SIZE = 10**9  # cuts the Zipf tail, so that sums over clients stay far from the end of int64
 
 
-def make_sizes(spec: str, clients: int, seed: int, total: int | None = None) -> NDArray[np.int64]:
+def make_sizes(spec: str, clients: int, seed: int, total: int | None = None) -> Ints:
     """Draw the (n,) int64 sizes d_i ≥ 1 of n clients' data sets.
 
     Parameters
@@ -40,7 +40,7 @@ def make_sizes(spec: str, clients: int, seed: int, total: int | None = None) -> 
     return sizes if total is None else scaled(sizes, total)
 
 
-def scaled(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+def scaled(sizes: Ints, total: int) -> Ints:
     """Return sizes in the same proportions that add up to ``total``; each client keeps at least one example.
 
     One example goes to each client, the rest is shared out in proportion, by largest remainder.
@@ -51,7 +51,7 @@ def scaled(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
             "examples", total, f"at least {len(sizes)}, one a client", "Use fewer clients or a larger data set."
         )
     quota = spare * (sizes / sizes.sum())
-    shares: NDArray[np.int64] = np.floor(quota).astype(np.int64)
+    shares: Ints = np.floor(quota).astype(np.int64)
     left = spare - int(shares.sum())
     shares[np.argsort(shares - quota, kind="stable")[:left]] += 1
     shares += 1

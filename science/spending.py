@@ -8,12 +8,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
-
-Clients = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats, Ints, Mask
 
 _CHUNK = 1 << 16  # clients looked at in one go
 _BITS = 60  # a budget has about 2^60 units, the finest for which sums stay within 64 bits
@@ -33,7 +30,7 @@ class Budget:
         self._round = np.ceil if strict else np.floor
         self._left = int(math.ldexp(budget, self._scale)) + (-_ROUNDING if strict else _ROUNDING)
 
-    def _units(self, payments: Floats) -> NDArray[np.int64]:
+    def _units(self, payments: Floats) -> Ints:
         # A payment of twice the budget is as good as any larger, and keeps sums within 64 bits.
         return self._round(np.ldexp(np.minimum(payments, self._dearest), self._scale)).astype(np.int64)
 
@@ -42,7 +39,7 @@ class Budget:
         """The rest, in the budget's unit: no payment above it can be paid, one just below it perhaps."""
         return math.ldexp(self._left + 1, -self._scale) * (1 + 1e-9)
 
-    def affords(self, payments: Floats) -> NDArray[np.bool_]:
+    def affords(self, payments: Floats) -> Mask:
         """Return which payments, each alone, the rest can pay."""
         return self._units(payments) <= self._left
 
@@ -51,7 +48,7 @@ class Budget:
         total = float(np.minimum(payments, self._dearest).sum()) * (1 + 1e-9)
         return math.ldexp(total, self._scale) + payments.size <= self._left
 
-    def take(self, clients: Clients, payments: Floats, stop_at_first: bool = False) -> tuple[Clients, bool]:
+    def take(self, clients: Ints, payments: Floats, stop_at_first: bool = False) -> tuple[Ints, bool]:
         """Pay for clients in the order given; return those paid for, and whether ``stop_at_first`` stopped there.
 
         ``clients`` and ``payments`` are (m,), first choice first. A client that the rest cannot pay for is skipped, or
@@ -71,7 +68,7 @@ class Budget:
                 paid += self._fitting(clients[start:end], units)
         return np.concatenate(paid), stopped
 
-    def _prefix(self, units: NDArray[np.int64]) -> int:
+    def _prefix(self, units: Ints) -> int:
         # Integer sums would overflow far behind the last affordable client, so a float sum limits the search.
         far = np.searchsorted(np.cumsum(units, dtype=np.float64), self._left * (1 + 1e-9)) + 1
         totals = np.cumsum(units[:far])
@@ -79,7 +76,7 @@ class Budget:
         self._left -= int(totals[bought - 1]) if bought else 0
         return bought
 
-    def _fitting(self, clients: Clients, units: NDArray[np.int64]) -> list[Clients]:
+    def _fitting(self, clients: Ints, units: Ints) -> list[Ints]:
         paid = []
         for _ in range(_PASSES):
             if not clients.size:

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.ageing import AgeingCost, ageing_cost
 from aoi_fl.science.history import History
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
 from aoi_fl.science.spending import BudgetAccount
+from aoi_fl.science.types import Floats, Ints
 
-Floats = NDArray[np.float64]
-Sizes = NDArray[np.int64]
+Sizes = Ints
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Freshness:
     ageing: float
 
 
-def mean_ages(history: History, cost: AgeingCost | None = None) -> NDArray[np.float64]:
+def mean_ages(history: History, cost: AgeingCost | None = None) -> Floats:
     """Return each client's age after a round's refreshes, averaged over rounds 1 … R; (n,), zeros if R = 0.
 
     With an ageing cost f (:mod:`aoi_fl.science.ageing`) f(age) is averaged instead.

@@ -7,12 +7,10 @@ numbers and nothing drifts. :mod:`aoi_fl.science.systematic` describes the purpo
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.rates import Floats, check_rates, exact
-
-Rounds = NDArray[np.int64]
+from aoi_fl.science.rates import check_rates, exact
+from aoi_fl.science.types import Floats, Ints, Mask
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 JITTER = "jitter"  # the purpose under which a client draws how long a participation is put off
@@ -42,43 +40,43 @@ class Strides:
         check_jitter(jitter)
         distinct, which = np.unique(rates, return_inverse=True)
         fractions = [exact(rate) for rate in distinct.tolist()]
-        self._a: Rounds = np.array([f.numerator for f in fractions], dtype=np.int64)[which]
-        self._b: Rounds = np.array([f.denominator for f in fractions], dtype=np.int64)[which]
+        self._a: Ints = np.array([f.numerator for f in fractions], dtype=np.int64)[which]
+        self._b: Ints = np.array([f.denominator for f in fractions], dtype=np.int64)[which]
         whole = np.floor(phases + shift)
-        self._before: Rounds = whole.astype(np.int64)
+        self._before: Ints = whole.astype(np.int64)
         ticks = np.minimum(phases + shift - whole, _BELOW_ONE) * self._b
-        self._tick: Rounds = np.minimum(np.floor(ticks), self._b - 1).astype(np.int64)
+        self._tick: Ints = np.minimum(np.floor(ticks), self._b - 1).astype(np.int64)
         self._within: Floats = np.clip(ticks - self._tick, 0.0, 1.0)
         self._put_off: Floats = np.minimum(jitter * self._b, self._b - self._a)  # in ticks
 
-    def accrued(self, round_: int | Rounds, who: slice | Rounds = slice(None)) -> Rounds:
+    def accrued(self, round_: int | Ints, who: slice | Ints = slice(None)) -> Ints:
         """Return the amounts that clients, by default all, have accrued beyond a whole number, in ticks 0 … b−1."""
         b = self._b[who]
         return (np.mod(round_, b) * self._a[who] + self._tick[who]) % b
 
-    def after(self, accrued: Rounds) -> tuple[Rounds, NDArray[np.bool_]]:
+    def after(self, accrued: Ints) -> tuple[Ints, Mask]:
         """Return (n,) the accrued amounts one round later, without a division, and which strides begin then."""
         later = accrued + self._a
-        begins: NDArray[np.bool_] = later >= self._b
+        begins: Mask = later >= self._b
         return np.subtract(later, self._b, out=later, where=begins), begins
 
-    def begin(self, round_: int) -> NDArray[np.bool_]:
+    def begin(self, round_: int) -> Mask:
         """Return (n,) which strides begin in a round: the participants, but for jitter."""
         return self.accrued(round_) < self._a
 
-    def begun(self, round_: int | Rounds) -> Rounds:
+    def begun(self, round_: int | Ints) -> Ints:
         """Return (n,) the number of strides begun by a round; 0 at round 0, but for phase and shift."""
         return self._before + (round_ * self._a + self._tick) // self._b
 
-    def start_of(self, stride: int | Rounds) -> Rounds:
+    def start_of(self, stride: int | Ints) -> Ints:
         """Return (n,) the rounds in which the strides begin that :meth:`begun` counts as this one."""
         return -((self._tick - (stride - self._before) * self._b) // self._a)
 
-    def last_start(self, round_: int | Rounds) -> Rounds:
+    def last_start(self, round_: int | Ints) -> Ints:
         """Return (n,) the round, at most this one, in which the stride began that a client is in."""
         return round_ - self.accrued(round_) // self._a
 
-    def due(self, starts: int | Rounds, uniforms: float | Floats, who: slice | Rounds = slice(None)) -> Rounds:
+    def due(self, starts: int | Ints, uniforms: float | Floats, who: slice | Ints = slice(None)) -> Ints:
         """Return the rounds of clients' participations, of strides begun in ``starts`` and put off by J·w strides."""
         late = self._put_off[who] * uniforms - self.accrued(starts, who) - self._within[who]
         late = np.ceil(late / self._a[who])

@@ -23,17 +23,17 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.interval_law import MixedLaw, StrideLaw
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import PHASE, make_phases
-from aoi_fl.science.rates import Floats, check_rates, equal_rates
+from aoi_fl.science.rates import check_rates, equal_rates
 from aoi_fl.science.rule import Clocks, IntervalLaw, ParticipationRule, Terms
 from aoi_fl.science.stride_laws import interval_variance
-from aoi_fl.science.strides import JITTER, Rounds, Strides
+from aoi_fl.science.strides import JITTER, Strides
+from aoi_fl.science.types import Floats, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class SystematicPolicy(ParticipationRule):
         one = slice(number, number + 1)
         return type(self)(self.rates[one], self.phases[one], self.jitter, self.seed, shift, number)
 
-    def count(self, round_: int | Rounds) -> Rounds:
+    def count(self, round_: int | Ints) -> Ints:
         """Return (n,) the numbers of the last participations due by a round.
 
         >>> client = SystematicPolicy(np.array([0.4]), np.array([0.5]))
@@ -117,7 +117,7 @@ class SystematicPolicy(ParticipationRule):
         """
         known = self._memo.get("count")
         if known is not None and type(round_) is int and known[0] == round_:
-            found: Rounds = known[1]
+            found: Ints = known[1]
             return found
         if not isinstance(round_, int):
             begun = self.strides.begun(round_)
@@ -132,34 +132,32 @@ class SystematicPolicy(ParticipationRule):
         else:
             accrued, begun = self.strides.accrued(round_), self.strides.begun(round_)
             due = self._due(self.strides.last_start(round_)) if self.jitter else None
-        counts: Rounds = begun if due is None else begun - (due > round_)
+        counts: Ints = begun if due is None else begun - (due > round_)
         self._memo["count"] = round_, counts, begun, accrued, due
         return counts
 
-    def round_of(self, counts: Rounds) -> Rounds:
+    def round_of(self, counts: Ints) -> Ints:
         """Return (n,) the rounds in which participations of these numbers are due."""
         return self._due(self.strides.start_of(counts))
 
-    def first_age(self, round_: int, u: Floats) -> Rounds:
+    def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) the ages, at the start of a round, of clients that have always been available."""
         return round_ - 1 - self.round_of(self.count(round_ - 1))
 
-    def counts(self, last: Rounds) -> Rounds:
+    def counts(self, last: Ints) -> Ints:
         """Return (n,) the numbers of the last participations due by these rounds."""
         return self.count(last)
 
-    def participates(self, clocks: Clocks, round_: int, u: Floats) -> NDArray[np.bool_]:
+    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
         """Return (n,) which clients have a participation due that they have not taken yet."""
-        due: NDArray[np.bool_] = self.count(round_) > self._counts(clocks)
+        due: Mask = self.count(round_) > self._counts(clocks)
         return due
 
-    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Rounds:
+    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
         """Return (n,) the rounds, this one or later, of the next participations."""
         return np.maximum(round_, self.round_of(self._counts(clocks) + 1))
 
-    def advance(
-        self, clocks: Clocks, round_: int, took_part: NDArray[np.bool_], forced: NDArray[np.bool_] | None = None
-    ) -> Clocks:
+    def advance(self, clocks: Clocks, round_: int, took_part: Mask, forced: Mask | None = None) -> Clocks:
         """Return the clocks after a round; a forced participation makes up for none."""
         now, counts, last = self.count(round_), self._counts(clocks), np.where(took_part, round_, clocks.last)
         if forced is None and np.array_equal(now > counts, took_part) and not (now < counts).any():
@@ -183,10 +181,10 @@ class SystematicPolicy(ParticipationRule):
         found: Floats = np.array([interval_variance(rate, self.jitter) for rate in distinct.tolist()])[which]
         return found
 
-    def _counts(self, clocks: Clocks) -> Rounds:
+    def _counts(self, clocks: Clocks) -> Ints:
         return self.count(clocks.last) if clocks.counts is None else clocks.counts
 
-    def _due(self, starts: Rounds) -> Rounds:
+    def _due(self, starts: Ints) -> Ints:
         """Return (n,) the rounds of the participations of strides that began in these rounds."""
         if not self.jitter:
             return self.strides.due(starts, 0.0)

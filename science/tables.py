@@ -10,9 +10,9 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import Floats
 
 Probabilities = tuple[float, ...]
 
@@ -78,9 +78,9 @@ def increasing(mean: Fraction, max_age: int, exponent: float = 1.0) -> Probabili
         return (1.0,) * (max_age + 1)
     powers = exponent * np.log(np.arange(1, max_age + 2))
 
-    def rates(log_s: float) -> NDArray[np.float64]:
+    def rates(log_s: float) -> Floats:
         with np.errstate(over="ignore"):  # an infinite rate is p = 1
-            rising: NDArray[np.float64] = np.exp(log_s + powers)
+            rising: Floats = np.exp(log_s + powers)
         return rising
 
     def waits(log_s: float) -> float:

@@ -8,20 +8,18 @@ weight, possibly negative. Equal and size weights add up to 1.
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError, unknown_rates
 from aoi_fl.science.names import Weighting
-
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats, Ints
 
 
 def weigh(
     weighting: Weighting,
-    clients: NDArray[np.int64],
-    sizes: NDArray[np.int64] | Floats,
+    clients: Ints,
+    sizes: Ints | Floats,
     rates: Floats | None = None,
-    draws: NDArray[np.int64] | None = None,
+    draws: Ints | None = None,
 ) -> Floats:
     """Return (s,) the weights ω of a round's clients; empty for none.
 
@@ -64,7 +62,7 @@ def weigh(
     return parts
 
 
-def _known(rates: Floats | None, clients: NDArray[np.int64]) -> Floats:
+def _known(rates: Floats | None, clients: Ints) -> Floats:
     if rates is None:
         raise unknown_rates("this policy")
     chosen = rates[clients]

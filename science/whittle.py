@@ -12,14 +12,11 @@ Whittle 1988, Restless bandits: activity allocation in a changing world, J. Appl
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
-
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats, Ints
 
 
-def whittle_index(ages: NDArray[np.int64], payments: Floats, sensitivities: Floats, budget: float) -> Floats:
+def whittle_index(ages: Ints, payments: Floats, sensitivities: Floats, budget: float) -> Floats:
     """Return Whittle's index (Δ+1)(Δ+2)Bφ/(2p) of every client, given its age before the decision.
 
     It is the service charge λ at which refreshing and waiting cost the same in the client's own problem P4.
@@ -31,29 +28,11 @@ def whittle_index(ages: NDArray[np.int64], payments: Floats, sensitivities: Floa
     return (ages + 1.0) * (ages + 2.0) * budget * sensitivities / (2.0 * payments)
 
 
-def threshold(charge: float, payments: Floats, sensitivities: Floats, budget: float) -> NDArray[np.int64]:
-    """Return the age H_i from which on a refresh is worth the service charge λ: select iff Δ_i ≥ H_i.
-
-    H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋, the largest integer with H(H+1) ≤ 2λp/(Bφ). Where λ equals the index of an age, H is the
-    next age. Source: Xu et al. 2024, eq. (25); print lost the floor. Raises ConfigError for a bad charge.
-
-    >>> threshold(24.0, np.array([10.0]), np.array([1.0]), 40.0).tolist()
-    [3]
-    """
-    if not (charge >= 0 and np.isfinite(charge)):
-        raise ConfigError("charge", charge, "a finite number ≥ 0", "Choose another charge.")
-    ages = np.floor(-0.5 + np.sqrt(0.25 + 2.0 * charge * payments / (budget * sensitivities))).astype(np.int64)
-    # The root may be rounded across an integer; the index itself decides, so that (25) and (26) always agree.
-    ages -= (ages > 0) & (whittle_index(ages - 1, payments, sensitivities, budget) > charge)
-    ages += whittle_index(ages, payments, sensitivities, budget) <= charge
-    return ages
-
-
-def abs_index(ages: NDArray[np.int64], payments: Floats, sensitivities: Floats) -> Floats:
+def abs_index(ages: Ints, payments: Floats, sensitivities: Floats) -> Floats:
     """Return the index Δφ/p of age-based scheduling (ABS), as Xu et al. 2024, Section 5.1, adapt it to payments."""
     return ages * sensitivities / payments
 
 
-def maxpack_index(ages: NDArray[np.int64]) -> Floats:
+def maxpack_index(ages: Ints) -> Floats:
     """Return MaxPack's index, the age alone (Xu et al. 2024, Section 5.1)."""
     return ages.astype(np.float64)

@@ -11,7 +11,8 @@ import numpy as np
 
 from aoi_fl import protocol
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.policy import Carrier, Mask, RoundOutcome, RoundView
+from aoi_fl.science.types import Mask
+from aoi_fl.strategies.policy import Carrier, RoundOutcome, RoundView
 
 
 class Coordination(ABC):

@@ -16,13 +16,11 @@ from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selector, sound_clients, sound_values
 from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.strategies.records import ClientRecord, RoundRecord
 from aoi_fl.strategies.round.retry import QUESTION, TRAINING
 from aoi_fl.strategies.round.roster import Roster
 
-Mask: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
-Rounds: TypeAlias = NDArray[np.int64]
 State: TypeAlias = Mapping[str, NDArray[Any]]
 # The message that a request travels with.
 Carrier: TypeAlias = Literal["hello", "query", "train", "evaluate"]
@@ -149,12 +147,12 @@ class RoundView:
         return self._mask(part.client for part in self._record.participations)
 
     @property
-    def next_round(self) -> Rounds:
+    def next_round(self) -> Ints:
         """(n,) the round that each client has reserved; 0: none."""
         return self._roster.next_round
 
     @property
-    def last_seen(self) -> Rounds:
+    def last_seen(self) -> Ints:
         """(n,) the last round in which each client was connected; 0: none."""
         return self._roster.seen
 

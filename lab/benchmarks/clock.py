@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from aoi_fl.lab.benchmarks.base import ROOT, Row, alternate, ratio_row
-from aoi_fl.science.clock import RoundClock
+from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
+from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 

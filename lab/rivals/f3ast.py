@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.lab.rivals.learning import LearningSelector
 from aoi_fl.science import draws
-from aoi_fl.science.client_stats import Clients, LearningSelector, Report
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection
+from aoi_fl.science.types import Floats, Ints
 
 STEP = 0.01  # β, as in the authors' code
 
@@ -62,7 +63,7 @@ class F3ast(LearningSelector):
         weights = population.sizes[chosen] / population.sizes.sum() / self.after(chosen)[chosen]
         return Selection(chosen, weights, np.ones_like(chosen))
 
-    def after(self, taken: Clients) -> Floats:
+    def after(self, taken: Ints) -> Floats:
         """Return (n,) the rates once the updates of these have counted in a round."""
         counted = np.zeros(len(self.rates))
         counted[taken] = 1.0

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from aoi_fl.lab.rivals.learning import LearningSelector, number_of_candidates
 from aoi_fl.science import draws
-from aoi_fl.science.client_stats import Clients, LearningSelector, number_of_candidates
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, by_size, smallest
+from aoi_fl.science.types import Floats, Ints
 
 
-def schedule(updates: Floats, uploads: Floats, deadline: float, most: int) -> Clients:
+def schedule(updates: Floats, uploads: Floats, deadline: float, most: int) -> Ints:
     """Return the positions of the chosen candidates in the order of their uploads, at most ``most``.
 
     ``updates`` and ``uploads`` are (d,) t_UD and t_UL, ``deadline`` counts from the round's start; all in seconds. The

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.lab.rivals.learning import LearningSelector
 from aoi_fl.science import draws
-from aoi_fl.science.client_stats import Clients, LearningSelector, Mask, Report
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, by_size, sequential, smallest
+from aoi_fl.science.types import Floats, Ints, Mask
 
 _LEAST = 0.999  # of the smallest utility: what counts as none when utilities are brought to (0, 1]
 
@@ -115,7 +116,7 @@ class OortSelector(LearningSelector):
         chosen[sequential(uniforms, np.where(new, speeds, 0.0), self.per_round - exploit)] = True
         return by_size(np.flatnonzero(chosen), population.sizes)
 
-    def utilities(self, round_: int, tried: Clients, sizes: NDArray[np.int64]) -> Floats:
+    def utilities(self, round_: int, tried: Ints, sizes: Ints) -> Floats:
         """Return Util(i) of tried clients, (s,), with U scaled to (0, 1] beside the bonus of at most 1."""
         worth = self.worth(tried, sizes)
         ceiling = np.sort(worth)[min(int(len(worth) * self.oort.clip), len(worth) - 1)]
@@ -125,7 +126,7 @@ class OortSelector(LearningSelector):
         bonus = np.sqrt(0.1 * np.log(round_) / self.seen.tried[tried])
         return np.asarray((scaled + bonus) * self.slowness(self.seen.durations[tried]))
 
-    def worth(self, tried: Clients, sizes: NDArray[np.int64]) -> Floats:
+    def worth(self, tried: Ints, sizes: Ints) -> Floats:
         """Return the statistical utility |B_i| · |loss_i|; an unknown loss counts as the mean of the known ones."""
         losses = np.abs(self.seen.losses[tried])
         known = ~np.isnan(losses)
@@ -183,7 +184,7 @@ class OortSelector(LearningSelector):
         self.pace, self._brought = float(state["oort-pace"][0]), state["oort-brought"].copy()
 
 
-def _mask(clients: Clients, n: int) -> Mask:
+def _mask(clients: Ints, n: int) -> Mask:
     mask = np.zeros(n, np.bool_)
     mask[clients] = True
     return mask

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from aoi_fl.lab.rivals.learning import LearningSelector, number_of_candidates
 from aoi_fl.science import draws
-from aoi_fl.science.client_stats import Clients, LearningSelector, number_of_candidates
-from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, evenly, sequential
+from aoi_fl.science.types import Floats, Ints
 
 # From a round and (d,) candidates to (d,) the model's mean losses on their data; NaN without an answer.
-AskLosses: TypeAlias = Callable[[int, Clients], Floats]
+AskLosses: TypeAlias = Callable[[int, Ints], Floats]
 
 
 @dataclass(eq=False)
@@ -67,7 +67,7 @@ class PowerOfChoice(LearningSelector):
         usual = seen.losses[known].mean() if known.any() else 0.0
         return np.where(known, seen.losses, np.where(seen.taken > 0, usual, np.inf))
 
-    def draw(self, round_: int, population: Population) -> Clients:
+    def draw(self, round_: int, population: Population) -> Ints:
         """Return the candidates of a round, ascending."""
         uniforms = draws.uniforms(self.seed, round_, "candidates", len(population.ages))
         weights = np.where(population.available, population.sizes, 0).astype(np.float64)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.lab.rivals.learning import LearningSelector
 from aoi_fl.science import draws
-from aoi_fl.science.client_stats import LearningSelector, Report
+from aoi_fl.science.client_stats import Report
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.presence import Presence
-from aoi_fl.science.rates import Floats
 from aoi_fl.science.selection import Population, Selection, evenly
+from aoi_fl.science.types import Floats
 
 REST = 5  # rounds for which a client that has trained is passed over
 _OLD = 0.25  # what the mean round's length keeps of itself
@@ -65,7 +66,7 @@ class Refl(LearningSelector):
             return self.presence.reach(len(population.ages)).staying
         length = self._mean_length(population)
         slot = population.now + length
-        lasting: Floats = (population.foresight.availability.until(slot) >= slot + length).astype(np.float64)
+        lasting: Floats = (population.foresight.until(slot) >= slot + length).astype(np.float64)
         return lasting
 
     def learn(self, round_: int, population: Population, report: Report) -> None:

@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from flwr.app import Message
 from flwr.clientapp import ClientApp
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import RunValue
+from aoi_fl.lab.simulated_time.devices import Devices, DeviceTrace
 from aoi_fl.lab.simulated_time.virtual_clock import VirtualClock
 from aoi_fl.protocol import Introduction, coding
-from aoi_fl.science.devices import Devices, DeviceTrace, Foresight
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.selection import Foresight
+from aoi_fl.science.types import Floats, Mask
 
 _EVALUATION = 1 / 3  # of the work of training on as many examples: the backward pass is the rest
 
@@ -144,7 +145,7 @@ class ClockedGrid(LocalGrid):
             self.clock.foresight = self._foreseen(devices)
         return self.clock.depart(messages, clients, devices, seconds)
 
-    def _sit_out(self, messages: list[Message], reached: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _sit_out(self, messages: list[Message], reached: Mask) -> Mask:
         """Ask each reached client whether it declines the model; return (s,) the ones that do."""
         declines = np.zeros(len(messages), np.bool_)
         if isinstance(self._app, AgeAwareApp):
@@ -169,16 +170,16 @@ class ClockedGrid(LocalGrid):
         """Return the availability and speed of all devices, by the size of the last sent model."""
         coded, everyone = self.clock.model * self._coded, np.arange(len(self._examples))
         seconds = devices.seconds(everyone, self._work(self._examples), self.clock.model, coded)
-        return Foresight(devices.availability, seconds, coded / devices.upload)
+        return Foresight(devices.availability.until, seconds, coded / devices.upload)
 
-    def _work(self, examples: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _work(self, examples: Floats) -> Floats:
         """Return the examples that clients process in one training, repeats included."""
         if not self._steps:
             return examples * (self._epochs or 1.0)
         if not self._batch:
             return np.full(len(examples), self._steps)
         passes, batches = np.divmod(self._steps, np.ceil(examples / self._batch))
-        processed: NDArray[np.float64] = passes * examples + np.minimum(batches * self._batch, examples)
+        processed: Floats = passes * examples + np.minimum(batches * self._batch, examples)
         return processed
 
     def _note(self, reply: Message) -> None:

@@ -7,8 +7,8 @@ from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import BUDGETED, users_of
 from aoi_fl.flower.messages import RunValue
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.lab.simulated_time.traces import drawn_start, make_trace, too_few, too_few_decide
-from aoi_fl.science.devices import DeviceTrace
 
 __all__ = ["ClockedGrid", "trace_of"]
 

@@ -1,6 +1,6 @@
 """Read the traces of devices that the run key ``clock`` names.
 
-``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:mod:`aoi_fl.science.phone_availability`) or a file.
+``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:class:`PhoneAvailability`) or a file.
 
 A file (.npz) has arrays ``offsets`` (n+1,), ``seconds`` and ``available`` (rows), ``training_seconds`` (n,): client i
 is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``. It may have ``download`` and ``upload``
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
+from aoi_fl.lab.simulated_time.availability import Availability, bernoulli
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
+from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.protocol import npz
 from aoi_fl.science import draws
-from aoi_fl.science.availability import Availability, bernoulli
-from aoi_fl.science.devices import DeviceTrace, alike, steady
 from aoi_fl.science.errors import ConfigError, did_you_mean
-from aoi_fl.science.phone_availability import PhoneAvailability
 
 ALWAYS, BERNOULLI, GENERATED = "always", "bernoulli", "generated"
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import Message
-from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.science.availability import Availability
-from aoi_fl.science.devices import Devices, Foresight
+from aoi_fl.lab.simulated_time.availability import Availability
+from aoi_fl.lab.simulated_time.devices import Devices
+from aoi_fl.science.selection import Foresight
+from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.records import State
 
@@ -71,9 +72,7 @@ class VirtualClock(Clock):
         """Let time pass; it never runs back."""
         self._now = max(self._now, when)
 
-    def depart(
-        self, messages: Sequence[Message], clients: NDArray[np.int64], devices: Devices, seconds: NDArray[np.float64]
-    ) -> list[str]:
+    def depart(self, messages: Sequence[Message], clients: Ints, devices: Devices, seconds: Floats) -> list[str]:
         """Record sent messages with the time that each takes; return the ids of the lost ones.
 
         Parameters
@@ -170,7 +169,7 @@ class VirtualClock(Clock):
             self._now, *more = memory["clock"].tolist()
             self.model = more[0] if more else 0.0  # earlier versions did not save it
 
-    def await_anybody(self, availability: Availability, until: float = np.inf) -> NDArray[np.bool_]:
+    def await_anybody(self, availability: Availability, until: float = np.inf) -> Mask:
         """Return (n,) the available clients; if there are none, wait for one, at most until then."""
         when, here = availability.next_present(self._now)
         self.pass_until(min(when, until))

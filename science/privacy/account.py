@@ -20,7 +20,8 @@ from functools import cached_property
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.bounds import ParticipationBounds
-from aoi_fl.science.privacy.factorisation import Floats, coefficients, prefix_error
+from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
+from aoi_fl.science.types import Floats
 
 LEAST_DELTA = 1e-15
 _MOST_NOISE = 1e6

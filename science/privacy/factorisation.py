@@ -17,14 +17,13 @@ Theorem 1 (the root with momentum) and Section 3 (the bands).
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 KEY_BYTES = 32
 
 

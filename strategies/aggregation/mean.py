@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.rates import Floats
+from aoi_fl.science.types import Floats
 from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
     Aggregation,

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.files import discard, read_regular, write_whole
 from aoi_fl.science.errors import ResumeError, StorageError
-from aoi_fl.science.privacy.factorisation import KEY_BYTES, CorrelatedNoise, Floats
+from aoi_fl.science.privacy.factorisation import KEY_BYTES, CorrelatedNoise
+from aoi_fl.science.types import Floats
 
 _LONGEST_KEY, _LONGEST_RELEASE = 1 << 30, 1 << 40  # bytes
 _DIGEST = "private/digest"  # of the last release, in a checkpoint

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from aoi_fl.config.values import names_of
 from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest, packing
-from aoi_fl.science.devices import ROUND_TRIP
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.aggregation.private import Privacy
-from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
+from aoi_fl.strategies.clock import MACHINE, ROUND_TRIP, Clock, clock_of
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.records import Observer, RoundRecord, State

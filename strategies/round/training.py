@@ -15,12 +15,12 @@ from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.protocol.own_code import brief
 from aoi_fl.science import draws
-from aoi_fl.science.clock import FIRST
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Draft, Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
+from aoi_fl.strategies.clock import FIRST
 from aoi_fl.strategies.guarded import name_of
 from aoi_fl.strategies.measures import training_loss_name
 from aoi_fl.strategies.policy import Plan, RoundView

@@ -10,7 +10,8 @@ from aoi_fl.config.values import Compensate
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.presence import Presence
-from aoi_fl.strategies.policy import Mask, RoundOutcome, State
+from aoi_fl.science.types import Mask
+from aoi_fl.strategies.policy import RoundOutcome, State
 
 logger = logging.getLogger("flwr")
 

@@ -16,9 +16,9 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.science.availability import Availability
-from aoi_fl.science.devices import DeviceTrace, steady
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady
 from aoi_fl.science.errors import NothingTrainedError, ResumeError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER, MODEL

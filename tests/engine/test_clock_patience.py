@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord
 
+from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.science.availability import Availability
-from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.strategies import (
     AgeAwareStrategy,
     MarkovParticipation,

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aoi_fl.lab.simulated_time.availability import Availability
+from aoi_fl.lab.simulated_time.devices import alike, steady
+from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.lab.simulated_time.traces import make_trace, read_trace, too_few, too_few_decide
-from aoi_fl.science.availability import Availability
-from aoi_fl.science.devices import alike, steady
-from aoi_fl.science.phone_availability import PhoneAvailability
 from tests.refusals import refused
 
 PHONES = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"

@@ -7,9 +7,9 @@ import pytest
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.studies import private
+from aoi_fl.lab.privacy.amplification import amplified
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
-from aoi_fl.science.privacy.amplification import amplified
 from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
 from aoi_fl.science.selection import RandomSelector
 

@@ -8,33 +8,34 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
+from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
+from aoi_fl.lab.experiments.oracles.packing import packing_bound, packings
 from aoi_fl.lab.experiments.oracles.skew import selection_skew, skew
+from aoi_fl.lab.experiments.oracles.theorems import threshold
 from aoi_fl.lab.experiments.oracles.weight_variance import random_weight_variance
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.rivals.oort import OortSettings
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.lab.rivals.refl import Refl
+from aoi_fl.lab.simulated_time.availability import Availability, always, bernoulli
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady
+from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science import tables
 from aoi_fl.science.absence import absent_table
 from aoi_fl.science.age import first_age, interval_given_age
 from aoi_fl.science.ageing import ageing_cost, ageing_index
-from aoi_fl.science.availability import Availability, always, bernoulli
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
-from aoi_fl.science.clock import RoundClock
-from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
-from aoi_fl.science.devices import DeviceTrace, steady
+from aoi_fl.science.convergence import ConvergenceConstants
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.objective import packing_bound, packings
 from aoi_fl.science.rates import equal_rates, given_rates, make_rates, own_table, size_rates
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weighting import weigh
-from aoi_fl.science.whittle import threshold
 from tests.refusals import refused
 from tests.science.populations import equals
 

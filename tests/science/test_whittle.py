@@ -10,9 +10,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from aoi_fl.lab.experiments.oracles.theorems import threshold
 from aoi_fl.science.ageing import AGEING, ageing_index
 from aoi_fl.science.convergence import ConvergenceConstants, alphas, sensitivities
-from aoi_fl.science.whittle import threshold, whittle_index
+from aoi_fl.science.whittle import whittle_index
 
 # --- the single client's problem P4, eqs. (19)–(24) ---
 

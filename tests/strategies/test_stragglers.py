@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
+from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.science.availability import always
-from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from tests.fakes import (
     MODEL,

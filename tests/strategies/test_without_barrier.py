@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.science.availability import Availability
-from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.science.selection import evenly
 from aoi_fl.strategies import AgeAwareStrategy, PolicyTraits, SelectorPolicy
 from tests.fakes import Notes, ToyApp, play, record_of

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness.replay import Arrays, Federation
 from aoi_fl.learning.tabular import numbered
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.types import Ints
 
-Ints = NDArray[np.int64]
 _TEST_SHARE = 0.2
 
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from aoi_fl.lab.experiments.harness.findings import Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 from aoi_fl.lab.experiments.harness.verdicts import side, undecided
-
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats
 
 # Levels: from three points of accuracy below a target up to it, the target left out; near the ceiling, where less than
 # two points are left above it, from half of that.

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats
+
 _RARE = 12  # values of p_m tried before the best is refined
 _SWEEPS = 6000
 

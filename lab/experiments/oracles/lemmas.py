@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Row
-
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats
 
 _EQUAL = ((3, 1), (4, 2), (5, 2), (5, 4), (6, 3), (7, 3), (8, 5), (6, 6))  # clients n and how many a round, m
 _DIMENSION, _POINTS = 3, 50

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science.budget import choose
+from aoi_fl.science.types import Floats, Ints
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
 CLIENTS = 3
 _TIE = 1e-9
 _ITERATIONS = 500
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,18 @@ from scipy import stats
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Row
+from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
+from aoi_fl.science.convergence import ConvergenceConstants
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, everyone
 from aoi_fl.science.simulate import simulate
+from aoi_fl.science.types import Floats
 
-Floats = NDArray[np.float64]
 CLIENTS, PER_ROUND, MAX_AGE = 40, 6, 10
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
 CANDIDATES = (PER_ROUND, 12, 24, CLIENTS)  # of power-of-choice; the first is random selection

@@ -11,11 +11,9 @@ References
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.errors import ConfigError
-
-Floats = NDArray[np.float64]
+from aoi_fl.science.types import Floats
 
 
 def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:

@@ -12,7 +12,8 @@ from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Tab
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.lab.experiments.oracles.optimum import CLIENTS, POLICIES, draw_instance, exact_optimum, long_run_p2
-from aoi_fl.science.objective import lagrangian_floor, packing_bound
+from aoi_fl.lab.experiments.oracles.packing import packing_bound
+from aoi_fl.science.objective import lagrangian_floor
 
 _BATCH = 20  # instances a unit
 _NEAR = 0.05  # what counts as near-optimal: the paper gives no number

@@ -12,10 +12,11 @@ from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.lab.experiments.oracles.packing import packing_bound
 from aoi_fl.lab.experiments.papers.wics_ages import BUDGETS
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.objective import lagrangian_floor, p2, packing_bound
+from aoi_fl.science.objective import lagrangian_floor, p2
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages

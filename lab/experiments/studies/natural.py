@@ -23,9 +23,9 @@ from aoi_fl.lab.experiments.harness.replay import late_rounds
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Measure, Study, differences, expect, runs_of
 from aoi_fl.lab.rivals.f3ast import F3ast
+from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.science import draws
-from aoi_fl.science.availability import Availability
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import participation
 from aoi_fl.science.names import Weighting

@@ -171,9 +171,9 @@ class PrivacyError(Experiment):
         """Return each policy's error, with and without amplification."""
         from dataclasses import replace
 
+        from aoi_fl.lab.privacy.amplification import amplified, calibrate
         from aoi_fl.science.markov import MarkovPolicy
         from aoi_fl.science.privacy.account import Account, multiplier_of
-        from aoi_fl.science.privacy.amplification import amplified, calibrate
         from aoi_fl.science.privacy.bounds import kept_bounds
         from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
         from aoi_fl.science.systematic import SystematicPolicy

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
+from aoi_fl.lab.simulated_time.availability import DAY
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.lab.simulated_time.traces import read_trace
-from aoi_fl.science.availability import DAY
-from aoi_fl.science.devices import DeviceTrace
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.phone_availability import PhoneAvailability
 
 FILE = "availability_300.npz"  # in the data folder
 _TRACE, _GENERATED = "trace", "generated"

@@ -3,16 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
-
-Clients: TypeAlias = NDArray[np.int64]
-Seconds: TypeAlias = NDArray[np.float64]
+from aoi_fl.science.types import Floats, Ints, Mask
 
 DAY = 86_400.0
 _TOUCHING = 1e-6  # seconds that rounding may put between times that are one
@@ -34,9 +31,9 @@ class Availability:
     overlapping, or after the period.
     """
 
-    offsets: Clients
-    begins: Seconds
-    ends: Seconds
+    offsets: Ints
+    begins: Floats
+    ends: Floats
     period: float = math.inf
 
     def __post_init__(self) -> None:
@@ -53,7 +50,7 @@ class Availability:
             self.begins <= before, "after the end of the spell before; sort the spells, and join adjacent ones"
         )
 
-    def _refuse(self, wrong: NDArray[np.bool_], allowed: str) -> None:
+    def _refuse(self, wrong: Mask, allowed: str) -> None:
         if wrong.any():
             row = int(np.argmax(wrong))
             client = int(np.searchsorted(self.offsets, row, side="right")) - 1
@@ -149,12 +146,12 @@ class Availability:
         last = np.append(apart[1:], True) if len(who) else apart
         return Availability(offsets_of(who[apart], self.clients), begins[apart], ends[last], self.period)
 
-    def here(self, when: float | Seconds, clients: Clients | None = None) -> NDArray[np.bool_]:
+    def here(self, when: float | Floats, clients: Ints | None = None) -> Mask:
         """Return (s,) which clients, by default all, are available at a time, or each at its own time."""
         spell, phase, who = self._spell(when, clients)
         return self._inside(spell, phase, who)
 
-    def until(self, when: float | Seconds, clients: Clients | None = None) -> Seconds:
+    def until(self, when: float | Floats, clients: Ints | None = None) -> Floats:
         """Return (s,) the times at which clients leave next; ``when`` for unavailable clients, inf for never."""
         spell, phase, who = self._spell(when, clients)
         inside = self._inside(spell, phase, who)
@@ -165,7 +162,7 @@ class Availability:
         ends = np.where(through, np.where(whole, np.inf, self.period + self._at(self.ends, first)), ends)
         return np.where(inside, (when - phase) + ends, when)
 
-    def returns(self, when: float | Seconds, clients: Clients | None = None) -> Seconds:
+    def returns(self, when: float | Floats, clients: Ints | None = None) -> Floats:
         """Return (s,) the times from which clients are available next: ``when`` for available ones, inf for never."""
         spell, phase, who = self._spell(when, clients)
         first, last = self.offsets[who], self.offsets[who + 1]
@@ -173,7 +170,7 @@ class Availability:
         begins = np.where(spell + 1 < last, self._at(self.begins, spell + 1), again)
         return np.where(self._inside(spell, phase, who), when, (when - phase) + begins)
 
-    def next_present(self, now: float) -> tuple[float, NDArray[np.bool_]]:
+    def next_present(self, now: float) -> tuple[float, Mask]:
         """Return the first time from now on with an available client, and (n,) which clients are available then."""
         here = self.here(now)
         if here.any():
@@ -182,7 +179,7 @@ class Availability:
         return now, self.here(now)
 
     @cached_property
-    def shares(self) -> Seconds:
+    def shares(self) -> Floats:
         """The share of the period in which each client is available, (n,); in an endless period 1 for never leaving."""
         client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
         if math.isinf(self.period):
@@ -192,7 +189,7 @@ class Availability:
         lengths = np.bincount(client, self.ends - self.begins, minlength=self.clients)
         return lengths / self.period
 
-    def shares_by(self, seconds: float) -> Seconds:
+    def shares_by(self, seconds: float) -> Floats:
         """Return (n,) the share of the time up to a second in which each client is available.
 
         >>> Availability.from_spells([[(0, 5)], [(8, 10)], []], period=10.0).shares_by(20.0).tolist()
@@ -205,7 +202,7 @@ class Availability:
             lengths = lengths + periods * (self.ends - self.begins)
         return np.bincount(client, lengths, minlength=self.clients) / seconds
 
-    def _spell(self, when: float | Seconds, clients: Clients | None) -> tuple[Clients, Seconds, Clients]:
+    def _spell(self, when: float | Floats, clients: Ints | None) -> tuple[Ints, Floats, Ints]:
         """Return the row of the last spell that has begun, the phase, and the clients.
 
         The row before a client's first means none. A time within rounding of a beginning counts as it.
@@ -220,16 +217,16 @@ class Availability:
             low, high = np.where(begun, middle + 1, low), np.where(open_ & ~begun, middle, high)
         return low - 1, phase, who
 
-    def _inside(self, spell: Clients, phase: Seconds, who: Clients) -> NDArray[np.bool_]:
-        inside: NDArray[np.bool_] = (spell >= self.offsets[who]) & (self._at(self.ends, spell) > phase)
+    def _inside(self, spell: Ints, phase: Floats, who: Ints) -> Mask:
+        inside: Mask = (spell >= self.offsets[who]) & (self._at(self.ends, spell) > phase)
         return inside
 
-    def _at(self, values: Seconds, rows: Clients) -> Seconds:
+    def _at(self, values: Floats, rows: Ints) -> Floats:
         """Return the values of rows; rows that do not exist get others' values, which the caller ignores."""
         return values.take(rows, mode="clip") if len(values) else np.zeros(len(rows))
 
 
-def offsets_of(who: Clients, clients: int) -> Clients:
+def offsets_of(who: Ints, clients: int) -> Ints:
     """Return (n+1,) where each client's rows begin and end, from (r,) each row's client, ascending.
 
     >>> offsets_of(np.array([0, 0, 2]), 3).tolist()

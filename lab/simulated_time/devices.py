@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from aoi_fl.science.availability import Availability, Clients, Seconds, always
+from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.science.errors import ConfigError
-
-ROUND_TRIP = 1.0  # seconds that a message and its reply take besides
+from aoi_fl.science.types import Floats, Ints
+from aoi_fl.strategies.clock import ROUND_TRIP
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +27,12 @@ class Devices:
     """
 
     availability: Availability
-    seconds_per_example: Seconds
-    download: Seconds
-    upload: Seconds
+    seconds_per_example: Floats
+    download: Floats
+    upload: Floats
     round_trip: float = ROUND_TRIP
 
-    def seconds(
-        self, clients: Clients, examples: Seconds, down: float | Seconds = 0.0, up: float | Seconds = 0.0
-    ) -> Seconds:
+    def seconds(self, clients: Ints, examples: Floats, down: float | Floats = 0.0, up: float | Floats = 0.0) -> Floats:
         """Return (s,) how long clients take to load ``down`` bytes, train on examples, and send ``up`` bytes back.
 
         ``examples`` (s,) counts an example once for each local epoch.
@@ -42,7 +40,7 @@ class Devices:
         loading = down / self.download[clients] + up / self.upload[clients]
         return self.round_trip + loading + self.seconds_per_example[clients] * examples
 
-    def fates(self, clients: Clients, start: float, seconds: Seconds) -> "Fates":
+    def fates(self, clients: Ints, start: float, seconds: Floats) -> "Fates":
         """Return the fates of work of these lengths that clients get at a time."""
         leaves = self.availability.until(start, clients)
         done = start + seconds
@@ -59,8 +57,8 @@ class Fates:
     stops : (s,) float64, when the client is done, or leaves
     """
 
-    arrives: Seconds
-    stops: Seconds
+    arrives: Floats
+    stops: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +76,10 @@ class DeviceTrace:
     """
 
     availability: Availability
-    speed: Seconds
+    speed: Floats
     unit: Literal["example", "training"]
-    download: Seconds
-    upload: Seconds
+    download: Floats
+    upload: Floats
 
     def __post_init__(self) -> None:
         speeds = np.isfinite(self.speed) & (self.speed >= 0)
@@ -129,19 +127,3 @@ def alike(availability: Availability, seconds: float = 10.0) -> DeviceTrace:
 def steady(clients: int, seconds: float = 10.0) -> DeviceTrace:
     """Return devices that are always available and equally fast."""
     return alike(always(clients), seconds)
-
-
-@dataclass(frozen=True, eq=False)
-class Foresight:
-    """Knowledge that no server has, for policies with papers that assume it.
-
-    Attributes
-    ----------
-    availability : of each client, the future included
-    seconds : (n,) float64, of each client's training; with the loading once a model has been sent
-    uploads : (n,) float64, the part of that for sending the update
-    """
-
-    availability: Availability
-    seconds: Seconds
-    uploads: Seconds

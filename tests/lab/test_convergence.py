@@ -6,13 +6,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.lab.experiments.oracles.skew import objective_gap, selection_skew, skew
 from aoi_fl.lab.experiments.oracles.weight_variance import (
     proportional_weight_variance,
     random_weight_variance,
     subset_sums,
 )
-from aoi_fl.science.convergence import ConvergenceConstants, FedAvgConstants, aged_bound, fedavg_bound
+from aoi_fl.science.convergence import ConvergenceConstants
 from aoi_fl.science.load import measure, weight_spread
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, ProportionalSelector

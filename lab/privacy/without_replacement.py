@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.science.privacy.account import bisect
-from aoi_fl.science.privacy.factorisation import Floats
+from aoi_fl.science.types import Floats
 
 _GRID = 2**19  # numbers of a convolution
 _ROUND = 2**13  # and of one round, at most

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from aoi_fl.lab.rivals.oort import OortSelector, OortSettings
-from aoi_fl.science.availability import always
+from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.devices import Foresight
 from aoi_fl.science.load import measure
+from aoi_fl.science.selection import Foresight
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import population
 
@@ -102,7 +102,7 @@ def test_exploration_fades_and_prefers_fast_clients():
     for round_, new in ((1, 9), (20, 6), (200, 2)):  # 10ε
         assert (selector.select(round_, everybody).clients >= 50).sum() == new
     seconds = np.where(np.arange(100) < 75, 10.0, 1000.0)
-    foreseen = replace(everybody, foresight=Foresight(always(100), seconds, np.zeros(100)))
+    foreseen = replace(everybody, foresight=Foresight(always(100).until, seconds, np.zeros(100)))
     fast = [np.isin(selector.select(1, replace(p)).clients, np.arange(50, 75)).sum() for p in (everybody, foreseen)]
     assert fast[0] <= 8 and fast[1] == 9
     assert len(OortSelector(10, 2).select(1, everybody).clients) == 10  # nobody was tried yet: all are new

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.science.availability import Availability, always, bernoulli
-from aoi_fl.science.devices import DeviceTrace, alike
-from aoi_fl.science.phone_availability import PhoneAvailability
+from aoi_fl.lab.simulated_time.availability import Availability, always, bernoulli
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike
+from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
 BY_HAND = Availability.from_spells([[(0, 10), (40, 60), (90, 100)], [(30, 50)], [], [(0, 100)]], 100)

@@ -4,14 +4,12 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from aoi_fl.lab.simulated_time.devices import Devices
 from aoi_fl.science import draws
-from aoi_fl.science.availability import Seconds
-from aoi_fl.science.devices import Devices
 from aoi_fl.science.errors import ConfigError
-
-FIRST = "first"  # the purpose of the draw that orders simultaneous updates
+from aoi_fl.science.types import Floats, Mask
+from aoi_fl.strategies.clock import FIRST
 
 
 @dataclass(eq=False)
@@ -40,7 +38,7 @@ class RoundClock:
     """
 
     devices: Devices
-    work: Seconds
+    work: Floats
     deadline: float = 3600.0
     enough: int | None = None
     until: float = math.inf
@@ -62,9 +60,9 @@ class RoundClock:
             self.until = min(self.until, float(self.devices.availability.ends.max()))
         self.seconds = self.devices.seconds(np.arange(len(self.work)), self.work, self.model, self.model)
         self.there = np.zeros(len(self.work), np.int64)
-        self._here: tuple[int, NDArray[np.bool_]] = 0, np.zeros(0, np.bool_)
+        self._here: tuple[int, Mask] = 0, np.zeros(0, np.bool_)
 
-    def here(self, round_: int) -> NDArray[np.bool_]:
+    def here(self, round_: int) -> Mask:
         """Return (n,) which clients are available as a round begins; with none, time moves on to the next one."""
         if self._here[0] != round_:
             when, there = self.devices.availability.next_present(self.now)
@@ -73,7 +71,7 @@ class RoundClock:
             self.there += self._here[1]
         return self._here[1]
 
-    def play(self, round_: int, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def play(self, round_: int, chosen: Mask) -> Mask:
         """Let the chosen clients that are available train, end the round, and return (n,) whether updates arrived."""
         clients = np.flatnonzero(chosen & self.here(round_))
         came = np.zeros(len(chosen), dtype=np.bool_)

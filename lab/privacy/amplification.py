@@ -35,16 +35,16 @@ from functools import reduce
 
 import numpy as np
 
+from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement, log_sum
 from aoi_fl.science import draws, mixing
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, rounded_up, unreachable
-from aoi_fl.science.privacy.factorisation import Floats
-from aoi_fl.science.privacy.without_replacement import epsilon_without_replacement, log_sum
 from aoi_fl.science.rates import exact
 from aoi_fl.science.selection import RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.science.types import Floats
 
 FAILURE = 1e-9  # the probability that a bound by draws is too low, over the draws
 SAMPLES = 20_000

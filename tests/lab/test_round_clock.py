@@ -5,11 +5,11 @@ import pytest
 
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
-from aoi_fl.science.availability import Availability, always
-from aoi_fl.science.clock import RoundClock
-from aoi_fl.science.devices import DeviceTrace, alike, steady
+from aoi_fl.lab.simulated_time.availability import Availability, always
+from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
+from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
+from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.phone_availability import PhoneAvailability
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from aoi_fl.lab.privacy import amplification
+from aoi_fl.lab.privacy.amplification import AgeMixture, PatternMixture, amplified, bound, calibrate
+from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.privacy import amplification
 from aoi_fl.science.privacy.account import Account, bisect, epsilon_of
-from aoi_fl.science.privacy.amplification import AgeMixture, PatternMixture, amplified, bound, calibrate
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
-from aoi_fl.science.privacy.without_replacement import epsilon_without_replacement
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 

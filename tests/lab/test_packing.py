@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from aoi_fl.lab.experiments.oracles.optimum import POLICIES, draw_instance, exact_optimum, long_run_p2
-from aoi_fl.science.objective import lagrangian_floor, p2, packing_bound, packings, weighted_average_age
+from aoi_fl.lab.experiments.oracles.packing import packing_bound, packings
+from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
 
 
 def test_objectives_average_over_clients():

@@ -8,11 +8,11 @@ hours, which gives the daily pattern. Training times are lognormal and cut. ``ao
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from aoi_fl.lab.simulated_time.availability import DAY, Availability, offsets_of
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.science import draws
-from aoi_fl.science.availability import DAY, Availability, Seconds, offsets_of
-from aoi_fl.science.devices import DeviceTrace
+from aoi_fl.science.types import Floats
 
 _PERIOD = 7 * DAY
 _WARM_UP = 2 * DAY  # hides that the first spells begin at once
@@ -89,10 +89,10 @@ class PhoneAvailability:
         offsets = offsets_of(rows, clients)
         return Availability(offsets, np.concatenate(begins)[order], np.concatenate(ends)[order], _PERIOD)
 
-    def _clock(self) -> Seconds:
+    def _clock(self) -> Floats:
         """Return (97,) an absence's progress through the day by each point of the grid."""
         angle = 2 * np.pi * (_GRID / DAY - self.peak / 24)
-        ahead: NDArray[np.float64] = self.swing * DAY / (2 * np.pi) * (np.sin(angle) - np.sin(angle[0]))
+        ahead: Floats = self.swing * DAY / (2 * np.pi) * (np.sin(angle) - np.sin(angle[0]))
         return _GRID + ahead
 
 
@@ -100,10 +100,10 @@ def _mean(mu: float, sigma: float) -> float:
     return float(np.exp(mu + sigma**2 / 2))
 
 
-def _shifted(start: Seconds, length: Seconds, clock: Seconds) -> Seconds:
+def _shifted(start: Floats, length: Floats, clock: Floats) -> Floats:
     """Return when absences that begin at ``start`` end, by the day's clock."""
     days, phase = np.divmod(start, DAY)
     target = np.interp(phase, _GRID, clock) + length
     more, rest = np.divmod(target, DAY)
-    ends: NDArray[np.float64] = np.round((days + more) * DAY + np.interp(rest, clock, _GRID))
+    ends: Floats = np.round((days + more) * DAY + np.interp(rest, clock, _GRID))
     return np.maximum(ends, start + 1.0)

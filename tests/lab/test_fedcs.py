@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.lab.rivals.fedcs import FedCS, schedule
-from aoi_fl.science.availability import always
+from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.devices import Foresight
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import Foresight, Population
 from aoi_fl.science.simulate import simulate
 
 seconds = st.integers(0, 40).map(lambda quarter: quarter / 4)
@@ -51,7 +50,7 @@ def test_a_schedule_by_hand():
 
 
 def test_what_is_foreseen_decides():
-    foreseen = Foresight(always(4), np.array([4.0, 3.0, 6.0, 10.0]), np.zeros(4))
+    foreseen = Foresight(always(4).until, np.array([4.0, 3.0, 6.0, 10.0]), np.zeros(4))
     selection = FedCS(4, 1, 6.0, 4).select(1, replace(population(4), foresight=foreseen))
     assert selection.clients.tolist() == [0, 1, 2] and selection.weights.tolist() == [1 / 6, 2 / 6, 3 / 6]
     foreseen = replace(foreseen, uploads=np.full(4, 2.0))  # one after another: done at 3, 5 and, too late, at 7

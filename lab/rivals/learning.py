@@ -1,0 +1,117 @@
+"""The base of the rivals that learn from what a server observes of its clients during a run."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aoi_fl.science.client_stats import Report
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.selection import Population, Selection, check_per_round
+from aoi_fl.science.types import Floats, Ints
+
+
+@dataclass(eq=False)
+class ClientStats:
+    """The last reports of n clients; the arrays grow with the clients.
+
+    Attributes
+    ----------
+    losses, seconds : (n,) float64, NaN where unknown
+    taken : (n,) int64, updates that counted
+    last, tried : (n,) int64, the round of the last such update, and of the last selection; 0: none
+    waited : (n,) float64, the longest wait in vain since the last update
+    """
+
+    losses: Floats = field(default_factory=lambda: np.zeros(0))
+    seconds: Floats = field(default_factory=lambda: np.zeros(0))
+    taken: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    last: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    tried: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    waited: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def durations(self) -> Floats:
+        """(n,) each client's known duration: its last update's, or a longer wait since; NaN where unknown."""
+        return np.fmax(self.seconds, np.where(self.waited > 0, self.waited, np.nan))
+
+    def reach(self, clients: int) -> "ClientStats":
+        """Make room for n clients, the new ones unknown, and return this."""
+        for name in (array.name for array in fields(self)):
+            known = getattr(self, name)
+            if len(known) < clients:
+                nothing = np.nan if name in ("losses", "seconds") else 0
+                setattr(self, name, np.append(known, np.full(clients - len(known), nothing, known.dtype)))
+        return self
+
+    def note(self, round_: int, report: Report) -> None:
+        """Take note of a round's report."""
+        who, late = report.clients, report.late
+        self.reach(int(max(who.max(initial=-1), late.max(initial=-1))) + 1)
+        for mine, told in ((self.losses, report.losses), (self.seconds, report.seconds)):
+            known = np.isfinite(told)
+            mine[who[known]] = told[known]
+        self.taken[who] += 1
+        self.last[who] = self.tried[who] = self.tried[late] = round_
+        self.waited[who] = 0.0
+        self.waited[late] = np.maximum(self.waited[late], report.waited)
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, for a resumed run."""
+        return {f"seen-{f.name}": getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "ClientStats":
+        """Return the statistics of a :meth:`state_dict`."""
+        names = {f.name: f"seen-{f.name}" for f in fields(cls)}
+        found = cls(**{name: memory[kept].copy() for name, kept in names.items() if kept in memory})
+        found.reach(len(found.taken))
+        found.tried = np.maximum(found.tried, found.last)  # a run of an earlier version has not kept it
+        return found
+
+
+def number_of_candidates(given: int, per_round: int, least: int) -> int:
+    """Return how many candidates a selector draws, twice k for 0; raise ConfigError below the least."""
+    candidates = given or 2 * per_round
+    if candidates < least:
+        allowed = f"at least clients-per-round, {least}" if least == per_round else f"at least {least}"
+        raise ConfigError("candidates", candidates, allowed, "Raise it.")
+    return candidates
+
+
+@dataclass(eq=False)
+class LearningSelector:
+    """Base of the selectors that learn from reports; the learned state is part of the run.
+
+    Attributes
+    ----------
+    per_round : k
+    seed : of the draws
+    seen : the clients' statistics
+    """
+
+    per_round: int
+    seed: int
+    seen: ClientStats = field(default_factory=ClientStats, init=False)
+
+    def __post_init__(self) -> None:
+        check_per_round(self.per_round)
+
+    @abstractmethod
+    def select(self, round_: int, population: Population) -> Selection:
+        """Choose for a round."""
+
+    def learn(self, round_: int, population: Population, report: Report) -> None:
+        """Take note of the outcome of a round that was chosen for from this population."""
+        self.seen.note(round_, report)
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the learned state, as arrays by name."""
+        return self.seen.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Restore :meth:`state_dict`."""
+        self.seen = ClientStats.recalled(state)
