@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.learning import archive
 from aoi_fl.learning.form import Labels, Shape
-from aoi_fl.protocol import npz
 from aoi_fl.science.errors import ConfigError
 
 _NEEDED = ("train_x", "train_y", "test_x", "test_y")
@@ -83,8 +83,8 @@ def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[An
         raise ConfigError(key, path, "the path of an npz file that exists", "Correct the path.")
     wanted = ", ".join(f"{name}=…" for name in needed)
     try:
-        arrays, names = npz.read(path, needed)
-    except (OSError, npz.Unreadable) as error:
+        arrays, names = archive.read(path, needed)
+    except (OSError, archive.Unreadable) as error:
         if name := getattr(error, "name", ""):
             allowed = f"readable numbers in an undamaged file ({error})"
             remedy = "Write the file again with numpy.savez."

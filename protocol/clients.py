@@ -4,9 +4,10 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.spending import Budget, check_budget
 from aoi_fl.science.types import Floats, Ints
 
-COLUMNS = ("name", "size", "payment", "sensitivity", "age", "staleness")
 _OPTIONAL = ("age", "staleness")
 _OTHERS = "rate"  # a column of :mod:`aoi_fl.protocol.given_rates`, which may share the file
 _FORMER = "weight"  # the name of φ until 0.1, and of ω now
@@ -51,19 +51,63 @@ def refuse_former(keys: Container[str], where: str) -> None:
         raise ConfigError(_FORMER, None, f"called sensitivity in {where}", "Rename it.")
 
 
-def unreadable(path: Path, error: Exception) -> ConfigError:
-    """Return the error of a clients' file that cannot be read."""
-    why = (isinstance(error, OSError) and error.strerror) or error
-    return ConfigError("clients-file", path, f"a readable file of clients ({why})", "Give a CSV file, in UTF-8.")
+Parser: TypeAlias = tuple[Callable[[str], Any], str]
 
 
-def check_row(where: str, cells: Sequence[str], header: Sequence[str]) -> None:
-    """Raise ConfigError unless a row of a clients' file has one value for each column."""
-    if len(cells) != len(header):
-        values = f"{len(cells)} value{'s' if len(cells) > 1 else ''}"
-        columns = f"{len(header)} columns" if len(header) > 1 else "one column"
-        remedy = "Give each column one value, and write numbers with a point, not a comma."
-        raise ConfigError(where, values, f"a row for the {columns} {','.join(header)}", remedy)
+def read_table(
+    path: Path, parsers: Mapping[str, Parser], check_header: Callable[[list[str]], None]
+) -> tuple[list[tuple[str, dict[str, Any]]], list[int]]:
+    """Read a CSV file of clients, whose columns may have any order.
+
+    Parameters
+    ----------
+    path : the file
+    parsers : a function of a cell that raises ValueError, and the allowed values, for each column; others are skipped
+    check_header : raises ConfigError for a wrong header
+
+    Returns
+    -------
+    The place and the values by column of each row, and the numbers of blank lines, which are skipped.
+
+    Raises
+    ------
+    ConfigError : naming file, line and column, for a file that cannot be read or a value that cannot be used
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    blank: list[int] = []
+    names: set[str] = set()
+    try:
+        reader = csv.reader(io.StringIO(read_text(path), newline=""), skipinitialspace=True)
+        header = [title.strip() for title in next(reader, [])]
+        check_header(header)
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                blank.append(reader.line_num)
+                continue
+            where = f"{path}, line {reader.line_num}"
+            if len(cells) != len(header):
+                columns = f"{len(header)} columns" if len(header) > 1 else "one column"
+                remedy = "Give each column one value, and write numbers with a point, not a comma."
+                raise ConfigError(where, f"{len(cells)} values", f"a row for the {columns} {','.join(header)}", remedy)
+            row = rows[where] = {}
+            for column, cell in zip(header, cells, strict=True):
+                if column in parsers:
+                    parse, allowed = parsers[column]
+                    try:
+                        row[column] = parse(cell)
+                    except ValueError:
+                        raise ConfigError(
+                            f"{where}, column {column}", cell.strip(), allowed, "Correct the value."
+                        ) from None
+            if (name := row.get("name", "")) in names:
+                allowed = "a different name in each row"
+                raise ConfigError(f"{where}, column name", name, allowed, "Give each client one row.")
+            names |= {name} - {""}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = (isinstance(error, OSError) and error.strerror) or error
+        allowed = f"a readable file of clients ({why})"
+        raise ConfigError("clients-file", path, allowed, "Give a CSV file, in UTF-8.") from error
+    return list(rows.items()), blank
 
 
 def check_clients(
@@ -140,87 +184,53 @@ def section5_instance(clients: int, seed: int) -> ClientTable:
     return ClientTable(names, sizes, sizes / 100, sensitivities, np.zeros(clients, dtype=np.int64), staleness)
 
 
-def _number(text: str) -> float:
-    value = float(text)
-    if not LEAST <= value <= MOST:
-        raise ValueError
-    return value
-
-
-def _whole(least: int, most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = int(text)
+def _within(kind: Callable[[str], float], least: float, most: float, what: str) -> Parser:
+    def parse(text: str) -> float:
+        value = kind(text)
         if not least <= value <= most:
             raise ValueError
         return value
 
-    return parse
+    return parse, f"a {what} from {least} to {most}"
 
 
 def _name(text: str) -> str:
-    if not is_name(text):
+    if not is_name(text.strip()):
         raise ValueError
-    return text
+    return text.strip()
+
+
+_NUMBER = _within(float, LEAST, MOST, "number")
+_PARSERS: dict[str, Parser] = {
+    "name": (_name, f"a name of 1 to {MAX_NAME} printable characters"),
+    "size": _within(int, 1, MAX_EXAMPLES, "whole number"),
+    "payment": _NUMBER,
+    "sensitivity": _NUMBER,
+    "age": _within(int, 0, MAX_AGE, "whole number"),
+    "staleness": _NUMBER,
+}
+COLUMNS = tuple(_PARSERS)
 
 
 def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable:
-    """Read clients from a CSV file with the columns of :data:`COLUMNS`.
+    """Read clients from a CSV file with the columns of :data:`COLUMNS`; a column rate is skipped.
 
     Without a column age all ages start at 0. Without a column staleness all rates are 1; ``own_staleness`` requires it.
-    Columns may have any order. Blank lines and a column rate are skipped.
-
-    Raises
-    ------
-    ConfigError : naming file, line and column, for a file that cannot be read or a value that cannot be used
+    Raises ConfigError as :func:`read_table`.
     """
-    number = (_number, f"a number from {LEAST:g} to {MOST:g}")
-    parsers: dict[str, tuple[Callable[[str], object], str]] = {
-        "name": (_name, f"a name of 1 to {MAX_NAME} printable characters"),
-        "size": (_whole(1, MAX_EXAMPLES), f"a whole number from 1 to {MAX_EXAMPLES}"),
-        "payment": number,
-        "sensitivity": number,
-        "age": (_whole(0, MAX_AGE), f"a whole number from 0 to {MAX_AGE}"),
-        "staleness": number,
-    }
-    rows: dict[str, list[object]] = {column: [] for column in COLUMNS}
-    seen: set[object] = set()
-    try:
-        with io.StringIO(read_text(path), newline="") as file:
-            reader = csv.reader(file)
-            header = [title.strip() for title in next(reader, [])]
-            _check_header(path, header, own_staleness)
-            for cells in reader:
-                if not any(cell.strip() for cell in cells):
-                    continue
-                where = f"{path}, line {reader.line_num}"
-                check_row(where, cells, header)
-                for column, cell in zip(header, cells, strict=True):
-                    if column == _OTHERS:
-                        continue
-                    parse, wanted = parsers[column]
-                    try:
-                        rows[column].append(parse(cell.strip()))
-                    except ValueError:
-                        raise ConfigError(
-                            f"{where}, column {column}", cell.strip(), wanted, "Correct the value."
-                        ) from None
-                name = rows["name"][-1]
-                if name in seen:
-                    raise ConfigError(
-                        f"{where}, column name", name, "a different name in each row", "Give each client one row."
-                    )
-                seen.add(name)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise unreadable(path, error) from error
-    if not rows["name"]:
+    rows, _ = read_table(path, _PARSERS, lambda header: _check_header(path, header, own_staleness))
+    if not rows:
         raise ConfigError("clients-file", path, "a file with clients below the header", "Add the clients.")
+    usual = {"age": 0, "staleness": 1.0}
+    columns = {name: [(usual | row)[name] for _, row in rows] for name in COLUMNS}
+    numbers = {name: np.array(columns[name], np.float64) for name in ("payment", "sensitivity", "staleness")}
     return ClientTable(
-        names=tuple(str(name) for name in rows["name"]),
-        sizes=np.array(rows["size"], dtype=np.int64),
-        payments=np.array(rows["payment"], dtype=np.float64),
-        sensitivities=np.array(rows["sensitivity"], dtype=np.float64),
-        ages=np.array(rows["age"] or [0] * len(rows["name"]), dtype=np.int64),
-        staleness=np.array(rows["staleness"] or [1] * len(rows["name"]), dtype=np.float64),
+        names=tuple(columns["name"]),
+        sizes=np.array(columns["size"], np.int64),
+        payments=numbers["payment"],
+        sensitivities=numbers["sensitivity"],
+        ages=np.array(columns["age"], np.int64),
+        staleness=numbers["staleness"],
     )
 
 

@@ -19,7 +19,7 @@ from aoi_fl.config.policies import users_of
 from aoi_fl.lab.simulated_time.availability import Availability, bernoulli
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
 from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
-from aoi_fl.protocol import npz
+from aoi_fl.learning import archive
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
@@ -127,8 +127,8 @@ def read_trace(path: Path) -> DeviceTrace:
 
 def _changes(path: Path) -> DeviceTrace:
     try:
-        arrays, names = npz.read(path, (*_CHANGES, *_BANDWIDTHS))
-    except npz.Unreadable as error:
+        arrays, names = archive.read(path, (*_CHANGES, *_BANDWIDTHS))
+    except archive.Unreadable as error:
         where = f"{error.name}: " * bool(error.name)
         allowed = f"numbers in an undamaged npz file ({where}{error})"
         raise ConfigError("content", None, allowed, "docs/clock.md has the format; numpy.savez writes it.") from None
