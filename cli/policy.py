@@ -111,14 +111,15 @@ def _show_markov(chosen: MarkovPolicy, title: str, rounds: int, as_json: bool) -
 
 def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, rounds: int, as_json: bool) -> None:
     """Show a policy with equal rates; ``exactly`` is the clients per round, None if they vary."""
+    from aoi_fl.science.interval_law import StrideLaw
     from aoi_fl.science.load import WINDOWS
     from aoi_fl.science.rates import exact
-    from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
 
     rate, jitter = float(chosen.rates[0]), chosen.jitter
-    least, variance = interval_variance(rate), interval_variance(rate, jitter)
-    pmf = interval_law(rate, jitter)
-    spread = {length: window_variance(rate, length, jitter) ** 0.5 / length for length in WINDOWS}
+    law = StrideLaw(rate, jitter)
+    least, variance = StrideLaw(rate).interval_variance, law.interval_variance
+    pmf = law.probabilities()
+    spread = {t: v**0.5 / t for t, v in zip(WINDOWS, law.window_variances(WINDOWS), strict=True)}
     if as_json:
         values: dict[str, Any] = {"rate": rate, "interval_mean": 1 / rate, "interval_variance": variance}
         values |= {"least_variance": least, "interval_pmf": pmf, "window_deviation": spread}
@@ -134,8 +135,8 @@ def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, roun
             ("Var[X], the least there is", least),
         ],
     )
-    law = _in_ranges(pmf)
-    print_table("Law of X", ["X", "P(X)", ""], [(x, p, bar(p, max(law.values()))) for x, p in law.items()])
+    shown = _in_ranges(pmf)
+    print_table("Law of X", ["X", "P(X)", ""], [(x, p, bar(p, max(shown.values()))) for x, p in shown.items()])
     print_table("Over T rounds", ["T", "√Var(Y)/T, spread of load"], spread.items())
     _show_participation(_participation(chosen, rounds), rounds)
 

@@ -15,7 +15,7 @@ from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, defaul
 from aoi_fl.protocol.files import read_text
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.spending import Budget, check_budget
+from aoi_fl.science.spending import RoundBudget, check_budget
 from aoi_fl.science.types import Floats, Ints
 
 _OPTIONAL = ("age", "staleness")
@@ -144,7 +144,7 @@ def check_clients(
         raise ConfigError("client name", twice[0], "used once", "Give each client its own name.")
     prices = np.asarray(payments, dtype=np.float64)
     what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
-    never = ~Budget(budget, strict).affords(prices)
+    never = ~RoundBudget(budget, strict).affords(prices)
     if never.all():
         raise ConfigError(
             what, budget, f"at least the smallest payment, {min(prices, default=math.nan):g}", f"Raise the {what}."

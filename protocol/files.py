@@ -68,8 +68,7 @@ def _digest(files: tuple[tuple[Path, int, int, int, int], ...]) -> str:
     hasher = hashlib.sha256()
     for path, *_ in files:
         with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                hasher.update(block)
+            hashlib.file_digest(file, lambda: hasher)
     return hasher.hexdigest()
 
 

@@ -16,15 +16,15 @@ from typing import TypeAlias, TypeVar, overload
 import numpy as np
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import Floats, Ints
 
-Table: TypeAlias = Sequence[float] | Floats
+TableLike: TypeAlias = Sequence[float] | Floats
 Ages = TypeVar("Ages", int, Ints)
 
 _RAREST = 1e-15  # a smaller p_m means waits that no longer fit an int64
 
 
-def checked(table: Table) -> Floats:
+def checked(table: TableLike) -> Floats:
     """Return a table as an array.
 
     Raises ConfigError if it is empty, an entry is no probability, or the last one is below 1e-15.
@@ -52,16 +52,7 @@ def age(last: Ages, round_: int) -> Ages:
     return round_ - last - 1
 
 
-def next_ages(ages: Ints, selected: Mask) -> Ints:
-    """Return the (n,) ages after a round: 0 if selected, one more if not (Javani & Wang 2024, eq. (4)).
-
-    >>> next_ages(np.array([0, 3]), np.array([False, True])).tolist()
-    [1, 0]
-    """
-    return np.where(selected, 0, ages + 1)
-
-
-def hazards(table: Table, ages: Ints) -> Floats:
+def hazards(table: TableLike, ages: Ints) -> Floats:
     """Return the probability p[min(age, m)] of taking part, for ages of any shape; at most 16 bytes a client.
 
     >>> hazards([0.0, 0.5], np.array([0, 1, 9])).tolist()
@@ -71,7 +62,7 @@ def hazards(table: Table, ages: Ints) -> Floats:
     return array[np.minimum(ages, len(array) - 1)]
 
 
-def survival(table: Table) -> Floats:
+def survival(table: TableLike) -> Floats:
     """Return P(X > a) for a = 0 … m, shape (m+1,): the product of 1−p_j over j < a (eq. (13)'s numerator).
 
     >>> survival([0.0, 0.5, 1.0]).tolist()
@@ -81,10 +72,10 @@ def survival(table: Table) -> Floats:
 
 
 @overload
-def first_age(table: Table, u: float) -> int: ...
+def first_age(table: TableLike, u: float) -> int: ...
 @overload
-def first_age(table: Table, u: Floats) -> Ints: ...
-def first_age(table: Table, u: float | Floats) -> int | Ints:
+def first_age(table: TableLike, u: Floats) -> Ints: ...
+def first_age(table: TableLike, u: float | Floats) -> int | Ints:
     """Turn uniform numbers in [0, 1) into ages of the stationary law P(A = a) = P(X > a)/E[X].
 
     Ages are unbounded: state m of eqs. (12)–(14) becomes m, m+1, …, a geometric tail. A population that starts from
@@ -108,10 +99,10 @@ def first_age(table: Table, u: float | Floats) -> int | Ints:
 
 
 @overload
-def interval_given_age(table: Table, ages: int, u: float) -> int: ...
+def interval_given_age(table: TableLike, ages: int, u: float) -> int: ...
 @overload
-def interval_given_age(table: Table, ages: int | Ints, u: Floats) -> Ints: ...
-def interval_given_age(table: Table, ages: int | Ints, u: float | Floats) -> int | Ints:
+def interval_given_age(table: TableLike, ages: int | Ints, u: Floats) -> Ints: ...
+def interval_given_age(table: TableLike, ages: int | Ints, u: float | Floats) -> int | Ints:
     """Turn uniform numbers in [0, 1) into waits X, given that X exceeds the age.
 
     The answer is the smallest x > age with 1 − ∏(1 − p_j) > u over age ≤ j < x, solved as Σ −ln(1−p_j) > −ln(1−u) by

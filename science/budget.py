@@ -11,7 +11,7 @@ from aoi_fl.science.ageing import ageing_cost, ageing_index
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Ageing, Index
 from aoi_fl.science.selection import Population, Selection
-from aoi_fl.science.spending import Budget, BudgetAccount, check_budget
+from aoi_fl.science.spending import BudgetAccount, RoundBudget, check_budget
 from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
@@ -52,7 +52,7 @@ def choose(index: Floats, payments: Floats, budget: float, strict: bool = False,
     stop_at_first : stop at the first client that does not fit, as the prose of Section 4.3 has it
     """
     candidates = ~(np.isnan(index) | np.isnan(payments))
-    purse = Budget(budget, strict)
+    purse = RoundBudget(budget, strict)
     cheapest = np.min(payments, where=candidates, initial=np.inf, keepdims=True)
     if not stop_at_first:
         candidates &= payments <= purse.left
@@ -136,7 +136,7 @@ class BudgetedSelector:
         """Return whether a round with this limit can pay any of these payments; NaN counts as none."""
         may, strict = self._bound(limit)
         known = payments[np.isfinite(payments)]
-        return may > 0 and bool(Budget(may, strict).affords(known).any())
+        return may > 0 and bool(RoundBudget(may, strict).affords(known).any())
 
     def _bound(self, limit: float) -> tuple[float, bool]:
         """Return the most that a round may spend, and whether it must stay below that."""

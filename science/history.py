@@ -93,7 +93,7 @@ class History:
         return self.members[order], when[order], self.draws[order]
 
 
-class Recorder:
+class HistoryBuilder:
     """Collects selections, one a round, and turns them into a history."""
 
     def __init__(self, clients: int, first_ages: Ints) -> None:

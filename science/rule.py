@@ -136,7 +136,7 @@ class AgeRule(ParticipationRule):
         return willing
 
 
-def reserved(table: age.Table, clocks: Clocks, round_: int, u: Floats) -> Ints:
+def reserved(table: age.TableLike, clocks: Clocks, round_: int, u: Floats) -> Ints:
     """Return (n,) the rounds that clients with a table reserve: the whole wait is drawn at once."""
     ages = clocks.ages(round_)
     return round_ - 1 - ages + age.interval_given_age(table, ages, u)

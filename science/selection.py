@@ -259,20 +259,6 @@ def nobody() -> Selection:
     return evenly(np.empty(0, dtype=np.int64))
 
 
-def sequential(uniforms: Floats, weights: Floats, count: int) -> Ints:
-    """Return the positions of ``count`` draws without replacement, ascending, each in proportion to the weights left.
-
-    The smallest of −ln(1−u_i)/w_i are as good as draws one after another (Efraimidis & Spirakis 2006). A position of
-    weight 0 is never drawn.
-
-    >>> sequential(np.array([0.5, 0.5, 0.9]), np.array([1.0, 3.0, 0.0]), 2).tolist()
-    [0, 1]
-    """
-    eligible = weights > 0
-    keys = -np.log1p(-uniforms) / np.where(eligible, weights, 1.0)
-    return smallest(keys, eligible, count)
-
-
 def smallest(keys: Floats, eligible: Mask, count: int) -> Ints:
     """Return the positions of the ``count`` smallest keys among the eligible, ascending; ``keys`` is overwritten."""
     count = min(count, int(np.count_nonzero(eligible)))

@@ -10,7 +10,7 @@ import numpy as np
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Reports, drawn_reports
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.history import History, Recorder
+from aoi_fl.science.history import History, HistoryBuilder
 from aoi_fl.science.names import Start, Weighting
 from aoi_fl.science.rule import Clocks, ParticipationRule, is_decentralised
 from aoi_fl.science.selection import Population, Selection, Selector
@@ -106,19 +106,19 @@ def simulate(
         reports, first_ages = reports or drawn_reports(clients, seed), population.ages
         selector = cast(Selector, policy)
         played = ((selector, chosen) for chosen in _selections(selector, population, there, arrived, reports, clock))
-    recorder = Recorder(len(population.ages), first_ages)
+    builder = HistoryBuilder(len(population.ages), first_ages)
     for round_, (now, selection) in enumerate(islice(played, rounds), 1):
         if weighting is not None:
             if rates is not None and is_decentralised(now):
                 rates = long_run_rates(now, population)  # as far as is known by now
             weights = weigh(weighting, selection.clients, population.sizes, rates, selection.draws)
             selection = replace(selection, weights=weights)
-        recorder.append(selection)
+        builder.append(selection)
         if observe is not None:
             observe(round_, selection)
         if clock is not None and clock.now >= clock.until:
             break
-    return recorder.history()
+    return builder.history()
 
 
 def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, shares: bool) -> Selection:

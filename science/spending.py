@@ -18,7 +18,7 @@ _ROUNDING = 1 << 12  # units, 2^-48 of the budget: what rounding may add to a su
 _PASSES = 16  # vectorised passes over a chunk before a plain loop takes over, whatever the payments
 
 
-class Budget:
+class RoundBudget:
     """The rest of a round's budget B > 0, in whole units; with ``strict``, less than B can be spent, not B.
 
     Payments are rounded to units in favour of the comparison with B, ≤ or <, at equality.
@@ -137,7 +137,7 @@ class BudgetAccount:
     def book(self, payments: Floats) -> float:
         """Enter a round's payments and return the rest of its limit; ValueError if they exceed it."""
         total, limit = math.fsum(payments), self.limit
-        paid = Budget(limit).take(np.arange(payments.size), payments)[0].size if limit else 0
+        paid = RoundBudget(limit).take(np.arange(payments.size), payments)[0].size if limit else 0
         if paid < payments.size:
             what = "the budget of" if limit == self.budget else "what is left of the total budget,"
             raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than {what} {limit:g}")

@@ -10,7 +10,7 @@ seldom missed as a whole.
 
 Clients with neighbouring phases always train together. *Jitter* J in [0, 1] breaks such cohorts up: each participation
 is put off by J·w strides, w uniform and new for every stride, J cut to 1−r so that two never fall into one round. The
-rate stays the same; :mod:`aoi_fl.science.stride_laws` has the price.
+rate stays the same; :mod:`aoi_fl.science.interval_law` has the price.
 
 References
 ----------
@@ -31,7 +31,6 @@ from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import PHASE, make_phases
 from aoi_fl.science.rates import check_rates, equal_rates
 from aoi_fl.science.rule import Clocks, IntervalLaw, ParticipationRule, Terms
-from aoi_fl.science.stride_laws import interval_variance
 from aoi_fl.science.strides import JITTER, Strides
 from aoi_fl.science.types import Floats, Ints, Mask
 
@@ -178,7 +177,7 @@ class SystematicPolicy(ParticipationRule):
     def interval_variances(self) -> Floats:
         """Return (n,) Var[X_i], in rounds²."""
         distinct, which = np.unique(self.rates, return_inverse=True)
-        found: Floats = np.array([interval_variance(rate, self.jitter) for rate in distinct.tolist()])[which]
+        found: Floats = np.array([StrideLaw(rate, self.jitter).interval_variance for rate in distinct.tolist()])[which]
         return found
 
     def _counts(self, clocks: Clocks) -> Ints:

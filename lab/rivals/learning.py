@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.selection import Population, Selection, check_per_round
+from aoi_fl.science.selection import Population, Selection, check_per_round, smallest
 from aoi_fl.science.types import Floats, Ints
 
 
@@ -115,3 +115,17 @@ class LearningSelector:
     def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore :meth:`state_dict`."""
         self.seen = ClientStats.recalled(state)
+
+
+def sequential(uniforms: Floats, weights: Floats, count: int) -> Ints:
+    """Return the positions of ``count`` draws without replacement, ascending, each in proportion to the weights left.
+
+    The smallest of −ln(1−u_i)/w_i are as good as draws one after another (Efraimidis & Spirakis 2006). A position of
+    weight 0 is never drawn.
+
+    >>> sequential(np.array([0.5, 0.5, 0.9]), np.array([1.0, 3.0, 0.0]), 2).tolist()
+    [0, 1]
+    """
+    eligible = weights > 0
+    keys = -np.log1p(-uniforms) / np.where(eligible, weights, 1.0)
+    return smallest(keys, eligible, count)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.lab.rivals.learning import LearningSelector
+from aoi_fl.lab.rivals.learning import LearningSelector, sequential
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.selection import Population, Selection, by_size, sequential, smallest
+from aoi_fl.science.selection import Population, Selection, by_size, smallest
 from aoi_fl.science.types import Floats, Ints, Mask
 
 _LEAST = 0.999  # of the smallest utility: what counts as none when utilities are brought to (0, 1]

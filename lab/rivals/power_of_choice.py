@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from aoi_fl.lab.rivals.learning import LearningSelector, number_of_candidates
+from aoi_fl.lab.rivals.learning import LearningSelector, number_of_candidates, sequential
 from aoi_fl.science import draws
-from aoi_fl.science.selection import Population, Selection, evenly, sequential
+from aoi_fl.science.selection import Population, Selection, evenly
 from aoi_fl.science.types import Floats, Ints
 
 # From a round and (d,) candidates to (d,) the model's mean losses on their data; NaN without an answer.

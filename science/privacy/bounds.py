@@ -6,9 +6,8 @@ A Markov client takes part at the ages with p > 0 only, so b is the first such a
 takes part every ⌊1/r⌋ or ⌈1/r⌉ rounds; jitter shortens the gap by the longest delay. The k oldest of n clients do not
 recur within ⌊n/k⌋ rounds. Other selectors guarantee nothing: b = 1 and K = T.
 
-A lost round breaks the bound of a systematic client, which makes it up, and of the oldest-age selector, which skips
-absent clients. A forced client, and a client that has lost its state, break it under every policy. A resumed run keeps
-it. A client that refuses to take part within m rounds of its last participation (the *promise*) restores b ≥ m.
+A lost round, a forced client and a client that has lost its state break these bounds. So both ends of a real run
+enforce b, and :func:`kept_bounds` counts with that.
 
 References
 ----------
@@ -23,7 +22,6 @@ import numpy as np
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import exact
-from aoi_fl.science.rule import is_decentralised
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
@@ -50,41 +48,35 @@ class ParticipationBounds:
     exact: bool = True
 
 
-def bounds(
-    policy: Decentralised | Selector,
-    rounds: int,
-    clients: int | None = None,
-    *,
-    lost: bool = False,
-    forced: bool = False,
-    forgotten: bool = False,
-    promise: int = 1,
-) -> ParticipationBounds:
-    """Return b and K of a policy over T rounds.
+def bounds(policy: Decentralised | Selector, rounds: int, clients: int | None = None) -> ParticipationBounds:
+    """Return b and K of a policy over T rounds, in which no client fails and none is forced.
 
     Parameters
     ----------
     policy : a policy of the simulator
     rounds : T ≥ 1
     clients : n ≥ 1, needed for a selector; a decentralised policy has its own
-    lost : whether clients miss rounds, out of reach or late
-    forced : whether the server forces a client in a round without a willing one
-    forgotten : whether clients lose their state, and with it the round of their last participation
-    promise : the least separation that each client itself enforces, in rounds; 1 for none
 
-    Raises ConfigError if ``rounds``, ``clients`` or ``promise`` is below 1.
+    Raises ConfigError if ``rounds`` or ``clients`` is below 1.
     """
-    for name, value in (("rounds", rounds), ("clients", 1 if clients is None else clients), ("promise", promise)):
+    for name, value in (("rounds", rounds), ("clients", 1 if clients is None else clients)):
         if value < 1:
             raise ConfigError(name, value, "a whole number from 1 on", "Raise it.")
-    law = _of_law(policy, rounds, clients, lost)
-    by_client = is_decentralised(policy)
-    if (forced and _can_be_empty(policy, rounds, lost)) or (forgotten and by_client):
-        law = ParticipationBounds(1, rounds, exact=rounds == 1)
-    if promise <= law.min_separation:
-        return law
-    most = min(law.max_participations, _packed(rounds, promise))
-    return ParticipationBounds(promise, most, exact=False)
+    separation, most, attained = 1, rounds, False
+    match policy:
+        case MarkovPolicy():
+            separation, attained = min(map(_first_age, _tables(policy))) + 1, True
+            most = _packed(rounds, separation)
+        case SystematicPolicy():
+            gaps = [_least_gap(rate, policy.jitter) for rate in np.unique(policy.rates).tolist()]
+            separation, attained = min(gaps), True
+            most = min(_most_strides(policy, rounds), rounds)
+        case OldestAgeSelector() if clients is not None:
+            separation, attained = max(clients // policy.per_round, 1), True
+            most = _packed(rounds, separation)
+        case RandomSelector() | ProportionalSelector():
+            attained = True
+    return ParticipationBounds(separation, most, attained)
 
 
 def kept_bounds(
@@ -96,24 +88,6 @@ def kept_bounds(
     """
     separation = 1 if policy is None else bounds(policy, max(rounds, 1), clients).min_separation
     return ParticipationBounds(separation, _packed(rounds, separation), exact=False)
-
-
-def _of_law(policy: Decentralised | Selector, rounds: int, clients: int | None, lost: bool) -> ParticipationBounds:
-    separation, most, attained = 1, rounds, False
-    match policy:
-        case MarkovPolicy():
-            separation, attained = min(map(_first_age, _tables(policy))) + 1, True
-            most = _packed(rounds, separation)
-        case SystematicPolicy():
-            gaps = [_least_gap(rate, policy.jitter) for rate in np.unique(policy.rates).tolist()]
-            separation, attained = 1 if lost else min(gaps), True
-            most = min(_most_strides(policy, rounds), rounds)
-        case OldestAgeSelector() if not lost and clients is not None:
-            separation, attained = max(clients // policy.per_round, 1), True
-            most = _packed(rounds, separation)
-        case RandomSelector() | ProportionalSelector():
-            attained = True
-    return ParticipationBounds(separation, most, attained)
 
 
 def _packed(rounds: int, separation: int) -> int:
@@ -149,17 +123,3 @@ def _most_strides(policy: SystematicPolicy, rounds: int) -> int:
     strides = policy.strides
     pending = strides.due(strides.last_start(0), _ALMOST_ONE) >= 1
     return int((strides.begun(rounds) - strides.begun(0) + pending).max())
-
-
-def _can_be_empty(policy: Decentralised | Selector, rounds: int, lost: bool) -> bool:
-    """Return whether a round can be without a willing client."""
-    match policy:
-        case MarkovPolicy():
-            return all(min(table) < 1 for table in _tables(policy))
-        case SystematicPolicy():
-            full = not lost and not policy.jitter
-            return not (full and all(policy.strides.begin(round_).any() for round_ in range(1, rounds + 1)))
-        case RandomSelector() | ProportionalSelector() | OldestAgeSelector():
-            return False
-        case _:
-            return True

@@ -28,7 +28,7 @@ _SAME_MEET = (
 )
 
 
-class SystematicPolicy(RulePolicy):
+class SystematicRulePolicy(RulePolicy):
     """Systematic clients; the present ones share the rates.
 
     Parameters
@@ -149,7 +149,7 @@ class SystematicParticipation(AgeAwareStrategy):
             raise ConfigError("clients-per-round", per_round, allowed, "Choose another number.")
         check(uncompensated(compensate, phases, jitter))
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
-        policy = SystematicPolicy(rule, coordination, rates, make_absence(compensate))
+        policy = SystematicRulePolicy(rule, coordination, rates, make_absence(compensate))
         super().__init__(policy, **with_round_seconds(settings))
 
     @classmethod

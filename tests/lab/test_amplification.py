@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import norm
 
 from aoi_fl.lab.privacy import amplification
-from aoi_fl.lab.privacy.amplification import AgeMixture, PatternMixture, amplified, bound, calibrate
+from aoi_fl.lab.privacy.amplification import AgeMixture, PatternMixture, amplified, bound
 from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.privacy.account import Account, bisect, epsilon_of
+from aoi_fl.science.privacy.account import Account, bisect
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
@@ -139,13 +139,6 @@ def test_two_rounds_of_random_selection_are_those_of_quadrature(delta):
     assert exact * (1 - 1e-3) <= found <= exact * 1.01
 
 
-@pytest.mark.parametrize("delta", DELTAS)
-def test_nearly_certain_selection_costs_what_is_counted_without_amplification(delta):
-    assert epsilon_without_replacement(1 - 1e-9, 4.0, 50, delta) == pytest.approx(
-        epsilon_of(math.sqrt(50) / 4.0, delta), rel=1e-4
-    )
-
-
 @pytest.mark.parametrize("delta, slack", [(1e-9, 1.8), (1e-3, 1.4)])
 def test_independent_coins_are_bounded_as_by_a_library(delta, slack):
     dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
@@ -216,9 +209,3 @@ def test_without_a_bound_there_is_no_number(policy, phases, bands):
 @pytest.mark.parametrize("multiplier", [1e-3, 1e5])
 def test_extreme_noise_has_no_number_below_the_account(multiplier):
     assert amplified(MARKOV, 100, Account(ParticipationBounds(6, 17), ROUNDS, multiplier, 6), 1e-3) is None
-
-
-def test_calibration_keeps_below_an_epsilon():
-    found = calibrate(lambda noise: epsilon_of(1 / noise, 1e-3) / 2, 3.0, start=1.0)
-    assert 2.98 < epsilon_of(1 / found, 1e-3) / 2 <= 3.0
-    assert found == float(f"{found:.6g}")

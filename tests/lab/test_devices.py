@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.lab.simulated_time.availability import Availability, always, bernoulli
+from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike
-from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
 BY_HAND = Availability.from_spells([[(0, 10), (40, 60), (90, 100)], [(30, 50)], [], [(0, 100)]], 100)
@@ -76,16 +75,6 @@ def test_changes_become_spells():
     assert (found.begins.tolist(), found.ends.tolist()) == ([5.0, 0.0], [20.0, 30.0])
 
 
-def test_the_simple_ends():
-    assert always(3).here(1e9).all()
-    assert np.isinf(always(3).until(5.0)).all()
-    assert always(2).shares.tolist() == [1.0, 1.0]
-    coins = bernoulli(200, 0.3, seed=1)
-    assert coins.shares.mean() == pytest.approx(0.3, abs=0.01)
-    assert np.array_equal(coins.begins, bernoulli(200, 0.3, seed=1).begins)
-    assert bernoulli(3, 1.0, seed=1).shares.tolist() == [1.0, 1.0, 1.0]
-
-
 def test_work_takes_time_and_is_lost_with_its_device():
     trace = DeviceTrace(BY_HAND, np.array([0.1, 0.2, 0.1, 0.1]), "example", np.full(4, 1000.0), np.full(4, 500.0))
     devices = trace.devices(work=1.0, round_trip=1.0)
@@ -100,12 +89,3 @@ def test_work_takes_time_and_is_lost_with_its_device():
 def test_a_training_of_mean_length_takes_what_the_trace_says():
     devices = alike(always(2), 12.0).devices(work=300.0, round_trip=0.0)
     assert devices.seconds(np.array([0, 1]), np.array([300.0, 600.0])).tolist() == [12.0, 24.0]
-
-
-@pytest.mark.parametrize(("begin", "seconds"), [(0.0, 3600.0), (5000.0, 3600.0), (80_000.0, 250_000.0)])
-def test_shares_of_a_time_are_those_of_its_moments(begin, seconds):
-    availability = PhoneAvailability().trace(40, 3).availability.starting(begin)
-    moments = (np.arange(20_000) + 0.5) * seconds / 20_000
-    there = np.mean([availability.here(moment) for moment in moments], axis=0)
-    np.testing.assert_allclose(availability.shares_by(seconds), there, atol=0.01)
-    assert (always(3).shares_by(seconds) == 1).all()

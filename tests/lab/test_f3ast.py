@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import minimize
 
 from aoi_fl.lab.rivals.f3ast import F3ast
-from aoi_fl.science.client_stats import Report
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import population
 
@@ -43,17 +42,6 @@ def test_rates_approach_the_least_possible_variance():
     assert (shares**2 / rates).sum() == pytest.approx(best.fun, rel=0.02)
 
 
-def test_weights_are_unbiased_over_many_rounds():
-    sizes, rounds = np.array([1, 2, 3, 4, 10]), 5000
-    coins = np.random.default_rng(8).random((rounds, 5)) < np.array([0.3, 0.9, 0.5, 0.7, 0.6])
-    history = simulate(F3ast(2, 3), population(sizes), rounds, 3, availability=lambda t: coins[t - 1])
-    sums = np.zeros(5)
-    for t in range(rounds // 4, rounds + 1):
-        selection = history.selection(t)
-        sums[selection.clients] += selection.weights
-    assert sums / (rounds - rounds // 4 + 1) == pytest.approx(sizes / sizes.sum(), rel=0.05)
-
-
 def test_a_resumed_selector_and_newcomers():
     whole = F3ast(3, 4)
     simulate(whole, population(np.arange(1, 21)), 50, 4)
@@ -63,18 +51,6 @@ def test_a_resumed_selector_and_newcomers():
     again.select(51, population(np.arange(1, 26)))
     assert again.rates[20:].tolist() == [3 / 25] * 5
     assert again.rates[:20] == pytest.approx(whole.rates * 20 / 25)  # the others make room
-
-
-def test_who_came_first_is_not_passed_over_for_having_come_alone():
-    """Five of whom all take part in round 1, and 45 who come after it: all then take their turns."""
-    n, k, rounds = 50, 5, 400
-    selector, taken = F3ast(k, 1), np.zeros(n, int)
-    for t in range(1, rounds + 1):
-        there = population(np.ones(k if t == 1 else n, int))
-        chosen = selector.select(t, there).clients
-        selector.learn(t, there, Report(chosen, np.ones(len(chosen)), np.ones(len(chosen))))
-        taken[chosen] += 1
-    assert taken[:k].mean() == pytest.approx(taken[k:].mean(), rel=0.1)
 
 
 def test_rates_start_with_the_updates_that_count():

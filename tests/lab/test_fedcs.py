@@ -10,7 +10,6 @@ from aoi_fl.lab.rivals.fedcs import FedCS, schedule
 from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Foresight, Population
-from aoi_fl.science.simulate import simulate
 
 seconds = st.integers(0, 40).map(lambda quarter: quarter / 4)
 
@@ -77,11 +76,3 @@ def test_silent_clients_come_last_and_stay_members():
     assert selector.expected(everybody).tolist() == [1, 4, 5, 2]
     selector.learn(3, everybody, Report(np.empty(0, int), np.empty(0), np.empty(0), np.array([0]), np.array([3.0])))
     assert selector.expected(everybody).tolist() == [3, 4, 5, 2]
-
-
-def test_only_candidates_are_chosen_and_the_slow_never():
-    n, rounds = 10_000, 60
-    selector = FedCS(50, 3, 1.0, 400)
-    history = simulate(selector, population(n), rounds, 3)
-    counted = [len(history.selection(t).clients) for t in range(1, rounds + 1)]
-    assert max(counted) == 50 and (selector.seen.taken[selector.seen.seconds > 1.0] <= 1).all()

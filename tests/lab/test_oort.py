@@ -10,9 +10,7 @@ import pytest
 from aoi_fl.lab.rivals.oort import OortSelector, OortSettings
 from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.load import measure
 from aoi_fl.science.selection import Foresight
-from aoi_fl.science.simulate import simulate
 from tests.science.populations import population
 
 NONE_NEW = OortSettings(exploring=0.0, least_exploring=0.0)
@@ -48,18 +46,6 @@ def test_utilities_are_those_of_the_paper():
     last = 1 + np.arange(40) // 10
     found = selector.utilities(7, np.arange(40), sizes)
     assert found == pytest.approx(alone(7, sizes.tolist(), losses, seconds, last, OortSettings()), rel=1e-12)
-
-
-def test_utilities_by_hand():
-    selector, everybody = OortSelector(1, 1, OortSettings(pace=0.5, clip=1.0)), population([10, 10])
-    selector.learn(4, everybody, told([0, 1], [1.0, 3.0], [8.0, 2.0]))
-    first, second = selector.utilities(4, np.arange(2), everybody.sizes)
-    bonus = math.sqrt(0.1 * math.log(4) / 4)  # 0.186
-    assert second == pytest.approx((30 - 9.99) / (30 - 9.99) + bonus) == pytest.approx(1.186165, abs=1e-6)
-    # T is the upper one of two durations: nobody is late.
-    assert first == pytest.approx((10 - 9.99) / (30 - 9.99) + bonus)
-    selector.pace = 0.0  # T is 2 s now, and the first client four times as slow: (1/4)² of it is left
-    assert selector.utilities(4, np.arange(2), everybody.sizes)[0] == pytest.approx(first / 16)
 
 
 def test_who_is_unknown_costs_nothing_and_is_worth_the_mean():
@@ -108,25 +94,6 @@ def test_exploration_fades_and_prefers_fast_clients():
     assert len(OortSelector(10, 2).select(1, everybody).clients) == 10  # nobody was tried yet: all are new
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_one_choice_explores_while_new_clients_exist(k):
-    everybody, report = population([3] * 12), told(range(6), [1.0] * 6, [1.0] * 6)
-    selector, exploiting = OortSelector(k, 1), OortSelector(k, 1, NONE_NEW)
-    for learning in (selector, exploiting):
-        learning.learn(1, everybody, report)
-    assert [(selector.select(t, everybody).clients >= 6).sum() for t in (50, 200, 1000)] == [1, 1, 1]
-    assert (exploiting.select(200, everybody).clients < 6).all()
-    assert len(selector.select(200, population([3] * 12, np.arange(12) < 6)).clients) == k
-
-
-def test_without_new_clients_all_are_exploited():
-    everybody, selector = population([3] * 12), OortSelector(5, 2)
-    selector.learn(1, everybody, told(range(12), [1.0] * 12, [1.0] * 12))
-    assert len(selector.select(2, everybody).clients) == 5
-    assert selector.select(2, population([3] * 12, np.arange(12) < 3)).clients.tolist() == [0, 1, 2]
-    assert selector.select(2, population([3] * 12, np.zeros(12, bool))).clients.size == 0
-
-
 def test_the_busiest_are_passed_over_but_never_too_many():
     selector, everybody = OortSelector(2, 1, replace(NONE_NEW, most=2, passed_over=0.4)), population([1] * 5)
     for round_ in range(1, 5):
@@ -136,26 +103,6 @@ def test_the_busiest_are_passed_over_but_never_too_many():
     over = selector.passed_over()
     assert over.tolist() == [True, True, False, False, False]  # three have more than two updates; two are 40 %
     assert not np.isin(selector.select(5, everybody).clients, np.flatnonzero(over)).any()
-
-
-def test_who_is_passed_over_makes_up_the_number_the_busiest_last():
-    settings = replace(NONE_NEW, most=1, passed_over=1.0)
-    selector, everybody = OortSelector(3, 1, settings), population([1] * 5)
-    for round_, who in enumerate(([0, 1, 2, 3], [0, 1, 2], [0, 1], [0]), 1):
-        selector.learn(round_, everybody, told(who, [1.0] * len(who), [1.0] * len(who)))
-    assert selector.seen.taken.tolist() == [4, 3, 2, 1, 0]
-    here = np.array([True, True, True, True, False])
-    assert sorted(selector.select(5, population([1] * 5, here)).clients) == [1, 2, 3]
-    assert sorted(selector.select(5, population([1] * 5, here & [True, True, True, False, False])).clients) == [0, 1, 2]
-
-
-def test_by_default_all_available_clients_are_chosen():
-    here = np.arange(300) < 20  # of many clients few are ever there
-    few, selector = population([1] * 300, here), OortSelector(15, 1)
-    for round_ in range(1, 60):
-        chosen = selector.select(round_, few).clients
-        assert len(chosen) == 15
-        selector.learn(round_, few, told(chosen, [1.0] * 15, [1.0] * 15))
 
 
 def test_the_pacer_prefers_more_seconds_once_utility_falls():
@@ -175,25 +122,3 @@ def test_a_run_of_an_earlier_version_is_gone_on_with():
     again = OortSelector(1, 1)
     again.load_state_dict(kept)
     assert again.seen.tried.tolist() == [0, 3] and again.seen.waited.tolist() == [0, 0]
-
-
-def test_ten_thousand_clients_that_come_and_go():
-    n, k, rounds = 10_000, 100, 120
-    coins = np.random.default_rng(1).random((rounds, n)) < 0.3
-    history = simulate(OortSelector(k, 1), population(np.full(n, 20)), rounds, 1, availability=lambda t: coins[t - 1])
-    for t in range(1, rounds + 1):
-        assert coins[t - 1][history.selection(t).clients].all() and len(history.selection(t).clients) == k
-    metrics = measure(history)
-    assert metrics.participation.max <= 60 and metrics.participation.jain < 0.7  # far from even
-
-
-def test_a_resumed_selector_goes_on():
-    sizes = population(np.arange(1, 61))
-    whole = OortSelector(6, 4)
-    simulate(whole, sizes, 55, 4)
-    again = OortSelector(6, 4)
-    again.load_state_dict(whole.state_dict())
-    assert (
-        again.pace == whole.pace
-        and again.select(56, sizes).clients.tolist() == whole.select(56, sizes).clients.tolist()
-    )

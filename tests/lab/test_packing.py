@@ -51,14 +51,6 @@ def test_floors_lie_below_the_optimum_and_in_order(solved):
     assert np.mean(slack, axis=0)[1] > 0.99
 
 
-def test_packing_bound_is_met_where_clients_are_alike():
-    # n equal clients, one a round: round robin gives ages 0 … n−1, and nothing is better.
-    for clients in (1, 2, 5, 16):
-        ones = np.ones(clients)
-        assert packing_bound(5 * ones, ones, 5.0) == pytest.approx((clients - 1) / 2, abs=1e-9)
-        assert packing_bound(5 * ones, ones, 9.99) == pytest.approx((clients - 1) / 2, abs=1e-9)
-
-
 def test_the_packing_bound_follows_a_very_small_weight():
     # Two clients, one a round. Refreshing the light one once in X rounds costs 1·(1/X) + φ(X−1)/2 a round.
     for sensitivity in (1e-1, 1e-3, 1e-5):

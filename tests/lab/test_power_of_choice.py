@@ -5,9 +5,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from aoi_fl.lab.rivals.learning import sequential
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.science.client_stats import Report, drawn_reports
-from aoi_fl.science.selection import sequential
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import population
 
@@ -60,23 +60,6 @@ def test_asked_losses_decide_and_the_silent_are_passed_over():
     )
 
 
-def test_equal_losses_are_chosen_among_at_random():
-    selector, often = PowerOfChoice(2, 3, 8, ask=lambda round_, who: np.ones(len(who))), np.zeros(8)
-    for round_ in range(1, 4001):
-        often[selector.select(round_, population([1] * 8)).clients] += 1
-    assert np.abs(often / 4000 - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / 4000)
-
-
-def test_every_candidate_asked_is_a_sort_by_loss():
-    sizes, reports = np.full(60, 9), drawn_reports(60, 4)
-    losses = reports(1, np.arange(60)).losses
-    history = simulate(
-        PowerOfChoice(5, 4, 60, ask=lambda round_, who: losses[who]), population(sizes), 20, 4, reports=reports
-    )
-    for round_ in range(1, 21):
-        assert set(history.selection(round_).clients) == set(np.argsort(-losses)[:5])
-
-
 def test_reported_losses_bring_everybody_in_first():
     sizes, n, k = np.full(60, 9), 60, 6
     history = simulate(PowerOfChoice(k, 4, n), population(sizes), 12, 4)
@@ -91,26 +74,3 @@ def test_who_trains_and_tells_no_loss_has_the_mean_of_those_told():
     selector.learn(1, everybody, Report(np.arange(4), np.array([4.0, np.nan, 1.0, 3.0]), np.full(4, np.nan)))
     assert selector.reported(5).tolist() == [4, 8 / 3, 1, 3, np.inf]
     assert [selector.select(t, everybody).clients.tolist() for t in range(2, 5)] == [[0, 4]] * 3
-
-
-def test_without_losses_clients_are_chosen_at_random():
-    silent, n = PowerOfChoice(2, 3, 8), 8
-    history = simulate(
-        silent, population([5] * n), 400, 3, reports=lambda _, who: Report(who, np.full(2, np.nan), np.ones(2))
-    )
-    assert sorted(np.concatenate([history.selection(t).clients for t in range(1, 5)])) == list(range(n))
-    assert np.abs(history.counts / 400 - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / 400)
-
-
-def test_what_was_learned_goes_on():
-    whole, sizes = PowerOfChoice(4, 2, 10), population(np.arange(1, 31))
-    simulate(whole, sizes, 30, 2)
-    again = PowerOfChoice(4, 2, 10)
-    again.load_state_dict(whole.state_dict())
-    assert all(
-        np.array_equal(a, b, equal_nan=True)
-        for a, b in zip(again.state_dict().values(), whole.state_dict().values(), strict=True)
-    )
-    assert again.select(31, sizes).clients.tolist() == whole.select(31, sizes).clients.tolist()
-    grown = population(np.arange(1, 41))
-    assert again.select(31, grown).clients.max() < 40  # newcomers have no loss, and do no harm

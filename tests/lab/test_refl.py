@@ -7,8 +7,7 @@ import numpy as np
 from aoi_fl.lab.rivals.refl import Refl
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.selection import Foresight, Population, RandomSelector
-from aoi_fl.science.simulate import simulate
+from aoi_fl.science.selection import Foresight, Population
 from aoi_fl.strategies.aggregation.mean import late_weights
 
 
@@ -64,30 +63,6 @@ def test_who_is_busy_or_rests_is_there_all_the_same():
     assert refl.forecast(seen)[0] == 1.0 > refl.forecast(seen)[1]
 
 
-def test_rarely_available_clients_are_preferred():
-    n, k, rounds = 10_000, 200, 100
-    rng = np.random.default_rng(6)
-    share = rng.uniform(0.05, 0.9, n)
-    here, coins = rng.random(n) < share, np.zeros((rounds, n), bool)
-    for t in range(rounds):  # spells of presence that last as much longer as a client is there more often
-        coins[t] = here
-        here = np.where(here, rng.random(n) > 0.3 * (1 - share), rng.random(n) < 0.3 * share)
-    ours, chance = (
-        simulate(policy, population(n), rounds, 1, availability=lambda t: coins[t - 1])
-        for policy in (Refl(k, 1), RandomSelector(k, 1))
-    )
-    rarely = [np.mean(share[history.members] < 0.3) for history in (ours, chance)]
-    assert rarely[0] > 3 * rarely[1] and len(ours.members) == len(chance.members) == k * rounds
-
-
-def test_who_was_late_does_not_rest():
-    selector, nobody, nothing = Refl(1, 1), np.empty(0, np.int64), np.empty(0)
-    selector.learn(5, population(2), Report(np.array([1]), np.ones(1), np.ones(1), np.array([0]), np.array([60.0])))
-    assert selector.select(6, population(2)).clients.tolist() == [0]
-    selector.learn(6, population(2), Report(nobody, nothing, nothing, np.array([0]), np.array([60.0])))
-    assert selector.select(7, population(2)).clients.tolist() == [0]
-
-
 def test_late_updates_weigh_as_in_the_paper():
     """Against Λ as Section 4.2 has it, from updates themselves: how far the mean moves, over its length, squared."""
     random = np.random.default_rng(0)
@@ -101,12 +76,3 @@ def test_late_updates_weigh_as_in_the_paper():
 def test_with_nothing_in_time_lateness_alone_counts():
     assert late_weights(np.array([1, 4]), np.zeros(2)).tolist() == [0.65 / 2, 0.65 / 5]
     assert late_weights(np.array([], dtype=np.int64), np.zeros(0)).tolist() == []
-
-
-def test_a_resumed_selector_goes_on():
-    coins, everybody = np.random.default_rng(3).random((60, 30)) < 0.5, population(30)
-    whole = Refl(4, 2)
-    simulate(whole, everybody, 60, 2, availability=lambda t: coins[t - 1])
-    again = Refl(4, 2)
-    again.load_state_dict(whole.state_dict())
-    assert again.select(61, everybody).clients.tolist() == whole.select(61, everybody).clients.tolist()

@@ -7,7 +7,6 @@ from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
-from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
@@ -41,17 +40,6 @@ def test_a_round_that_waits_for_no_more_than_are_enough_by_hand():
     assert alike_.play(1, np.ones(3, bool)).sum() == 2 and alike_.wasted == alike_.worked / 3
 
 
-def test_of_those_who_come_at_one_time_a_lot_says_who_is_first():
-    alike_, counts = RoundClock(steady(30).devices(1.0), np.ones(30), enough=15, seed=3), np.zeros(30)
-    for round_ in range(1, 201):
-        counts += alike_.play(round_, np.ones(30, bool))
-    assert counts.sum() == 200 * 15 and counts.min() > 70 and counts.max() < 130  # 100 in the mean, 7 of deviation
-    free = np.full(3, np.inf)
-    fast = RoundClock(DeviceTrace(always(3), np.array([9.0, 9.0, 2.0]), "example", free, free).devices(1.0), np.ones(3))
-    fast.enough = 2
-    assert all(fast.play(round_, np.ones(3, bool))[2] for round_ in range(1, 20))
-
-
 def test_no_round_begins_after_time_is_up_while_nobody_is_there():
     gone = alike(Availability.from_spells([[(0, 95)]] * 2, 86400.0), 9.0).devices(1.0)
     gap = RoundClock(gone, np.ones(2), 30.0, until=3600)
@@ -64,13 +52,6 @@ def test_loading_takes_time_and_time_ends_a_play():
     made = RoundClock(slow.devices(1.0), np.ones(2), model=10.0, until=30.0)
     assert made.seconds.tolist() == [1 + 1 + 4 + 5, 1 + 2 + 4]
     assert simulate(RandomSelector(2, 1), equals(2), 100, 1, clock=made).rounds == 3 and made.now == 33.0
-
-
-def test_with_nobody_there_a_round_begins_when_somebody_comes():
-    lonely = alike(Availability.from_spells([[(30, 50)]], 100.0), 5.0).devices(1.0)
-    alone = RoundClock(lonely, np.ones(1))
-    assert alone.play(1, np.ones(1, bool)).tolist() == [True]
-    assert alone.ends == [36.0]
 
 
 @pytest.mark.parametrize("policy", [RandomSelector(2, 1), MarkovPolicy.uniform(2, 1, 0), F3ast(1, 1)])
@@ -121,13 +102,3 @@ def test_who_learns_is_told_how_long_the_late_were_waited_for():
     assert selector.seen.tried.tolist() == [1, 1, 0, 1] and selector.seen.last.tolist() == [1, 0, 0, 0]
     assert selector.seen.waited.tolist() == [0, 30, 0, 30]
     assert np.array_equal(selector.seen.durations, [10, 30, np.nan, 30], equal_nan=True)
-
-
-def test_phones_waste_work_and_time_goes_on():
-    devices = PhoneAvailability().trace(500, 2).devices(1.0)
-    phones = RoundClock(devices, np.ones(500), deadline=40.0)
-    history = simulate(RandomSelector(20, 1), equals(500), 100, 1, clock=phones)
-    assert 0 < phones.wasted < phones.worked
-    assert (np.diff(phones.ends) > 0).all()
-    assert (np.diff(phones.ends) <= 40.0 + 1e-9).all()
-    assert np.diff(history.offsets).max() <= 20

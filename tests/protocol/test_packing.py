@@ -5,8 +5,6 @@ import json
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from aoi_fl import protocol
 from aoi_fl.protocol import packing
@@ -73,18 +71,6 @@ def test_a_single_record_without_arrays_stays_as_it_is():
     assert pack(content) is content is unpack(content)
 
 
-@given(st.dictionaries(st.text(), st.tuples(st.sampled_from("?bHiqefdF"), st.lists(st.integers(0, 3), max_size=3))))
-@settings(max_examples=20, deadline=None)
-def test_any_model_comes_back_bit_for_bit(forms):
-    rng = np.random.default_rng(0)
-    arrays = {
-        name: np.frombuffer(rng.bytes(int(np.prod(shape)) * np.dtype(kind).itemsize), kind).reshape(shape)
-        for name, (kind, shape) in forms.items()
-    }
-    content = content_of(arrays=to_record(arrays))
-    assert form(unpack(pack(content))) == form(content)
-
-
 def test_messages_of_one_model_share_its_bytes(inside):
     model, size = to_record(ODD), sum(len(array.data) for array in to_record(ODD).values())
     messages = [Message(content_of(arrays=model), node, "train") for node in (1, 2, 3)]
@@ -117,28 +103,16 @@ LAYOUTS = {
     "beyond the bytes": [["arrays", "arrays", [[*W[:4], 9]]]],
     "less than the bytes": [["arrays", "arrays", [[*W[:4], 7]]]],
     "a length below 0": [["arrays", "arrays", [[*W[:4], 9], ["b", *W[1:4], -1]]]],
-    "a length that is true": [["arrays", "arrays", [[*W[:4], True], ["b", *W[1:4], 7]]]],
-    "a fraction": [["arrays", "arrays", [[*W[:4], 8.0]]]],
     "an axis below 0": [["arrays", "arrays", [["w", "float32", [-2], "numpy.ndarray", 8]]]],
-    "a type that is none": [["arrays", "arrays", [["w", 4, [2], "numpy.ndarray", 8]]]],
     "a row too short": [["arrays", "arrays", [W[:4]]]],
-    "no rows": [["arrays", "arrays", 3]],
-    "no record": [3],
-    "a record too short": [["arrays", "arrays"]],
-    "a name that is a number": [[3, "arrays", [W]]],
     "another kind": [["arrays", "context", 8]],
     "a list as a kind": [["arrays", ["config"], 8]],
-    "no bytes of a record": [["config", "config", 8]],
     "a record of -1 bytes": [["config", "config", -1], ["arrays", "arrays", [[*W[:4], 9]]]],
-    "arrays by length": [["arrays", "arrays", 8]],
     "no list": {"arrays": [W]},
 }
 TEXTS = {name: json.dumps(rows) for name, rows in LAYOUTS.items()} | {
-    "an empty list": "[]",
-    "nothing": "",
     "no JSON": "{",
     "a nest": "[" * 100_000,
-    "a number": 7,
     "bytes": b"[]",
     "too long": "[" + " " * (1 << 20) + "]",
     "an unusual number": '[["arrays","arrays",[["w","float32",[2],"x",' + "9" * 5000 + "]]]]",

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.science.absence import absent_steps, absent_table, achievable, mean_waits, stride_rates
-from aoi_fl.science.load import measure
+from aoi_fl.science.absence import absent_steps, absent_table, achievable, stride_rates
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.presence import WINDOW, Presence
@@ -98,24 +97,6 @@ def test_a_systematic_rate_achieves_the_target(rate, share, returning):
     )
 
 
-def test_each_client_is_as_if_it_were_alone():
-    """Those who cannot achieve their rate, and those who need long searches, do not disturb each other."""
-    rates, share = np.array([0.9, 0.02, 0.3, 0.001, 0.5, 1.0]), np.array([0.5, 0.9, 1.0, 0.4, 0.05, 0.7])
-    returning = np.array([0.1, 0.9, 0.5, 0.01, 0.05, 0.2])
-    first, at = absent_steps(rates, share, returning)
-    for i in range(6):
-        one = [np.array([values[i]]) for values in (rates, share, returning)]
-        assert stride_rates(rates, share, returning)[i] == stride_rates(*one)[0] > 0
-        assert (first[i], at[i]) == tuple(values[0] for values in absent_steps(*one))
-
-
-def test_mean_waits_by_hand():
-    # There half of the time, by a coin: willing from the next round on, a client waits 1 + 1/2 + 1/4 + … rounds.
-    assert mean_waits(1, 0.5, 0.5) == pytest.approx(2)
-    # Spells of a hundred rounds: in three rounds it has hardly left, and if it has, it stays away for long.
-    assert mean_waits(3, 0.5, 0.01) == pytest.approx(3 + 0.5 * (1 - 0.98**3) / 0.01)
-
-
 def played(policy, share, returning, rounds, seed=3):
     """Play clients that come and go; return each one's participations a round in the second half, and the history."""
     n, rng = policy.clients, np.random.default_rng(seed)
@@ -149,14 +130,6 @@ def test_who_is_always_there_is_asked_what_the_paper_asks():
     assert learning.members.tolist() == plain.members.tolist()
 
 
-def test_ten_thousand_clients():
-    n = 10_000
-    targets = np.full(n, 0.02)
-    for make in (MarkovRule, SystematicRule):
-        _, history = played(make.learning(targets), 0.3, 0.1, 150)
-        assert measure(history).round_mean == pytest.approx(200, rel=0.15)
-
-
 def noted(rounds):
     presence = Presence()
     for here in rounds:
@@ -170,11 +143,6 @@ def test_counts_by_hand(monkeypatch):
     assert presence.share.tolist() == [4 / 5, 3 / 5, 2 / 5]
     assert presence.returning.tolist() == [1 / 2, 3 / 4, 1 / 4]  # after 0, 2 and 2 rounds away: 0, 2 and 0 returns
     assert presence.staying.tolist() == [3 / 4, 1 / 2, 1 / 2]  # after 3, 1 and 1 rounds there: 2, 0 and 0 stays
-
-
-def test_nothing_is_held_against_who_was_never_away():
-    presence = noted(np.ones((300, 4)))
-    assert presence.share.tolist() == [1.0] * 4 and presence.staying.tolist() == [1.0] * 4
 
 
 def test_a_chain_is_learned_and_old_rounds_are_forgotten():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science import draws
-from aoi_fl.science.age import ClientAge, age, first_age, hazards, interval_given_age, next_ages
+from aoi_fl.science.age import ClientAge, age, first_age, hazards, interval_given_age
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rule import Clocks, Terms
 
@@ -46,8 +46,6 @@ def rule_of(table):
 
 
 def test_ages_follow_equation_4():
-    ages = np.array([0, 2, 5, 0])
-    assert next_ages(ages, np.array([True, False, True, False])).tolist() == [0, 3, 0, 1]
     assert age(np.array([3, 0, -4]), 4).tolist() == [0, 3, 7]
     assert hazards((0.1, 0.2, 0.3), np.array([[0, 1], [2, 50]])).tolist() == [[0.1, 0.2], [0.3, 0.3]]
 
@@ -74,16 +72,6 @@ def test_first_age_inverts_the_exact_law(table):
             assert first_age(floats, float(below) + tiny) == a
             assert first_age(floats, float(below + mass) - tiny) == a
         below += mass
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_extreme_uniforms(table):
-    floats, last = [float(p) for p in table], 1 - 2.0**-53
-    possible = [x for x in range(1, 20) if above(table, x - 1) != above(table, x)]
-    assert interval_given_age(floats, 0, 0.0) == possible[0]
-    assert above(table, interval_given_age(floats, 0, last) - 1) > 0
-    assert first_age(floats, 0.0) == 0
-    assert above(table, first_age(floats, last)) > 0
 
 
 unit = st.floats(0, 1, exclude_max=True)
@@ -130,12 +118,6 @@ def test_late_messages_change_nothing_and_no_age_is_negative():
     assert state.took_part(4) == state
     assert [state.age(r) for r in (3, 4, 5, 6, 7, 8)] == [0, 0, 0, 1, 2, 0]
     assert ClientAge(last=7).age(7) == 0
-
-
-def test_a_missed_reservation_is_redrawn_from_the_current_age():
-    rule, clocks = rule_of([0.0, 1.0]), Clocks(np.array([0]))
-    assert rule.next_round(clocks, 1, np.array([0.4])) == 2
-    assert rule.next_round(clocks, 3, np.array([0.4])) == 3  # it could not be reached in round 2
 
 
 def play(rule, coordination, n, seed=3):

@@ -43,18 +43,11 @@ indices = st.one_of(st.integers(0, 4).map(float), st.floats(0, 100), st.just(mat
 rows = st.lists(st.tuples(indices, cents), min_size=1, max_size=40)
 
 
-@given(rows, st.integers(1, 10000).map(lambda hundredths: hundredths / 100), st.sampled_from(VARIANTS))
-@settings(max_examples=500, deadline=None)
-def test_choice_equals_the_plain_loop(clients, budget, variant):
-    index, payments = (np.array(column) for column in zip(*clients, strict=True))
-    assert choose(index, payments, budget, *variant).tolist() == plainly(index, payments, budget, *variant)
-
-
 @given(
     rows,
     st.integers(1, 10000).map(lambda hundredths: hundredths / 100),
     st.sampled_from(VARIANTS),
-    st.sampled_from([(5, 2), (5, 0), (40, 0)]),
+    st.sampled_from([(5, 2), (5, 0), (40, 0), (1 << 16, 16)]),
 )
 @settings(max_examples=400, deadline=None)
 def test_a_choice_by_chunks_equals_the_plain_loop(clients, budget, variant, limits):
@@ -92,7 +85,7 @@ def sorted_in_full(index, payments, budget, strict, stop_at_first):
     """What a choice is by definition: all who can be reached, sorted, pay one after another."""
     candidates = np.flatnonzero(~(np.isnan(index) | np.isnan(payments)))
     order = candidates[np.argsort(-index[candidates], kind="stable")]
-    return np.sort(spending.Budget(budget, strict).take(order, payments[order], stop_at_first)[0])
+    return np.sort(spending.RoundBudget(budget, strict).take(order, payments[order], stop_at_first)[0])
 
 
 @given(
@@ -125,14 +118,6 @@ def test_sorting_the_head_gives_what_sorting_all_gives(seed, n, levels, prices, 
             patch.setattr(budget_module, name, value)
         found = choose(index, payments, budget, *variant)
     assert np.array_equal(found, sorted_in_full(index, payments, budget, *variant))
-
-
-def test_shrinking_payments_need_few_passes():
-    n = 60_000
-    payments = np.ones(n)
-    payments[1::2] = n - np.arange(n // 2)
-    index = np.arange(n, 0, -1.0)
-    assert choose(index, payments, float(n)).tolist() == plainly(index, payments, n)
 
 
 def test_sums_are_judged_as_written_not_as_rounded():
@@ -170,12 +155,6 @@ def test_a_single_payment_is_judged_as_a_sum_is(stop_at_first):
 def test_a_huge_payment_is_only_too_large(stop_at_first):
     payments = np.array([1.0, 1.7e308])
     assert choose(np.array([2.0, 1.0]), payments, 4.0, False, stop_at_first).tolist() == [0]
-
-
-def test_literal_less_than_starves_where_at_most_does_not():
-    payments = np.full(3, 5.0)
-    assert choose(np.ones(3), payments, 5.0).tolist() == [0]
-    assert choose(np.ones(3), payments, 5.0, strict=True).size == 0
 
 
 def population(payments, sensitivities=None, ages=None, sizes=None, available=None):
@@ -224,82 +203,3 @@ def test_clients_without_examples_are_passed_over(index):
     selection = BudgetedSelector(3.0, index).select(1, population([1, 1, 1], [1, 1, 1], [0, 9, 1], sizes=[1, 0, 3]))
     assert selection.clients.tolist() == [0, 2] and selection.weights.tolist() == [0.25, 0.75]
     assert BudgetedSelector(2.0, index).select(1, population([1, 1], [1, 1], sizes=[0, 0])).weights.size == 0
-
-
-def play(selector, people, rounds, reachable=None):
-    """Selections and ages after each round."""
-    ages, after, chosen = people.ages, [], []
-    for t in range(1, rounds + 1):
-        available = people.available if reachable is None else reachable[t - 1]
-        now = Population(ages, people.sizes, available, people.payments, people.sensitivities)
-        selection = selector.select(t, now)
-        ages = ages + 1
-        ages[selection.clients] = 0
-        after.append(ages)
-        chosen.append(selection.clients)
-    return chosen, np.array(after)
-
-
-@given(
-    st.lists(st.tuples(cents, st.floats(0.01, 1)), min_size=1, max_size=12),
-    st.floats(0.5, 60),
-    st.sampled_from(["whittle", "abs", "maxpack", "random"]),
-    st.sampled_from(VARIANTS),
-    st.integers(0, 2**32),
-)
-@settings(max_examples=150, deadline=None)
-def test_no_round_ever_spends_more_than_the_budget(clients, budget, index, variant, seed):
-    payments, sensitivities = (np.array(column) for column in zip(*clients, strict=True))
-    reachable = np.random.default_rng(seed).random((15, payments.size)) < 0.8
-    selector = BudgetedSelector(budget, index, seed, *variant)
-    chosen, ages = play(selector, population(payments, sensitivities), 15, reachable)
-    account = BudgetAccount(budget)
-    for t, clients_ in enumerate(chosen):
-        assert reachable[t][clients_].all()
-        total = sum((exact(p) for p in payments[clients_]), Decimal(0))
-        assert total <= exact(budget) * Decimal("1.000000000000005")
-        left = account.book(payments[clients_])
-        assert left >= 0
-        assert account.spent[-1] == pytest.approx(float(total), abs=1e-11)
-        if t:
-            missed = np.setdiff1d(np.arange(payments.size), clients_)
-            assert (ages[t][missed] == ages[t - 1][missed] + 1).all()
-
-
-def waiting_bound(client, payments, sensitivities):
-    """An age that an affordable, reachable client never reaches under WICS, if all start at age 0.
-
-    While client i waits from age A to 2A−1, it is passed over in each of these A rounds only if some client j whose
-    index is at least i's is refreshed: everybody else's payments were not in i's way, as p_i ≤ B. With
-    r_j = (φ_i/p_i)/(φ_j/p_j), that needs (Δ_j+1)(Δ_j+2) ≥ r_j (A+1)(A+2), hence Δ_j + 2 > √r_j (A+1). As j's age is
-    0 after it, j can do so again only X ≥ √r_j (A+1) − 1 rounds later, so at most 1 + (A−1)/max(1, √r_j (A+1) − 1)
-    times in these A rounds. For an A large enough, all others together cannot fill A rounds.
-    """
-    value = sensitivities / payments
-    ratio = np.sqrt(value[client] / np.delete(value, client))
-    age = 1
-    while (1 + (age - 1) / np.maximum(1, ratio * (age + 1) - 1)).sum() >= age:
-        age += 1
-    return 2 * age
-
-
-@given(
-    st.lists(st.tuples(st.integers(50, 150).map(lambda p: p / 10), st.floats(0.1, 1)), min_size=2, max_size=6),
-    st.floats(0, 1),
-)
-@settings(max_examples=100, deadline=None)
-def test_an_affordable_clients_age_stays_bounded_under_wics(clients, richness):
-    payments, sensitivities = (np.array(column) for column in zip(*clients, strict=True))
-    budget = float(payments.max() + richness * payments.sum())
-    bounds = [waiting_bound(i, payments, sensitivities) for i in range(payments.size)]
-    _, ages = play(BudgetedSelector(budget), population(payments, sensitivities), 2 * max(bounds))
-    assert (ages.max(axis=0) < bounds).all()
-
-
-def test_account_refuses_more_than_the_budget():
-    account = BudgetAccount(0.3)
-    assert account.book(np.array([0.1, 0.2])) == 0.0
-    assert account.book(np.array([])) == 0.3
-    assert account.spent == [0.3, 0.0]
-    with pytest.raises(ValueError, match=r"round 3 spends 0\.4, more than the budget of 0\.3"):
-        account.book(np.array([0.4]))

@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 
 from aoi_fl.protocol.clients import section5_instance
-from aoi_fl.science import draws
-from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.load import measure
-from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.objective import p2
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.staleness import mean_ages
 from aoi_fl.science.systematic import SystematicPolicy
 
 N, BUDGET, ROUNDS = 24, 40.0, 200
@@ -46,25 +40,11 @@ def test_the_budget_pays_available_clients_and_is_spent(population, index):
         assert not waiting.size or population.payments[waiting].min() > left - 1e-9
 
 
-def test_who_joins_with_old_data_comes_first(population):
-    history = simulate(BudgetedSelector(BUDGET), population, 60, 1, availability=comings_and_goings)
-    joined = {t: set(history.selection(t).clients.tolist()) & set(range(6)) for t in range(45, 53)}
-    assert not any(joined[t] for t in range(45, 50))
-    assert set.union(*(joined[t] for t in range(50, 53))) == set(range(6))
-
-
 def test_clients_of_whom_something_is_not_known_are_left_out(population):
     population.payments[2], population.sensitivities[5] = np.nan, np.nan
     chosen = simulate(BudgetedSelector(BUDGET), population, 60, 1).counts
     assert chosen[[2, 5]].tolist() == [0, 0]
     assert np.delete(chosen, [2, 5]).min() > 0
-
-
-@pytest.mark.parametrize("policy", [MarkovPolicy.optimal(N, 5, 8), SystematicPolicy.equal(N, 5, jitter=0.2)])
-def test_only_those_who_are_there_take_part(population, policy):
-    history = simulate(policy, population, ROUNDS, 1, availability=comings_and_goings)
-    for t in range(1, ROUNDS + 1):
-        assert comings_and_goings(t)[history.selection(t).clients].all()
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.3])
@@ -79,33 +59,3 @@ def test_a_systematic_client_makes_up_what_it_missed(population, jitter):
             takes_part = client.count(t) > taken and bool(comings_and_goings(t)[i])
             assert takes_part == (i in history.selection(t).clients)
             taken = client.count(t) if takes_part else taken
-
-
-def test_systematic_clients_keep_their_rate_when_often_away():
-    n, k, d = 200, 20, 0.2
-
-    def reachable(round_):
-        return draws.uniforms(9, round_, "dropout", n) >= d
-
-    everyone = Population(np.zeros(n, np.int64), np.ones(n, np.int64), np.ones(n, bool))
-    m = measure(simulate(SystematicPolicy.equal(n, k), everyone, 2000, 1, availability=reachable))
-    assert m.interval_mean == pytest.approx(n / k, rel=1e-3)
-    assert m.interval_variance == pytest.approx(2 * d / (1 - d) ** 2, rel=0.05)  # strides of ten whole rounds
-
-
-def test_the_index_of_an_ageing_cost_lowers_that_cost():
-    """Σ φ f(Δ) with f(j) = j², of the index for it against eq. (26), over instances."""
-    ratios = []
-    for seed in range(1, 9):
-        table = section5_instance(20, seed)
-        population = Population(table.ages, table.sizes, np.ones(20, bool), table.payments, table.sensitivities)
-        own, linear = (
-            p2(
-                mean_ages(simulate(BudgetedSelector(25.0, ageing=ageing), population, 250, 1), AGEING["quadratic"]),
-                table.sensitivities,
-            )
-            for ageing in ("quadratic", "linear")
-        )
-        ratios.append(own / linear)
-    assert np.mean(ratios) < 0.98
-    assert max(ratios) < 1.02

@@ -46,26 +46,6 @@ def test_without_noise_the_slopes_are_found():
     assert estimate.slopes == pytest.approx(stream.slopes, rel=0.05)
 
 
-@pytest.mark.parametrize(("noise", "gained"), [(0.05, 0.7), (0.2, 0.3)])
-def test_wics_with_estimates_approaches_wics_with_knowledge(noise, gained):
-    """The noise is that of two and a half, or ten, rounds of age."""
-    known, sizes, found = (
-        np.mean([weighted_age(seed, noise, sensitivities)[0] for seed in range(3)])
-        for sensitivities in ("truth", "sizes", "estimate")
-    )
-    assert known < found < sizes
-    assert (sizes - found) / (sizes - known) > gained
-
-
-def test_slopes_that_change_are_followed():
-    _, estimate, stream = weighted_age(3, 0.02, "sizes")
-    stream.slopes = stream.slopes[::-1].copy()
-    for _ in range(3 * MEMORY):
-        losses = stream.step(stream.rng.choice(N, 4, replace=False))
-        estimate = estimate.after(np.arange(N), stream.ages, losses)
-    assert np.corrcoef(estimate.slopes, stream.slopes)[0, 1] > 0.95
-
-
 def test_the_moments_equal_a_weighted_regression():
     rng = np.random.default_rng(2)
     ages, losses = rng.integers(0, 9, 60), rng.random(60)

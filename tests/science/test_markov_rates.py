@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from aoi_fl.lab.experiments.oracles.exact import programmed_variance
 from aoi_fl.science import draws, tables
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import largest_rate, own_table, size_rates
@@ -33,14 +32,6 @@ def test_moments_are_those_of_the_tables(max_age, dropout):
         assert policy.interval_variances()[i] == pytest.approx(own.interval_variance, rel=1e-9, abs=1e-9)
         if max_age is not None:
             assert own.max_age == max_age
-
-
-@pytest.mark.parametrize("rate", [Fraction(2, 5), Fraction(7, 11), Fraction(3, 20), Fraction(9, 10), Fraction(2, 29)])
-@pytest.mark.parametrize("max_age", [1, 3, 10])
-def test_no_table_of_the_rate_has_less_variance(rate, max_age):
-    policy = MarkovPolicy.rated(np.array([float(rate)]), max_age)
-    least = programmed_variance(rate.denominator, rate.numerator, max_age)
-    assert policy.interval_variances()[0] == pytest.approx(least, rel=1e-6, abs=1e-6)
 
 
 def test_a_large_enough_table_has_the_least_variance():
@@ -83,16 +74,6 @@ def test_every_client_alone_makes_the_simulators_decisions(max_age):
             clocks = rule.advance(clocks, t, willing)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_clients_take_part_at_their_rates(dropout):
-    rates = np.tile(np.minimum(RATES, 1 - dropout), 20)
-    policy = MarkovPolicy.rated(rates, None, dropout)
-    counts = simulate(policy, equals(len(rates)), 1500, seed=3).counts.reshape(20, -1).mean(axis=0)
-    # A renewal process: Var(count) ≈ R·Var[X]·r³, over twenty clients each, and one round at either end.
-    error = np.sqrt(1500 * policy.interval_variances()[: len(RATES)] * rates[: len(RATES)] ** 3 / 20) + 0.3
-    assert (np.abs(counts - 1500 * rates[: len(RATES)]) < 4 * error).all()
-
-
 def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
     for rate in (0.15, 0.4, 0.9, 1.0):
         for dropout in (0.1, 0.3, 0.95):
@@ -116,11 +97,3 @@ def test_rates_capped_by_a_dropout_of_many_digits_are_reached():
     rates, capped = size_rates(np.array([9, 5, 4, 3, 2, 2, 1, 1, 1, 1]), 3, largest_rate(dropout))
     policy = MarkovPolicy.rated(rates, dropout=dropout)
     assert capped and policy.interval_means() == pytest.approx(1 / rates, rel=1e-12)
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.3, 0.7, 0.9])
-def test_rates_by_size_leave_room_for_dropout(dropout):
-    sizes = np.array([1000, 500, *[1] * 98])
-    rates, capped = size_rates(sizes, 5, largest_rate(dropout))
-    assert MarkovPolicy.rated(rates, dropout=dropout).rates.max() == largest_rate(dropout) and capped == 2
-    assert rates.sum() == pytest.approx(5)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.rates import equal_rates, exact, given_rates, make_rates, pooled_variance, size_rates
-from aoi_fl.science.sizes import make_sizes
+from aoi_fl.science.rates import equal_rates, exact, given_rates, pooled_variance, size_rates
 
 
 def filled(sizes, k, most):
@@ -38,18 +37,6 @@ def test_rates_in_proportion_to_size(sizes, most, data):
     assert math.fsum(rates) == pytest.approx(k, rel=1e-12)
 
 
-def test_the_rates_of_the_load_figures_are_exact_fractions():
-    sizes = make_sizes("zipf:2.0", 100, 1)
-    rates, capped = size_rates(sizes, 15)
-    wanted, _ = filled(sizes.tolist(), 15, 1)
-    assert [exact(rate) for rate in rates] == wanted
-    assert capped == int((rates == 1).sum()) > 0
-
-
-def test_a_cap_is_meant_as_written():
-    assert size_rates(np.ones(100, np.int64), 57, 0.57)[0] == pytest.approx(0.57)  # 100·0.57 is 56.99… in binary
-
-
 @pytest.mark.parametrize(("clients", "k", "most"), [(10, 3, "0.3"), (100, 57, "0.57"), (20, 14, "0.7")])
 def test_a_k_that_takes_every_client_at_the_cap_is_reached(clients, k, most):
     sizes = np.arange(1, clients + 1)
@@ -70,12 +57,6 @@ def test_pooled_variance_by_enumeration():
     intervals = np.array([1] * 4 + [2, 2] + [4])  # in four rounds, of clients with rates 1, 1/2 and 1/4
     assert pooled_variance(np.array([1, 0.5, 0.25]), np.zeros(3)) == pytest.approx(intervals.var())
     assert pooled_variance(equal_rates(100, 15), np.full(100, 0.5)) == pytest.approx(0.5)
-
-
-def test_rules():
-    sizes = np.array([1, 2, 5])
-    assert make_rates("equal", sizes, 2)[0].tolist() == [2 / 3] * 3
-    assert make_rates("size", sizes, 2)[0].tolist() == [1 / 3, 2 / 3, 1.0]
 
 
 def test_decimal_rates_may_be_off_by_their_last_digit():

@@ -1,7 +1,6 @@
 """Every argument of the science that is out of range is refused by its name, and nothing is computed."""
 
 import math
-import sys
 from fractions import Fraction
 from unittest.mock import ANY
 
@@ -242,9 +241,3 @@ GROUPS = [
 def test_an_argument_out_of_range_is_refused_by_name(call, key, value):
     with refused(key, value):
         call()
-
-
-def test_a_bound_without_scipy_names_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with refused("scipy"):
-        packing_bound(ONES, ONES, 1.0)

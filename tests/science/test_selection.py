@@ -81,26 +81,6 @@ def test_clients_without_examples_get_no_weight():
         assert make(2, 1).select(1, population([0], sizes=[0])).clients.tolist() == []
 
 
-def test_oldest_age_never_lets_a_draw_overtake_a_round():
-    # A quarter of a million clients at each of two neighbouring ages: some draws lie within 1e-5 of 0 and of 1.
-    ages = np.repeat([1_000_001, 1_000_002], 250_000)
-    chosen = OldestAgeSelector(250_000, 3).select(1, population(ages)).clients
-    assert np.array_equal(chosen, np.arange(250_000, 500_000))
-
-
-@pytest.mark.parametrize("make", [RandomSelector, OldestAgeSelector])
-def test_equal_clients_are_chosen_equally_often_and_in_all_pairs(make):
-    n, k, rounds = 10, 3, 6000
-    who, pairs = population([0] * n), np.zeros((n, n))
-    for t in range(1, rounds + 1):
-        chosen = make(k, 11).select(t, who).clients
-        pairs[np.ix_(chosen, chosen)] += 1
-    single, pair = k / n, k * (k - 1) / (n * (n - 1))
-    error = lambda p: 4 * np.sqrt(p * (1 - p) / rounds)  # noqa: E731  four standard errors
-    assert np.abs(np.diag(pairs) / rounds - single).max() < error(single)
-    assert np.abs(pairs[np.triu_indices(n, 1)] / rounds - pair).max() < error(pair)
-
-
 def test_proportional_weights_follow_theorem_4():
     sizes, k, rounds = np.array([1, 2, 3, 10, 24]), 4, 6000
     q = sizes / sizes.sum()

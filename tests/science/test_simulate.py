@@ -3,7 +3,7 @@ import pytest
 
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
+from aoi_fl.science.selection import OldestAgeSelector, Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
 
@@ -46,34 +46,11 @@ def test_markov_intervals_have_the_mean_and_variance_of_theory(make):
     assert m.mean_age == pytest.approx((square / policy.interval_mean - 1) / 2, rel=0.03)
 
 
-def test_random_intervals_are_geometric():
-    m = measure(simulate(RandomSelector(K, 7), population(), 1000, seed=7))
-    pmf = (K / N) * (1 - K / N) ** np.arange(400)
-    assert m.interval_mean == pytest.approx(N / K, rel=0.02)
-    # The record ends after 1000 rounds, which cuts long intervals: about E[(X−EX)³]/1000 = 0.5 of the variance.
-    assert abs(m.interval_variance - N * (N - K) / K**2) < 0.5 + 4 * variance_error(pmf, 14_900)
-    assert (m.participation.mean, m.empty_rounds) == (150, 0)
-    # Equal sizes: Σω² = 1/k in every round, less than the Markov policies' E[1/|S|].
-    assert m.weight_dispersion == pytest.approx(1 / K - 1 / N)
-
-
 def test_oldest_age_serves_in_turn():
     m = measure(simulate(OldestAgeSelector(K, 7), population(), 1000, seed=7))
     assert set(m.interval_counts) == {6, 7}
     assert m.peak_age == 6
     assert m.interval_variance == pytest.approx(2 / 9, rel=0.01)  # the least that whole numbers of mean 20/3 can have
-
-
-def test_proportional_counts_draws_and_follows_theorem_4():
-    sizes = make_sizes("zipf:2.0", N, seed=3)
-    history = simulate(ProportionalSelector(K, 7), population(sizes=sizes), 1000, seed=7)
-    q = sizes / sizes.sum()
-    m = measure(history)
-    assert m.weight_variance == pytest.approx((q * (1 - q)).sum() / K, rel=0.05)
-    assert history.draws.sum() == 1000 * K
-    # Y at T=1 pools draws over unequal clients: their binomial spread within, and k·q_i between.
-    spread = np.mean(K * q * (1 - q) + (K * q) ** 2) - (K / N) ** 2
-    assert m.window_deviation[1] == pytest.approx(np.sqrt(spread), rel=0.02)
 
 
 def test_from_age_zero_the_optimal_policy_moves_in_step():
@@ -93,12 +70,6 @@ def test_only_the_available_take_part():
     for policy in (MarkovPolicy.uniform(20, 10, 3), OldestAgeSelector(15, 1), RandomSelector(4, 1)):
         history = simulate(policy, population(20, available=available), 30, seed=1)
         assert set(history.members.tolist()) == set(range(0, 20, 2))
-
-
-def test_expected_dropout_still_gives_k_clients_a_round():
-    history = simulate(MarkovPolicy.optimal(N, K, M, 0.3), population(), 1000, seed=4)
-    m = measure(history)
-    assert m.interval_mean == pytest.approx(N / K, rel=0.01)
 
 
 def test_sizes_follow_their_law():

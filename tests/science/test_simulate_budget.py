@@ -114,21 +114,6 @@ def test_measures_are_those_of_the_calculation_by_hand(aoi):
     assert "selections" not in shown
 
 
-def test_generated_clients_are_the_same_for_every_policy(aoi):
-    floors, empty = set(), []
-    for policy in ("wics", "abs", "maxpack", "random-budget"):
-        line = f"simulate --policy {policy} --budget 25 --clients 12 --rounds 60 --seed 2"
-        status, out, _ = aoi(f"{line} --json")
-        shown = json.loads(out)
-        assert status == 0
-        assert 0 < shown["spent"]["mean"] <= shown["spent"]["max"] <= 25
-        floors.add(shown["floor"])
-        empty.append(shown["empty_rounds"])
-        people = aoi(f"{line} --trace")[1]
-        assert "Freshness of data" in people and "Selections" in people
-    assert len(floors) == 1 and not any(empty)
-
-
 def test_a_total_budget_ends_the_simulation(aoi):
     line = "simulate --policy wics --budget 10 --total-budget 19 --clients-file clients.csv --rounds 4 --seed 5"
     status, out, _ = aoi(f"{line} --trace --json")

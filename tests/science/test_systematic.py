@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.phases import newcomer_phase, spread_phases
 from aoi_fl.science.rates import equal_rates, exact, pooled_variance, size_rates
 from aoi_fl.science.rule import Clocks
-from aoi_fl.science.stride_laws import interval_law, interval_variance, window_variance
 from aoi_fl.science.strides import Strides
 from aoi_fl.science.systematic import SystematicPolicy
 
-SIZES = [(1, 1), (2, 1), (7, 2), (12, 8), (20, 15), (93, 1), (93, 92), (100, 15), (100, 20), (100, 29), (100, 100)]
 UNEQUAL = np.array([0.5, 0.5, 0.25, 0.3, 0.3, 0.3, 1.0, 1 / 7, 0.85, 2 / 3])
 
 
@@ -39,15 +38,6 @@ def by_definition(rate, phase, rounds):
     return [math.floor(t * rate + Fraction(phase)) > math.floor((t - 1) * rate + Fraction(phase)) for t in rounds]
 
 
-@pytest.mark.parametrize(("n", "k"), SIZES)
-@pytest.mark.parametrize("phases", ["spread", "random"])
-def test_participation_follows_its_definition(n, k, phases):
-    policy = SystematicPolicy.equal(n, k, phases, seed=4)
-    chosen = played(policy, 120)
-    for i in range(0, n, max(n // 7, 1)):
-        assert chosen[:, i].tolist() == by_definition(Fraction(k, n), policy.phases[i], range(1, 121))
-
-
 @pytest.mark.parametrize("phases", ["spread", "random"])
 def test_given_rates_follow_their_law_for_a_whole_cycle(phases):
     """A client of rate a/b has taken part a times after b rounds, from there on as before; k = Σ a/b of n."""
@@ -62,7 +52,7 @@ def test_given_rates_follow_their_law_for_a_whole_cycle(phases):
         for i, fraction in enumerate(fractions):
             assert chosen[:, i].tolist() == by_definition(fraction, policy.phases[i], range(1, rounds + 1))
             waits = np.diff(np.flatnonzero(chosen[:, i]))[: fraction.numerator].tolist()
-            assert sum(waits) == fraction.denominator and set(interval_law(rates[i])) == set(waits)
+            assert sum(waits) == fraction.denominator and set(StrideLaw(rates[i]).probabilities()) == set(waits)
             pooled += Fraction(sum(waits), fraction.denominator)  # of which each round brings one in 1/b
             square += Fraction(sum(wait**2 for wait in waits), fraction.denominator)
         per_round = sum(fractions)
@@ -92,24 +82,13 @@ def test_the_fraction_is_found_in_its_double(n, data):
     assert exact(k / n) == Fraction(k, n)
 
 
-@pytest.mark.parametrize(("n", "k"), SIZES)
-def test_law_of_intervals_by_enumeration(n, k):
-    rate = Fraction(k, n)
-    a, b = rate.numerator, rate.denominator
-    taken = [t for t in range(1, 2 * b + 1) if (t * a) // b > ((t - 1) * a) // b]
-    intervals = np.diff(taken)[:a]  # a whole cycle of a strides in b rounds
-    assert set(interval_law(k / n)) == set(intervals.tolist()) or b == 1
-    assert interval_variance(k / n) == pytest.approx(intervals.var(), abs=1e-12)
-    assert sum(x * p for x, p in interval_law(k / n).items()) == pytest.approx(n / k)
-
-
 @pytest.mark.parametrize(("n", "k"), [(7, 2), (20, 15), (100, 15)])
 def test_variance_over_windows_by_enumeration_of_all_phases(n, k):
     for length in [1, 2, 3, 10, 40, 100]:
         rate = Fraction(k, n)
         b = rate.denominator
         y = np.array([math.floor(length * rate + Fraction(tick, b)) for tick in range(b)])
-        assert window_variance(k / n, length) == pytest.approx(y.var(), abs=1e-12)
+        assert StrideLaw(k / n).window_variances([length])[0] == pytest.approx(y.var(), abs=1e-12)
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 0.4, 1.0])
@@ -127,15 +106,6 @@ def test_every_client_alone_plays_its_part(jitter, phases):
         assert first_ages[i] == -before
 
 
-@pytest.mark.parametrize("jitter", [0.0, 0.05, 0.3, 1.0])
-def test_no_participation_is_lost_or_made_up(jitter):
-    """In T rounds a client takes part as often as its strides begin, but for one at either end."""
-    policy = SystematicPolicy.rated(UNEQUAL, "random", jitter, seed=2)
-    total = played(policy, 3000).cumsum(axis=0)
-    due = np.outer(np.arange(1, 3001), UNEQUAL)
-    assert np.abs(total - due).max() < (2 if jitter else 1)
-
-
 def by_cubes(rate, jitter):
     """P(X = x) in rational arithmetic: |x − 1/r|³/(12c²), a second difference in steps of 1, and of that one of c."""
     mean, steps = 1 / rate, ((-1, 1), (0, -2), (1, 1))
@@ -150,25 +120,12 @@ def by_cubes(rate, jitter):
 def test_law_under_jitter_in_rational_arithmetic(rate):
     for jitter in ["1e-14", "1e-9", "1e-5", "0.01", "0.2", "0.5", "1"]:
         exactly = by_cubes(Fraction(rate), Fraction(jitter))
-        law = interval_law(float(Fraction(rate)), float(jitter))
+        of = StrideLaw(float(Fraction(rate)), float(jitter))
+        law = of.probabilities()
         assert list(law) == list(exactly) and min(law.values()) >= 0
         assert list(law.values()) == pytest.approx([float(p) for p in exactly.values()], rel=1e-6, abs=1e-14)
         variance = float(sum((x - 1 / Fraction(rate)) ** 2 * p for x, p in exactly.items()))
-        assert interval_variance(float(Fraction(rate)), float(jitter)) == pytest.approx(variance, rel=1e-6, abs=1e-9)
-
-
-@pytest.mark.parametrize("rate", [1 / 10_000, 1 / 99_999, 3e-6])
-def test_law_under_jitter_of_who_is_rarely_there(rate):
-    for jitter in [1e-6, 0.3, 1.0]:
-        law = interval_law(rate, jitter)
-        x, p = np.array(list(law)) - 1 / rate, np.array(list(law.values()))
-        assert min(p) >= 0 and p.sum() == pytest.approx(1, abs=1e-12)
-        assert p @ x == pytest.approx(0, abs=1e-6)
-        assert p @ x**2 == pytest.approx(interval_variance(rate, jitter), rel=1e-9)
-        mean, width = 1 / rate, min(jitter, 1 - rate) / rate
-        if width > 100:  # then it is D's density, to within its curvature at the top
-            for value in (round(mean - 0.7 * width), round(mean), round(mean + 0.3 * width)):
-                assert law[value] == pytest.approx((width - abs(value - mean)) / width**2, rel=1 / width)
+        assert of.interval_variance == pytest.approx(variance, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.4, 0.9, 0.07])
@@ -181,7 +138,7 @@ def test_variance_over_windows_under_jitter_by_integration(rate):
             j = np.arange(-1, math.ceil(rate * rounds) + 2)[:, None]
             p = np.clip((rate * rounds - j + u) / put_off, 0, 1) - np.clip((u - j) / put_off, 0, 1)
             variance = (p * (1 - p)).sum(axis=0).mean() + p.sum(axis=0).var()
-            assert window_variance(rate, rounds, jitter) == pytest.approx(variance, abs=1e-4)
+            assert StrideLaw(rate, jitter).window_variances([rounds])[0] == pytest.approx(variance, abs=1e-4)
 
 
 @pytest.mark.parametrize("rate", [0.15, 0.5, 1 / 3, 0.9, 1 / 93, 92 / 93, 1.0, 1e-9, 0.123456789])
@@ -199,22 +156,11 @@ def test_laws_under_jitter_are_those_of_a_long_run(jitter):
     chosen = played(policy, 3000)
     for rounds in (1, 5, 10, 50):
         y = chosen.reshape(-1, rounds, 100).sum(axis=1)
-        assert y.var() == pytest.approx(window_variance(0.15, rounds, jitter), abs=0.01)
+        assert y.var() == pytest.approx(StrideLaw(0.15, jitter).window_variances([rounds])[0], abs=0.01)
     intervals = np.concatenate([np.diff(np.flatnonzero(column)) for column in chosen.T])
     centred = (intervals - intervals.mean()) ** 2
     error = centred.std() / math.sqrt(len(intervals))
     assert abs(centred.mean() - policy.interval_variances()[0]) < 4 * error
-
-
-def test_with_unequal_rates_each_group_brings_its_mean():
-    sizes = np.repeat([1, 2, 3, 7], [10, 7, 5, 3])
-    rates, _ = size_rates(sizes, 6)
-    chosen = played(SystematicPolicy.rated(rates, seed=3), 2000)
-    for rate in np.unique(rates):
-        group = chosen[:, rates == rate].sum(axis=1)
-        mean = (rates == rate).sum() * rate
-        assert set(group.tolist()) <= {math.floor(mean + 1e-9), math.ceil(mean - 1e-9)}
-    assert chosen.sum(axis=1).mean() == pytest.approx(6, abs=0.01)
 
 
 def test_rates_that_fit_each_other_give_exactly_k():

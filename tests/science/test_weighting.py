@@ -5,13 +5,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance
-from aoi_fl.science.load import weight_spread
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.mixing import stationary
-from aoi_fl.science.rates import size_rates
-from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
+from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weighting import weigh
@@ -82,21 +78,6 @@ def test_unbiased_under_stationary_markov_clients(dropout):
     mean, spread = moments(cases)
     assert mean == pytest.approx(SHARES, rel=1e-12)
     assert spread == pytest.approx(unbiased_weight_variance(SIZES, RATES), rel=1e-10)
-
-
-def test_unbiased_weights_of_proportional_draws_are_its_own():
-    selector = ProportionalSelector(4, 2)
-    own, unbiased_ = (simulate(selector, population(SIZES), 50, 2, weighting=w).weights for w in (None, "unbiased"))
-    assert unbiased_ == pytest.approx(own)
-
-
-def test_unbiased_weights_spread_on_the_load_figures():
-    sizes = setting.sizes()
-    rates, _ = size_rates(sizes, 15)
-    assert unbiased_weight_variance(sizes, rates) == pytest.approx(0.0238, abs=5e-5)
-    assert proportional_weight_variance(sizes, 15) == pytest.approx(0.0635, abs=5e-5)
-    history = simulate(SystematicPolicy.rated(rates), population(sizes), 4000, 1, weighting="unbiased")
-    assert weight_spread(history)[0] == pytest.approx(0.0238, rel=0.03)
 
 
 def test_weighting_of_a_history():

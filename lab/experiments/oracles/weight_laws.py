@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_moments
+from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.stride_laws import window_variance
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def systematic_law(clients: int, per_round: int, lags: int) -> tuple[WeightLaw, 
     second difference at h, plus r².
     """
     rate = per_round / clients
-    spread = np.array([0.0, *(window_variance(rate, length) for length in range(1, lags + 2))])
+    spread = np.array([0.0, *StrideLaw(rate).window_variances(range(1, lags + 2))])
     both = rate**2 + (spread[2:] - 2 * spread[1:-1] + spread[:-2]) / 2
     return WeightLaw(1 / per_round, clients * both / per_round**2, clients), 1 / per_round - 1 / clients
 

@@ -14,8 +14,8 @@ from aoi_fl.lab.experiments.harness.drawing import STYLES
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
+from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.load import interval_counts
-from aoi_fl.science.stride_laws import interval_law
 
 _SHOWN = 30  # waits that the picture shows one by one
 _TOLD = 0.001  # share of longer waits that the picture mentions
@@ -35,7 +35,7 @@ def expected_counts(policy: str, rounds: int) -> NDArray[np.float64]:
         rates = 1 - (1 - shares) ** setting.PER_ROUND
         found = (rates[:, None] ** 2 * (1 - rates[:, None]) ** (x - 1)).sum(axis=0)
     elif policy == setting.SYSTEMATIC:
-        law = interval_law(setting.PER_ROUND / setting.CLIENTS)
+        law = StrideLaw(setting.PER_ROUND / setting.CLIENTS).probabilities()
         found = setting.PER_ROUND * np.array([law.get(length, 0.0) for length in x.tolist()])
     else:
         table = setting.markov(policy)

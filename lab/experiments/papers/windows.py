@@ -15,9 +15,9 @@ from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
+from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.interval_law import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
-from aoi_fl.science.stride_laws import window_variance as stride_variance
 
 
 def expected_variance(policy: str, window: int, rounds: int) -> float:
@@ -34,7 +34,7 @@ def expected_variance(policy: str, window: int, rounds: int) -> float:
         second = float((drawn * shares * (1 - shares) + (drawn * shares) ** 2).mean())
         return (second - (drawn / clients) ** 2) / window**2
     if policy == setting.SYSTEMATIC:
-        return stride_variance(setting.PER_ROUND / clients, window) / window**2
+        return StrideLaw(setting.PER_ROUND / clients).window_variances([window])[0] / window**2
     deviation = _deviations(policy)[window - 1]
     if policy == "random":
         return deviation**2

@@ -179,7 +179,7 @@ class _Markov:
 
     def pass_round(self, took_part: NDArray[np.bool_]) -> None:
         """Grow older, those present and those away."""
-        self._ages = age.next_ages(self._ages, took_part)
+        self._ages = np.where(took_part, 0, self._ages + 1)
 
     def replace(self, where: NDArray[np.bool_], round_: int) -> None:
         """Let newcomers take places after a round."""

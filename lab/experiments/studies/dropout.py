@@ -14,7 +14,7 @@ from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
 from aoi_fl.science.dropout import DropoutEstimate, reissued
-from aoi_fl.science.history import History, Recorder
+from aoi_fl.science.history import History, HistoryBuilder
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import evenly, everyone
 from aoi_fl.science.simulate import simulate
@@ -115,16 +115,16 @@ def _adaptive(dropout: float, rounds: int, seed: int) -> tuple[History, list[flo
     clients, table = setting.CLIENTS, policy("aware", 0.0)
     ages = age.first_age(table.probabilities, draws.uniforms(seed, 1, "first-age", clients))
     estimate, told = DropoutEstimate(float(setting.PER_ROUND)), []
-    recorder = Recorder(clients, ages)
+    builder = HistoryBuilder(clients, ages)
     for t in range(1, rounds + 1):
         told.append(estimate.value)
         probabilities = reissued(table, estimate.value).probabilities
         willing = draws.uniforms(seed, t, "participate", clients) < age.hazards(probabilities, ages)
         counted = willing & (draws.uniforms(seed, t, "dropout", clients) >= dropout)
-        recorder.append(evenly(np.flatnonzero(counted)))
-        ages = age.next_ages(ages, counted)
+        builder.append(evenly(np.flatnonzero(counted)))
+        ages = np.where(counted, 0, ages + 1)
         estimate = estimate.after(int(willing.sum()), int((willing & ~counted).sum()))
-    return recorder.history(), told
+    return builder.history(), told
 
 
 def _waits(history: History) -> NDArray[np.int32]:

@@ -16,7 +16,7 @@ from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, levels, shift
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.science import age, draws
-from aoi_fl.science.history import History, Recorder
+from aoi_fl.science.history import History, HistoryBuilder
 from aoi_fl.science.selection import evenly
 
 STARTS = ("random", "stationary", "zero")
@@ -34,14 +34,14 @@ def history_of(start: str, rounds: int, seed: int) -> History:
     ages = np.zeros(_CLIENTS, dtype=np.int64)
     if start == "stationary":
         ages = age.first_age(table, draws.uniforms(seed, 1, "first-age", _CLIENTS))
-    recorder = Recorder(_CLIENTS, ages)
+    builder = HistoryBuilder(_CLIENTS, ages)
     for t in range(1, rounds + 1):
         willing = draws.uniforms(seed, t, "participate", _CLIENTS) < age.hazards(table, ages)
         if not willing.any():
             willing[np.argmin(draws.uniforms(seed, t, "force", _CLIENTS))] = True
-        recorder.append(evenly(np.flatnonzero(willing)))
-        ages = age.next_ages(ages, willing)
-    return recorder.history()
+        builder.append(evenly(np.flatnonzero(willing)))
+        ages = np.where(willing, 0, ages + 1)
+    return builder.history()
 
 
 class StartLearning(Experiment):
