@@ -18,6 +18,7 @@ and with clients that left during their work. Otherwise an update is fetched whe
 updates under way. Memory: one model for each kept update, and one for each round with updates to come.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from math import isfinite, isnan, nan
@@ -40,6 +41,7 @@ from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import Refused, Update
 
+logger = logging.getLogger("flwr")
 _LOOK = 0.5  # seconds between two looks for an update
 _TABLE = "late"  # in the state: a row for each kept update
 _MESSAGES = "at-work"  # a row for each message without a reply, in a run with a buffer
@@ -118,7 +120,7 @@ class AtWork:
         if not self._rounds or exchange is None:
             return ()
         if isinstance(exchange, OpenExchange):
-            self._keep_open(recorder, clock, exchange, collector)
+            self._keep_open(clock, exchange, collector)
             return exchange.pending
         works = {client: collector.work(client) for client in exchange.pending.intersection(silent)}
         self._works |= works
@@ -131,8 +133,8 @@ class AtWork:
                 self._works[client] = replace(works[client], stops=stops)
         return works
 
-    def _keep_open(self, recorder: Recorder, clock: Clock, exchange: OpenExchange, collector: Collector) -> None:
-        """Let all clients without an answer work on, and name those that answered what they were not asked."""
+    def _keep_open(self, clock: Clock, exchange: OpenExchange, collector: Collector) -> None:
+        """Let all clients without an answer work on."""
         earlier = self._works.copy()
         self._works.clear()  # in place, for the roster's view
         for client, message in exchange.messages.items():
@@ -140,10 +142,17 @@ class AtWork:
             self._works[client] = earlier.get(client) or replace(
                 collector.work(client), comes=clock.arrives(i), stops=clock.stops(i)
             )
-        strays, exchange.strays = exchange.strays, []
-        named = {part.client for part in recorder.record.participations}
-        for client in sorted({c for node in strays if (c := self._roster.number(node)) is not None} - named):
-            recorder.drop(Participation(client, self._roster.name(client), "refused", reason=_STRAY))
+
+    def _name_strays(self, recorder: Recorder, exchange: OpenExchange) -> None:
+        """Name the clients that answered what they were not asked: in the log, where the round has a row of them."""
+        strays = {client for node in exchange.strays if (client := self._roster.number(node)) is not None}
+        exchange.strays = []
+        others = self._works.keys() | {part.client for part in recorder.record.participations}
+        for client in sorted(strays):
+            if client in others or self._roster.last[client] == recorder.round:
+                logger.warning("Round %d: %s: %s", recorder.round, self._roster.name(client), _STRAY)
+            else:
+                recorder.drop(Participation(client, self._roster.name(client), "refused", reason=_STRAY))
 
     def wait(self, recorder: Recorder, clock: Clock, seconds: float) -> None:
         """Wait until an update arrives, at most this long, for rounds in which all clients still work."""
@@ -169,6 +178,8 @@ class AtWork:
         for work in self._sorted():
             if recorder.round - work.round >= self._rounds:
                 self._end(recorder, clock, work, f"no update within {self._rounds} rounds more")
+        if self._exchange is not None:
+            self._name_strays(recorder, self._exchange)
         waited = {work.round for work in self._works.values()}
         self._open = [(exchange, collector) for exchange, collector in self._open if collector.round in waited]
         return come

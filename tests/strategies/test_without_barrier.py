@@ -1,18 +1,32 @@
 """Rounds without a barrier, against a plain model of their events and against hostile clients."""
 
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
 import pytest
+from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.serverapp import strategy as flower
 
-from aoi_fl.lab.simulated_time.availability import Availability
+from aoi_fl.config.run import RunConfig
+from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.science.selection import evenly
-from aoi_fl.strategies import AgeAwareStrategy, PolicyTraits, SelectorPolicy
-from tests.fakes import Notes, ToyApp, play, record_of
+from aoi_fl.strategies import (
+    AgeAwareStrategy,
+    MarkovParticipation,
+    PolicyTraits,
+    RandomSelection,
+    RoundOptions,
+    SelectorPolicy,
+    SystematicParticipation,
+)
+from tests.fakes import HUNG, Notes, ScriptedGrid, ToyApp, everyone, play, record_of
+from tests.refusals import refused
 
 N, ROUNDS, END, POWER = 9, 14, 5000.0, 0.7
+START = {"w": np.zeros(2)}
 
 
 def size(client):
@@ -143,3 +157,212 @@ def test_rounds_follow_a_plain_model_of_their_events(seed, tmp_path):
         broken, _ = events.play(folder, kill={cut})
         resumed, _ = events.play(folder, resume=broken.resume(), start=broken.arrays)
         assert lines(resumed) == {round_: line for round_, line in found.items() if round_ > cut}
+
+
+class Recording(ClockedGrid):
+    """A grid that notes when clients are sent something."""
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        for message in messages:
+            about = message.metadata.message_type, self.clock.now()
+            self.sent.setdefault(self._number[message.metadata.dst_node_id], []).append(about)
+        return super().push_messages(messages)
+
+
+def deciding(policy, coordination, folder, rounds=45):
+    """Play a federation of 30 devices of unequal speed, where clients decide, 8 are to work and a model needs 3."""
+    seconds, free = np.random.default_rng(4).uniform(5, 60, 30), np.full(30, np.inf)
+    trace = DeviceTrace(always(30), seconds, "training", free, free)
+    made = []
+
+    def grid(app, config, nodes):
+        made.append(found := Recording(app, config, nodes, lambda: None, trace))
+        found.sent = {}
+        return found
+
+    notes, *_ = play(
+        partial(policy, 30, 3, coordination=coordination), ToyApp(), folder, rounds=rounds, nodes=30, grid=grid,
+        start=record_of({"w": np.zeros(2)}), buffer=3, at_work=8, late_rounds=50, train_timeout=200.0,
+    )  # fmt: skip
+    return notes, made[0]
+
+
+@pytest.mark.parametrize("coordination", ["poll", "broadcast", "reserve"])
+@pytest.mark.parametrize("policy", [MarkovParticipation.optimal, SystematicParticipation])
+def test_clients_that_decide_keep_as_many_at_work(policy, coordination, tmp_path):
+    notes, grid = deciding(policy, coordination, tmp_path)
+    later = notes.rounds[15:]
+    assert abs(np.mean([record.trained for record in later]) - 3) < 0.5
+    if coordination != "broadcast":  # there each client that is asked has the model for a moment
+        assert abs(np.mean([record.at_work for record in later]) - 8) < 1
+    assert not any(record.forced or record.empty for record in notes.rounds)
+    for record in notes.rounds:
+        for part in (part for part in record.participations if part.outcome == "trained"):
+            begins = [when for kind, when in grid.sent[part.client] if kind == "train" and when <= record.clock]
+            begun = next(when for when in reversed(begins) if when + part.seconds <= record.clock + 1e-9)
+            assert not [when for _, when in grid.sent[part.client] if begun < when < begun + part.seconds]
+    if coordination == "reserve":  # a decision is the number of a model
+        reserved = {p.client: p.next_round for r in notes.rounds[:30] for p in r.participations if p.next_round}
+        assert len(reserved) > 10 and all(round_ > 0 for round_ in reserved.values())
+
+
+def hung(kind, round_, client):
+    return HUNG if (kind, client) == ("train", 0) else 0
+
+
+def test_a_client_that_never_answers_holds_no_model_back(tmp_path):
+    how = {"grid": partial(ScriptedGrid, script=hung), "buffer": 2, "late_rounds": 40, "start": record_of(START)}
+    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=12, train_timeout=0.8, **how)
+    assert [record.trained for record in notes.rounds] == [2] * 12
+    ((late, part),) = [
+        (record.round, part) for record in notes.rounds for part in record.participations if part.outcome != "trained"
+    ][:1]
+    assert (part.client, part.outcome, part.rounds_late) == (0, "late", None) and late <= 12
+    assert part.seconds is not None
+
+
+def test_a_client_that_leaves_frees_its_place(tmp_path):
+    def present(grid):
+        return range(1 if 2 <= grid.round < 5 else 0, 6)
+
+    how = {"grid": partial(ScriptedGrid, script=hung, present=present), "nodes": 6, "start": record_of(START)}
+    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=8, buffer=2, late_rounds=9, train_timeout=60.0, **how)
+    gone = [(record.round, part.outcome) for record in notes.rounds for part in record.participations
+            if part.client == 0]  # fmt: skip
+    assert gone[0] == (3, "late") and notes.rounds[3].at_work == 4
+
+
+class Hostile(ScriptedGrid):
+    """Each look also brings every earlier update once more, and one in another client's name."""
+
+    def pull_messages(self, message_ids):
+        old = list(self.updates[-20:])
+        replies = list(super().pull_messages(message_ids))
+        waiting = [i for i in self._waiting if self.about[i][0] == "train"]
+        if old and waiting:
+            old.append(deepcopy(old[-1]))
+            vars(old[-1].metadata)["_reply_to_message_id"] = waiting[0]
+        return [*old, *replies]
+
+
+def test_answers_to_other_models_are_dropped_and_named(tmp_path, caplog):
+    how = {"start": record_of(START), "buffer": 2, "late_rounds": 9, "run": "r", "rounds": 8}
+    honest, *_ = play(everyone, ToyApp(), tmp_path / "honest", grid=ScriptedGrid, nodes=5, **how)
+    caplog.clear()
+    notes, *_ = play(everyone, ToyApp(), tmp_path / "hostile", grid=Hostile, nodes=5, **how)
+    assert notes.trained() == honest.trained()
+    np.testing.assert_array_equal(notes.models[-1]["w"], honest.models[-1]["w"])
+    assert len({client for client in range(5) if f"client-{client}" in caplog.text}) == 5
+    assert "refused" in {part.outcome for record in notes.rounds for part in record.participations}
+    for record in notes.rounds:  # a ledger has one row of a client in a round
+        clients = [part.client for part in record.participations]
+        assert len(clients) == len(set(clients))
+
+
+def test_over_a_network_a_resumed_run_sends_again_what_was_at_work(tmp_path):
+    how = {"start": record_of(START), "buffer": 1, "late_rounds": 9}
+    notes = Notes(kill={3})
+    with pytest.raises(KeyboardInterrupt):
+        play(everyone, ToyApp(), tmp_path, rounds=6, notes=notes, grid=partial(ScriptedGrid, script=hung), **how)
+    at_work = {(round_, client) for kind, round_, client in notes.grid.sent if kind == "train"}
+    at_work -= {(r.round - p.rounds_late, p.client) for r in notes.rounds for p in r.participations}
+    resumed, *_ = play(everyone, ToyApp(), tmp_path, rounds=6, resume=notes.resume(), **how | {"start": notes.arrays})
+    again = [(round_, client) for kind, round_, client in resumed.grid.sent if kind == "train"]
+    assert (1, 0) in at_work and at_work == set(again[: len(at_work)])
+    used = {p.client: p.rounds_late for p in resumed.rounds[0].participations if p.outcome == "trained"}
+    assert used == {0: 3}  # it is the first that was sent
+
+
+@pytest.mark.parametrize("wrap", [flower.FedAvg, None])
+def test_every_aggregation_gets_rebased_updates(wrap, tmp_path):
+    """The running variance of a normalisation moves towards the update, and never below zero."""
+    start = {"w": np.zeros(3, np.float32), "bn.running_var": np.ones(2, np.float32), "n": np.array(5)}
+    trained = {"w": 1.0, "bn.running_var": 1e-3}
+
+    def learn(array, client, round_):
+        if array.dtype.kind == "i":
+            return array + 2
+        return np.full_like(array, 1e-3) if array.size == 2 else array + array.dtype.type(client + 1)
+
+    make = partial(everyone, **({} if wrap is None else {"aggregation": wrap(), "weights": "size"}))
+    notes, *_ = play(make, ToyApp(learn), tmp_path, rounds=5, buffer=2, late_rounds=9, start=record_of(start))
+    model, bases = start, [start]
+    for record, made in zip(notes.rounds, notes.models, strict=True):
+        steps = []
+        for part in record.participations:
+            if part.outcome == "trained":
+                base, factor = bases[record.round - part.rounds_late - 1], (1 + part.rounds_late) ** -0.5
+                steps.append({
+                    "w": model["w"] + factor * (part.client + 1), "n": np.rint(model["n"] + factor * 2),
+                    "bn.running_var": model["bn.running_var"] + factor * (
+                        trained["bn.running_var"] - (base if part.rounds_late == 0 else model)["bn.running_var"]
+                    ),
+                })  # fmt: skip
+        for name in ("w", "bn.running_var"):
+            np.testing.assert_allclose(made[name], np.mean([step[name] for step in steps], axis=0), rtol=1e-4)
+        assert made["n"].dtype == start["n"].dtype and (made["bn.running_var"] > 0).all()
+        model = made
+        bases.append(made)
+
+
+BUFFER = {"policy": "random", "num-clients": 20, "clients-per-round": 8, "buffer": 4, "late-rounds": 20}
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "value"),
+    [
+        ({"buffer": 9}, "buffer", 9), ({"late-rounds": 0}, "late-rounds", 0), ({"over-selection": 1.5}, "buffer", 4),
+        ({"weights": "unbiased"}, "buffer", 4), ({"policy": "f3ast"}, "buffer", 4), ({"buffer": -1}, "buffer", -1),
+        ({"policy": "markov-optimal", "privacy": "white"}, "buffer", 4), ({"must-include": "client-1"}, "buffer", 4),
+        ({"staleness-power": -1}, "staleness-power", -1), ({"buffer": 0, "staleness-power": 1.0}, "staleness-", 1.0),
+        ({"policy": "markov-optimal", "buffer": 9}, "buffer", 9), ({"min-updates": 2}, "min-updates", 2),
+        ({"max-weight": 0.5}, "max-weight", 0.5),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_keys_that_oppose_a_buffer_are_refused_by_name(keys, key, value):
+    with refused(key, value):
+        RunConfig.parse(BUFFER | keys)
+
+
+def test_a_budget_opposes_a_buffer():
+    with refused("buffer", 4):
+        RunConfig.parse({"policy": "wics", "buffer": 4, "late-rounds": 20, "num-clients": 20})
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "key", "value"),
+    [
+        (partial(RandomSelection, 4), {"buffer": 5}, "buffer", 5),
+        (partial(RandomSelection, 4), {"buffer": 3, "min_clients": 2}, "buffer", 3),
+        (partial(RandomSelection, 4), {"buffer": 2, "late_rounds": 0}, "late-rounds", 0),
+        (partial(RandomSelection, 4), {"buffer": 2, "enough": 3}, "buffer", 2),
+        (partial(RandomSelection, 4, weights="unbiased"), {"buffer": 2}, "buffer", 2),
+        (partial(MarkovParticipation.optimal, 9, 4), {"buffer": 2, "at_work": 4}, "per_round", 4),
+        (partial(MarkovParticipation.optimal, 9, 2), {"buffer": 2}, "at_work", None),
+        (partial(SystematicParticipation, 9, 3), {"buffer": 3, "at_work": 2}, "buffer", 3),
+    ],
+    ids=str,
+)
+def test_a_buffer_that_cannot_be_filled_is_refused(make, options, key, value):
+    with refused(key, value):
+        make(options=RoundOptions(**{"late_rounds": 9} | options))
+
+
+def test_a_configure_train_of_ones_own_and_another_loop_are_refused(tmp_path):
+    class Own(RandomSelection):
+        def configure_train(self, server_round, arrays, config, grid):
+            return [Message(RecordDict({"arrays": arrays}), node, "train") for node in grid.get_node_ids()]
+
+    how = {"start": record_of(START), "buffer": 2, "late_rounds": 9}
+    with refused("buffer", 2):
+        play(partial(Own, 4), ToyApp(), tmp_path, **how)
+    wrapper = flower.DifferentialPrivacyServerSideFixedClipping(
+        RandomSelection(4, options=RoundOptions(buffer=2, late_rounds=9)), 0.1, 1.0, 4
+    )
+    with refused("loop"):
+        wrapper.start(ScriptedGrid(ToyApp(), {"runs-dir": str(tmp_path)}, 4), record_of(START), 2)
+    with refused("buffer", 2):
+        trees = ArrayRecord({"0": Array(np.zeros(9, np.uint8))})
+        play(partial(everyone, aggregation=flower.FedXgbBagging()), ToyApp(), tmp_path, **how | {"start": trees})
