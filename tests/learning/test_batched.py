@@ -103,12 +103,6 @@ def test_a_gpu_trains_together_what_it_trains_one_after_another(name):
     agree(together(name, *given, **HOW), one_after_another(name, *given, **HOW))
 
 
-@pytest.mark.parametrize("sizes", [[1], [9], [1, 1, 1], [2, 30, 2, 30]], ids=str)
-def test_any_number_of_clients(sizes):
-    given = problem("2nn", sizes)
-    agree(together("2nn", *given, **HOW), one_after_another("2nn", *given, **HOW))
-
-
 @pytest.mark.parametrize("merged", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_is_that_of_torch_func(name, merged, monkeypatch):
@@ -191,20 +185,6 @@ def test_as_many_at_once_as_memory_holds():
     assert task.clients_at_once(10, room=1) == 1
 
 
-def test_the_task_trains_its_clients_together_within_float32():
-    task = Task("digits", "unused", RUN["model"], device="cpu", seed=3)
-    start = task.initial_arrays()
-    clients = [(task.examples(np.arange(60 * i, 60 * i + n)), 7 * i) for i, n in enumerate([60, 1, 25])]
-    how = {"round_": 2, "learning_rate": 0.1, "batch_size": 10, "epochs": 5, "seed": 4}
-    both = list(task.train_many(start, clients, **how))
-    for (arrays, loss), (examples, number) in zip(both, clients, strict=True):
-        wanted, wanted_loss = task.train(start, examples, client=number, **how)
-        assert list(arrays) == list(wanted) and loss == pytest.approx(wanted_loss, rel=1e-5)
-        for name, value in wanted.items():
-            assert arrays[name].dtype == np.float32
-            np.testing.assert_allclose(arrays[name], value, rtol=0, atol=1e-5 * np.abs(value).max())
-
-
 # Whole runs ---------------------------------------------------------------------------------------------------------
 
 # Linear, so that its gradient is continuous: at a kink (a rectified unit, a pooling, a margin) the last bit decides
@@ -221,9 +201,6 @@ RUN = {
 }
 RUNS = {
     "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
-    "broadcast": {"policy": "markov-optimal", "coordination": "broadcast"},
-    "reserve": {"policy": "markov-optimal", "coordination": "reserve"},
-    "surplus": {"policy": "markov-optimal", "over-selection": 1.6},  # who is not waited for keeps its age
     "random": {"policy": "random", "model": "cnn", "local-epochs": 1},
     "steps": {"policy": "oldest-age", "model": "svm", "local-steps": 7, "partition": "dirichlet"},
     "wics": {"policy": "wics", "mislabel-rate": 0.05, "discount": 0.5, "trains": "all", "model": "lr"},
@@ -354,20 +331,6 @@ def small(tmp_path):
         return LocalGrid(app, values, 4), RecordDict(records)
 
     return make
-
-
-def test_a_repeated_message_gets_the_same_update(small):
-    grid, content = small(ask=ParticipationRequest("r", 4, "reserve", (0.9, 0.9)))
-    rounds = []
-    for _ in range(2):
-        messages = [Message(content, node, "train") for node in grid.get_node_ids()]
-        rounds.append(list(grid.send_and_receive(messages)))
-    for first, second in zip(*rounds, strict=True):
-        assert first.content["aoi"] == second.content["aoi"]
-        assert list(first.content) == list(second.content)
-        if "arrays" in first.content:
-            assert all(first.content["arrays"][k].data == second.content["arrays"][k].data for k in content["arrays"])
-    assert sum("arrays" in reply.content for reply in rounds[0]) >= 2
 
 
 @pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": 1.1}, {"ask": ParticipationRequest("r", 5)}], ids=str)

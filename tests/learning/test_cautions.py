@@ -5,17 +5,16 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.datasets import load_diabetes, load_wine
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.learning import data, npz
+from aoi_fl.learning import npz
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.form import Dataset
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
-from tests.refusals import refused
 
 RNG = np.random.default_rng(3)
 
@@ -40,13 +39,6 @@ def test_unscaled_columns_of_a_real_table_are_named():
     large = np.flatnonzero(np.sqrt((x**2).mean(axis=0)) > 5).tolist()
     assert columns(caution) == large and 12 in large and "standardise" in caution.lower()
     assert cautions(dataset(scaled(x), y)) == []
-
-
-@pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
-def test_scaled_tables_are_in_order(load):
-    x, y = load(return_X_y=True)
-    assert cautions(dataset(scaled(x), y)) == []
-    assert cautions(dataset((x - x.min(axis=0)) / np.ptp(x, axis=0), y)) == []
 
 
 @pytest.mark.parametrize(
@@ -105,10 +97,6 @@ def test_labels_that_skip_a_class(y, missing):
     assert cautions(dataset(RNG.normal(size=(60, 2)), again)) == []
 
 
-def test_a_published_set_has_no_cautions():
-    assert cautions(data.load("digits", "unused")) == []
-
-
 def test_the_warning_comes_before_round_1(tmp_path):
     x, y = load_wine(return_X_y=True)
     order = RNG.permutation(len(y))
@@ -152,13 +140,6 @@ def test_the_remedy_for_whole_pixels_keeps_their_order(pixels, dtype):
     mended = eval(expression, {"x": x})
     assert (np.diff(mended.ravel()) >= 0).all() and 0.2 < mended.max() <= 1
     npz.check({**arrays, "train_x": mended, "test_x": mended}, "own.npz", None, None)
-
-
-def test_signed_pixels_are_divided_too():
-    x = np.linspace(-1024, 3071, 80).astype("int16").reshape(5, 4, 4)
-    with refused("train_x", "of type int16") as error:
-        npz._images(x, "train_x")
-    assert "(x / 3071).astype('float32')" in error.value.remedy
 
 
 @pytest.mark.parametrize(("y", "cut"), [([0.5, 1.0], False), ([0.0, np.nan], False), ([0.0, 1.0], True)])

@@ -42,12 +42,6 @@ def test_a_table_with_labels_and_one_with_targets(path):
     np.testing.assert_array_equal(targets.test_y, Y[40:].astype(np.float32))
 
 
-def test_images_may_have_targets(path):
-    images = RNG.integers(0, 256, (6, 4, 4), np.uint8)
-    found = data.load(save(path, train_x=images, train_y=Y[:6], test_x=images, test_y=Y[:6]), "unused")
-    assert found.form == Form((1, 4, 4), 0)
-
-
 def holed(at, value):
     x = X.copy()
     x[at] = value
@@ -121,21 +115,6 @@ def test_the_rmse_squared_is_the_loss(path):
     loss, rmse = task.evaluate_test(arrays)
     assert rmse == pytest.approx(np.sqrt(np.mean(errors.astype(np.float64) ** 2)), rel=1e-6)
     assert loss == pytest.approx(rmse**2, rel=1e-6)
-
-
-@pytest.mark.parametrize("y", [Y, LABELS], ids=["targets", "labels"])
-def test_trained_together_tables_come_out_as_one_after_another(path, y):
-    task = Task(save(path, y), "unused", "2nn", "cpu", seed=3)
-    arrays = task.initial_arrays()
-    how = {"round_": 1, "learning_rate": 0.01, "batch_size": 4, "seed": 1, "epochs": 2}
-    clients = [(task.examples(np.arange(i * 10, i * 10 + 6 + i)), i) for i in range(3)]
-    assert task.clients_at_once(4) > 3
-    together = task.train_many(arrays, clients, **how)
-    for (examples, i), (found, loss) in zip(clients, together, strict=True):
-        alone, expected = task.train(arrays, examples, client=i, **how)
-        assert loss == pytest.approx(expected, rel=1e-5)
-        for name, value in alone.items():
-            np.testing.assert_allclose(found[name], value, atol=1e-5)
 
 
 def test_dirichlet_needs_classes():

@@ -145,31 +145,3 @@ def test_training_is_a_function_of_its_arguments(task):
     assert loss == loss_again
     for change in ({"round_": 3}, {"client": 4}, {"seed": 2}):
         assert not same(first, task.train(start, examples, **HOW | change)[0])
-
-
-def test_training_lowers_the_loss_on_its_own_images(task):
-    start, indices = task.initial_arrays(), np.arange(100)
-    examples = task.examples(indices)
-    trained, _ = task.train(start, examples, **HOW)
-    assert task.evaluate(trained, examples)[0] < 0.5 * task.evaluate(start, examples)[0]
-    assert task.evaluate_test(trained)[1] > 0.6
-
-
-@pytest.mark.parametrize("images", [1, 2, 9])
-def test_clients_of_fewer_than_ten_images(task, images):
-    trained, loss = task.train(task.initial_arrays(), task.examples(np.arange(images)), **HOW)
-    assert np.isfinite(loss)
-    assert not same(trained, task.initial_arrays())
-
-
-def test_labels_given_in_place_of_the_data_sets(task):
-    start, indices = task.initial_arrays(), np.arange(30)
-    true = task.data.train_y[indices]
-    own, same_labels, others = (task.examples(indices, labels=labels) for labels in (None, true, 9 - true))
-    assert same(task.train(start, own, **HOW)[0], task.train(start, same_labels, **HOW)[0])
-    assert not same(task.train(start, own, **HOW)[0], task.train(start, others, **HOW)[0])
-
-
-def test_a_loss_that_diverged_is_handed_over(task):
-    examples = task.examples(np.arange(30))
-    assert not np.isfinite(task.train(task.initial_arrays(), examples, **HOW | {"learning_rate": 1e30})[1])

@@ -176,15 +176,6 @@ def test_lone_rows_and_missing_classes_are_notes(tmp_path):
     assert np.bincount(got.owners).tolist() == [8, 8, 1] and len(got.test_y) == 4
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_clients_are_read(tmp_path):
-    rows = 250_000
-    table = pandas.DataFrame({"c": np.arange(rows) % 100_000, "x": np.arange(rows) * 0.5, "y": np.arange(rows) % 3})
-    got = load(saved(tmp_path / "a.csv", table), "y", "c")
-    assert len(got.clients) == 100_000 and np.bincount(got.owners).min() >= 1
-    assert len(got.train_y) + len(got.test_y) == rows
-
-
 def test_an_npz_file_may_name_clients(tmp_path):
     x = np.random.default_rng(0).normal(size=(12, 3))
     arrays = {"train_x": x, "train_y": np.arange(12) % 2, "test_x": x[:4], "test_y": np.arange(4) % 2}
@@ -260,11 +251,7 @@ def test_clients_have_the_names_of_their_column(aoi, tmp_path):
 
 
 @pytest.mark.skipif(not NATURAL.is_dir(), reason=f"{NATURAL} is missing")
-@pytest.mark.parametrize(
-    ("file", "target", "client"),
-    [("chem97", "score", "school"), pytest.param("flights", "late", "tailnum", marks=pytest.mark.slow)],
-)
-def test_natural_federations_are_read_from_their_files(file, target, client):
+def test_natural_federations_are_read_from_their_files(file="chem97", target="score", client="school"):
     got = load(f"csv:{NATURAL}/{file}.csv.gz", target, client)
     table = pandas.read_csv(NATURAL / f"{file}.csv.gz")
     assert len(got.clients) == table[client].nunique() and got.classes == table[target].nunique()

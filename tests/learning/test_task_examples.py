@@ -86,12 +86,6 @@ def test_own_examples_are_standardised_as_the_data_set_is(tmp_path):
     [
         ({"x": np.zeros((2, 8, 8), np.uint8)}, "arrays in", "x"),
         ({"x": np.zeros((2, 7, 8), np.uint8), "y": np.zeros(2, int)}, "x in", "images of 7×8 pixels, 1 channel"),
-        ({"x": np.zeros((2, 8, 8, 3), np.uint8), "y": np.zeros(2, int)}, "x in", "images of 8×8 pixels, 3 channels"),
-        ({"x": np.zeros((2, 8, 8), np.int64), "y": np.zeros(2, int)}, "x in", "of type int64"),
-        ({"x": np.zeros((0, 8, 8), np.uint8), "y": np.zeros(0, int)}, "x in", "of shape (0, 8, 8)"),
-        ({"x": np.full((2, 8, 8), np.inf), "y": np.zeros(2, int)}, "x in", "2 images with NaN or infinite pixels"),
-        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.zeros(2)}, "y in", "of type float64"),
-        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.zeros(1, int)}, "y in", "1 values"),
         ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.array([-1, 10])}, "y in", -1),
     ],
 )
