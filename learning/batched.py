@@ -71,10 +71,8 @@ def fit_many(
     ------
     ConfigError : the weights of a client's images are invalid.
     """
-    if (epochs is None) == (steps is None):
-        raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")
-    if batch_size < 1 or not shares or any(len(share.y) == 0 for share in shares):
-        raise ValueError(f"batch_size={batch_size}, {len(shares)} clients: each must be at least 1, and have images")
+    if not shares:
+        raise ValueError("0 clients")
     counts = [sgd.number_of_steps(len(share.y), batch_size, epochs, steps) for share in shares]
     # Clients with fewer steps are last, so that the clients that still train are a prefix of the stack.
     ranks = np.argsort([-count for count in counts], kind="stable")

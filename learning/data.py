@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.config.task import DATASETS, OWN_DATA
+from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
 from aoi_fl.protocol.files import digest
@@ -71,11 +71,9 @@ def load(
 
     Raises
     ------
-    ConfigError : the name is unknown; the data set is missing and cannot be downloaded; a file has another digest,
+    ConfigError : the data set is missing and cannot be downloaded; a file has another digest,
         cannot be read, or has arrays that do not fit together.
     """
-    if name not in DATASETS and not name.startswith(OWN_DATA):
-        raise ConfigError("dataset", name, (*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)), "Choose one of these.")
     root = Path(data_dir).expanduser().absolute()
     return _load(name, root, download, target, client, source or present_digest(name, root), drop, missing)
 
@@ -179,28 +177,20 @@ def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
         f"Run once on a machine with a network and copy the folder, or name the folder that holds the set: "
         f"aoi run -c dataset={name} -c data-dir=FOLDER; dataset=digits needs no download."
     )
-    if not allowed:
-        raise ConfigError("data-dir", root, f"a folder with the data set {name} ({missing} is missing)", remedy)
-    try:
-        from torchvision import datasets
+    why = f"{missing} is missing"
+    cause: Exception | None = None
+    if allowed:
+        try:
+            from torchvision import datasets
 
-        getattr(datasets, _SOURCES[name][0])(str(root), download=True)
-    except ImportError as error:
-        raise ConfigError(
-            "data-dir",
-            root,
-            f"a folder with the data set {name} ({missing} is missing); torchvision, which downloads it, cannot be "
-            f"imported ({error})",
-            f"Install it: {install('train')}. {remedy}",
-        ) from error
-    except (OSError, RuntimeError, EOFError, ValueError) as error:
-        raise ConfigError(
-            "data-dir",
-            root,
-            f"a folder with the data set {name} ({missing} is missing); the download failed: "
-            f"{' '.join(str(error).split())}",
-            remedy,
-        ) from error
+            getattr(datasets, _SOURCES[name][0])(str(root), download=True)
+            return
+        except ImportError as error:
+            why, cause = f"{why}; torchvision, which downloads it, cannot be imported ({error})", error
+            remedy = f"Install it: {install('train')}. {remedy}"
+        except (OSError, RuntimeError, EOFError, ValueError) as error:
+            why, cause = f"{why}; the download failed: {' '.join(str(error).split())}", error
+    raise ConfigError("data-dir", root, f"a folder with the data set {name} ({why})", remedy) from cause
 
 
 def _read(path: Path, reader: Callable[[bytes], Any]) -> Any:

@@ -94,7 +94,6 @@ def loss_of(name: str, *, regression: bool = False) -> Callable[..., torch.Tenso
     It is the cross entropy; for ``svm`` the multi-class hinge loss Σ_{j≠y} max(0, 1 − s_y + s_j) / classes of the
     outputs s; for a regression the squared error.
     """
-    _known(name)
     from torch.nn import functional
 
     if regression:  # of outputs (n, 1) and targets (n,); broadcasting them would compare each with all

@@ -148,15 +148,19 @@ def _table(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         allowed = "floating point for a table; images are (N, height, width)"
         remedy = "Convert with .astype('float32'), after giving each category a number or its own columns."
         raise ConfigError(name, f"of shape {x.shape} and type {x.dtype}", allowed, remedy)
+    return _finite(x, name)
+
+
+def _finite(x: NDArray[Any], name: str) -> NDArray[np.float32]:
+    """Return a copy as float32; refuse missing and infinite values."""
     with np.errstate(over="ignore"):
-        table = np.array(x, np.float32, order="C")
-    bad = ~np.isfinite(table)
-    if bad.any():
-        row, column = np.argwhere(bad)[0].tolist()
-        allowed = f"finite; {bad.sum()} values are missing or infinite, the first in row {row}, column {column}"
-        remedy = "Fill them in (by the column's mean, say), or leave these rows out."
-        raise ConfigError(name, float(x[row, column]), allowed, remedy)
-    return table
+        values = np.array(x, np.float32, order="C")
+    if x.dtype.kind == "f" and (bad := ~np.isfinite(values)).any():
+        first = tuple(np.argwhere(bad)[0].tolist())
+        allowed = f"finite; {bad.sum()} values are missing or infinite, the first at {', '.join(map(str, first))}"
+        remedy = "Fill them in (by the column's mean, say), or leave these examples out."
+        raise ConfigError(name, float(x[first]), allowed, remedy)
+    return values
 
 
 def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
@@ -174,17 +178,9 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         raise ConfigError(
             name, f"of type {x.dtype}", "uint8 (0 to 255) or floating point (0 to 1) for images", f"{_as_pixels(x)}."
         )
-    # One explicit copy with channels first, never a view of the caller's array.
-    with np.errstate(over="ignore"):
-        images = np.array(x.transpose(0, 3, 1, 2), np.float32, order="C")
+    images = _finite(x.transpose(0, 3, 1, 2), name)  # a copy with channels first, never a view of the caller's array
     if x.dtype == np.uint8:
         images /= 255
-    else:
-        bad = ~np.isfinite(images).reshape(len(images), -1).all(axis=1)
-        if bad.any():
-            allowed = f"finite; the first such image of {len(images)} is at index {int(bad.argmax())}"
-            remedy = "Remove or correct these images."
-            raise ConfigError(name, f"{bad.sum()} images with NaN or infinite pixels", allowed, remedy)
     return images
 
 
@@ -214,14 +210,7 @@ def _targets(y: NDArray[Any], name: str) -> NDArray[np.float32]:
     if y.dtype.kind not in "fiu":
         allowed = "floating point for the targets of a regression"
         raise ConfigError(name, f"of type {y.dtype}", allowed, "Convert with .astype('float32').")
-    with np.errstate(over="ignore"):
-        targets = y.astype(np.float32)
-    bad = ~np.isfinite(targets)
-    if bad.any():
-        first = int(bad.argmax())
-        allowed = f"finite; {bad.sum()} targets are missing or infinite, the first at index {first}"
-        raise ConfigError(name, float(y[first]), allowed, "Leave these examples out.")
-    return targets
+    return _finite(y, name)
 
 
 def _classes(y: NDArray[Any], name: str, classes: int | None) -> NDArray[np.int64]:

@@ -87,13 +87,11 @@ def _check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> N
 
 def _check_apart(model: str, made: torch.nn.Module, again: torch.nn.Module) -> None:
     """Refuse two models that share a module or an array: each client trains its own."""
-    shared = None if made is not again else "twice the same module"
-    if shared is None:
-        arrays = {id(array): name for name, array in (*made.named_parameters(), *made.named_buffers())}
-        parts = (*again.named_parameters(), *again.named_buffers())
-        shared = next((f"two models with one {name}" for name, array in parts if id(array) in arrays), None)
-    if shared is not None:
-        raise _wrong(model, f"called twice, it made {shared}", "make every layer within the function")
+    one, two = ((*m.named_parameters(), *m.named_buffers()) for m in (made, again))
+    arrays = {id(array) for _, array in one}
+    if (shared := next((name for name, array in two if id(array) in arrays), None)) is not None:
+        what = f"called twice, it made two models with one {shared}"
+        raise _wrong(model, what, "make every layer within the function")
 
 
 def _forms(model: str, made: torch.nn.Module) -> dict[str, str]:
@@ -141,16 +139,10 @@ def _check_equal(model: str, made: torch.nn.Module, again: torch.nn.Module) -> N
     import numpy as np
 
     one, two = ({k: v.numpy(force=True) for k, v in m.state_dict().items()} for m in (made, again))
-    shapes = [{name: array.shape for name, array in arrays.items()} for arrays in (one, two)]
-    if shapes[0] != shapes[1]:
-        name = next(n for n in sorted(shapes[0].keys() | shapes[1].keys()) if shapes[0].get(n) != shapes[1].get(n))
-        raise _wrong(
-            model,
-            f"called twice with one seed, it made {name} with shape {shapes[0].get(name, 'none')}, then with "
-            f"{shapes[1].get(name, 'none')}",
-            "let the shapes follow from the arguments alone",
-        )
-    other = next((name for name in one if not np.array_equal(one[name], two[name], equal_nan=True)), None)
+    differ = (
+        n for n in one | two if n not in one or n not in two or not np.array_equal(one[n], two[n], equal_nan=True)
+    )
+    other = next(differ, None)
     if other is not None:
         remedy = "draw from torch's seeded generator only, not from random, NumPy, or another generator"
         raise _wrong(model, f"called twice with one seed, it made two different {other}", remedy)

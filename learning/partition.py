@@ -19,7 +19,6 @@ from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.science.sizes import make_sizes, scaled
 
-KINDS = ("iid", "dirichlet")
 Indices = NDArray[np.int64]
 
 
@@ -51,8 +50,6 @@ def make(
     ConfigError : a value is out of range, there are more clients than examples, or the draw leaves a client without
         data.
     """
-    if kind not in KINDS:
-        raise ConfigError("partition", kind, KINDS, "Choose one of these.")
     if not 1 <= clients <= len(labels):
         allowed = f"from 1 to {len(labels)}, the number of training examples"
         raise ConfigError("num-clients", clients, allowed, "Use fewer clients or a larger data set.")
@@ -88,8 +85,6 @@ def natural(owners: Indices, names: Sequence[str], clients: int) -> list[Indices
 
 
 def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[Indices]:
-    if not (alpha > 0 and np.isfinite(alpha)):
-        raise ConfigError("alpha", alpha, "finite and above 0", "Choose another concentration.")
     try:
         # Imported here, because it takes seconds and only a Dirichlet partition needs it.
         from datasets import Dataset

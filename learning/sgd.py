@@ -21,10 +21,8 @@ def device(name: str) -> torch.device:
 
     Raises
     ------
-    ConfigError : the name is none of these, or CUDA is not available.
+    ConfigError : CUDA is not available.
     """
-    if name not in ("auto", "cpu", "cuda"):
-        raise ConfigError("device", name, ("auto", "cpu", "cuda"), "Choose one of these.")
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         remedy = "Choose device=auto or device=cpu, or install a torch built for CUDA and check its driver."
@@ -86,10 +84,6 @@ def fit(
         Mean training loss over all batches, each before its step and weighted by its size. NaN or Inf if training
         diverges.
     """
-    if (epochs is None) == (steps is None):
-        raise ValueError(f"epochs={epochs} and steps={steps}: give exactly one of them")
-    if batch_size < 1 or len(x) == 0:
-        raise ValueError(f"batch_size={batch_size} with {len(x)} images: both must be at least 1")
     scale = None if weights is None else torch.from_numpy(scaled(weights, len(x))).to(x)
     left = number_of_steps(len(x), batch_size, epochs, steps)
     take = None if low else manual_sgd.step_of(model, loss, learning_rate)
@@ -126,7 +120,9 @@ def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low
 
 
 def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | None) -> int:
-    """Return the number of batches of a training on n images."""
+    """Return the number of batches of a training on n images; ValueError for impossible work."""
+    if (epochs is None) == (steps is None) or batch_size < 1 or n < 1:
+        raise ValueError(f"epochs={epochs}, steps={steps}, batch_size={batch_size}, images={n}")
     return steps if steps is not None else (epochs or 0) * -(-n // batch_size)
 
 

@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -183,8 +184,8 @@ NAN[3, 1, 1] = np.nan
         ({"train_x": np.zeros((6, 3, 4, 5), np.uint8)}, ("train_x in", "of shape (6, 3, 4, 5)")),
         ({"train_x": np.zeros((0, 4, 5), np.uint8)}, ("train_x in", "of shape (0, 4, 5)")),
         ({"train_x": np.zeros((6, 4, 5), np.int64)}, ("train_x in", "of type int64")),
-        ({"train_x": NAN}, ("train_x in", "1 images with NaN or infinite pixels")),
-        ({"train_x": np.full((6, 4, 5), 1e300)}, ("train_x in", "6 images with NaN or infinite pixels")),
+        ({"train_x": NAN}, ("train_x in", ANY, "finite; 1 values are missing or infinite, the first at 3, 0, 1, 1")),
+        ({"train_x": np.full((6, 4, 5), 1e300)}, ("train_x in", 1e300)),
         (
             {"train_x": np.array([None] * 6)},
             ("array train_x in", None, r"readable numbers in an undamaged file \(it holds Python objects"),

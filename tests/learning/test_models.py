@@ -92,7 +92,6 @@ def test_names_the_array_that_does_not_fit():
     ("call", "match"),
     [
         (lambda: models.build("mlp", Form((1, 8, 8), 10), seed=1), "svm"),
-        (lambda: models.loss_of("mlp"), "svm"),
         (lambda: models.build("cnn", Form((1, 3, 8), 10), seed=1), "3×8 pixels.*at least 4×4"),
         (lambda: models.build("cnn", Form((1, 8, 8), 10), seed=1, zeros=True), "lr or svm"),
         (lambda: models.build("python:a:b", Form((7,), 0), seed=1, zeros=True), "lr or svm"),

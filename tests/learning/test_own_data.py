@@ -53,7 +53,7 @@ def holed(at, value):
     [
         (
             {"train_x": holed((7, 2), np.nan)},
-            ("train_x in", ANY, r"finite; 1 values are missing or infinite, the first in row 7, column 2"),
+            ("train_x in", ANY, r"finite; 1 values are missing or infinite, the first at 7, 2"),
         ),
         ({"train_x": holed((0, 4), np.inf)}, ("train_x in", float("inf"))),
         ({"train_x": holed((0, 4), 1e300)}, ("train_x in", 1e300)),
@@ -68,7 +68,7 @@ def holed(at, value):
         ({"train_y": Y[:40, None]}, ("train_y in", "of shape (40, 1)")),
         (
             {"train_y": np.r_[Y[:39], np.nan]},
-            ("train_y in", ANY, r"finite; 1 targets are missing or infinite, the first at index 39"),
+            ("train_y in", ANY, r"finite; 1 values are missing or infinite, the first at 39"),
         ),
         ({"test_y": np.array(["1.5"] * 20)}, ("test_y in", "of type <U3")),
     ],

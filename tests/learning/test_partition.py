@@ -70,10 +70,6 @@ print({{"torch", "torchvision", "sklearn", "flwr_datasets", "datasets"}} & set(s
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"kind": "shards"}, "partition"),
-        ({"kind": "dirichlet", "alpha": 0}, "alpha"),
-        ({"kind": "dirichlet", "alpha": -1.5}, "alpha"),
-        ({"kind": "dirichlet", "alpha": float("nan")}, "alpha"),
         ({"clients": 1501}, "num-clients"),
         ({"clients": 0}, "num-clients"),
         ({"kind": "dirichlet", "sizes": "zipf:2.0"}, "sizes"),
