@@ -56,6 +56,7 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
         _deviation(overlaid),
         *(participation.heat_map(*one) for one in each),
         *(overlay.draw(overlaid) for overlay in _learning(overlaid)),
+        _AT_WORK.draw(overlaid),
     ]
     charts = [*money, *charts] if all(setting.first.budgeted for setting in overlaid) else [*charts, *money]
     shown = [chart for chart in charts if chart is not None]
@@ -119,6 +120,32 @@ def _by_time(measure: LedgerMeasure, marks: NDArray[np.float64], unit: float, se
             latest = np.searchsorted(clock[known], marks[begun], side="right") - 1
             curves.append((np.round(marks[begun] / unit, 4), measure.scaled(value)[known][latest]))
     return curves
+
+
+def _at_work(setting: Setting) -> list[Curve]:
+    """Return how many clients were at work, against minutes of the clock, or of the machine, at each new model."""
+    curves: list[Curve] = []
+    for run in setting.runs:
+        count, clock = run.column("at_work"), run.column("clock")
+        clock = clock if np.isfinite(clock).any() else run.column("started") - run.column("started")[:1]
+        known = np.isfinite(count) & np.isfinite(clock)
+        if known.any():
+            marks = np.linspace(0, clock[known][-1], _POINTS + 1)
+            latest = np.minimum(np.searchsorted(clock[known], marks), known.sum() - 1)
+            curves.append((np.round(marks * 60 / _HOUR, 4), count[known][latest]))
+    return curves
+
+
+_AT_WORK = Overlay(
+    "at-work",
+    "Clients at work",
+    "minutes",
+    "clients",
+    "How many clients worked on a model, this one or an earlier one, while the run had no barrier.",
+    _at_work,
+    "%{x:.2f} min: %{y}",
+    column="clients at work, {}",
+)
 
 
 def _intervals(overlaid: Sequence[Setting]) -> Chart | None:

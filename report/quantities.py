@@ -132,6 +132,14 @@ def _met(run: Run) -> float | None:
     return None if run.empty or run.policy.get("trains") == "all" else run.measured.met
 
 
+def _staleness(run: Run, reduce: Callable[..., Any]) -> float | None:
+    """Return what the staleness of a run's used updates comes to; None with a barrier."""
+    if not np.isfinite(run.column("at_work")).any():
+        return None
+    known = [part["rounds_late"] for part in run.participations if part["outcome"] == "trained"]
+    return float(reduce(known)) if known else None
+
+
 def percent(share: float) -> str:
     """Return a share as text."""
     return f"{three(100 * share)} %"
@@ -160,6 +168,9 @@ _QUANTITIES = [
     Quantity("", "pairs of clients that have trained together", _met, percent),
     _load("rounds without participants", "empty_rounds", lambda m: m.empty_rounds),
     _over_rounds("forced rounds", "", "forced"),
+    _over_rounds("clients at work, mean", "", "at_work", np.nanmean),
+    Quantity("", "staleness of an update in models, mean", lambda run: _staleness(run, np.mean)),
+    Quantity("", "staleness of an update in models, largest", lambda run: _staleness(run, np.max)),
     Quantity("dropped_replies", "dropped replies", lambda run: len(run.dropped)),
     Quantity("", "P2", _objective(0)),
     Quantity("", "lowest bound of P2", _objective(1)),

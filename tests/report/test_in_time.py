@@ -62,3 +62,18 @@ def test_the_page_shows_it():
     assert shown["clients never reached"] == "2"
     assert (shown["wasted device-hours"], shown["wasted work"]) == ("0.00972", "43.8 %")
     assert "time-accuracy" in [chart.name for chart in figures([run])]
+
+
+def test_without_a_barrier_work_goes_on_while_a_model_is_made():
+    """Client 1 works from second 25 to 80 on the first model, so that 5 s of it precede the end of round 1."""
+    rounds = [row | {"at_work": count, "started": 0.0} for row, count in zip(ROUNDS, (2, 3, 2), strict=True)]
+    late = [one | {"rounds_late": stale} for one, stale in zip(PARTS, (0, None, None, 0, 2), strict=True)]
+    late[-1]["device_seconds"] = 55.0
+    found = in_time(rounds, late, 4)
+    assert (found.work_until(0.5), found.work_until(0.6), found.worked) == (45.0, 120.0, 120.0)
+    run = Run("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], rounds, late)
+    (chart,) = [chart for chart in figures([run]) if chart.name == "at-work"]
+    assert (chart.data[0]["y"][0], chart.data[0]["y"][-1], chart.data[0]["x"][-1]) == (2, 2, round(80 / 60, 4))
+    shown = dict(key_numbers(settings([run]))[1])
+    assert shown["clients at work, mean"] == "2.33" and "0.667" in shown["staleness of an update in models, mean"]
+    assert "at-work" not in {chart.name for chart in figures([Run("with", run.about, [], ROUNDS, PARTS)])}
