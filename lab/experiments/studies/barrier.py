@@ -73,7 +73,7 @@ class Barrier(ArenaStudy):
         ),
     )
     planned, first = 10, 501
-    committed = ""
+    committed = "32006934"
 
     def settings(self, options: Options) -> Mapping[str, Any]:
         changed = {
