@@ -14,9 +14,10 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
 from aoi_fl.report import budget as report_budget
 from aoi_fl.report.metrics import exposition
+from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
+from aoi_fl.report.seeds import Setting
 from aoi_fl.report.state import look
-from aoi_fl.report.summary import key_numbers
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
@@ -169,7 +170,9 @@ def test_the_report_reads_a_clients_file_with_ages(source, tmp_path, capsys):
     )
     assert report_budget.running_objective(run, table.sensitivities)[-1] == pytest.approx(measured.p2)
     assert run.history.first_ages.tolist() == [4, 0, 12, 1]
-    assert not any("Σ" in row[0] for row in key_numbers([run])[1])  # of refreshed clients only, they would mislead
+    assert not any(
+        "Σ" in row[0] for row in key_numbers([Setting("r", (run,))])[1]
+    )  # of refreshed clients only, they would mislead
 
 
 def test_the_ledger_holds_the_estimates_of_the_ranking(tmp_path):
