@@ -214,3 +214,20 @@ def test_a_max_age_that_costs_variance_is_warned_of(clients, per_round, max_age,
     """⌊n/k⌋ − 1 is enough where k divides n."""
     MarkovParticipation.optimal(clients, per_round, max_age)
     assert any("max-age" in record.message for record in caplog.records) == warned
+
+
+def test_weight_variance_of_large_populations():
+    """E[1/S] = 1/μ + σ²/μ³ − … for large n: within 1e-6 at a million clients."""
+    n, k = 10**6, 10**4
+    expected = 1 / k + (1 - k / n) * k / k**3 - 1 / n
+    assert MarkovPolicy.optimal(n, k, 10).weight_variance == pytest.approx(expected, rel=1e-6)
+    assert MarkovPolicy.optimal(100, 15, 10).weight_variance == pytest.approx(0.0610285, abs=1e-6)
+
+
+def test_second_eigenvalue_of_uniform_and_periodic_tables():
+    # Uniform: P^m has equal rows, so the chain forgets its start in m steps; eigvals shows rounding noise only.
+    uniform = MarkovPolicy.uniform(20, 3, 4)
+    assert uniform.second_eigenvalue == 0
+    assert np.ptp(np.linalg.matrix_power(transition(uniform), 4), axis=0) == pytest.approx(0, abs=1e-15)
+    assert MarkovPolicy.optimal(100, 20, 10).second_eigenvalue == 1
+    assert MarkovPolicy((0.0, 0.5, 0.0, 1.0), 3, 1, "custom").second_eigenvalue == 1

@@ -7,7 +7,7 @@ import pytest
 
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.mixing import stationary
-from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
+from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weighting import weigh
@@ -96,3 +96,9 @@ def test_shares_of_sizes_below_one_sum_to_one():
 def test_nobody_weighs_nothing():
     for weighting in ("equal", "size", "unbiased"):
         assert weigh(weighting, np.empty(0, np.int64), SIZES, RATES).tolist() == []
+
+
+def test_unbiased_weights_of_proportional_draws_are_its_own():
+    selector = ProportionalSelector(4, 2)
+    own, unbiased_ = (simulate(selector, population(SIZES), 50, 2, weighting=w).weights for w in (None, "unbiased"))
+    assert unbiased_ == pytest.approx(own)
