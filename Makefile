@@ -17,7 +17,7 @@ export DISABLE_MKDOCS_2_WARNING := true
 # Processes start by the hundred: none shall compile again what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install run test test-all check generated docs pictures versions bench fleet e2e e2e-http clean
+.PHONY: install run test test-all check generated docs pictures versions bench fleet gpu e2e e2e-http clean
 
 install: $(INSTALLED)
 
@@ -87,6 +87,13 @@ bench: install
 # sleep: benchmarks asleep.
 fleet: install
 	$(BIN)/python -m aoi_fl.lab.benchmarks fleet
+
+# What takes a GPU, each within its minutes: whether batched training is the same, what it gains, and CIFAR-10 with the papers' CNN.
+gpu: install
+	-timeout 120 $(BIN)/python -m pytest -n 8 tests/learning/test_batched.py -rs -m "not alone"
+	-timeout 120 $(BIN)/python -m aoi_fl.lab.benchmarks together
+	-timeout 240 $(BIN)/python -m aoi_fl.lab.benchmarks gpu
+	$(BIN)/aoi reproduce cifar10 --workers 16
 
 e2e: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/e2e --ignore tests/e2e/test_policies.py

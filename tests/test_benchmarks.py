@@ -69,42 +69,6 @@ def test_whatever_ends_a_benchmark_early_costs_no_row(bench, error):
     assert measured(stored["a"]) == {"x": 8.0} and str(error) not in page  # what ran to its end stands alone
 
 
-def test_one_that_comes_in_parts_goes_on_where_it_was_ended(bench, monkeypatch):
-    played = []
-
-    def part(name, *steps):
-        def measure():
-            played.append(name)
-            for step in steps:
-                if isinstance(step, BaseException):
-                    raise step
-                yield step
-
-        return measure
-
-    def play(error, *arguments):
-        module = ModuleType("aoi_fl.lab.benchmarks.a")
-        last = part("last", row("y", 2.0), *error, row("z", 3.0))
-        module.parts = lambda data: {"first": part("first", row("x", 1.0)), "last": last}
-        monkeypatch.setitem(sys.modules, "aoi_fl.lab.benchmarks.a", module)
-        monkeypatch.setattr(command, "NAMES", ("a",))
-        return command.main(list(arguments))
-
-    bench()
-    monkeypatch.setattr(command, "machine", lambda: {"cores": 2, "processor": "p", "system": "s", "commit": "c"})
-    with pytest.raises(KeyboardInterrupt):
-        play([KeyboardInterrupt()])
-    stored = json.loads((command.RESULTS / "a.json").read_text("utf-8"))
-    assert measured(stored) == {"x": 1.0} and stored["skipped"] == "it was ended before its end"
-    assert play([], "--resume") == 0 and played == ["first", "last", "last"]
-    stored = json.loads((command.RESULTS / "a.json").read_text("utf-8"))
-    assert [(r["what"], r["measured"]) for r in stored["rows"]] == [("x", 1.0), ("y", 2.0), ("z", 3.0)]
-    assert stored["skipped"] is None
-    monkeypatch.setattr(command, "machine", lambda: {"cores": 2, "processor": "p", "system": "s", "commit": "d"})
-    play([], "--resume")
-    assert played[3:] == ["first", "last"]  # another commit's numbers are another's
-
-
 def test_an_import_that_fails_is_one_benchmarks_failure(bench, monkeypatch):
     bench(lost=[row("x", 1.0)])
     monkeypatch.setitem(sys.modules, "aoi_fl.lab.benchmarks.lost", None)

@@ -7,12 +7,10 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from aoi_fl.lab.benchmarks.base import RESULTS, ROOT, Row, Skipped
+from aoi_fl.lab.benchmarks.base import RESULTS, ROOT, Skipped
 from aoi_fl.lab.benchmarks.machine import machine, versions
 from aoi_fl.lab.benchmarks.table import write_page
 
@@ -35,15 +33,14 @@ BY_NAME = ("gpu", "cluster", "fleet", "asleep", "stock", "pfl")
 _TEXTS = ("ladder",)  # functions of benchmarks' modules that generate parts of the page
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """Run the named benchmarks, or the default ones; return 1 after a failure or a missed limit."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] == ["fleet"] and len(given) > 1 and given[1] not in ("--resume", "--page", "--data"):
+    if given[:1] == ["fleet"] and len(given) > 1 and given[1] not in ("--page", "--data"):
         return int(importlib.import_module("aoi_fl.lab.benchmarks.fleet.__main__").main(given[1:]))
     parser = argparse.ArgumentParser(prog="python -m aoi_fl.lab.benchmarks", description=__doc__)
     what = f"any of {', '.join(NAMES + BY_NAME)}; all but {', '.join(BY_NAME)} if none"
     parser.add_argument("names", nargs="*", metavar="NAME", help=what)
-    parser.add_argument("--resume", action="store_true", help="measure no part again that this commit's results hold")
     parser.add_argument("--page", action="store_true", help="measure nothing: write the page from the stored results")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="the folder that holds MNIST, if any")
     options = parser.parse_args(given)
@@ -51,46 +48,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"there is no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES + BY_NAME)}")
     RESULTS.mkdir(parents=True, exist_ok=True)
     names = () if options.page else options.names or NAMES
-    good = [_measure(name, options.data, options.resume) for name in names]
+    good = [_measure(name, options.data) for name in names]
     write_page(NAMES, BY_NAME)
     return int(not all(good))
 
 
-def _measure(name: str, data: Path, resume: bool) -> bool:
+def _measure(name, data):
     """Run one benchmark and store its rows; return False after an error or a missed limit.
 
-    If it ends early, its rows so far count, and earlier results stay for the others. A benchmark with a function
-    ``parts`` instead of ``run`` is stored after each part.
+    It is stored after each row. If it ends early, its rows so far count, and earlier results stay for the others.
     """
     print(f"{name}:", flush=True)
     begun, path = time.monotonic(), RESULTS / f"{name}.json"
     about = {"name": name, "date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
     about["machine"]["load-before"] = round(os.getloadavg()[0], 1)
     stored = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    rows, parts, seconds = _resumed(stored, about) if resume else ([], [], 0.0)  # rows: each with its part
-    texts: dict[str, str] = {}
-    ended: dict[str, str | None] = {"skipped": "it was ended before its end", "failed": None}
+    rows, texts = [], {}
+    ended = {"skipped": "it was ended before its end", "failed": None}
 
-    def store() -> None:
-        outcome = about | {"seconds": round(seconds + time.monotonic() - begun, 1), **ended, "parts": parts}
+    def store():
+        outcome = about | {"seconds": round(time.monotonic() - begun, 1), **ended}
         outcome["machine"]["load"] = round(os.getloadavg()[0], 1)
-        told = [asdict(row) | {"verdict": row.verdict, "part": part} for part, row in rows]
-        outcome |= {"rows": told, **texts}
+        outcome |= {"rows": [asdict(row) | {"verdict": row.verdict} for row in rows], **texts}
         if stored and any(ended.values()):
             outcome = _completed(outcome, stored)
         path.write_text(json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
     try:
         module = importlib.import_module(f"aoi_fl.lab.benchmarks.{name}")
-        for part, measure in _parts(module, data).items():
-            if part in parts:
-                continue
-            for row in measure():
-                rows.append((part, row))
-                limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
-                told = f"{row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}"
-                print(f"  {told}", flush=True)
-            parts.append(part)
+        for row in module.run(data):
+            rows.append(row)
+            limit = "" if row.limit is None else f" (at most {row.limit:.3g})"
+            told = f"{row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}"
+            print(f"  {told}", flush=True)
             store()
         texts = {text: getattr(module, text)() for text in _TEXTS if hasattr(module, text)}
         ended["skipped"] = None
@@ -103,36 +93,10 @@ def _measure(name: str, data: Path, resume: bool) -> bool:
         if why:
             print(f"  {how}: {why}", file=sys.stderr, flush=True)
     store()
-    return not (ended["failed"] or any(row.verdict.startswith("missed") for _, row in rows))
+    return not (ended["failed"] or any(row.verdict.startswith("missed") for row in rows))
 
 
-def _parts(module: Any, data: Path) -> dict[str, Callable[[], Iterable[Row]]]:
-    """Return a benchmark's parts by name; without ``parts``, its only part is ``run``."""
-    if hasattr(module, "parts"):
-        found: dict[str, Callable[[], Iterable[Row]]] = module.parts(data)
-        return found
-    return {"": lambda: module.run(data)}
-
-
-def _resumed(stored: dict[str, Any], about: dict[str, Any]) -> tuple[list[tuple[str, Row]], list[str], float]:
-    """Return the complete parts of a stored result: rows, names and seconds.
-
-    Results of another commit, machine or version do not count, nor of a commit with changes.
-    """
-    commit = about["machine"]["commit"] or "+"
-    if not stored.get("parts") or commit.endswith("+") or _origin(stored) != _origin(about):
-        return [], [], 0.0
-    names, whole = {field.name for field in fields(Row)}, list(stored["parts"])
-    mine = [row for row in stored["rows"] if "earlier" not in row and row["part"] in whole]
-    rows = [(row["part"], Row(**{key: value for key, value in row.items() if key in names})) for row in mine]
-    return rows, whole, float(stored["seconds"])
-
-
-def _origin(about: dict[str, Any]) -> list[Any]:
-    return [about["versions"], *(about["machine"].get(key) for key in ("commit", "processor", "cores"))]
-
-
-def _completed(outcome: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
+def _completed(outcome, stored):
     """Return an outcome that ended early, completed by earlier stored rows."""
     if not outcome["rows"]:
         return stored | {how: outcome[how] for how in ("skipped", "failed")}
@@ -143,7 +107,7 @@ def _completed(outcome: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any
     return texts | outcome | {"rows": outcome["rows"] + kept}
 
 
-def _told(error: Exception) -> str:
+def _told(error):
     return str(error).replace(f"{ROOT}/", "")  # the page must not show paths of this machine
 
 

@@ -2,8 +2,6 @@
 
 import multiprocessing
 import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
@@ -24,7 +22,7 @@ CLIENTS, ROUNDS, REPEATS = 15, 3, 5
 SUMS = 25  # repeats of calls that take milliseconds
 
 
-def memory_speed() -> Row:
+def memory_speed():
     """Check and sum updates as the strategies do, against NumPy's addition of as many values."""
     began = model(PARAMETERS)
     rng = np.random.default_rng(1)
@@ -35,12 +33,12 @@ def memory_speed() -> Row:
         replies.append(Message(content, reply_to=Message(RecordDict(), 1, "train")))
     updates = [rng.standard_normal(PARAMETERS, np.float32) for _ in range(CLIENTS)]
 
-    def check_and_sum() -> None:
+    def check_and_sum():
         mean = RunningMean(began)
         for reply in replies:
             mean.add(read_update(reply, began, "num-examples").arrays, 1 / CLIENTS)
 
-    def add() -> None:
+    def add():
         total = np.zeros(PARAMETERS)
         for update in updates:
             np.add(total, update, out=total)
@@ -53,7 +51,7 @@ def memory_speed() -> Row:
     )
 
 
-def packing() -> Row:
+def packing():
     """Pack and unpack a ResNet-18, against one copy of as many bytes."""
     content = RecordDict({"arrays": record("resnet18")})
     whole = b"".join(array.data for array in content["arrays"].values())
@@ -65,7 +63,7 @@ def packing() -> Row:
     )
 
 
-def play(by_flower: bool) -> None:
+def play(by_flower):
     """Run rounds in which every client returns its own arrays."""
     with tempfile.TemporaryDirectory() as folder, written_together() as write:
         strategy = RandomSelection(
@@ -79,13 +77,13 @@ def play(by_flower: bool) -> None:
         )
 
 
-def held(by_flower: bool) -> float:
+def held(by_flower):
     """Return this process's peak memory, in MiB, after the rounds."""
     play(by_flower)
     return peak_memory()
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure the sum, both aggregations in turns, and each one's memory in a separate process."""
     yield memory_speed()
     yield packing()

@@ -1,9 +1,5 @@
 """Ten thousand clients that sleep between their rounds."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-from aoi_fl.lab.benchmarks.base import Row
 from aoi_fl.lab.benchmarks.fleet import found, rows
 
 CLIENTS, PER_ROUND = 10_000, 100
@@ -12,7 +8,7 @@ START, JOINING = 600, 4320  # clients at the first round, and clients that join 
 SECONDS = 2400.0
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Run rounds at a fixed pace, so that clients know how long they can sleep.
 
     Clients join gradually, because thousands of awake clients poll and send more heartbeats than a SuperLink can

@@ -3,7 +3,6 @@
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +40,7 @@ class Row:
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def verdict(self) -> str:
+    def verdict(self):
         """Return whether the limit is met, or by how much it is missed."""
         if self.limit is None:
             return "–"
@@ -56,16 +55,16 @@ class Times:
     cpu: list[float]
 
     @property
-    def seconds(self) -> float:
+    def seconds(self):
         """The median of the wall-clock time."""
         return statistics.median(self.wall)
 
     @property
-    def process(self) -> float:
+    def process(self):
         """The median of the CPU time, which depends less on the machine's load."""
         return statistics.median(self.cpu)
 
-    def summary(self) -> dict[str, float]:
+    def summary(self):
         """Return both medians and the fastest, in seconds."""
         return {
             "wall-median": round(self.seconds, 6),
@@ -74,7 +73,7 @@ class Times:
         }
 
 
-def alternate(*functions: Callable[[], object], repeats: int = 9) -> list[Times]:
+def alternate(*functions, repeats=9):
     """Call functions in turns, so that disturbances affect all; the first calls do not count."""
     times = [Times([], []) for _ in functions]
     for turn in range(repeats + 1):
@@ -89,7 +88,7 @@ def alternate(*functions: Callable[[], object], repeats: int = 9) -> list[Times]
 
 
 @contextmanager
-def stopwatch(times: Times) -> Iterator[None]:
+def stopwatch(times):
     """Add the duration of a block."""
     wall, cpu = time.perf_counter(), time.process_time()
     yield
@@ -97,9 +96,7 @@ def stopwatch(times: Times) -> Iterator[None]:
     times.cpu.append(time.process_time() - cpu)
 
 
-def ratio_row(
-    what: str, reference: str, limit: float | None, ours: Times, theirs: Times, elsewhere: bool = False, **more: Any
-) -> Row:
+def ratio_row(what, reference, limit, ours, theirs, elsewhere=False, **more):
     """Return a row with a ratio of median wall-clock times.
 
     It also has the ratio of CPU times, unless the reference works ``elsewhere``, in processes without a measured time.
@@ -110,7 +107,7 @@ def ratio_row(
     return Row(what, reference, limit, ours.seconds / theirs.seconds, details=details, **more)
 
 
-def peak_memory(pid: int | str = "self") -> float:
+def peak_memory(pid="self"):
     """Return the peak memory, in MiB, of a process since the start of its program.
 
     ``ru_maxrss`` is no alternative: on Linux a child starts with its parent's value.
@@ -122,7 +119,7 @@ def peak_memory(pid: int | str = "self") -> float:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
 
 
-def need(data: Path, name: str) -> None:
+def need(data, name):
     """Raise Skipped if a data set is not in the data folder."""
     from aoi_fl.learning import data as datasets
     from aoi_fl.science.errors import AoiError

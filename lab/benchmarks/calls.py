@@ -1,7 +1,6 @@
 """The cost of a SuperLink's database per call: our statements against Flower's."""
 
 import tempfile
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -9,13 +8,13 @@ from flwr.app import ConfigRecord
 
 from aoi_fl.flower import link_state
 from aoi_fl.flower.seams import PLAIN
-from aoi_fl.lab.benchmarks.base import Row, Skipped, alternate, ratio_row
+from aoi_fl.lab.benchmarks.base import Skipped, alternate, ratio_row
 
 CALLS, REPEATS = 40, 9
 _NODES = 50
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure the most frequent calls of nodes and ServerApp."""
     if not PLAIN.there:
         raise Skipped(PLAIN.lost)
@@ -36,13 +35,13 @@ def run(data: Path) -> Iterator[Row]:
 class _Asked:
     """A state with a run and nodes."""
 
-    def __init__(self, path: Path, ours: bool) -> None:
+    def __init__(self, path, ours):
         self.state = link_state.open_state(str(path), ours)
         self.run_id = self.state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
         self.nodes = [self.state.create_node("", "", b"%d" % i, 30.0) for i in range(_NODES)]
         self._number = 0
 
-    def objects(self) -> list[tuple[str, bytes]]:
+    def objects(self):
         """Return new objects, registered in a new session."""
         self._number += 1
         made = [ConfigRecord({"n": self._number, "i": i}) for i in range(CALLS)]
@@ -50,22 +49,22 @@ class _Asked:
         return [(each.object_id, each.deflate()) for each in made]
 
 
-def _look(asked: _Asked) -> None:
+def _look(asked):
     for node in asked.nodes[:CALLS]:
         asked.state.get_message_ins(node, 1)
 
 
-def _beat(asked: _Asked) -> None:
+def _beat(asked):
     for node in asked.nodes[:CALLS]:
         asked.state.acknowledge_node_heartbeat(node, 30.0)
 
 
-def _key(asked: _Asked) -> None:
+def _key(asked):
     for i in range(CALLS):
         asked.state.get_node_id_by_public_key(b"%d" % i)
 
 
-def _exchange(asked: _Asked) -> None:
+def _exchange(asked):
     for number, content in asked.objects():
         asked.state.store_object(asked.run_id, asked.session, number, content)
         asked.state.store_traffic(asked.run_id, bytes_sent=0, bytes_recv=len(content))
@@ -73,7 +72,7 @@ def _exchange(asked: _Asked) -> None:
         asked.state.object_store.delete(number)
 
 
-_CALLS: dict[str, Callable[[_Asked], None]] = {
+_CALLS = {
     "a key is looked up": _key,
     "a look that finds no message": _look,
     "a heartbeat": _beat,

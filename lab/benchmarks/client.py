@@ -3,14 +3,13 @@
 import json
 import sqlite3
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 
 from aoi_fl.client.state import ClientState, StateFile, written_together
-from aoi_fl.lab.benchmarks.base import Row, alternate, ratio_row
+from aoi_fl.lab.benchmarks.base import alternate, ratio_row
 from aoi_fl.science.age import ClientAge
 
 CLIENTS = 1000
@@ -20,45 +19,45 @@ JOURNALS = {"delete": "a rollback journal", "wal": "a write-ahead log"}
 class NodeDatabase:
     """Clients' states in one SQLite file, as durable as with :class:`StateFile`."""
 
-    def __init__(self, folder: Path, journal: str) -> None:
+    def __init__(self, folder, journal):
         folder.mkdir(parents=True, exist_ok=True)
         self.connection = sqlite3.connect(folder / "clients.sqlite", isolation_level=None)
         self.connection.execute(f"pragma journal_mode={journal}")
         self.connection.execute("pragma synchronous=full")
         self.connection.execute("create table if not exists states (name text primary key, state text) without rowid")
 
-    def load(self, name: str) -> None:
+    def load(self, name):
         """Read a state."""
         for (found,) in self.connection.execute("select state from states where name = ?", (name,)):
             json.loads(found)
 
-    def save(self, states: dict[str, ClientState]) -> None:
+    def save(self, states):
         """Write states in one transaction."""
         rows = [(name, json.dumps(asdict(state))) for name, state in states.items()]
         self.connection.execute("begin immediate")
         self.connection.executemany("insert or replace into states values (?, ?)", rows)
         self.connection.execute("commit")
 
-    def close(self) -> None:
+    def close(self):
         """Close the file, which merges a write-ahead log."""
         self.connection.close()
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Compare files with a database, for one client that opens it each time and for many."""
     rounds = count(1)
     names = [f"client-{i}" for i in range(CLIENTS)]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
 
-        def one_file() -> None:
+        def one_file():
             file = StateFile(folder / "one", "pi-3")
             file.load(1)
             file.save(ClientState(1, ClientAge(next(rounds))))
 
         for journal, called in JOURNALS.items():
 
-            def one_database(journal: str = journal) -> None:
+            def one_database(journal=journal):
                 with closing(NodeDatabase(folder / journal, journal)) as database:
                     database.load("pi-3")
                     database.save({"pi-3": ClientState(1, ClientAge(next(rounds)))})
@@ -70,7 +69,7 @@ def run(data: Path) -> Iterator[Row]:
         many = NodeDatabase(folder / "many", "wal")
         with written_together() as write:
 
-            def files() -> None:
+            def files():
                 state = ClientAge(next(rounds))
                 for name in names:
                     file = StateFile(folder / "files", name)
@@ -78,7 +77,7 @@ def run(data: Path) -> Iterator[Row]:
                     file.save(ClientState(1, state))
                 write()
 
-            def database() -> None:
+            def database():
                 state = ClientState(1, ClientAge(next(rounds)))
                 for name in names:
                     many.load(name)

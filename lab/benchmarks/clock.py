@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,9 @@ CLIENTS, ROUNDS, UPDATES = 300, 20, 15
 MANY, LONG = 100_000, 1000
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Yield the rows."""
-    came: list[int] = []
+    came = []
     always, generated, without = alternate(
         lambda: _play("always"), lambda: came.append(_play("generated")), lambda: _play(""), repeats=5
     )
@@ -49,7 +48,7 @@ def run(data: Path) -> Iterator[Row]:
         yield Row("`aoi arena --quick`", "three minutes", 180.0, time.perf_counter() - begun, "s")
 
 
-def _play(clock: str) -> int:
+def _play(clock):
     """Run the federation and return the number of used updates."""
     from aoi_fl.client.app import app as client_app
     from aoi_fl.config.run import RunConfig

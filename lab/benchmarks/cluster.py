@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +22,7 @@ _MEMORY = {"AOI_CLIENT_MEMORY": "2g"}  # for 60,000 images in float32 and the CN
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Build the cluster, measure it and remove it."""
     if problem := engine_problem():
         raise Skipped(f"no Docker engine: {problem}")
@@ -44,23 +43,22 @@ def run(data: Path) -> Iterator[Row]:
         cluster.down()
 
 
-def _play(cluster: Cluster, name: str, rounds: int, seconds: float = 400, **settings: str) -> list[dict[str, float]]:
+def _play(cluster, name, rounds, seconds=400, **settings):
     """Complete a run and return its rounds."""
     keys = {"AOI_RUN_NAME": name, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": str(CLIENTS)}
     keys |= {"AOI_PRESET": "papers"} | settings
     cluster.compose("up", "-d", "--no-build", timeout=180, **keys)
     if cluster.await_end(seconds):
         raise Skipped(f"the run {name} failed: {cluster.logs('submit')[-400:]}")
-    found: list[dict[str, float]] = cluster.ledger(name)["rounds"]
-    return found
+    return cluster.ledger(name)["rounds"]
 
 
-def _memory(cluster: Cluster) -> Row:
+def _memory(cluster):
     """Return a client's peak memory in a run of the digits, and its memory after the run."""
-    seen: list[float] = []
+    seen = []
     over = threading.Event()
 
-    def watch() -> None:
+    def watch():
         while not over.is_set():
             seen.extend(_use(cluster))
 
@@ -78,7 +76,7 @@ def _memory(cluster: Cluster) -> Row:
     )  # fmt: skip
 
 
-def _use(cluster: Cluster) -> list[float]:
+def _use(cluster):
     """Return the bytes that each client uses now, without the system's file cache."""
     text = cluster.docker(
         "stats", "--no-stream", "--format", "{{.MemUsage}}", *cluster.containers("client"), check=False
@@ -86,7 +84,7 @@ def _use(cluster: Cluster) -> list[float]:
     return [float(n) * _UNITS[unit] for n, unit in re.findall(r"^([\d.]+)([KMG]?i?B) /", text, re.MULTILINE)]
 
 
-def _bytes(cluster: Cluster, wire: str) -> Row:
+def _bytes(cluster, wire):
     """Return the bytes of a round of the CNN, in which two of four clients train on average."""
     before = _traffic(cluster)
     settings = (
@@ -104,7 +102,7 @@ def _bytes(cluster: Cluster, wire: str) -> Row:
     )  # fmt: skip
 
 
-def _traffic(cluster: Cluster) -> float:
+def _traffic(cluster):
     """Return the bytes in and out of the clients' interfaces so far; 0 without clients."""
     read = "cat /sys/class/net/eth0/statistics/rx_bytes /sys/class/net/eth0/statistics/tx_bytes"
     return float(
@@ -112,7 +110,7 @@ def _traffic(cluster: Cluster) -> float:
     )
 
 
-def _slow(cluster: Cluster) -> Row:
+def _slow(cluster):
     """Return the seconds of a round of the CNN with every client behind 2 Mbit/s, each way."""
     if os.geteuid() or not shutil.which("tc") or not shutil.which("nsenter"):
         raise Skipped("the slow link needs root, tc and nsenter on the engine's machine")
@@ -130,10 +128,10 @@ def _slow(cluster: Cluster) -> Row:
 
 
 @contextmanager
-def _throttled(cluster: Cluster) -> Iterator[None]:
+def _throttled(cluster):
     """Put a token bucket on both ends of each client's link."""
     limit = ["root", "tbf", "rate", "2mbit", "burst", "32kbit", "latency", "400ms"]
-    ends: list[list[str]] = []  # commands with a gap for the action
+    ends = []  # commands with a gap for the action
     for container in cluster.containers("client"):
         pid = cluster.docker("inspect", "-f", "{{.State.Pid}}", container).strip()
         inside = ["nsenter", "-t", pid, "-n"]
@@ -148,7 +146,7 @@ def _throttled(cluster: Cluster) -> Iterator[None]:
             subprocess.run([w.format("del") for w in end] + ["root"], check=False)
 
 
-def _interface(index: str) -> str:
+def _interface(index):
     """Return the name of this machine's interface with a number."""
     for path in Path("/sys/class/net").iterdir():
         if (path / "ifindex").read_text().strip() == index:

@@ -5,8 +5,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from aoi_fl.lab.benchmarks.base import ROOT, Row, alternate
 
@@ -17,7 +15,7 @@ _ASKED = {
 }
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Yield a row for each command."""
     with tempfile.TemporaryDirectory() as compiled:
         # As after an installation: the bytecode is cached from the first start on.
@@ -25,7 +23,7 @@ def run(data: Path) -> Iterator[Row]:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for what, (arguments, limit, status) in _ASKED.items():
             command = [sys.executable, "-m", "aoi_fl.cli.start", *arguments]
-            worked: list[float] = []
+            worked = []
             ours, bare = alternate(
                 lambda command=command, status=status, worked=worked: worked.append(
                     _start(command, environment, status)
@@ -37,7 +35,7 @@ def run(data: Path) -> Iterator[Row]:
             yield Row(what, f"Python alone: {bare.seconds:.2g} s", limit, ours.seconds, "s", note, details)
 
 
-def _start(command: Sequence[str], environment: dict[str, str], status: int) -> float:
+def _start(command, environment, status):
     """Run a program and return its CPU seconds.
 
     Raises

@@ -5,13 +5,10 @@ The Flower app in ``apps/exchange`` calls :func:`play` and :func:`hold` as its S
 
 import json
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, RecordDict
-from flwr.serverapp import Grid
+from flwr.app import Message, RecordDict
 
 from aoi_fl.lab.benchmarks.base import Row, Times, peak_memory, ratio_row, stopwatch
 from aoi_fl.lab.benchmarks.echo import adding
@@ -31,7 +28,7 @@ _PATIENCE = 600.0  # seconds for the few replies
 _AT_MOST = 240.0  # seconds for the many replies; later ones do not count
 
 
-def play(grid: Grid, config: Mapping[str, Any]) -> None:
+def play(grid, config):
     """Exchange equal messages in turns by our loop and by ``send_and_receive``; write the times.
 
     Our loop uses our SuperNodes; Flower's uses Flower's own, and ours too.
@@ -52,18 +49,18 @@ def play(grid: Grid, config: Mapping[str, Any]) -> None:
     Path(config["out"]).write_text(json.dumps({which: vars(each) for which, each in times.items()}))
 
 
-def _messages(content: RecordDict, nodes: list[int]) -> list[Message]:
+def _messages(content, nodes):
     return [Message(content, node, "train", ttl=_TIMEOUT) for node in nodes]
 
 
-def _by_kind(grid: Grid, content: RecordDict) -> tuple[list[int], list[int]]:
+def _by_kind(grid, content):
     """Return our SuperNodes and Flower's, by their replies."""
     replies = grid.send_and_receive(_messages(content, _connected(grid, 2 * NODES)), timeout=_TIMEOUT)
     number = {reply.metadata.src_node_id: int(reply.content["metrics"]["partition"]) for reply in replies}
     return [n for n in number if number[n] < NODES], [n for n in number if number[n] >= NODES]
 
 
-def hold(grid: Grid, config: Mapping[str, Any]) -> None:
+def hold(grid, config):
     """Aggregate few replies, then many, as a strategy does; write the peak memory after each.
 
     Each of two nodes gets many messages and answers each with new arrays, instead of many clients.
@@ -84,7 +81,7 @@ def hold(grid: Grid, config: Mapping[str, Any]) -> None:
     Path(config["out"]).write_text(json.dumps(found))
 
 
-def _check(mean: ArrayRecord | None, sent: ArrayRecord, added: list[int]) -> None:
+def _check(mean, sent, added):
     """Raise unless the mean matches the replies, each of which has added a different number."""
     if mean is None:
         raise RuntimeError("no reply came")
@@ -93,13 +90,13 @@ def _check(mean: ArrayRecord | None, sent: ArrayRecord, added: list[int]) -> Non
         raise RuntimeError(f"the mean of {len(added)} updates moved by {moved:g}, not {sum(added) / len(added):g}")
 
 
-def _connected(grid: Grid, wanted: int) -> list[int]:
+def _connected(grid, wanted):
     while len(nodes := list(grid.get_node_ids())) < wanted:
         time.sleep(0.5)
     return nodes
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Deploy, run the app for both measurements, and compare."""
     with deployment([OURS] * NODES + [FLOWERS] * NODES) as submit:
         yield from _exchange(submit(APP, f'what="{DEPLOYED}" rounds={REPEATS}'))
@@ -107,7 +104,7 @@ def run(data: Path) -> Iterator[Row]:
         yield _held(submit(APP, f'what="{HELD}" rounds={REPEATS}'))
 
 
-def _exchange(measured: Any) -> Iterator[Row]:
+def _exchange(measured):
     found = {key: Times(**times) for key, times in measured.items()}
     for which, reference, limit in (
         ("stock", "Flower's `send_and_receive` and SuperNodes, same SuperLink", 0.7),
@@ -124,7 +121,7 @@ def _exchange(measured: Any) -> Iterator[Row]:
         )
 
 
-def _held(measured: Any) -> Row:
+def _held(measured):
     few, many = measured
     size = BIG * 4 / 2**20
     fewer = "" if many["replies"] == MANY else f"; {MANY} take more than {_AT_MOST / 60:.0f} minutes here"

@@ -1,13 +1,9 @@
 """Clients that return the model untrained, to measure engine, protocol and aggregation."""
 
-from typing import Any
-
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
-from numpy.typing import NDArray
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
-from aoi_fl.protocol import ParticipationRequest
 
 client_app = ClientApp()
 ADD = "add"
@@ -15,13 +11,13 @@ OWN = "own"  # adds the client's number, because a SuperLink stores equal arrays
 
 
 @client_app.introduce()
-def introduce(context: Context, ask: ParticipationRequest) -> dict[str, int]:
+def introduce(context, ask):
     """Return one example for every client."""
     return {"num-examples": 1}
 
 
 @client_app.train()
-def train(message: Message, context: Context) -> Message:
+def train(message, context):
     """Return the model unchanged, or with a number added that the server has sent."""
     arrays, config = message.content["arrays"], message.content.get("config", {})
     if ADD in config:
@@ -34,10 +30,10 @@ def train(message: Message, context: Context) -> Message:
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
 
 
-def _shifted(values: NDArray[Any], number: int) -> NDArray[Any]:
+def _shifted(values, number):
     return np.asarray(values + np.asarray(number + 1, values.dtype))
 
 
-def adding(number: float) -> dict[str, ConfigRecord]:
+def adding(number):
     """Return a record that makes clients add a number; Flower stores equal arrays only once."""
     return {"config": ConfigRecord({ADD: float(number)})}

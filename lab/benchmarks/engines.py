@@ -6,22 +6,18 @@ The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the loc
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
-from flwr.serverapp import Grid
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.lab.benchmarks.base import Row, Skipped, Times, ratio_row
+from aoi_fl.lab.benchmarks.base import Skipped, Times, ratio_row
 from aoi_fl.lab.benchmarks.echo import client_app
 from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.strategies.policy import Plan, RoundView
-from aoi_fl.strategies.records import Log, RoundRecord
+from aoi_fl.strategies.records import Log
 
 PARAMETERS = 1_600_000
 APP = Path(__file__).parent / "apps" / "exchange"
@@ -31,12 +27,12 @@ HANDBACK, ASK = "handback", "ask"
 class EngineClock(Log):
     """An observer that records the seconds and messages of each round."""
 
-    def __init__(self) -> None:
-        self.rounds: list[RoundRecord] = []
+    def __init__(self):
+        self.rounds = []
         self.times = Times([], [])
         self._cpu = time.process_time()
 
-    def round_done(self, record: RoundRecord, *_: Any) -> None:
+    def round_done(self, record, *_):
         """Record the round, with the CPU time since the round before it."""
         cpu = time.process_time()
         self.rounds.append(record)
@@ -44,15 +40,15 @@ class EngineClock(Log):
         self.times.cpu.append(cpu - self._cpu)
         self._cpu = cpu
 
-    def after_first(self) -> Times:
+    def after_first(self):
         """Return the times without the first round, in which all clients are new."""
         return Times(self.times.wall[1:], self.times.cpu[1:])
 
 
-def timed(plan: Callable[[RoundView], Plan], times: Times) -> Callable[[RoundView], Plan]:
+def timed(plan, times):
     """Wrap a policy's ``plan``, which asks all clients, to record its time."""
 
-    def planned(view: RoundView) -> Plan:
+    def planned(view):
         wall, cpu = time.perf_counter(), time.process_time()
         result = plan(view)
         times.wall.append(time.perf_counter() - wall)
@@ -62,13 +58,13 @@ def timed(plan: Callable[[RoundView], Plan], times: Times) -> Callable[[RoundVie
     return planned
 
 
-def model(parameters: int) -> ArrayRecord:
+def model(parameters):
     """Return a model of two arrays."""
     values = np.random.default_rng(1).standard_normal(parameters).astype(np.float32)
     return ArrayRecord({"body": Array(values[:-100]), "head": Array(values[-100:])})
 
 
-def play(grid: Grid, config: Mapping[str, Any]) -> Times:
+def play(grid, config):
     """Run some rounds and return the measured times."""
     options = RoundOptions(
         run="bench",
@@ -97,7 +93,7 @@ def play(grid: Grid, config: Mapping[str, Any]) -> Times:
     return times
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure both exchanges on both engines."""
     for what, clients, rounds, limit, title in (
         (HANDBACK, 100, 8, 1 / 15, "15 of 100 clients hand a 1.6 M-parameter record back, aggregated, local engine"),
@@ -111,7 +107,7 @@ def run(data: Path) -> Iterator[Row]:
             yield ratio_row(title, "Flower's Ray engine", limit, ours, _on_ray(config, clients), elsewhere=True)
 
 
-def _on_ray(config: dict[str, Any], clients: int) -> Times:
+def _on_ray(config, clients):
     ended, log = simulate(APP, config, clients)
     if ended != "finished:completed":
         raise Skipped(f"Flower's Ray engine did not finish: {ended} {log[-300:]}")

@@ -4,7 +4,6 @@ import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import numpy as np
 import psutil
@@ -14,7 +13,7 @@ from aoi_fl.lab.benchmarks.base import ROOT
 _PACKAGES = ("flwr", "ray", "numpy", "torch")
 
 
-def machine() -> dict[str, Any]:
+def machine():
     """Return this machine's properties that affect times; unknown ones are None."""
     return {
         "processor": _processor(),
@@ -27,7 +26,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
+def versions():
     """Return the versions of Python and of the packages that affect times."""
     installed = {"python": platform.python_version()}
     for package in _PACKAGES:
@@ -38,14 +37,14 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def _processor() -> str:
+def _processor():
     """Return the processor's name and, if a virtual machine hides it, its family and model."""
     name = _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
     family, model = _field("/proc/cpuinfo", "cpu family"), _field("/proc/cpuinfo", "model\t")
     return f"{name} (family {family}, model {model})" if family and model else name
 
 
-def _field(path: str, name: str) -> str | None:
+def _field(path, name):
     try:
         with open(path, encoding="utf-8") as file:
             return next((line.partition(":")[2].strip() for line in file if line.startswith(name)), None)
@@ -53,7 +52,7 @@ def _field(path: str, name: str) -> str | None:
         return None
 
 
-def _commit() -> str | None:
+def _commit():
     """Return the present commit, with a plus if files other than documents have changed."""
     try:
         parsed = _git("rev-parse", "--short=12", "HEAD")
@@ -65,5 +64,5 @@ def _commit() -> str | None:
     return parsed.stdout.strip() + ("+" if changed else "")
 
 
-def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _git(*arguments):
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)

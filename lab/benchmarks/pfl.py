@@ -11,10 +11,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +26,7 @@ ROUNDS, TURNS = 12, 3
 _INSTALL = 'uv venv PFL && uv pip install --python PFL/bin/python "pfl[pytorch]==0.6.0" torch=={torch} numpy=={numpy}'
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Run both in turns, on MNIST with the 2NN."""
     theirs = os.environ.get("AOI_PFL")
     if not theirs:
@@ -42,7 +40,7 @@ def run(data: Path) -> Iterator[Row]:
             "ours": [sys.executable, "-m", "aoi_fl.lab.benchmarks.pfl", str(data.absolute())],
             "pfl": [theirs, "-P", str(ROOT / "lab/benchmarks/pfl_rounds.py"), str(given)],
         }
-        found: dict[str, list[Any]] = {side: [] for side in sides}
+        found = {side: [] for side in sides}
         for _ in range(TURNS):
             for side, command in sides.items():
                 found[side].append(_played(command))
@@ -70,13 +68,13 @@ def run(data: Path) -> Iterator[Row]:
     )
 
 
-def config(data: Path) -> RunConfig:
+def config(data):
     """Return the configuration: the papers' MNIST, with 15 of 100 clients per round."""
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": ROUNDS, "run-name": "bench"}
     return RunConfig.parse(keys | {"data-dir": str(data.absolute())})
 
 
-def play(data: Path) -> dict[str, Any]:
+def play(data):
     """Run our side and return its measurements."""
     with federation(config(data)) as (played, task, _):
         run_ = played()
@@ -84,7 +82,7 @@ def play(data: Path) -> dict[str, Any]:
         return {"seconds": run_.times.wall, "peak": peak, "accuracy": task.evaluate_test(run_.arrays)[1]}
 
 
-def _write(path: Path, data: Path) -> None:
+def _write(path, data):
     """Write the input of pfl's side: images, partition and training settings."""
     chosen = config(data)
     task = Task(chosen.dataset, chosen.data_dir, chosen.model, chosen.device, chosen.seed)
@@ -102,7 +100,7 @@ def _write(path: Path, data: Path) -> None:
     np.savez(path, x=task.data.train_x, y=task.data.train_y, parts=np.stack(parts), how=json.dumps(how), **test)
 
 
-def _played(command: list[str]) -> Any:
+def _played(command):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     if found.returncode:

@@ -23,18 +23,18 @@ from torch.nn.functional import cross_entropy
 class TwoNN(nn.Module):
     """The 2NN of McMahan et al. (2017), 784-200-200-10, with pfl's interface."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(
             nn.Flatten(), nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10)
         )
 
-    def loss(self, x: torch.Tensor, y: torch.Tensor, eval: bool = False) -> torch.Tensor:
+    def loss(self, x, y, eval=False):
         """Return the mean cross-entropy."""
         return cross_entropy(self.layers(x), y.long())  # pfl passes every array as float32
 
     @torch.no_grad()
-    def metrics(self, x: torch.Tensor, y: torch.Tensor, eval: bool = False) -> dict[str, Weighted]:
+    def metrics(self, x, y, eval=False):
         """Return the accuracy."""
         return {"accuracy": Weighted(int((self.layers(x).argmax(1) == y).sum()), len(y))}
 
@@ -42,15 +42,13 @@ class TwoNN(nn.Module):
 class RoundTimes(TrainingProcessCallback):
     """Measures the time of every round."""
 
-    def on_train_begin(self, *, model: PyTorchModel) -> Metrics:
+    def on_train_begin(self, *, model):
         """Start the first round's clock."""
-        self.seconds: list[float] = []
+        self.seconds = []
         self._since = time.perf_counter()
         return Metrics()
 
-    def after_central_iteration(
-        self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int
-    ) -> tuple[bool, Metrics]:
+    def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
         """Stop a round's clock and start the next."""
         now = time.perf_counter()
         self.seconds.append(now - self._since)
@@ -58,7 +56,7 @@ class RoundTimes(TrainingProcessCallback):
         return False, Metrics()
 
 
-def main(path: str) -> None:
+def main(path):
     """Run the rounds of a file of settings, and print their seconds, peak memory and accuracy."""
     given = np.load(path, allow_pickle=False)
     how = json.loads(str(given["how"]))

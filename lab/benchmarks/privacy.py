@@ -1,10 +1,7 @@
 """The cost of clipping, noise of six bands and the account, as a share of a private round."""
 
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import wraps
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 from aoi_fl.config.run import RunConfig
@@ -20,7 +17,7 @@ KEYS = {
 _MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (Privacy, "over"))
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure private rounds with training, and the calls of the mechanism in them."""
     need(data, "mnist")
     config = RunConfig.parse({**KEYS, "data-dir": str(data.absolute())})
@@ -38,9 +35,9 @@ def run(data: Path) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def _timed(function: Callable[..., Any], times: Times) -> Callable[..., Any]:
+def _timed(function, times):
     @wraps(function)
-    def measured(*args: Any) -> Any:
+    def measured(*args):
         with stopwatch(times):
             return function(*args)
 

@@ -7,10 +7,8 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import tomli_w
@@ -38,17 +36,17 @@ class Programs:
     environment : environment of all programs
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         home = str(folder)
         self.environment = os.environ | _PRIVATE | {"FLWR_HOME": home, "RAY_TMPDIR": home}
         self.environment.pop("RAY_ADDRESS", None)  # another simulation's cluster
         for variable, first in (("PYTHONPATH", str(ROOT)), ("PATH", sysconfig.get_path("scripts"))):
             self.environment[variable] = os.pathsep.join(filter(None, [first, os.environ.get(variable)]))
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._seen: set[psutil.Process] = set()
+        self._started = []
+        self._seen = set()
 
-    def start(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, command, *arguments):
         """Start a program."""
         path = shutil.which(command, path=self.environment["PATH"]) or command
         with open(self.folder / "log", "ab") as log:
@@ -56,11 +54,11 @@ class Programs:
         self._started.append(process)
         return process
 
-    def await_ports(self, process: subprocess.Popen[bytes], ports: Sequence[int], seconds: float) -> None:
+    def await_ports(self, process, ports, seconds):
         """Wait until a program listens; raise Skipped if it ends or times out."""
         deadline = time.monotonic() + seconds
 
-        def wait() -> None:
+        def wait():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise Skipped(f"Flower's SuperLink did not listen: {self.log_tail()}")
             time.sleep(0.1)
@@ -68,14 +66,14 @@ class Programs:
         for port in ports:
             listens(port, wait)
 
-    def submit(self, app: Path, connection: str, settings: str, *more: str) -> int:
+    def submit(self, app, connection, settings, *more):
         """Submit an app with settings in Flower's syntax; return the run's id, or raise Skipped."""
         answer = self._flwr("run", str(app), connection, "--run-config", settings, *more)
         if "run-id" not in answer:
             raise Skipped(f"the run was not accepted: {answer.get('error-message', answer)}")
         return int(answer["run-id"])
 
-    def end_of(self, run_id: int, connection: str) -> str:
+    def end_of(self, run_id, connection):
         """Return a run's outcome and details by Flower's list of runs; empty while it runs."""
         for run in self._flwr("list", connection, "--run-id", str(run_id)).get("runs", ()):
             if run["status"].startswith("finished"):
@@ -83,7 +81,7 @@ class Programs:
                 return run["status"] if details in ("", "N/A") else f"{run['status']}, {details}"
         return ""
 
-    def _flwr(self, *arguments: str) -> dict[str, Any]:
+    def _flwr(self, *arguments):
         """Return the JSON output of one of Flower's commands; other output is an error message."""
         done = subprocess.run(
             ["flwr", *arguments, "--format", "json"],
@@ -94,12 +92,12 @@ class Programs:
             check=False,
         )
         try:
-            answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+            answer = json.loads(done.stdout[done.stdout.index("{") :])
         except ValueError:
             return {"error-message": f"{done.stdout[-300:]} {done.stderr[-300:]}"}
         return answer
 
-    def log_tail(self, characters: int = 1500) -> str:
+    def log_tail(self, characters=1500):
         """Return the end of the programs' log."""
         path = self.folder / "log"
         if not path.exists():
@@ -108,7 +106,7 @@ class Programs:
             file.seek(max(0, path.stat().st_size - characters))
             return file.read().decode(errors="replace")
 
-    def end(self) -> None:
+    def end(self):
         """End all programs and their descendants, so that none writes into the folder."""
         self._living()
         alive = [process for process in self._started if process.poll() is None]
@@ -126,7 +124,7 @@ class Programs:
                     process.kill()
             psutil.wait_procs(living, 1)
 
-    def _living(self) -> list[psutil.Process]:
+    def _living(self):
         """Return the processes with this Flower home, and their descendants, which may hide theirs."""
         everybody = list(psutil.process_iter(["environ", "ppid"]))
         self._seen |= {p for p in everybody if (p.info["environ"] or {}).get("FLWR_HOME") == str(self.folder)}
@@ -136,7 +134,7 @@ class Programs:
 
 
 @contextmanager
-def programs() -> Iterator[Programs]:
+def programs():
     """Yield programs to start, in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         made = Programs(Path(folder))
@@ -146,9 +144,7 @@ def programs() -> Iterator[Programs]:
             made.end()
 
 
-def simulate(
-    app: Path, settings: Mapping[str, Any], nodes: int, seconds: float = 600.0, **environment: str
-) -> tuple[str, str]:
+def simulate(app, settings, nodes, seconds=600.0, **environment):
     """Run an app in Flower's Ray simulation; return outcome (``finished:completed``) and log.
 
     Each client has one CPU. ``environment`` is for all processes.

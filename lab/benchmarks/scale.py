@@ -5,12 +5,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, redirect_stderr
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
@@ -27,14 +25,14 @@ MANY, PER_ROUND, ROUNDS = 10**5, 100, 21
 BIG = 6_250_000  # float32 parameters: 25 MB
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure."""
     yield _import()
     yield _memory()
     yield from _reserve()
 
 
-def _reserve() -> list[Row]:
+def _reserve():
     from aoi_fl.lab.benchmarks.training import (
         Timed,  # here, because it imports torch, which the processes below do not need
     )
@@ -88,7 +86,7 @@ def _reserve() -> list[Row]:
     ]
 
 
-def _memory() -> Row:
+def _memory():
     few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
     size = BIG * 4 / 2**20
     return Row(
@@ -102,7 +100,7 @@ def _memory() -> Row:
     )
 
 
-def peak(per_round: int) -> float:
+def peak(per_round):
     """Run two rounds in this process and return its peak memory, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, 200)
@@ -112,7 +110,7 @@ def peak(per_round: int) -> float:
     return peak_memory()
 
 
-def _import() -> Row:
+def _import():
     """Measure the imports of a client's process before it can reply, beside Flower's own."""
     ours, flower = Times([], []), Times([], [])
     for _ in range(3):
@@ -132,7 +130,7 @@ def _import() -> Row:
     )
 
 
-def _in_a_process(function: str, argument: Any) -> Any:
+def _in_a_process(function, argument):
     """Call a function of this module in a new process, without the modules imported here."""
     source = _IMPORTING if function in _IMPORTING else f"from aoi_fl.lab.benchmarks.scale import {function}"
     code = f"{source}\nimport json; print(json.dumps({function}({argument!r})))"

@@ -3,10 +3,7 @@
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +20,7 @@ CHOSEN = 1000
 BUDGET = 2.5e5  # about 50,000 of a million clients with prices of the paper's range
 
 
-def population(clients: int) -> Population:
+def population(clients):
     """Return clients with geometric ages, and other attributes drawn as in Xu et al. 2024."""
     rng = np.random.default_rng(1)
     return Population(
@@ -35,17 +32,17 @@ def population(clients: int) -> Population:
     )
 
 
-def of_each_kind(people: Population, chosen: int = CHOSEN, budget: float | None = None) -> dict[str, Callable[[], Any]]:
+def of_each_kind(people, chosen=CHOSEN, budget=None):
     """Return every policy's decision for all clients by name; the budget grows with the clients."""
     clients = len(people.ages)
     budget = BUDGET * clients / MILLION if budget is None else budget
     policy = MarkovPolicy.optimal(clients, max(1, clients * 15 // 100), 10)
     ages = age.first_age(policy.hazards, draws.uniforms(1, 1, "first-age", clients))
 
-    def decide() -> object:
+    def decide():
         return np.flatnonzero(draws.uniforms(1, 3, "participate", clients) < age.hazards(policy.probabilities, ages))
 
-    selectors: dict[str, Any] = {
+    selectors = {
         "random": RandomSelector(chosen, 1),
         "proportional": ProportionalSelector(chosen, 1),
         "oldest-age": OldestAgeSelector(chosen, 1),
@@ -63,7 +60,7 @@ def of_each_kind(people: Population, chosen: int = CHOSEN, budget: float | None 
     }
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure the decisions of one round."""
     people, floats = population(MILLION), np.random.default_rng(2).random(MILLION)
     ours, philox = of_each_kind(people), np.random.Generator(np.random.Philox(7))
@@ -89,9 +86,9 @@ def run(data: Path) -> Iterator[Row]:
     yield _simulator()
 
 
-def ladder() -> str:
+def ladder():
     """Return a Markdown table of seconds and bytes per client at 10^3 to 10^7 clients."""
-    found: dict[str, list[str]] = {}
+    found = {}
     for clients in LADDER:
         people = population(clients)
         for name, decide in of_each_kind(people, min(CHOSEN, clients // 10)).items():
@@ -103,8 +100,8 @@ def ladder() -> str:
     return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in found.items()])
 
 
-def _fastest(function: Callable[[], object], repeats: int) -> float:
-    def once() -> float:
+def _fastest(function, repeats):
+    def once():
         begun = time.perf_counter()
         function()
         return time.perf_counter() - begun
@@ -112,14 +109,14 @@ def _fastest(function: Callable[[], object], repeats: int) -> float:
     return min(once() for _ in range(repeats))
 
 
-def _time(seconds: float) -> str:
+def _time(seconds):
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e6:.3g} µs"
 
 
-def bytes_a_client(function: Callable[[], object], clients: int) -> float:
+def bytes_a_client(function, clients):
     """Return a call's peak memory, with its result and without arguments, in bytes per client."""
     tracemalloc.start()
     try:
@@ -129,7 +126,7 @@ def bytes_a_client(function: Callable[[], object], clients: int) -> float:
         tracemalloc.stop()
 
 
-def _simulator() -> Row:
+def _simulator():
     """Simulate 100 rounds of 10^6 Markov clients without learning."""
     policy, people = MarkovPolicy.optimal(MILLION, 150_000, 10), population(MILLION)
     times, drawing = Times([], []), Times([], [])

@@ -1,8 +1,5 @@
 """Flower's own SuperNodes in growing numbers, until rounds time out."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 from aoi_fl.lab.benchmarks.base import Row
 from aoi_fl.lab.benchmarks.fleet import PER_ROUND, found, rows
 
@@ -11,7 +8,7 @@ SECONDS = 120.0  # for three rounds
 _WHAT = "stock SuperNodes on our SuperLink with which three rounds"
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Increase the number of nodes until three rounds do not complete in time."""
     completed = 0
     for clients in LADDER:

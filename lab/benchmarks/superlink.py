@@ -3,14 +3,11 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from aoi_fl.flower.superlink import Addresses, free_ports
 from aoi_fl.lab.benchmarks.base import Skipped
-from aoi_fl.lab.benchmarks.processes import Programs, programs
+from aoi_fl.lab.benchmarks.processes import programs
 
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
 CONNECTION = "bench"
@@ -20,7 +17,7 @@ _START = 60.0  # seconds until a SuperLink listens
 
 
 @contextmanager
-def started(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Programs]:
+def started(nodes, config=""):
     """Start a SuperLink and a SuperNode with each command; yield the programs.
 
     They submit to ``CONNECTION``.
@@ -41,7 +38,7 @@ def started(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Progra
 
 
 @contextmanager
-def deployment(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Callable[[Path, str], Any]]:
+def deployment(nodes, config=""):
     """Start a SuperLink and a SuperNode with each command, ``OURS`` or ``FLOWERS``; ``config`` as in :func:`started`.
 
     Yields a function that runs an app with settings in Flower's syntax. It returns the JSON that the ServerApp writes
@@ -50,7 +47,7 @@ def deployment(nodes: Sequence[Sequence[str]], config: str = "") -> Iterator[Cal
     with started(nodes, config) as running:
         out = running.folder / "found.json"
 
-        def submit(app: Path, settings: str) -> Any:
+        def submit(app, settings):
             out.unlink(missing_ok=True)
             run = running.submit(app, CONNECTION, f'{settings} out="{out}"'.strip())
             why, pause = "", _FIRST_LOOK

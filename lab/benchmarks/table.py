@@ -1,15 +1,13 @@
 """Generate the marked parts of ``docs/benchmarks.md`` from the stored results."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 from aoi_fl.lab.benchmarks.base import RESULTS
 
 PAGE = RESULTS.parent / "benchmarks.md"
 
 
-def write_page(names: Sequence[str], by_name: Sequence[str] = ()) -> None:
+def write_page(names, by_name=()):
     """Replace the generated parts of the page by the results of these benchmarks.
 
     Parameters
@@ -26,7 +24,7 @@ def write_page(names: Sequence[str], by_name: Sequence[str] = ()) -> None:
     PAGE.write_text(page, "utf-8")
 
 
-def _between(page: str, mark: str, text: str) -> str:
+def _between(page, mark, text):
     before, begin, rest = page.partition(f"<!-- {mark} -->\n")
     _, end, after = rest.partition(f"<!-- end of {mark} -->")
     if not begin or not end:
@@ -34,7 +32,7 @@ def _between(page: str, mark: str, text: str) -> str:
     return f"{before}{begin}{text}\n{end}{after}"
 
 
-def _table(results: list[dict[str, Any]]) -> str:
+def _table(results):
     lines = ["| what | reference in the same run | at most | measured | process time | verdict |"]
     lines.append("|---|---|---|---|---|---|")
     for result in results:
@@ -55,7 +53,7 @@ def _table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
+def _machines(results, names):
     lines = ["| benchmark | date | seconds | machine | load | commit | versions |", "|---|---|---|---|---|---|---|"]
     for result in results:
         machine, versions = result["machine"], result["versions"]
@@ -81,12 +79,12 @@ def _machines(results: list[dict[str, Any]], names: Sequence[str]) -> str:
     return "\n".join([*lines, "", f"`make bench` takes the sum of these times, {together:.0f} s{but}."])
 
 
-def _number(value: float, unit: str) -> str:
+def _number(value, unit):
     if unit == "×" and 0 < value < 0.15:
         return f"1/{1 / value:.0f}"
     number = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     return f"{number}{'' if unit == '×' else f' {unit}'}"
 
 
-def _line(text: str) -> str:
+def _line(text):
     return " ".join(text.split()).replace("|", "/")

@@ -4,15 +4,12 @@ The first row needs a GPU. Without one it is measured on the CPU with less data 
 machine slows two threads more than one, because each step waits for the slower thread.
 """
 
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from aoi_fl.lab.benchmarks.base import Row, alternate, need, ratio_row
+from aoi_fl.lab.benchmarks.base import alternate, need, ratio_row
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.examples import Examples
 from aoi_fl.learning.task import Task
@@ -26,7 +23,7 @@ _USED = "one thread, one client after another"
 Clients = list[tuple[Examples, int]]
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure if MNIST is available."""
     need(data, "mnist")
     threads = torch.get_num_threads()
@@ -37,7 +34,7 @@ def run(data: Path) -> Iterator[Row]:
         sgd.threads(threads)
 
 
-def _batched(data: Path) -> Row:
+def _batched(data):
     sgd.threads(1)
     task = Task("mnist", str(data), "cnn", "auto", seed=1)
     cuda = torch.cuda.is_available()
@@ -54,12 +51,12 @@ def _batched(data: Path) -> Row:
     return ratio_row(what, _ONE, 0.2 if cuda else None, together, alone, note=note)
 
 
-def _layouts(data: Path) -> Iterator[Row]:
+def _layouts(data):
     """Compare batching, layout and threads on the CPU with the default: one thread, one by one."""
     for model, images in (("2nn", 600), ("cnn", 100)):
         task = Task("mnist", str(data), model, "cpu", seed=1)
         clients, how = _clients(task, images), {**_how(), "epochs": 1}
-        ways: dict[str, Callable[[Task, Clients, Any], Any]] = {"clients batched": _together}
+        ways = {"clients batched": _together}
         if model == "cnn":
             ways["channels first"] = _channels_first
         about = f"MNIST-{model.upper()} on a CPU, %d clients of {images} images, one pass: %s"
@@ -73,29 +70,29 @@ def _layouts(data: Path) -> Iterator[Row]:
         sgd.threads(1)
 
 
-def _threaded(threads: int, task: Task, clients: Clients, how: Any) -> None:
+def _threaded(threads, task, clients, how):
     sgd.threads(threads)
     _alone(task, clients, how)
 
 
-def _how() -> dict[str, Any]:
+def _how():
     return {"round_": 1, "learning_rate": _RATE, "batch_size": _BATCH, "seed": 1}
 
 
-def _clients(task: Task, images: int) -> Clients:
+def _clients(task, images):
     parts = partition.make(task.data.train_y, 100, seed=1)
     return [(task.examples(parts[i][:images]), i) for i in range(_CLIENTS)]
 
 
-def _alone(task: Task, clients: Clients, how: Any) -> list[Any]:
+def _alone(task, clients, how):
     return [task.train(task.initial_arrays(), examples, client=i, **how) for examples, i in clients]
 
 
-def _together(task: Task, clients: Clients, how: Any) -> list[Any]:
+def _together(task, clients, how):
     return list(task.train_many(task.initial_arrays(), clients, **how))
 
 
-def _channels_first(task: Task, clients: Clients, how: Any) -> None:
+def _channels_first(task, clients, how):
     """Train with torch's default layout; on a CPU the task uses channels last."""
     model = models.build(task.model, task.form, seed=0)
     for examples, i in clients:
@@ -106,7 +103,7 @@ def _channels_first(task: Task, clients: Clients, how: Any) -> None:
         models.to_arrays(model)
 
 
-def _check(task: Task, alone: list[Any], together: list[Any]) -> None:
+def _check(task, alone, together):
     """Raise if the two trainings differ by more than rounding, for instance by a missed batch."""
     first = task.initial_arrays()
     for (wanted, _), (found, _) in zip(alone, together, strict=True):

@@ -7,12 +7,10 @@ the same batches in the same order, and the mean of the copies. Its model must e
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +32,6 @@ from aoi_fl.server.folder import CHECKPOINTS, LEDGER, make_run_folder
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.strategy import make_strategy
-from aoi_fl.strategies.records import RoundRecord
 
 _APART = 0.02  # float32 rounding in the measured rounds, relative to the change by training
 
@@ -42,12 +39,12 @@ _APART = 0.02  # float32 rounding in the measured rounds, relative to the change
 class Timed(Recorder):
     """The server's recorder with a clock; its work counts as part of the round."""
 
-    def start(self) -> None:
+    def start(self):
         """Start the first round's clock."""
-        self.times, self.records = Times([], []), list[RoundRecord]()
+        self.times, self.records = Times([], []), []
         self._since = time.perf_counter(), time.process_time()
 
-    def round_done(self, record: RoundRecord, *rest: Any) -> None:
+    def round_done(self, record, *rest):
         """Record the round, then stop its clock."""
         super().round_done(record, *rest)
         self.times.wall.append(time.perf_counter() - self._since[0])
@@ -65,14 +62,14 @@ class TrainedRun:
     arrays: dict[str, np.ndarray]
 
 
-def run(data: Path) -> Iterator[Row]:
+def run(data):
     """Measure the digits and, if available, MNIST."""
     yield _digits()
     need(data, "mnist")
     yield from _mnist(data)
 
 
-def _digits() -> Row:
+def _digits():
     ours, bare = _compare(RunConfig.parse({"num-server-rounds": 20, "run-name": "bench"}))
     return Row(
         "digits training, local engine, overhead a round (poll of 100 clients, 15 train, ledger and checkpoint)",
@@ -85,7 +82,7 @@ def _digits() -> Row:
     )
 
 
-def _mnist(folder: Path) -> Iterator[Row]:
+def _mnist(folder):
     keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": 6, "run-name": "bench"}
     config = RunConfig.parse(keys | {"data-dir": str(folder.absolute())})
     ours, bare = _compare(config)
@@ -100,7 +97,7 @@ def _mnist(folder: Path) -> Iterator[Row]:
         yield _with_workers(config, ours)
 
 
-def _with_workers(config: RunConfig, alone: Times) -> Row:
+def _with_workers(config, alone):
     with federation(config, workers=2) as (play, _, _):
         times = play().times
     found = Times(times.wall[1:], times.cpu[1:])
@@ -113,7 +110,7 @@ def _with_workers(config: RunConfig, alone: Times) -> Row:
     )
 
 
-def _compare(config: RunConfig) -> tuple[Times, Times]:
+def _compare(config):
     """Run the local engine and the bare loop; return their rounds' times from the second on."""
     with federation(config) as (play, task, parts):
         played = play()
@@ -127,7 +124,7 @@ def _compare(config: RunConfig) -> tuple[Times, Times]:
 
 
 @contextmanager
-def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
+def federation(config, workers=1):
     """Set up a run as the server does, without the evaluation, which both loops share."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -143,7 +140,7 @@ def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
         partition.write_index(home / PARTITION_FILE, parts)
         ledger = Ledger(home / LEDGER)
 
-        def play() -> TrainedRun:
+        def play():
             observer = Timed(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
             configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
             strategy = make_strategy(config, home.name, observer=observer, **configure)
@@ -160,9 +157,7 @@ def federation(config: RunConfig, workers: int = 1) -> Iterator[Any]:
             ledger.close()
 
 
-def _bare_loop(
-    config: RunConfig, task: Task, parts: list[np.ndarray], trained: list[list[int]]
-) -> tuple[dict[str, np.ndarray], Times]:
+def _bare_loop(config, task, parts, trained):
     model = models.build(config.model, task.form, seed=config.seed)
     model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in task.initial_arrays().items()})
     x, y = torch.from_numpy(task.data.train_x), torch.from_numpy(task.data.train_y)

@@ -53,11 +53,11 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     for key in _FIXED:
         if len(lists.get(key, [])) > 1:
             raise ConfigError(key, keys[key], "one value, in which all runs of a comparison agree", "Give one value.")
-    shared: dict[str, Any] = named_clients(keys)
+    shared = named_clients(keys)
     if keys.get("until") and "num-server-rounds" not in keys:
         shared["num-server-rounds"] = MILLION  # simulated time ends the run
-    found: dict[str, dict[str, Any]] = {}
-    named: dict[str, str] = {}
+    found = {}
+    named = {}
     for name, values in itertools.product(names, itertools.product(*lists.values())):
         given, policy = shared | dict(zip(lists, values, strict=True)), own[name]["policy"]
         if is_policy(policy):
@@ -76,7 +76,7 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
     return list(found.values())
 
 
-def _run_name(config: Mapping[str, Any], policy: str) -> str:
+def _run_name(config, policy):
     """Return the name of a run: its settings, its own files and its seed; another one where the run was extended."""
     chosen = RunConfig.parse(config)
     own = {key: content for key, content in own_sources(chosen).items() if content}
@@ -116,7 +116,7 @@ def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
     Raises ConfigError if the clock names no trace.
     """
-    found: dict[str, None] = {}
+    found = {}
     for (clock, n), group in itertools.groupby(configs, lambda config: (config["clock"], config["num-clients"])):
         trace = make_trace(clock, n, 1) if clock else None
         for config in group if trace else ():
@@ -160,7 +160,7 @@ def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
     check_workers(workers, max(int(config["threads"]) for config in configs))
 
 
-def _play(config: Mapping[str, Any]) -> Path:
+def _play(config):
     import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
 
     logging.getLogger("flwr").setLevel(logging.ERROR)

@@ -24,8 +24,8 @@ _OTHERS = (
 )  # fmt: skip
 
 
-def _imported(places: tuple[str, ...]) -> dict[str, Experiment]:
-    found: list[Experiment] = []
+def _imported(places):
+    found = []
     for module, _, name in (place.partition(":") for place in places):
         here = getattr(import_module(f"aoi_fl.lab.experiments.{module}"), name)
         found += here if isinstance(here, tuple) else [here()]

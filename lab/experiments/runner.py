@@ -15,8 +15,8 @@ from pathlib import Path
 
 from aoi_fl.engine.parent import leave_with_parent, unordered
 from aoi_fl.lab.experiments.harness import drawing
-from aoi_fl.lab.experiments.harness.account import behind, but_seed, telling, typed
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.lab.experiments.harness.account import behind, telling, typed
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Rows
 from aoi_fl.lab.experiments.harness.pages import written
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find, known
@@ -33,8 +33,8 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     Raises ConfigError if ``out`` has results under other settings, or is not writable; MissingDataError, before any
     unit runs, if a data set is missing.
     """
-    command = typed(experiment.name, options)
     store = Store(out, experiment.name, experiment.kept_under(options), machine())
+    store.begin(typed(experiment.name, options), experiment.units(options))
     tell = _nothing if options.quiet else _say
     own, played = experiment.datasets(replace(options, quick=False)), experiment.datasets(options)
     if "digits" in played and "digits" not in own:
@@ -48,9 +48,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     if done and missing:
         tell(f"{experiment.name}: {done} of {done + len(missing)} units are there already; going on")
     if missing:
-        each = expected_seconds(experiment, options, workers)
-        about = "" if each is None else f", about {duration(each * len(missing))}"
-        tell(f"{experiment.name}: {len(missing)} units to run{about}")
+        tell(f"{experiment.name}: {len(missing)} units to run")
     started, play = time.monotonic(), partial(_play, experiment.name, options)
     for count, (unit, rows, seconds) in enumerate(unordered(play, missing, workers), 1):
         store.add(unit, rows, seconds)
@@ -58,14 +56,14 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
         which = ", ".join(f"{key} {value}" for key, value in unit.items())
         tell(f"{experiment.name}: {done + count}/{done + len(missing)} ({which}), {duration(left)} left")
     store.arrange(experiment.units(options))
-    return write_pages(experiment, store, out, command)
+    return write_pages(experiment, store, out)
 
 
-def _nothing(line: str) -> None:
+def _nothing(line):
     """Print nothing."""
 
 
-def _say(line: str) -> None:
+def _say(line):
     """Print a line on stderr at once."""
     print(line, file=sys.stderr, flush=True)
 
@@ -77,35 +75,31 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def write_pages(experiment: Experiment, store: Store, out: Path, command: str) -> Path:
-    """Write an experiment's picture and page from its results, if they allow conclusions, and return the page.
-
-    The page has the commands that reproduce the store; ``command`` if none does.
-    """
+def write_pages(experiment: Experiment, store: Store, out: Path) -> Path:
+    """Write an experiment's picture and page from its results, if they allow conclusions, and return the page."""
     if rows := telling(experiment, store):
         draw(experiment, store, rows, out)
-    return write_page(experiment.home, out, {experiment.name: (store, command)})
+    return write_page(experiment.home, out, {experiment.name: store})
 
 
-def draw(experiment: Experiment, store: Store, rows: Sequence[Row], out: Path) -> None:
+def draw(experiment: Experiment, store: Store, rows: Rows, out: Path) -> None:
     """Draw an experiment's picture from its rows."""
     drawing.draw(out / f"{experiment.name}.png", partial(experiment.plot, rows, store.settings))
 
 
-def write_page(home: str, out: Path, stores: Mapping[str, tuple[Store, str]]) -> Path:
+def write_page(home: str, out: Path, stores: Mapping[str, Store]) -> Path:
     """Write the page of all experiments that share it, one a section, from results and those in ``stores``.
 
     A page outside the folder belongs to the documents, and is not written.
     """
-    page, parts = out / home, list[str]()
+    page, parts = out / home, []
     for name, experiment in sorted(known().items(), key=lambda of: f"{of[0]}.md" != home):
-        recorded = (Store.recorded(out, name), f"aoi reproduce {name}") if experiment.home == home else (None, "")
-        store, command = stores.get(name, recorded)
+        store = stores.get(name) or (Store.recorded(out, name) if experiment.home == home else None)
         rows = telling(experiment, store) if store else []
         if store and rows and page.parent == out:
             shown = written(experiment, experiment.conclude(rows, store.settings))
             parts.append(
-                f"{'##' if parts else '#'} {experiment.title}\n\n{shown}{behind(experiment, store, command)} · "
+                f"{'##' if parts else '#'} {experiment.title}\n\n{shown}{behind(experiment, store)} · "
                 f"numbers: [{name}.csv]({name}.csv)\n"
             )
     if parts:
@@ -131,7 +125,7 @@ def check_data(datasets: Sequence[str], folder: Path) -> None:
             pool.submit(_load, downloaded, folder).result()
 
 
-def _load(datasets: Sequence[str], folder: Path) -> None:
+def _load(datasets, folder):
     from aoi_fl.learning import data
 
     for dataset in datasets:
@@ -146,18 +140,7 @@ def _load(datasets: Sequence[str], folder: Path) -> None:
             ) from error
 
 
-def expected_seconds(experiment: Experiment, options: Options, workers: int) -> float | None:
-    """Return the seconds of a unit by the experiment's own account; None for other sizes or models."""
-    full = Options(data_dir=options.data_dir)
-    planned = experiment.units(full)
-    known = {but_seed(unit) for unit in planned}
-    told = experiment.settings(options) == experiment.settings(full) and all(
-        but_seed(unit) in known for unit in experiment.units(options)
-    )
-    return 60 * experiment.minutes / len(planned) / workers if told else None
-
-
-def _play(name: str, options: Options, unit: Unit) -> tuple[Unit, list[Row], float]:
+def _play(name, options, unit):
     """Run one unit, and return it with its rows and its seconds of a core."""
     import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
 

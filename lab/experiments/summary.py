@@ -3,13 +3,12 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from aoi_fl.lab.experiments.harness.account import commands, count, hours, seeds, telling
-from aoi_fl.lab.experiments.harness.base import Experiment, Unit
-from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Verdict
+from aoi_fl.lab.experiments.harness.account import count, hours, seeds, telling
+from aoi_fl.lab.experiments.harness.base import Experiment
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.pages import table
 from aoi_fl.lab.experiments.harness.store import Store, rests_on
 from aoi_fl.lab.experiments.registry import known
@@ -77,7 +76,7 @@ _TOLD = """\
 - The papers' faster training by 7.5 to 20 % is not reproduced on MNIST. On CIFAR-10 three seeds could not decide it.
 - Under a budget, Whittle's index keeps the important data freshest. Accuracy hardly changes.
 - On devices that come and go, age brings no speed. It brings a more even load."""
-_CLASSES: Mapping[str, tuple[str, tuple[Verdict, ...]]] = {
+_CLASSES = {
     "holds": ("#0072B2", ("holds", "holds weakly", "holds, vacuous", "direction reproduced", "equivalent")),
     "fails": ("#D55E00", ("refuted", "not reproduced", "erratum")),
     "open": ("#B8B8B8", ("undecided", "underpowered", "not testable")),
@@ -88,15 +87,14 @@ _CLASSES: Mapping[str, tuple[str, tuple[Verdict, ...]]] = {
 def write_summary(out: Path) -> Path:
     """Write README.md with a line for each claim, and not-run.md, from results; return the first."""
     out.mkdir(parents=True, exist_ok=True)
-    lines: dict[str, list[str]] = {}
-    unmeasured: dict[tuple[str, str], list[tuple[str, Claim]]] = {}
-    judged: dict[bool, list[Claim]] = {False: [], True: []}
+    lines = {}
+    unmeasured = {}
+    judged = {False: [], True: []}
     headlines = []
-    decided: list[tuple[str, Claim]] = []  # with their pages
+    decided = []  # with their pages
     for name, experiment in known().items():
         store = Store.recorded(out, name)
         found = concluded(experiment, store)
-        played = {} if store is None else commands(experiment, store)
         for claim in found.claims:
             judged[claim.is_ours].append(claim)
             decided += [] if claim.is_ours else [(experiment.home, claim)]
@@ -104,7 +102,7 @@ def write_summary(out: Path) -> Path:
                 unmeasured.setdefault((_data(experiment, claim), claim.reason), []).append((name, claim))
             else:
                 paper = "Our own" if claim.is_ours else claim.source.partition(",")[0]  # the first of two
-                lines.setdefault(paper, []).append(_line(experiment, store, claim, played))
+                lines.setdefault(paper, []).append(_line(experiment, store, claim))
         if found.headline and name in FRONT:
             headlines.append(f"- {found.headline} [{name}]({experiment.home})")
     pages = [
@@ -135,11 +133,11 @@ def write_summary(out: Path) -> Path:
     return page
 
 
-def _class(verdict: Verdict) -> str:
+def _class(verdict):
     return next(name for name, (_, verdicts) in _CLASSES.items() if verdict in verdicts)
 
 
-def _decided(claims: Sequence[tuple[str, Claim]]) -> str:
+def _decided(claims):
     """Return the decided claims, a line each, by verdict."""
     parts = []
     for verdict in (verdict for name in ("fails", "holds") for verdict in _CLASSES[name][1]):
@@ -148,22 +146,22 @@ def _decided(claims: Sequence[tuple[str, Claim]]) -> str:
     return "\n\n".join(parts)
 
 
-def _folds(folds: Sequence[str]) -> str:
+def _folds(folds):
     """Return elements that unfold, as a list without space between them."""
     return '<div class="claims" markdown="1">\n\n' + "\n\n".join(folds) + "\n\n</div>"
 
 
-def _fold(title: str, text: str) -> str:
+def _fold(title, text):
     """Return a line, in HTML, that unfolds into Markdown."""
     return f'<details markdown="1"><summary>{title}</summary>\n\n{text}\n\n</details>'
 
 
-def _inline(text: str) -> str:
+def _inline(text):
     """Return Markdown's text and code as HTML on one line."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(" ".join(text.split()), quote=False))
 
 
-def _not_run(unmeasured: Mapping[tuple[str, str], Sequence[tuple[str, Claim]]]) -> str:
+def _not_run(unmeasured):
     """Return the page of claims without results: a row for each data set, and its claims below."""
     rows, folds = [], []
     for (data, reason), claims in unmeasured.items():
@@ -177,13 +175,13 @@ def _not_run(unmeasured: Mapping[tuple[str, str], Sequence[tuple[str, Claim]]]) 
     )
 
 
-def _data(experiment: Experiment, claim: Claim) -> str:
+def _data(experiment, claim):
     """Return the data set of a claim, or the title of its experiment."""
     text = f"{claim.claim} {experiment.name}".lower()
     return next((title for name, title in _DATA.items() if name in text), experiment.title)
 
 
-def _bar(groups: Mapping[str, Sequence[Claim]]) -> str:
+def _bar(groups):
     """Return an SVG picture with a bar for each group of claims, one stretch for each of four classes, and a legend."""
     left, width, high = 70, 620, 34  # narrow, so that a phone shows legible text
     of = {title: Counter(_class(claim.verdict) for claim in claims) for title, claims in groups.items()}
@@ -222,19 +220,19 @@ def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
     return experiment.conclude(rows, store.settings) if store and rows else Conclusion("", experiment.claims)
 
 
-def _counted(claims: Iterable[Claim]) -> str:
+def _counted(claims):
     """Return the number of claims of each verdict."""
     of = Counter(claim.verdict for claim in claims)
     return ", ".join(f"{of[verdict]} {verdict}" for verdict in get_args(Verdict) if of[verdict])
 
 
-def _policies(out: Path) -> str:
+def _policies(out):
     """Point to the page of the policies, where the repository has it."""
     page = Path("../policies.md")
     return f"\n\nThe policies have [a page of their own]({page})." if (out / page).exists() else ""
 
 
-def _line(experiment: Experiment, store: Store | None, claim: Claim, played: Mapping[str, Sequence[Unit]]) -> str:
+def _line(experiment, store, claim):
     """Return a claim with its verdict, which unfolds into both figures, seeds, time and command."""
     name = experiment.name
     seeds_used, core, run = "–", "–", f"`aoi reproduce {name}`"
@@ -243,8 +241,7 @@ def _line(experiment: Experiment, store: Store | None, claim: Claim, played: Map
         rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)]
         seeds_used = claim.seeds or str(count(store, rows) or "–")
         core = hours(store.spent(claim.units, seeds(rows))) if rows else "–"
-        these = [unit for unit in store.units if rests_on(unit, claim.units)]
-        run = " ".join(f"`{c}`" for c, units in played.items() if any(u in units for u in these)) or run
+        run = " ".join(f"`{command}`" for command in store.commands(claim.units)) or run
     points = (
         f"- {claim.source}: {claim.theirs}",
         f"- Measured: {claim.ours}",

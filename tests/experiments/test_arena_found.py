@@ -5,14 +5,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.studies.arena_page import (
-    TELLING,
-    beside_refl,
     draw,
-    headline_of,
     tables_of,
     within_reach,
 )
-from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, called
 
 LEVELS = (0.9, 0.95)
 
@@ -62,20 +58,6 @@ def test_where_all_get_there_their_means_stand():
     ]  # of one seed no test
 
 
-def test_the_headline_has_no_mean_of_survivors():
-    rows = _rows(
-        **{
-            "random": [3.0, 4.0],
-            "random:late-rounds=5": [3.0, 4.0],
-            "random:clients-per-round=4": [2.0, 3.0],
-            "markov-optimal": [None, 9.0],
-        }
-    )
-    told = headline_of("The arena", rows, 0.9)
-    assert "*random, clients-per-round=4* 1.0 h, 15.0 %, -1.0 [-1.0, -1.0] minutes; " in told
-    assert told.endswith("*markov-optimal* 1.0 h, 15.0 %, not reached by all seeds.")
-
-
 def test_the_picture_has_each_policys_mean_in_sight_and_names_it():
     rows = _rows(random=[5.0, 6.0, 7.0], oort=[4.0, 5.0, 6.5], refl=[5.5, 6.5, 7.0], f3ast=[6.0, 9.0, 65.0])
     figure = Figure()
@@ -94,24 +76,6 @@ def test_the_picture_has_each_policys_mean_in_sight_and_names_it():
     assert len(curves.get_lines()) == 4 + len(LEVELS) and len(work.patches) == 2 * 4
 
 
-def test_the_most_telling_policies_have_their_own_colour():
-    names = {policy: [5.0, 6.0 + place] for place, policy in enumerate(ENTRANTS)}
-    figure = Figure()
-    draw(_rows(**names), LEVELS, figure)
-    curves, later, *_ = figure.get_axes()
-    handles, labels = curves.get_legend_handles_labels()
-    assert set(labels) == {called(policy) for policy in TELLING}
-    assert len({handle.get_color() for handle in handles}) == len(TELLING)
-    assert len(later.get_yticklabels()) == len(ENTRANTS)
-    assert [text.get_text() for text in curves.texts] == ["90 %", "95 %"]
-
-
-def test_the_test_sees_one_run_that_is_far_later():
-    rows = _rows(random=[5.0] * 10, f3ast=[6.6, 7.0, 8.0, 9.0, 7.5, 8.5, 9.5, 6.8, 7.2, 49.3])
-    minutes, later, _ = _cells(rows)["f3ast"]
-    assert minutes.startswith("11.9 [2.5, ") and later.startswith("6.9 [-2.5, ") and later.endswith(", p = 0.002")
-
-
 def test_work_is_told_beside_what_there_was_to_reach():
     rows = _rows(random=[5.0, 6.0, 7.0], oort=[5.0, 6.0, 7.0])
     (_, work) = tables_of(rows, LEVELS, 100)
@@ -128,18 +92,3 @@ def test_work_is_told_beside_what_there_was_to_reach():
     assert [row[6] for row in found] == ["1.05 (one seed)", "1.05 (one seed)"]  # (Σx)²/(95·Σx²), given as over 100
     assert "95 of the devices (95 to 95)" in within_reach(told, 20)
     assert "12.5 of the 20 clients a round" in within_reach(told, 20)
-
-
-def test_final_accuracies_are_compared_in_pairs():
-    rows = _rows(random=[5.0] * 3, oort=[5.0] * 3, f3ast=[5.0] * 2)
-    ends = {"random": [0.5, 0.7, 0.9], "oort": [0.51, 0.71, 0.91], "f3ast": [0.48, 0.68]}
-    rows = [row | {"final": ends[row["policy"]][row["seed"] - 1]} for row in rows]
-    assert [row[5] for row in tables_of(rows, LEVELS, 100)[0].rows] == [
-        "–", "1.00 [1.00, 1.00]", "-2.00 [-2.00, -2.00]"
-    ]  # fmt: skip
-
-
-def test_refl_is_compared_with_random_with_late_updates():
-    rows = _rows(**{"random": [9.0, 9.0], "random:late-rounds=5": [3.0, 4.0], "refl:late-rounds=5": [4.0, 5.0]})
-    assert beside_refl(rows).endswith("REFL is later by 1.0 [1.0, 1.0] minutes, p = 0.5.")
-    assert beside_refl(_rows(random=[9.0])) == ""

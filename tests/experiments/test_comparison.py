@@ -3,8 +3,6 @@
 import csv
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,20 +82,6 @@ def test_a_target_in_per_cent_is_refused():
         compare(runs(BASE, OURS), 95.0)
 
 
-def test_without_a_target_every_run_reaches_it():
-    result = compare(runs(BASE, OURS))
-    assert result.target == pytest.approx(0.58)
-    assert all(row[TIME] is not None for row in result.rows)
-
-
-def test_load_is_worked_out_by_hand():
-    pair = [run("a", 1, [0.5] * 6, [0, 0, 0, 1, 0, 1]), run("b", 1, [0.5] * 6, [0, 1, 0, 1, 0, 1])]
-    found = findings(compare(pair))
-    assert found["variance of X"].difference.mean == pytest.approx(-np.var([1, 1, 2, 2]))
-    assert found["Jain's index"].difference.mean == pytest.approx(1 - 36 / (2 * (16 + 4)))
-    assert {f.word for f in found.values()} == {"no conclusion"}  # one seed
-
-
 @pytest.mark.parametrize("other", [{"dataset": "mnist"}, {"num-server-rounds": 9}])
 def test_runs_that_do_not_go_together_are_refused(other):
     pair = [run("a", 1, [0.5] * 4, [0, 1, 0, 1]), run("b", 1, [0.5] * 4, [0, 1, 0, 1], **other)]
@@ -155,13 +139,6 @@ def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
     assert status == 2 and "nothing-*" in err
 
 
-def test_a_policy_may_have_keys_of_its_own():
-    plan = comparing.plan("random,systematic:weights=size", 1, {"local-epochs": "1", "weights": "equal"})
-    assert {(c["policy"], c["weights"]) for c in plan} == {("random", "equal"), ("systematic", "size")}
-    with refused("x"):
-        comparing.plan("random:x=1:weights,systematic", 1, {})
-
-
 def test_a_clock_alone_compares_the_arenas_policies():
     policies, keys = comparing.arena({"clock": "always", "num-clients": "50", "dataset": "digits", "model": "lr"})
     plan = comparing.plan(policies, 1, keys)
@@ -191,12 +168,6 @@ def test_no_setting_is_left_without_a_pair():
         "markov-optimal, compensate none",
         "systematic, compensate availability",
     }
-
-
-def test_many_settings_are_compared_with_the_first():
-    groups = [run(f"p{i}", 1, BASE[0], [0, 1, 0, 1]) for i in range(8)]
-    pairs = compare(groups).pairs
-    assert [(pair.first, pair.second) for pair in pairs] == [("p0", f"p{i}") for i in range(1, 8)]
 
 
 def test_simulated_time_is_compared_in_minutes():
@@ -229,50 +200,6 @@ def test_simulated_time_is_compared_in_minutes():
 def test_a_comparison_that_cannot_be_runs_nothing(arguments, key, aoi, tmp_path):
     status, out, err = aoi("compare", *arguments, "--seeds", "1")
     assert status == 2 and key in err and not out and not list(tmp_path.glob("runs/*/ledger.sqlite"))
-
-
-def test_recorded_runs_of_one_seed_have_no_conclusion(aoi, tmp_path):
-    command = ("compare", "random,oldest-age", "--seeds", "1", *SMALL, "-c", "model=lr", "--target", "0.999", "--json")
-    (pair,) = json.loads(aoi(*command)[1])["pairs"]
-    assert {finding["word"] for finding in pair["findings"]} == {"no conclusion"}
-    (time,) = [finding for finding in pair["findings"] if finding["quantity"].startswith("rounds to")]
-    assert time["mean"] is None and "censored" in time["note"]
-    with closing(sqlite3.connect(next(tmp_path.glob("runs/compare-random*/ledger.sqlite")))) as db:
-        (config,) = db.execute("SELECT value FROM run WHERE key = 'config'").fetchone()
-        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (config.replace('"digits"', '"mnist"'),))
-        db.commit()
-    status, _, err = aoi("compare", "--runs", "compare-*")
-    assert status == 2 and "dataset" in err
-
-
-OWN = """
-from aoi_fl.science.selection import RandomSelector
-
-
-class Mine(RandomSelector):
-    def __init__(self, clients, per_round, seed):
-        super().__init__(per_round, seed + 1)
-"""
-
-
-@pytest.mark.slow
-def test_two_workers_compare_as_one_does(aoi, tmp_path):
-    (tmp_path / "mine.py").write_text(OWN)
-    command = ("compare", "random,python:mine:Mine", "--seeds", "2", *SMALL, "-c", "model=lr", "--json")
-    two = json.loads(aoi(*command, "--workers", "2")[1])
-    shutil.rmtree(tmp_path / "runs")
-    one = json.loads(aoi(*command)[1])
-    assert one["pairs"] == two["pairs"] and one["runs"] == two["runs"]
-
-
-@pytest.mark.slow
-def test_a_sweep_in_simulated_time_has_a_pair_a_value(aoi):
-    sweep = ("-c", "clock=always", "-c", "until=60", "-c", "learning-rate=0.1,0.5", "-c", "model=lr")
-    small = ("--clients", "6", "--per-round", "2", "--seeds", "1")
-    told = json.loads(aoi("compare", "random,oldest-age", *small, *sweep, "--json")[1])
-    settings = {(pair["first"], pair["second"]) for pair in told["pairs"]}
-    assert len(settings) == 4 and all("learning-rate" in name for pair in settings for name in pair)
-    assert all(any("minutes to" in f["quantity"] for f in pair["findings"]) for pair in told["pairs"])
 
 
 @pytest.mark.parametrize("seeds", [2, 3])

@@ -1,13 +1,10 @@
 """The remarks' enumerations against the science, sampling and simulation; verdicts from made-up rows."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Options
-from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.oracles import lemmas
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.lab.experiments.papers import remarks
@@ -31,13 +28,6 @@ def test_the_enumerated_rounds_have_the_theorems_variance(sizes):
         mean = np.average(weights, axis=0, weights=[c for c, _ in played])
         square = np.average((weights**2).sum(axis=1), weights=[c for c, _ in played])
         assert square - mean @ mean == pytest.approx(formula(np.array(sizes, np.int64), 2))
-
-
-def test_lemma_2_fails_by_hand_as_printed():
-    """One of two clients trains, weight 1, x = (1, 0): E‖Σωx‖² = 1/2, and γ_1 summed over S is 1/2 half of the time."""
-    left = sum(chance * weights[0] ** 2 for chance, weights in lemmas.random_rounds(np.ones(2), 1))
-    printed = sum(chance * 0.5 * (weights[0] > 0) for chance, weights in lemmas.random_rounds(np.ones(2), 1))
-    assert (left, printed) == (0.5, 0.25)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -67,11 +57,6 @@ def test_the_chance_of_being_heard_is_that_of_simulated_clients(start):
     assert abs(heard.mean() - exact["left"]) < 4 * error
 
 
-def test_local_steps_bias_the_gradient():
-    """By hand: y₀ = 1, y₁ = 0.9, d = 0.95; 2·2·0.1·(1 − 0.2)·(1 − 0.95) = 0.016, where one step gives 0."""
-    assert lemmas.noise()["left"] == pytest.approx(0.016)
-
-
 def test_two_losses_break_their_assumptions():
     rows = {name: [r for r in lemmas.smoothness_of_losses() if r["what"] == name] for name in _LOSSES}
     corner, steep = (rows[name] for name in _LOSSES)
@@ -96,10 +81,3 @@ def test_one_counterexample_refutes():
     ]
     assert {c.claim: c.verdict for c in found.conclude(worse, {}).claims}["Lemma 4"] == "refuted"
     assert {c.verdict for c in remarks.Remarks().conclude([], {}).claims} == {"not run"}
-
-
-def test_what_the_headline_calls_claims_are_claims():
-    experiment = find("remarks")
-    store = Store.recorded(Path(__file__).parents[2] / "docs" / "results", "remarks")
-    claimed = {claim.claim for claim in experiment.conclude(store.rows, store.settings).claims}
-    assert set(remarks._SHORT) <= claimed

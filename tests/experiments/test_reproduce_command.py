@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import sqlite3
 import struct
@@ -16,12 +15,12 @@ import psutil
 import pytest
 
 from aoi_fl.lab.experiments import registry
-from aoi_fl.lab.experiments.harness.account import behind, commands
+from aoi_fl.lab.experiments.harness.account import behind, typed
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.findings import Claim
-from aoi_fl.lab.experiments.harness.store import Store, key_of
+from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find
-from aoi_fl.lab.experiments.runner import expected_seconds, reproduce, rewrite, write_pages
+from aoi_fl.lab.experiments.runner import reproduce, rewrite, write_pages
 from aoi_fl.lab.experiments.summary import write_summary
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
@@ -72,17 +71,6 @@ def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path, whole
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_results_of_one(tmp_path, whole):
-    where = ["--out", tmp_path, "--work", tmp_path / "work", "--workers", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "aoi_fl.cli.main", *COMMAND, *where], cwd=ROOT, check=True, capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert (tmp_path / "compression.csv").read_bytes() == (whole / "compression.csv").read_bytes()
-    assert "compression: 3/3 (" in done.stderr
-
-
-@pytest.mark.slow
 def test_processes_end_with_a_command_that_is_terminated(tmp_path):
     arguments = ["reproduce", "dropout", "--out", tmp_path, "--work", tmp_path / "work", "--workers", "2"]
     child = psutil.Popen([sys.executable, "-m", "aoi_fl.cli.main", *arguments], cwd=ROOT, stderr=subprocess.PIPE)
@@ -125,24 +113,7 @@ def test_all_skips_experiments_without_data_before_the_start(aoi, tmp_path, monk
     assert status == 2 and "data set fashion-mnist" in errors
 
 
-@pytest.mark.parametrize("name", ["wics-learning", "wics-budget"])
-def test_every_data_set_of_a_unit_is_named(name):
-    for options in (Options(), Options(quick=True)):
-        read = {unit["dataset"] for unit in find(name).units(options)}
-        assert set(find(name).datasets(options)) == read
-    assert set(find(name).datasets(Options())) == {"mnist", "fashion-mnist"}
-
-
 # What is said meanwhile
-
-
-def test_the_hours_of_an_experiment_are_printed_in_advance():
-    learning = find("wics-learning")
-    assert expected_seconds(learning, Options(), 1) == 60 * learning.minutes / len(learning.units(Options()))
-    assert expected_seconds(learning, Options(), 2) == expected_seconds(learning, Options(model="lr"), 1) / 2
-    assert expected_seconds(learning, Options(model="lr", seeds=12), 2) == expected_seconds(learning, Options(), 2)
-    assert expected_seconds(learning, Options(rounds=20), 1) is None
-    assert expected_seconds(learning, Options(model="cnn"), 1) is None  # where all train, it is not in the account
 
 
 # The account
@@ -157,114 +128,50 @@ def test_a_second_machine_is_named(tmp_path):
     assert json.loads((tmp_path / "x.json").read_text())["units"][0] == {"unit": {"seed": 1}, "seconds": 1}
 
 
-def test_units_are_put_in_the_order_of_the_plan(tmp_path):
-    store = Store(tmp_path, "x", {}, "")
-    for seed in (3, 9, 1):
-        store.add({"seed": seed}, [{"v": seed}, {"v": -seed}], 0)
-    store.arrange([{"seed": s} for s in (1, 2, 3)])
-    assert [(row["seed"], row["v"]) for row in Store(tmp_path, "x", {}, "").rows] == [
-        *((1, 1), (1, -1), (3, 3), (3, -3)),
-        *((9, 9), (9, -9)),
-    ]
-
-
 def _recorded(folder, name, options, keep=lambda unit: True):
     experiment = find(name)
     store = Store(folder, name, experiment.kept_under(options), "")
+    store.begin(typed(name, options), experiment.units(options))
     for unit in filter(keep, experiment.units(options)):
         store.add(unit, [{"round": t, "accuracy": 0.99, "loss": 0.1, "trained": 1} for t in (1, 2)], 1800)
     return store
 
 
-def test_the_command_is_the_one_that_plays_the_units(tmp_path):
-    store = _recorded(tmp_path, "mnist-iid", Options(seeds=7, rounds=50))
-    assert list(commands(find("mnist-iid"), store)) == ["aoi reproduce mnist-iid --seeds 7 --rounds 50"]
-    store = _recorded(tmp_path, "wics-learning", Options())
-    assert list(commands(find("wics-learning"), store)) == ["aoi reproduce wics-learning"]
-    store = _recorded(tmp_path, "wics-learning", Options(model="cnn"), lambda unit: not store.has(unit))
-    assert list(commands(find("wics-learning"), store)) == [
-        "aoi reproduce wics-learning",
-        "aoi reproduce wics-learning --model cnn",
-    ]
-    assert not commands(find("windows"), Store(tmp_path, "windows", {"rounds": 7}, ""))
-
-
-@pytest.mark.slow
-def test_committed_pages_match_committed_results(tmp_path):
-    results = ROOT / "docs/results"
-    for recorded in results.glob("*.json"):
-        store, experiment = Store.recorded(results, recorded.stem), find(recorded.stem)
-        page = (results / experiment.home).read_text()
-        if experiment.page.startswith(".."):  # a document that is written by hand
-            continue
-        assert commands(experiment, store) or "(these are of an earlier version" in page, recorded.stem
-        assert behind(experiment, store, f"aoi reproduce {recorded.stem}") in page, recorded.stem
-        assert experiment.conclude(store.rows, store.settings).paragraph in page, recorded.stem
-    copy = shutil.copytree(results, tmp_path / "docs" / "results")
-    for document in ("policies.md", "clock.md"):  # which the first page points to
-        (tmp_path / "docs" / document).touch()
-    write_summary(copy)
-    for page in ("README.md", "not-run.md", "verdicts.svg"):
-        assert (copy / page).read_text() == (results / page).read_text(), f"{page}: run aoi reproduce summary"
-
-
-def test_a_page_of_a_part_of_the_units_says_so(tmp_path):
-    store = _recorded(
-        tmp_path, "mnist-dirichlet", Options(), lambda unit: (unit["seed"], unit["policy"]) != (10, "random")
-    )
-    shown = behind(find("mnist-dirichlet"), store, "")
-    assert "`aoi reproduce mnist-dirichlet` · 58 of 60 units · seeds: 6 to 10 · " in shown
-
-
-def test_examples_beyond_the_planned_share_are_added(tmp_path):
-    learning = find("mnist-iid")  # 50 units: 10 seeds of 5 policies
-    for case, options, few, shown in (
-        ("fewer", Options(seeds=1), lambda unit: True, "mnist-iid --seeds 1` · 5 of 50 units · seeds: 6 · "),
-        ("plan", Options(), lambda unit: True, "mnist-iid` · seeds: 6 to 15 · "),
-        ("more", Options(seeds=12), lambda unit: True, "mnist-iid --seeds 12` · seeds: 6 to 17 · "),
-        ("part", Options(seeds=12), lambda unit: unit["policy"] == "random", "· 12 of 60 units · seeds: 6 to 17 · "),
-        ("other settings", Options(seeds=1, rounds=50), lambda unit: True, "--seeds 1 --rounds 50` · seeds: 6 · "),
-    ):
-        assert shown in behind(learning, _recorded(tmp_path / case, "mnist-iid", options, few), ""), case
-    cnn = _recorded(tmp_path / "on demand", "wics-sensitivity", Options(model="cnn"), lambda unit: unit["seed"] == 1)
-    assert "--model cnn` · 8 of 288 units · " in behind(find("wics-sensitivity"), cnn, "")
+def test_each_unit_has_the_command_that_ran_it(tmp_path):
+    wics, one = find("wics-learning"), Options(seeds=1)
+    store = _recorded(tmp_path, "wics-learning", one)
+    assert (store.planned, len(store.units)) == (40, 40)
+    cnn = Options(seeds=1, model="cnn")
+    store = Store(tmp_path, "wics-learning", wics.kept_under(one), "")
+    store.begin(typed("wics-learning", cnn), wics.units(cnn))
+    for unit in [unit for unit in wics.units(cnn) if not store.has(unit)][:2]:
+        store.add(unit, [{"v": 1}], 1)
+    again = Store.recorded(tmp_path, "wics-learning")
+    first, second = (f"aoi reproduce wics-learning --seeds 1{more}" for more in ("", " --model cnn"))
+    assert again.commands({}) == [first, second] and again.commands({"model": {"lr"}}) == [first]
+    assert again.commands({"model": {"cnn"}, "trains": {"all"}}) == [second]
+    assert f"`{first}` and `{second}` · 42 of 48 units · seeds: 1 · " in behind(wics, again)
 
 
 def test_results_of_other_settings_name_the_change(tmp_path):
     experiment = find("arena-trace-iid")
     settings = {key: value for key, value in experiment.settings(Options()).items() if key != "clock-start"}
     store = Store(tmp_path, experiment.name, settings, "two cores")
-    shown = behind(experiment, store, "aoi reproduce arena-trace-iid")
+    store.begin("aoi reproduce arena-trace-iid", [])
+    store.add({"seed": 1}, [{"v": 1}], 1)
+    shown = behind(experiment, store)
     assert "`aoi reproduce arena-trace-iid` (these are of an earlier version, without clock-start) · " in shown
-
-
-def test_more_seeds_of_one_model_have_their_own_command(tmp_path):
-    experiment = find("wics-learning")
-    usual = [key_of(unit) for unit in experiment.units(Options())]
-    store = _recorded(
-        tmp_path, "wics-learning", Options(seeds=12), lambda unit: unit["model"] == "lr" or key_of(unit) in usual
-    )
-    assert list(commands(experiment, store)) == [
-        "aoi reproduce wics-learning",
-        "aoi reproduce wics-learning --seeds 12 --model lr",
-    ]
-
-
-def test_nobody_is_told_to_play_a_quick_look_at_all_rounds(tmp_path):
-    experiment = find("wics-learning")
-    store = _recorded(tmp_path, "wics-learning", Options(model="cnn"), lambda unit: unit["dataset"] == "mnist")
-    assert list(commands(experiment, store)) == ["aoi reproduce wics-learning --model cnn"]
 
 
 def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
     experiment = find("mnist-iid")
     store = _recorded(tmp_path, "mnist-iid", Options(), lambda unit: unit["seed"] < 10)
-    page = write_pages(experiment, store, tmp_path, "").read_text()
-    assert "Command: `aoi reproduce mnist-iid --seeds 4` · 20 of 50 units · seeds: 6 to 9 · 10.00 h of one core" in page
+    page = write_pages(experiment, store, tmp_path).read_text()
+    assert "Command: `aoi reproduce mnist-iid` · 20 of 50 units · seeds: 6 to 9 · 10.00 h of one core" in page
     lines = write_summary(tmp_path).read_text().splitlines()
     line = next(line for line in lines if line.startswith("- Verdict") and "(unequal.md)" in line)
     # Of five policies' twenty runs of half an hour, the claim rests on those of two.
-    assert "Seeds: 4. One core: 4.00 h. Command: `aoi reproduce mnist-iid --seeds 4`. " in line
+    assert "Seeds: 4. One core: 4.00 h. Command: `aoi reproduce mnist-iid`. " in line
 
 
 def test_a_claim_is_one_line_whatever_its_text(tmp_path, monkeypatch):
@@ -288,14 +195,3 @@ def test_an_incomplete_seed_is_left_out_of_a_page(tmp_path):
         rewrite(folder)
         text = write_summary(folder).read_text()
         assert (folder / "load-variance.md").exists() == bool(seeds) == ("(load-variance.md)" in text)
-
-
-def test_seeds_that_are_played_in_part_are_not_counted(tmp_path):
-    experiment = find("load-variance")
-    store = Store(tmp_path, experiment.name, experiment.kept_under(Options(quick=True)), "two cores")
-    for unit in experiment.units(Options(quick=True))[: len(experiment.policies) + 2]:
-        store.add(unit, experiment.play(unit, Options(quick=True)), 1.0)
-    assert " · seeds: 1 · " in behind(experiment, store, "aoi reproduce load-variance")
-    lines = write_summary(tmp_path).read_text().splitlines()
-    line = next(line for line in lines if line.startswith("- Verdict") and "(load-variance.md)" in line)
-    assert f"Seeds: 1. One core: {len(experiment.policies)} s." in line  # of that seed alone

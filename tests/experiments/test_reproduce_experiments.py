@@ -1,6 +1,5 @@
 """Each experiment as small as it goes, from its units to its picture; and that seeds are paired."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from aoi_fl.lab.experiments.oracles.skew_problem import optima
 from aoi_fl.lab.experiments.papers import wics_ages, wics_exact
 from aoi_fl.lab.experiments.papers.speed import MEMORYLESS
 from aoi_fl.lab.experiments.registry import find
-from aoi_fl.lab.experiments.studies.start_learning import StartLearning, history_of
+from aoi_fl.lab.experiments.studies.start_learning import history_of
 from aoi_fl.learning import data, partition
 from aoi_fl.protocol.arrays import from_record
 from aoi_fl.science.selection import Population, RandomSelector
@@ -47,19 +46,6 @@ def test_theory_and_simulation_agree(name, tmp_path):
         # n/k plus d/(1-d): a client that is lost tries again in the next round.
         assert np.mean(lost["plain"]) == pytest.approx(100 / 15 + 1, abs=0.05)
         assert np.mean(lost["adaptive"]) == pytest.approx(100 / 15, abs=0.05)
-
-
-def test_each_wire_sends_what_the_protocol_says(tmp_path):
-    rows, conclusion = play("modes", replace(QUICK, seeds=1), tmp_path, lambda unit: unit["clients"] == 25)
-    later = [row for row in rows if row["round"] > 1]
-    assert {row["wire"] for row in later} == set(protocol.WIRES)
-    for row in later:
-        n, models = row["clients"], row["with_arrays"]  # poll and reserve: down and up for each that trains
-        messages = {"poll": 2 * n + models, "broadcast": 2 * n, "reserve": models}
-        assert row["messages"] == messages[row["wire"]]
-        assert models % 2 == 0 or row["wire"] == "broadcast"
-    assert any(row["with_arrays"] > 2 for row in later)
-    assert {row[0] for row in conclusion.tables[0].rows} == set(protocol.WIRES)
 
 
 def test_no_index_policy_is_below_the_floors(tmp_path, monkeypatch):
@@ -104,24 +90,6 @@ def test_the_skew_is_the_one_recomputed_by_hand(tmp_path):
     expected = sum(sizes[i] / sizes.sum() * excess[i] for i in range(100))
     assert row["along"] == pytest.approx(drawn / expected, rel=1e-5)
     assert row["along"] != pytest.approx(1, abs=1e-3)
-
-
-def test_the_skews_page_and_picture(tmp_path):
-    experiment = find("skew")
-    settings = experiment.settings(QUICK)
-    rng = np.random.default_rng(1)
-    rows = [
-        {**unit, "round": t, "along": 1 + rng.normal() / 10, "final": 1 + rng.normal() / 10, "gap": 0.5}
-        for unit in experiment.units(QUICK)
-        for t in (1, 2, 3)
-    ]
-    drawing.draw(tmp_path / "skew.png", lambda figure: experiment.plot(rows, settings, figure))
-    conclusion = experiment.conclude(rows, settings)
-    least = [
-        min(r["along"] for r in rows if (r["seed"], r["policy"], r["split"]) == (s, "random", "iid")) for s in (1, 2)
-    ]
-    assert conclusion.tables[0].rows[0][:3] == ["iid", "random", interval(least).show(2)]
-    assert conclusion.claims[0].verdict == "not run"  # on digits
 
 
 # Learning
@@ -175,25 +143,6 @@ def test_policies_are_compared_in_pairs_of_equal_seed(tmp_path, monkeypatch):
     assert not same(other, base) and their_parts != parts
 
 
-def test_cifar100_is_played_from_files_of_its_layout(tmp_path):
-    rng = np.random.default_rng(1)
-    folder = tmp_path / "cifar-100-python"
-    folder.mkdir()
-    for name, count in (("train", 300), ("test", 50)):
-        batch = {
-            "data": rng.integers(0, 256, (count, 3072), np.uint8),
-            "fine_labels": rng.integers(0, 100, count).tolist(),
-            "coarse_labels": rng.integers(0, 20, count).tolist(),
-        }
-        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
-    experiment = find("cifar100")
-    options = Options(rounds=1, data_dir=tmp_path, work=tmp_path / "work")
-    (row,) = experiment.play(experiment.units(options)[0], options)
-    assert (row["round"], row["trained"]) == (1, 15)
-    assert 0 <= row["accuracy"] <= 1 and row["accuracy"] * 50 == pytest.approx(round(row["accuracy"] * 50))
-    assert np.log(100) / 2 < row["loss"] < 20  # noise cannot be learnt
-
-
 def test_from_age_0_the_first_rounds_have_one_forced_client_each():
     """With n/k = 6.67 nobody of age below 5 is willing: five forced rounds, then a third of the others at once."""
     history = history_of("zero", 8, 1)
@@ -203,18 +152,3 @@ def test_from_age_0_the_first_rounds_have_one_forced_client_each():
     first = [history.selection(t).clients[0] for t in range(1, 6)]
     assert len(set(first)) > 1 and first != [history_of("zero", 8, 2).selection(t).clients[0] for t in range(1, 6)]
     assert np.diff(history_of("stationary", 8, 1).offsets).min() >= 3
-
-
-@pytest.mark.parametrize(("late", "verdict"), [(-3, "holds"), (3, "refuted")])
-def test_the_verdict_follows_the_shift(late, verdict):
-    rows = [
-        {"seed": s, "start": start, "round": t, "accuracy": 0.87 + 0.004 * (t - (late + s % 2) * (start == "zero"))}
-        for s in range(1, 7)
-        for start in ("random", "stationary", "zero")
-        for t in range(1, 41)
-    ]
-    experiment = StartLearning()
-    assert experiment.conclude(rows, experiment.settings(Options())).claims[0].verdict == verdict
-    assert experiment.conclude(rows[:40], experiment.settings(Options())).claims[0].verdict == "not run"
-    (claim,) = experiment.conclude(rows, experiment.settings(Options(quick=True))).claims
-    assert (claim.verdict, claim.ours) == ("not run", "played on digits")

@@ -13,10 +13,7 @@ from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, 
 from aoi_fl.lab.experiments.registry import others
 from aoi_fl.lab.experiments.studies.cohorts import sorted_phases
 from aoi_fl.lab.experiments.studies.fair_arena import rate_for, write_available
-from aoi_fl.lab.experiments.studies.headline import Headline
-from aoi_fl.lab.experiments.studies.rare_classes import RareClasses, availability_by_class, availability_of
-from aoi_fl.lab.experiments.studies.unequal import Unequal
-from aoi_fl.lab.experiments.studies.unequal_page import later
+from aoi_fl.lab.experiments.studies.rare_classes import availability_by_class, availability_of
 from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.lab.simulated_time.traces import drawn_start, read_trace
 from aoi_fl.science.absence import achievable
@@ -103,23 +100,6 @@ def test_unfinished_hypotheses_are_undecided():
     assert claim.verdict == "undecided" and "3 of 4 planned seeds" in claim.ours
 
 
-def test_a_run_that_never_arrives_decides_nothing():
-    found = Pairs(SOONER).conclude(pairs((-3, -2, -3, -2), missing={(2, "ours")}), {})
-    assert found.claims[0].verdict == "undecided"
-    assert "(3 of 4 seeds)" in found.claims[0].ours
-
-
-def test_pairs_of_one_seed_are_subtracted():
-    rows = [row for row in pairs((-3, -2, -3, -2)) if (row["seed"], row["policy"]) != (4, "base")]
-    line = Pairs(SOONER).conclude(rows, {}).tables[0].rows[1]
-    assert line[2] == "4" and line[4] == interval([-3, -2, -3]).show(1)
-
-
-def test_a_page_says_how_far_it_is():
-    assert "Unfinished: 3 of 4" in Pairs(SOONER).conclude(pairs((1, 2, 3)), {}).paragraph
-    assert "Unfinished" not in Pairs(SOONER).conclude(pairs((1, 2, 3, 4)), {}).paragraph
-
-
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_contrasts_name_what_the_study_has(study):
     assert isinstance(study.conclude([], study.settings(Options())), Conclusion)
@@ -128,24 +108,6 @@ def test_contrasts_name_what_the_study_has(study):
             assert contrast.case in study.cases and contrast.policy in study.policies
             assert contrast.base in (None, *study.policies)
             assert contrast.column in {measure.column for measure in study.measures}
-
-
-def test_headline_counts_as_the_unequal_page_does():
-    """The mean over the levels, subtracted in pairs, is the shift of the page that it repeats."""
-    options = Options(quick=True, rounds=30)
-    rows = []
-    for policy in ("random", "systematic size"):
-        unit = {"seed": 6, "split": "iid", "policy": policy}
-        rows.append([{**unit, **row} for row in Unequal().play(unit, options)])
-    # The digits pass 90 %, so the levels are those of the digits.
-    found = [Headline().play({"seed": 6, "case": "MNIST, IID", "policy": p}, options)[0] for p in Headline.policies]
-    shifted = later({6: rows[1]}, {6: rows[0]})
-    if shifted is not None:  # levels of MNIST; the digits seldom reach them
-        assert found[1]["rounds"] is not None
-    accuracy = [row["accuracy"] for row in rows[0]]
-    low = next(t for t, value in enumerate(accuracy, 1) if value >= 0.87)
-    high = next(t for t, value in enumerate(accuracy, 1) if value >= 0.899)
-    assert (found[0]["low"], found[0]["high"], found[0]["played"]) == (low, high, high)
 
 
 def test_sorted_phases_put_equal_labels_together():
@@ -162,14 +124,6 @@ def test_availability_is_that_of_the_most_frequent_label():
     assert availability_by_class(4).tolist() != by_class.tolist()
     shares = availability_of([np.array([7, 7, 1]), np.array([0])], by_class)
     assert shares.tolist() == [by_class[7], by_class[0]]
-
-
-def test_rare_clients_of_random_selection_take_part_less():
-    unit = {"seed": 1, "case": RareClasses.cases[0], "policy": ""}
-    options = Options(quick=True, rounds=40)
-    fair, unfair = (RareClasses().play({**unit, "policy": p}, options)[0] for p in ("oldest-age", "random"))
-    assert fair["jain"] > unfair["jain"]
-    assert 0 <= unfair["rare"] <= 1 and unfair["updates"] == 10
 
 
 def test_a_common_rate_gives_as_many_as_are_wanted():

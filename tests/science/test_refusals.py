@@ -9,9 +9,8 @@ import pytest
 
 from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.lab.experiments.oracles.packing import packing_bound, packings
-from aoi_fl.lab.experiments.oracles.skew import selection_skew, skew
+from aoi_fl.lab.experiments.oracles.skew import skew
 from aoi_fl.lab.experiments.oracles.theorems import threshold
-from aoi_fl.lab.experiments.oracles.weight_variance import random_weight_variance
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.rivals.oort import OortSettings
@@ -90,11 +89,7 @@ GROUPS = [
     ),
     (lambda total: BoundedSelector(BudgetedSelector(10.0), total), "total-budget", [(0.0,), (-1.0,), (NAN,)]),
     (lambda late: RoundClock(steady(2).devices(1.0), ONES, deadline=late), "deadline", [(0.0,)]),
-    (random_weight_variance, "", [(TWO, 3), (TWO, 0), (np.array([0, 2]), 1)]),
-    (random_weight_variance, "sizes", [(np.arange(1, 3000), 100)]),
     (skew, "loss of the global model minus the mean of the local minima", [(ONES / 2, ONES, 2 * ONES, ONES / 2)], -1.0),
-    (skew, "importances", [(ONES / 2, ONES, 0 * ONES, ONES)], "2 in sum, 1 at least"),
-    (selection_skew, "participants", [(np.zeros((3, 2)), np.ones((3, 2)), ONES, 0 * ONES, ONES / 2)], 0),
     (FedAvgConstants, "local_steps", [(1.0, 1.0, 0.0, 0.0, 1, 1)], 1),
     (FedAvgConstants, "convexity", [(1.0, 0.0, 0.0, 0.0, 2, 1)], 0.0),
     (ConvergenceConstants, "convexity", [(1.0, 0.0, 0.1, 1)], 0.0),

@@ -12,9 +12,6 @@ arrays. With the newest Flower, ``--server http`` is our SuperLink over HTTP.
 """
 
 import statistics
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 from aoi_fl.flower.versions import check_deployable
 from aoi_fl.lab.benchmarks.base import Row, Skipped
@@ -29,20 +26,18 @@ _TOLD = {
 }
 
 
-def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
-    """Return the parts: reserve with kills, with few and with many nodes, poll, and many kills of the SuperLink."""
+def run(data):
+    """Measure reserve with kills, with few and with many nodes, poll, and many kills of the SuperLink."""
     few = {"clients": SOME, "per_round": PER_ROUND, "killing": True, "rounds": 4, "seconds": 420.0, "timeout": 30.0}
     many = few | {"clients": MANY, "rounds": 5, "seconds": 700.0}
     poll = {"clients": MANY, "per_round": PER_ROUND, "coordination": "poll", "timeout": 300.0, "rounds": 2}
-    return {
-        "some": lambda: rows(found(**few), first=60.0),
-        "reserve": lambda: rows(found(**many), first=45.0, round=3.0),
-        "poll": lambda: rows(found(**poll, seconds=600.0), first=60.0, round=25.0),
-        "restarts": lambda: restarted(found(**few | {"killing": False, "restarts": RESTARTS, "seconds": 900.0})),
-    }
+    yield from rows(found(**few), first=60.0)
+    yield from rows(found(**many), first=45.0, round=3.0)
+    yield from rows(found(**poll, seconds=600.0), first=60.0, round=25.0)
+    yield restarted(found(**few | {"killing": False, "restarts": RESTARTS, "seconds": 900.0}))
 
 
-def found(**settings: Any) -> dict[str, Any]:
+def found(**settings):
     """Run a scenario and return its measurements."""
     check_deployable()
     from aoi_fl.lab.benchmarks.fleet.play import play
@@ -51,7 +46,7 @@ def found(**settings: Any) -> dict[str, Any]:
     return play(Scenario(**settings)).as_dict()
 
 
-def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
+def rows(found, **limits):
     """Return the rows of a run; ``limits`` of ``first``, ``round``, ``between`` and ``memory``.
 
     Where nodes join during the run, ``first`` is the limit of the time until all are greeted.
@@ -97,12 +92,12 @@ def rows(found: dict[str, Any], **limits: float) -> Iterator[Row]:
         yield Row(f"{who}: replies lost that were sent, {what}", "–", limit, found["lost"], "replies", note=note)
 
 
-def restarted(found: dict[str, Any]) -> Iterator[Row]:
+def restarted(found):
     """Return the row of a run in which the SuperLink was killed again and again."""
     if len(found["kills"]) < found["scenario"]["restarts"] or not found["complete"]:
         raise Skipped(f"the run did not end in time: the SuperLink was killed {len(found['kills'])} times")
     seconds = [kill["seconds"] for kill in found["kills"].values()]
-    yield Row(
+    return Row(
         f"{found['scenario']['clients']} SuperNodes, the SuperLink killed {len(seconds)} times in mid-round: "
         "replies lost that were sent", "–", 0, found["lost"], "replies",
         note=f"a round with a kill: {statistics.median(seconds):.1f} s, at most {max(seconds):.1f}; "

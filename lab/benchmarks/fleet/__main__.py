@@ -3,19 +3,17 @@
 import argparse
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from typing import Any
 
 from aoi_fl.lab.benchmarks.fleet.link import PROGRAMS
 from aoi_fl.lab.benchmarks.fleet.models import MODELS
 from aoi_fl.lab.benchmarks.fleet.play import play
-from aoi_fl.lab.benchmarks.fleet.scenario import Played, Scenario
+from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
-_CHOICES: dict[str, list[str]] = {"server": [*PROGRAMS], "model": [*MODELS], "packing": ["auto", "none"]}
+_CHOICES = {"server": [*PROGRAMS], "model": [*MODELS], "packing": ["auto", "none"]}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """Run the scenario of the command line."""
     parser = argparse.ArgumentParser(prog="python -m aoi_fl.lab.benchmarks fleet", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print all that was measured")
@@ -24,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if each.type is bool:
             parser.add_argument(name, action="store_true")
             continue
-        about: dict[str, Any] = {"type": each.type, "choices": _CHOICES.get(each.name)}
+        about = {"type": each.type, "choices": _CHOICES.get(each.name)}
         parser.add_argument(name, **about, default=each.default, required=each.default is MISSING)
     given = vars(parser.parse_args(arguments))
     whole = given.pop("json")
@@ -33,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not played.complete)
 
 
-def table(plays: Sequence[Played]) -> str:
+def table(plays):
     """Return a table with a line for each run."""
     lines = [
         "| SuperLink | model | packing | clients | CPU of a newcomer | of a training client | calls of it | a round |",

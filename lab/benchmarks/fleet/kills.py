@@ -22,7 +22,7 @@ STRANGERS = 1000
 _MIDDLE = 0.7  # seconds after a round's end, when the next one is under way
 
 
-async def tenth(play: "Play") -> dict[str, float]:
+async def tenth(play):
     """Kill a tenth of the nodes, and start them again after the round."""
     await asyncio.sleep(_MIDDLE)
     chosen = Random(1).sample(play.nodes, max(1, len(play.nodes) // 10))
@@ -32,7 +32,7 @@ async def tenth(play: "Play") -> dict[str, float]:
     return {"round": play.round + 1, "nodes": len(chosen)}
 
 
-async def superlink(play: "Play") -> dict[str, float]:
+async def superlink(play):
     """Kill the SuperLink and start it again."""
     await asyncio.sleep(_MIDDLE)
     begun = time.monotonic()
@@ -41,7 +41,7 @@ async def superlink(play: "Play") -> dict[str, float]:
     return {"round": play.round + 1, "away": time.monotonic() - begun}
 
 
-async def herd(play: "Play") -> dict[str, float]:
+async def herd(play):
     """Let all nodes disconnect and reconnect at once."""
     await asyncio.sleep(_MIDDLE)
     begun = time.monotonic()
@@ -52,7 +52,7 @@ async def herd(play: "Play") -> dict[str, float]:
     return {"round": play.round + 1, "nodes": len(there), "back": time.monotonic() - begun}
 
 
-async def flood(play: "Play") -> dict[str, float]:
+async def flood(play):
     """Call with unregistered keys, one call each, all at once."""
     await asyncio.sleep(_MIDDLE)
     (line,) = channels(play.link.fleet, play.link.authority, 1)
@@ -63,7 +63,7 @@ async def flood(play: "Play") -> dict[str, float]:
     return {"round": play.round + 1, "refused": float(sum(answers)), "took": time.monotonic() - begun}
 
 
-async def _knock(node: Node) -> bool:
+async def _knock(node):
     try:
         await node.activate(HEARTBEAT)
     except grpc.aio.AioRpcError:

@@ -3,11 +3,8 @@
 The ServerApp's SuperExec is a separate process, so a run survives a kill of the SuperLink.
 """
 
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 
@@ -16,7 +13,7 @@ from aoi_fl.flower.control import ControlApi, ControlError
 from aoi_fl.flower.seams import FLEET, GRPC_GRID
 from aoi_fl.flower.superlink import Addresses, free_ports
 from aoi_fl.lab.benchmarks.base import ROOT, peak_memory
-from aoi_fl.lab.benchmarks.processes import Programs, programs
+from aoi_fl.lab.benchmarks.processes import programs
 from aoi_fl.lab.benchmarks.superlink import OURS
 
 APP = ROOT / "lab" / "benchmarks" / "apps" / "exchange"
@@ -35,7 +32,7 @@ class SuperLink:
     peak : the SuperLink's peak memory, in MiB
     """
 
-    def __init__(self, running: Programs, server: str = "") -> None:
+    def __init__(self, running, server=""):
         self._command = PROGRAMS[server] if server else _OURS
         make_all(running.folder)
         self._running, self.folder, self.environment = running, running.folder, running.environment
@@ -56,20 +53,20 @@ class SuperLink:
         )
 
     @property
-    def fleet(self) -> str:
+    def fleet(self):
         """The address of the Fleet API."""
         return f"{_HOST}:{self.addresses.fleet}"
 
     @property
-    def cpu(self) -> float:
+    def cpu(self):
         """CPU seconds of the SuperLink so far."""
         return self._cpu + _cpu_seconds(self._server.pid)
 
-    def control(self) -> ControlApi:
+    def control(self):
         """Return a connection to the Control API."""
         return ControlApi(f"{_HOST}:{self.addresses.control}", self.authority)
 
-    def start_supernode(self, key: Path, config: str) -> None:
+    def start_supernode(self, key, config):
         """Start our SuperNode with a private key and a configuration in Flower's syntax."""
         self._running.start(
             *OURS,
@@ -79,30 +76,30 @@ class SuperLink:
             f"--node-config={config}",
         )
 
-    def submit(self, settings: str, app: Path = APP) -> int:
+    def submit(self, settings, app=APP):
         """Start a run of an app with settings in Flower's syntax, and return its id."""
         return self._running.submit(app, "fleet", settings)
 
-    def measure(self) -> None:
+    def measure(self):
         """Record the peak memory so far."""
         self.peak = max(self.peak, peak_memory(self._server.pid))
 
-    def kill(self) -> None:
+    def kill(self):
         """Kill the SuperLink."""
         self.measure()
         self._cpu = self.cpu
         self._server.kill()
         self._server.wait()
 
-    def restart(self) -> None:
+    def restart(self):
         """Restart it with the same database and ports, and wait until it listens."""
         self._server = self._start()
 
-    def log_tail(self) -> str:
+    def log_tail(self):
         """Return the end of the processes' log."""
         return self._running.log_tail()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self):
         root, certificate = self.folder, self.folder / "server"
         tls = [
             f"--{prefix}ssl-{what}={path}"
@@ -129,19 +126,19 @@ class SuperLink:
 
 
 @contextmanager
-def superlink(server: str = "") -> Iterator[SuperLink]:
+def superlink(server=""):
     """Yield a SuperLink, ours or stock, that ends with the block, as do its descendants."""
     with programs() as running:
         yield SuperLink(running, server)
 
 
-def register(control: ControlApi, public_keys: Sequence[bytes]) -> None:
+def register(control, public_keys):
     """Register these public keys of nodes."""
     for public in public_keys:
         control.register(public)
 
 
-def failure(control: ControlApi, run_id: int) -> str:
+def failure(control, run_id):
     """Return a run's failure, or "" without one or while the SuperLink is unavailable."""
     try:
         (state,) = control.runs(run_id)
@@ -151,6 +148,6 @@ def failure(control: ControlApi, run_id: int) -> str:
     return f"{state.outcome}: {state.details}" if failed else ""
 
 
-def _cpu_seconds(pid: int) -> float:
+def _cpu_seconds(pid):
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)

@@ -3,23 +3,17 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import grpc
-from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client.poll_schedule import HEARTBEAT, foretold, waited
 from aoi_fl.flower.messages import context
-from aoi_fl.flower.virtual import Letter, Node
+from aoi_fl.flower.virtual import Node
 from aoi_fl.lab.benchmarks.echo import client_app
-from aoi_fl.lab.benchmarks.fleet.behaviour import Behaviour
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.packing import unpack
 
@@ -44,7 +38,7 @@ class Traffic:
     failed: int = 0
     sent: dict[int, set[str]] = field(default_factory=dict)
 
-    def count(self, kind: str, size: int) -> None:
+    def count(self, kind, size):
         """Count an answered call."""
         self.calls[kind] += 1
         self.bytes += size
@@ -68,17 +62,17 @@ class VirtualNode:
 
     def __init__(
         self,
-        number: int,
-        channel: grpc.aio.Channel,
-        key: ec.EllipticCurvePrivateKey,
-        behaviour: Callable[[Random], Behaviour],
-        sleep: bool,
-        folder: Path,
-        traffic: Traffic,
-        run_configs: dict[int, dict[str, Any]],
-        stalls: bool = False,
-        lingers: asyncio.Event | None = None,
-    ) -> None:
+        number,
+        channel,
+        key,
+        behaviour,
+        sleep,
+        folder,
+        traffic,
+        run_configs,
+        stalls=False,
+        lingers=None,
+    ):
         self.name = f"client-{number}"
         self.active, self.asked = asyncio.Event(), asyncio.Event()
         self._node = Node(channel, key, traffic.count)
@@ -87,34 +81,34 @@ class VirtualNode:
         self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
         self._traffic, self._run_configs, self._stalls = traffic, run_configs, stalls
         self._lingers = lingers
-        self._known: set[int] = set()
-        self._task: asyncio.Task[None] | None = None
+        self._known = set()
+        self._task = None
         self._wake, self._lay_down = asyncio.Event(), asyncio.Event()
         self._again = False
 
-    def start(self) -> None:
+    def start(self):
         """Connect and start to work."""
         self._task = asyncio.create_task(self._live())
 
-    def check(self) -> None:
+    def check(self):
         """Raise the error that has ended it, if any."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
-    async def stop(self) -> None:
+    async def stop(self):
         """End at once, without a message to the SuperLink."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self.active.clear()
 
-    def reconnect(self) -> None:
+    def reconnect(self):
         """Disconnect and reconnect after the present message."""
         self._again = True
         self.active.clear()
         self._wake.set()
 
-    async def _live(self) -> None:
+    async def _live(self):
         """Connect, work until an error, and start again, as under a supervisor."""
         while True:
             await self._connect()
@@ -126,7 +120,7 @@ class VirtualNode:
             finally:
                 beats.cancel()
 
-    async def _work(self) -> None:
+    async def _work(self):
         """Answer messages until a reconnection is requested."""
         while not self._again:
             begun = time.monotonic()
@@ -138,7 +132,7 @@ class VirtualNode:
         self._again = False
         await self._node.deactivate()
 
-    async def _connect(self) -> None:
+    async def _connect(self):
         self.active.clear()
         self._behaviour = self._make_behaviour(self._random)
         while True:
@@ -151,7 +145,7 @@ class VirtualNode:
                 self.active.set()
                 return
 
-    async def _beat(self) -> None:
+    async def _beat(self):
         while True:
             interval, wait = self._behaviour.heartbeat()
             try:
@@ -161,7 +155,7 @@ class VirtualNode:
                 wait = _REFUSED
             await self._pause(self._lay_down, wait)
 
-    async def _answer(self, letter: Letter) -> None:
+    async def _answer(self, letter):
         run_id = letter.message.metadata.run_id
         try:
             if run_id not in self._known:
@@ -184,7 +178,7 @@ class VirtualNode:
         else:
             self._note(message, answer, updates and upload)
 
-    def _note(self, message: Message, answer: RecordDict, uploaded: bool) -> None:
+    def _note(self, message, answer, uploaded):
         kind, ask = message.metadata.message_type, ParticipationRequest.read(unpack(message.content)[protocol.AOI])
         if uploaded:
             self._traffic.sent.setdefault(ask.round, set()).add(self.name)
@@ -199,8 +193,8 @@ class VirtualNode:
             self._lay_down.set()
 
     @staticmethod
-    async def _pause(event: asyncio.Event, seconds: float) -> None:
-        waiting: Awaitable[bool] = event.wait()
+    async def _pause(event, seconds):
+        waiting = event.wait()
         with suppress(TimeoutError):
             await asyncio.wait_for(waiting, seconds)
         event.clear()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,9 @@ from aoi_fl.flower.virtual import channels, public_pem
 from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet import kills
 from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
-from aoi_fl.lab.benchmarks.fleet.link import SuperLink, failure, register, superlink
+from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
-from aoi_fl.lab.benchmarks.fleet.scenario import Played, Scenario
+from aoi_fl.lab.benchmarks.fleet.scenario import Played
 
 _CHANNELS = 16
 _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # calls of idle nodes, too
@@ -41,7 +41,7 @@ class Mark:
     own: float
 
 
-def play(scenario: Scenario) -> Played:
+def play(scenario):
     """Run a scenario with a new SuperLink.
 
     Clients' states stay in memory, because each device of a real fleet has its own disk.
@@ -53,25 +53,25 @@ def play(scenario: Scenario) -> Played:
 class Play:
     """A run of a fleet in progress."""
 
-    def __init__(self, scenario: Scenario, link: SuperLink) -> None:
+    def __init__(self, scenario, link):
         self.scenario, self.link, self.traffic = scenario, link, Traffic()
-        self.nodes: list[VirtualNode] = []
+        self.nodes = []
         self.found = Played(scenario)
-        self._marks: list[Mark] = []
+        self._marks = []
         self._first = 0 if scenario.joining else 1  # the first of the quiet rounds; 0: not yet
         self._lingered = asyncio.Event()
         self._notes = link.folder / "notes"
 
     @property
-    def round(self) -> int:
+    def round(self):
         """The last complete round."""
         return max((int(mark.line.get("round", 0)) for mark in self._marks), default=0)
 
     @property
-    def _last(self) -> int:
+    def _last(self):
         return self._first + self.scenario.rounds - 1
 
-    async def run(self) -> Played:
+    async def run(self):
         """Run it and return the measurements."""
         await self._connect()
         settings = {
@@ -99,13 +99,13 @@ class Play:
         self._sum_up()
         return self.found
 
-    async def _connect(self) -> None:
+    async def _connect(self):
         keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(self.scenario.clients)]
         begun = time.monotonic()
         await asyncio.to_thread(register, self.link.control(), [public_pem(key) for key in keys])
         self.found.registered = time.monotonic() - begun
         lines = channels(self.link.fleet, self.link.authority, min(_CHANNELS, self.scenario.clients))
-        configs: dict[int, dict[str, Any]] = {}
+        configs = {}
         behaviour, sleep = BEHAVIOURS[self.scenario.behaviour], self.scenario.behaviour == "asleep"
         self.nodes = [
             VirtualNode(
@@ -131,7 +131,7 @@ class Play:
             await asyncio.gather(*(node.active.wait() for node in some))
         self.found.connected = time.monotonic() - begun
 
-    async def _join(self) -> None:
+    async def _join(self):
         """Start the nodes that join during the run, and note the first round with all of them."""
         joining, start = self.scenario.joining, self.scenario.start
         waiting, due = self.nodes[:start], time.monotonic()
@@ -147,7 +147,7 @@ class Play:
             await node.asked.wait()
         self._first = self.round + 1
 
-    async def _follow(self, run_id: int) -> None:
+    async def _follow(self, run_id):
         """Record each complete round, and inject the faults in their rounds."""
         planned = {self.scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(self.scenario.faults)}
         deadline = time.monotonic() + self.scenario.seconds
@@ -171,7 +171,7 @@ class Play:
                 raise
             self.found.unfinished = time.time() - self._marks[-1].time
 
-    async def _lines(self, run_id: int) -> AsyncIterator[dict[str, Any]]:
+    async def _lines(self, run_id):
         """Yield the lines of the ServerApp's notes as they arrive."""
         control, begun, checked, rest = self.link.control(), False, time.monotonic(), ""
         patience = checked + _START
@@ -192,13 +192,13 @@ class Play:
                     node.check()
                 await asyncio.sleep(_LOOK)
 
-    def _mark(self, line: dict[str, Any]) -> None:
+    def _mark(self, line):
         calls = Counter(self.traffic.calls)
         self._marks.append(
             Mark(line, float(line["time"]), calls, self.traffic.bytes, self.link.cpu, time.process_time())
         )
 
-    def _sum_up(self) -> None:
+    def _sum_up(self):
         found, begun = self.found, self._marks[0]
         rounds = {int(m.line["round"]): m for m in self._marks if "round" in m.line}
         quiet = [rounds[r] for r in range(self._first, self._last + 1) if r in rounds] if self._first else []

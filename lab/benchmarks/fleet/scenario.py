@@ -1,7 +1,6 @@
 """The scenario of a fleet, and its measurements."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from aoi_fl.flower.seams import FLEET
 from aoi_fl.lab.benchmarks.fleet import kills
@@ -53,12 +52,12 @@ class Scenario:
     packing: str = "auto"
 
     @property
-    def faults(self) -> tuple[kills.Kill, ...]:
+    def faults(self):
         """The faults that follow the quiet rounds, in order."""
         return kills.KILLS * self.killing + (kills.superlink,) * self.restarts
 
     @property
-    def all_rounds(self) -> int:
+    def all_rounds(self):
         """The configured number of rounds; with joining nodes more than will run."""
         if self.joining:
             return 100_000
@@ -115,6 +114,6 @@ class Played:
     complete: bool = False
     unfinished: float = 0.0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self):
         """Return all fields."""
         return asdict(self)

@@ -3,18 +3,12 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-from flwr.app import ArrayRecord
-from flwr.serverapp import Grid
 
 from aoi_fl.lab.benchmarks.base import peak_memory
 from aoi_fl.lab.benchmarks.echo import OWN
 from aoi_fl.lab.benchmarks.fleet.models import record
 from aoi_fl.strategies import MarkovParticipation, RoundOptions
-from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 from aoi_fl.strategies.round.timer import RoundTimer
 
 FLEET = "fleet"
@@ -25,21 +19,21 @@ _EACH = 0.2  # further seconds for replies in the first round, for each client t
 class Notes:
     """Writes a line of JSON for each round, and one when the run begins and ends."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self._path, self.waited = path, 0.0
-        self.calls: Counter[str] = Counter()
+        self.calls = Counter()
 
-    def write(self, **values: Any) -> None:
+    def write(self, **values):
         """Add a line with these values, the time and this process's resources."""
         line = {**values, "time": time.time(), "cpu": time.process_time(), "peak": peak_memory(), "calls": self.calls}
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def clients_seen(self, clients: list[ClientRecord]) -> None:
+    def clients_seen(self, clients):
         """Write the number of new clients."""
         self.write(met=len(clients))
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
+    def round_done(self, record, arrays, memory):
         """Write a round with the outcome of each client."""
         counts = {key: getattr(record, key) for key in ("round", "seconds", "asked", "trained", "dropped", "messages")}
         counts["seconds"] -= self.waited
@@ -51,22 +45,22 @@ class Notes:
 class Timer(RoundTimer):
     """A timer that notes the wait until a round may begin, which does not count as the round's time."""
 
-    def __init__(self, seconds: float, notes: Notes) -> None:
+    def __init__(self, seconds, notes):
         super().__init__(seconds)
         self._notes = notes
 
-    def begin(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+    def begin(self, meanwhile=lambda: None):
         """Wait, and greet newcomers meanwhile."""
         begun = time.monotonic()
         super().begin(meanwhile)
         self._notes.waited += time.monotonic() - begun
 
 
-def count_calls(grid: Any, counts: Counter[str]) -> None:
+def count_calls(grid, counts):
     """Count the calls of a grid over a network by name."""
 
-    def counting(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*of: Any, **more: Any) -> Any:
+    def counting(name, call):
+        def counted(*of, **more):
             counts[name] += 1
             return call(*of, **more)
 
@@ -76,7 +70,7 @@ def count_calls(grid: Any, counts: Counter[str]) -> None:
         client = grid._runtime_client
         ask = client._unary_unary
 
-        def asked(**call: Any) -> Any:
+        def asked(**call):
             counts[call["rpc_method"].rpartition("/")[2]] += 1
             return ask(**call)
 
@@ -86,7 +80,7 @@ def count_calls(grid: Any, counts: Counter[str]) -> None:
         setattr(grid._stub, name, counting(name, call))
 
 
-def play(grid: Grid, config: Mapping[str, Any]) -> None:
+def play(grid, config):
     """Run the configured rounds and write notes to the configured file."""
     notes = Notes(Path(config["out"]))
     options = RoundOptions(

@@ -1,8 +1,6 @@
 """GPU benchmarks: two clients of a SuperLink that share a GPU; rounds of CIFAR-10 per hour.
 
-``python -m aoi_fl.lab.benchmarks gpu`` measures both.
-``python -m aoi_fl.lab.benchmarks.gpu`` runs all GPU checks in order, each within its
-own time limit, and then plays the experiment ``cifar10``.
+``python -m aoi_fl.lab.benchmarks gpu`` measures both; ``make gpu`` runs all that takes a GPU.
 """
 
 import json
@@ -11,10 +9,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,12 +30,13 @@ _RUN = 150.0  # seconds for a run
 PROCESSES = (1, 16)
 
 
-def parts(data: Path) -> dict[str, Callable[[], Iterator[Row]]]:
-    """Return the two measurements by name."""
-    return {"clients": lambda: clients(data), "rounds": lambda: rounds(data)}
+def run(data):
+    """Measure both."""
+    yield from clients(data)
+    yield from rounds(data)
 
 
-def clients(data: Path) -> Iterator[Row]:
+def clients(data):
     """Compare the updates of two clients on a GPU and a CPU, alone and through a SuperLink."""
     need(data, "mnist")
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -57,7 +54,7 @@ def clients(data: Path) -> Iterator[Row]:
     what = f"an update of the MNIST CNN, {STEPS} steps, on {where}: largest difference"
     yield Row(what, "the same on a CPU", _APART, most, "of a parameter")
     with tempfile.TemporaryDirectory() as runs:
-        models: dict[str, Any] = {}
+        models = {}
         with _superlink(data) as submit, _memory() as used:
             for name in dict.fromkeys((device, "cpu")):
                 submit(f'device="{name}" run-name="{name}" runs-dir="{runs}"', Path(runs) / name)
@@ -73,12 +70,12 @@ def clients(data: Path) -> Iterator[Row]:
             yield Row("memory on the GPU of a client that trains the MNIST CNN", "–", None, float(max(used)), "MiB")
 
 
-def _apart(one: dict[str, Any], other: dict[str, Any]) -> float:
+def _apart(one, other):
     return max(float(np.max(np.abs(one[name] - other[name]))) for name in one)
 
 
 @contextmanager
-def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
+def _superlink(data):
     """Yield a function that runs this project's app on a SuperLink with two of our SuperNodes."""
     with started([OURS] * CLIENTS, f'data-dir="{data}"') as running:
         fixed = (
@@ -87,7 +84,7 @@ def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
             f"learning-rate={RATE} seed={SEED}"
         )
 
-        def submit(settings: str, folder: Path) -> None:
+        def submit(settings, folder):
             run, deadline = running.submit(ROOT, CONNECTION, f"{fixed} {settings}"), time.monotonic() + _RUN
             while (status := _status(folder)) in ("", "running"):
                 if time.monotonic() > deadline:
@@ -100,7 +97,7 @@ def _superlink(data: Path) -> Iterator[Callable[[str, Path], None]]:
         yield submit
 
 
-def _status(folder: Path) -> str:
+def _status(folder):
     with suppress(AoiError):
         if (folder / LEDGER).exists():
             return str(read_run(folder / LEDGER).get("status", ""))
@@ -108,13 +105,13 @@ def _status(folder: Path) -> str:
 
 
 @contextmanager
-def _memory() -> Iterator[list[int]]:
+def _memory():
     """Yield a list to which each process's GPU memory, in MiB, is added during the block."""
-    found: list[int] = []
+    found = []
     over = threading.Event()
     query = ["nvidia-smi", "--query-compute-apps=used_memory", "--format=csv,noheader,nounits"]
 
-    def watch() -> None:
+    def watch():
         while not over.wait(0.1):
             with suppress(OSError, ValueError, subprocess.SubprocessError):
                 output = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
@@ -129,7 +126,7 @@ def _memory() -> Iterator[list[int]]:
         watcher.join()
 
 
-def rounds(data: Path) -> Iterator[Row]:
+def rounds(data):
     """Measure rounds of CIFAR-10 per hour, in float32 and bfloat16, with parallel runs."""
     need(data, "cifar10")
     if not torch.cuda.is_available():
@@ -152,7 +149,7 @@ def rounds(data: Path) -> Iterator[Row]:
 
 
 @contextmanager
-def shared() -> Iterator[None]:
+def shared():
     """Share the GPU through NVIDIA's MPS during the block, so that processes' kernels overlap."""
     try:
         subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, timeout=30)
@@ -164,7 +161,7 @@ def shared() -> Iterator[None]:
         subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, timeout=60, check=False)
 
 
-def together(data: Path, precision: str, processes: int, count: int = 5) -> float:
+def together(data, precision, processes, count=5):
     """Return the total rounds per second of parallel runs."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "aoi_fl.lab.benchmarks.gpu.rounds", str(data), folder, precision, str(count)]

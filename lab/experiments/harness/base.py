@@ -10,8 +10,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
+from aoi_fl.science.types import Floats as Floats
+from aoi_fl.science.types import Ints as Ints
+from aoi_fl.science.types import Mask as Bools  # noqa: F401
 
 Row = dict[str, Any]  # numbers, strings and None, as a CSV file holds them
+Rows = Sequence[Row]
+Values = Mapping[str, Any]  # by column or key
 Unit = dict[str, Any]  # the columns that identify a unit
 
 
@@ -60,7 +65,7 @@ class Experiment(ABC):
         return f"{self.page or self.name}.md"
 
     @abstractmethod
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options: Options) -> Values:
         """Return everything that a unit's rows depend on; results of other settings stay apart."""
 
     def kept_under(self, options: Options) -> dict[str, Any]:
@@ -74,15 +79,15 @@ class Experiment(ABC):
         return [dict(zip(columns, values, strict=True)) for values in product(numbers, *self.factors.values())]
 
     @abstractmethod
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit: Unit, options: Options) -> Rows:
         """Run one unit in this process, and return its rows without the unit's own columns."""
 
     @abstractmethod
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows: Rows, settings: Values) -> Conclusion:
         """Draw the conclusions from the rows of all units."""
 
     @abstractmethod
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows: Rows, settings: Values, figure: Figure) -> None:
         """Draw the rows of all units."""
 
 
@@ -99,7 +104,7 @@ def by_seed(rows: Iterable[Row], **where: Any) -> dict[int, list[Row]]:
 
 def grouped(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
     """Return the rows by the values of a column, or by tuples of the values of several."""
-    groups: dict[Any, list[Row]] = {}
+    groups = {}
     for row in rows:
         key = row[columns[0]] if len(columns) == 1 else tuple(row[c] for c in columns)
         groups.setdefault(key, []).append(row)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.times import earlier, reached
-from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Interval, Pair, RunFinding, Word, difference, interval, judged
-from aoi_fl.report.measure import LedgerMeasure, judge
+from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Pair, RunFinding, difference, interval, judged
+from aoi_fl.report.measure import judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting, factors, settings
@@ -102,27 +102,27 @@ def common_level(runs: Sequence[Run]) -> float:
     return math.floor(100 * level + 1e-9) / 100 if sign > 0 else -level
 
 
-def _sign(run: Run) -> int:
+def _sign(run):
     return -1 if judge(run.rounds).least else 1
 
 
-def _curve(run: Run) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _curve(run):
     """Return (R,) what the run is judged by after each round, larger is better, NaN where it was not evaluated."""
     return _sign(run) * run.column(judge(run.rounds).column)
 
 
-def _time(run: Run, level: float) -> float:
+def _time(run, level):
     """Return the first round at the level, or the simulated minute in which it ended; infinite where never."""
     spent = run.column("clock")[None, :] / 60 if _timed(run) == CLOCK else None
     return float(reached(_curve(run)[None, :], _sign(run) * level, spent)[0])
 
 
-def _timed(run: Run) -> str:
+def _timed(run):
     """Return the quantity that measures the time to the target."""
     return CLOCK if run.config.get("clock") else TIME
 
 
-def _values(run: Run, level: float) -> dict[str, float]:
+def _values(run, level):
     variance = run.measured.interval_variance
     end = judge(run.rounds).end(run)
     return {
@@ -133,7 +133,7 @@ def _values(run: Run, level: float) -> dict[str, float]:
     }
 
 
-def _rows(group: Setting, level: float) -> list[dict[str, Any]]:
+def _rows(group, level):
     return [
         {
             "setting": group.label,
@@ -145,7 +145,7 @@ def _rows(group: Setting, level: float) -> list[dict[str, Any]]:
     ]
 
 
-def _pair(first: Setting, second: Setting, level: float) -> Pair:
+def _pair(first, second, level):
     ours = {int(run.config["seed"]): run for run in second.runs}
     base = {int(run.config["seed"]): run for run in first.runs}
     seeds = tuple(sorted(ours.keys() & base.keys()))
@@ -170,13 +170,13 @@ def _pair(first: Setting, second: Setting, level: float) -> Pair:
     return Pair(first.label, second.label, seeds, tuple(findings))
 
 
-def _level(main: LedgerMeasure, level: float) -> str:
+def _level(main, level):
     """Write a level with as many digits as it has: 95 %, 99.9 %."""
     share = main.unit and math.isfinite(level)
     return f"{round(100 * level, 6):g}{main.unit}" if share else main.show(level)
 
 
-def _margins(base: Run) -> dict[str, float]:
+def _margins(base):
     """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
     stride = base.measured.interval_mean or math.nan
     end = base.column(judge(base.rounds).column)
@@ -189,14 +189,12 @@ def _margins(base: Run) -> dict[str, float]:
     }
 
 
-def _length(run: Run) -> float:
+def _length(run):
     """Return the length of a run in rounds, or in simulated minutes."""
     return float(run.column("clock")[-1]) / 60 if _timed(run) == CLOCK else float(len(run.rounds))
 
 
-def _finding(
-    name: str, ours: Sequence[float], base: Sequence[float], margin: float, less: bool, rounding: float, least: float
-) -> RunFinding:
+def _finding(name, ours, base, margin, less, rounding, least):
     """Judge a quantity; ``least`` is the smallest half width of its interval."""
     a, b = np.array(ours), np.array(base)
     if np.isnan(a).any() or np.isnan(b).any():
@@ -211,18 +209,18 @@ def _finding(
     return RunFinding(name, found, margin, judged(found, margin, -1 if less else 1))
 
 
-def _spread(found: Interval, variance: float, count: int) -> list[float]:
+def _spread(found, variance, count):
     """Return values of a mean and a sample variance."""
     pattern = np.linspace(-1.0, 1.0, count)
     return list(found.mean + pattern * math.sqrt(variance) / float(pattern.std(ddof=1)))
 
 
-def _censored(name: str, ours: np.ndarray[Any, Any], base: np.ndarray[Any, Any], margin: float) -> RunFinding:
+def _censored(name, ours, base, margin):
     """Judge times of which some are censored at the end of the run, by a paired test of ranks."""
     there = int(np.isfinite(ours).sum()), int(np.isfinite(base).sum())
     note = f"reached by {there[0]} of {len(ours)} runs against {there[1]} of {len(base)} (censored)"
     if len(ours) < LEAST_SEEDS or not any(there):
         return RunFinding(name, None, margin, "no conclusion", note)
     verdict = earlier(ours, base).verdict
-    words: dict[str, Word] = {"holds": "better", "refuted": "worse"}
+    words = {"holds": "better", "refuted": "worse"}
     return RunFinding(name, None, margin, words.get(verdict, "not distinguishable"), note)

@@ -1,14 +1,12 @@
 """A federation on one machine with its messages counted, both ways."""
 
 import tempfile
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
-
-from flwr.app import Message
+from typing import NamedTuple
 
 from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import SERVER_NODE, bytes_of, context
+from aoi_fl.lab.experiments.harness.base import Values
 
 
 class Passed(NamedTuple):
@@ -25,7 +23,7 @@ class _CountingGrid(LocalGrid):
     passed: list[Passed]
     round_ = 0
 
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+    def push_messages(self, messages):
         """Count and send."""
         messages = list(messages)
         ids = super().push_messages(messages)
@@ -34,19 +32,19 @@ class _CountingGrid(LocalGrid):
             self._count(message, False)
         return ids
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+    def pull_messages(self, message_ids):
         """Receive and count."""
         replies = list(super().pull_messages(message_ids))
         for reply in replies:
             self._count(reply, True)
         return replies
 
-    def _count(self, message: Message, is_reply: bool) -> None:
+    def _count(self, message, is_reply):
         has = message.has_content() and protocol.ARRAYS in message.content
         self.passed.append(Passed(self.round_, message.metadata.message_type, bytes_of(message), has, is_reply))
 
 
-def counted(keys: Mapping[str, Any]) -> list[Passed]:
+def counted(keys: Values) -> list[Passed]:
     """Run a federation with these run keys, and return its messages."""
     from aoi_fl.client.app import app as client_app
     from aoi_fl.config.run import RunConfig
@@ -54,7 +52,7 @@ def counted(keys: Mapping[str, Any]) -> list[Passed]:
 
     with tempfile.TemporaryDirectory() as folder:
         config = RunConfig.parse({"run-name": "counted", **keys, "runs-dir": folder}).flat()
-        grid: Any = _CountingGrid(client_app, config, keys["num-clients"])
+        grid = _CountingGrid(client_app, config, keys["num-clients"])
         grid.passed = []
         server_app(grid, context(grid.run.run_id, SERVER_NODE, config))
     return list(grid.passed)

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 from PIL import Image
 
+from aoi_fl.lab.experiments.harness.base import Values
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 
 SIZE = 12  # points
@@ -34,7 +36,8 @@ STYLES: Mapping[str, dict[str, Any]] = {
     "random-budget": {"color": "#404040", "marker": "s"},
 }
 # Printed numbers among measured ones.
-CROSS: Mapping[str, Any] = {"marker": "x", "linestyle": "", "markersize": 9, "markeredgewidth": 2.2}
+CROSS: Values = {"marker": "x", "linestyle": "", "markersize": 9, "markeredgewidth": 2.2}
+BASE = "#404040"  # what others are compared with
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#404040")
 
 _LOOK = {
@@ -78,6 +81,22 @@ def error_bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]]
 def means(axes: Axes, x: Sequence[float], found: Sequence[Interval], **style: Any) -> Any:
     """Draw means with their intervals at (p,) places; a single seed has no bar."""
     return axes.errorbar(x, [f.mean for f in found], [f.bar for f in found], **style)
+
+
+def beside(
+    axes: Axes, place: float, found: Interval, dots: Sequence[float] = (), alpha: float = 0.5, **style: Any
+) -> None:
+    """Draw a mean with its interval along a line of the picture, and each seed's value as a dot."""
+    if len(dots):
+        axes.plot(dots, np.full(len(dots), place), ".", color=style["color"], alpha=alpha)
+    axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, **style)
+
+
+def lines(axes: Axes, names: Sequence[str], room: float = 0.5) -> None:
+    """Draw the base at 0, and name the lines beside it from the top down."""
+    axes.axvline(0, color=BASE, linewidth=1.2)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 1 + room, -room)
 
 
 def goes_on(axes: Axes, along: Literal["x", "y"], place: float, found: Interval, colour: str) -> bool:

@@ -3,13 +3,11 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Options, Row
+from aoi_fl.lab.experiments.harness.base import Options, Rows, Values
 from aoi_fl.science.errors import AoiError, ConfigError
 
 # What the digits' results were measured with: the run keys' defaults may move on, a result does not.
@@ -18,12 +16,12 @@ DIGITS = {"learning-rate": 0.5, "learning-rate-decay": 1.0, "batch-size": 10, "l
 _MARKS = 20  # rows that are kept of a run where only the end and the means count
 
 
-def play_run(experiment: str, values: Mapping[str, Any], options: Options, *, stopped: bool = False) -> list[Row]:
+def play_run(experiment: str, values: Values, options: Options, *, stopped: bool = False) -> Rows:
     """Run a federation as :func:`played` does, and return a row for each evaluated round."""
     return evaluated(played(experiment, values, options, stopped=stopped))
 
 
-def played(experiment: str, values: Mapping[str, Any], options: Options, *, stopped: bool = False) -> Path:
+def played(experiment: str, values: Values, options: Options, *, stopped: bool = False) -> Path:
     """Run or resume a federation, and return its ledger.
 
     Runs lie in ``work/experiment/settings' digest``, so runs of other settings stay apart. A complete run is only read.
@@ -47,7 +45,7 @@ def played(experiment: str, values: Mapping[str, Any], options: Options, *, stop
     return complete_run(given, stopped=stopped)
 
 
-def complete_run(values: Mapping[str, Any], *, stopped: bool = False) -> Path:
+def complete_run(values: Values, *, stopped: bool = False) -> Path:
     """Run or resume a named run, and return its ledger; a complete run is only read.
 
     Raises ConfigError if the run did not complete, nor stopped where ``stopped`` counts.
@@ -71,7 +69,7 @@ def complete_run(values: Mapping[str, Any], *, stopped: bool = False) -> Path:
     return ledger
 
 
-def marked(rows: Sequence[Row]) -> list[Row]:
+def marked(rows: Rows) -> Rows:
     """Return twenty of a run's rows, with the last, each with the means of all rows beside its own values."""
     count = min(len(rows), _MARKS)
     means = {f"mean {key}": math.fsum(row[key] for row in rows) / len(rows) for key in rows[0] if key != "round"}
@@ -79,7 +77,7 @@ def marked(rows: Sequence[Row]) -> list[Row]:
     return [{**row, **means} for row in chosen]
 
 
-def evaluated(ledger: Path) -> list[Row]:
+def evaluated(ledger: Path) -> Rows:
     """Return a row for each evaluated round of a ledger."""
     from aoi_fl.server.ledger import read
 
@@ -112,7 +110,7 @@ def training_loss(ledger: Path) -> float:
     return task.evaluate(load_file(ledger.parent / MODEL), task.examples(np.concatenate(parts)))[0]
 
 
-def _begun(ledger: Path) -> bool:
+def _begun(ledger):
     """Return whether a run can be resumed: it has a configuration, and a round or more."""
     from aoi_fl.server.ledger import read, read_run
 

@@ -6,6 +6,7 @@ All features are categories. A model is linear in them: a softmax regression, on
 import csv
 import gzip
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,12 @@ _TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class DataSource:
-    """A file of rows, each of a client (``what``); a feature has a function from the cell to its category."""
+    """A file of rows, each of a client; a feature has a function from the cell to its category."""
 
     file: str
     client: str
     label: str
     features: Mapping[str, Callable[[str], Any]]
-    what: str
 
 
 @dataclass(frozen=True)
@@ -54,84 +54,48 @@ class DataTable:
 
 
 def read_csv(folder: Path, source: DataSource) -> DataTable:
-    """Read a gzipped CSV file.
+    """Read a gzipped CSV file. Raises ConfigError for one that is missing or does not fit."""
+    with _reading(folder / source.file) as path, gzip.open(path, "rt", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+        if not rows:
+            raise LookupError("it has no rows")
+        names, clients = numbered([row[source.client] for row in rows])
+        labels, y = numbered([row[source.label] for row in rows])
+        columns, categories = [], 0
+        for column, category in source.features.items():
+            found, numbers = numbered([str(category(row[column])) for row in rows])
+            columns.append(numbers + categories)
+            categories += len(found)
+        return DataTable(np.stack(columns, axis=1), y, clients, names, categories, len(labels))
 
-    Raises ConfigError if the file or a column is missing, or the file or a cell cannot be read.
-    """
-    path = folder / source.file
-    wanted = (source.client, source.label, *source.features)
+
+@contextmanager
+def _reading(path):
+    """Raise a ConfigError with the path for whatever is wrong with a file."""
     try:
-        with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            check_columns(path, wanted, rows.fieldnames or ())
-            cells = [[row[column] for column in wanted] for row in rows]
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise _unreadable(path, error) from error
-    names, clients = numbered([row[0] for row in cells])
-    labels, y = numbered([row[1] for row in cells])
-    columns: list[Ints] = []
-    categories = 0
-    for place, (column, category) in enumerate(source.features.items(), 2):
-        try:
-            found, numbers = numbered([str(category(row[place])) for row in cells])
-        except ValueError as error:
-            raise ConfigError(
-                f"{path}, column {column}", None, f"readable ({error})", "Correct the cell, or remove its row."
-            ) from error
-        columns.append(numbers + categories)
-        categories += len(found)
-    return DataTable(np.stack(columns, axis=1), y, clients, names, categories, len(labels))
+        yield path
+    except (OSError, EOFError, LookupError, ValueError, csv.Error) as error:
+        allowed, remedy = f"a file that can be read ({error!r})", "Give for instance --data-dir ../shared/data."
+        raise ConfigError("--data-dir", path, allowed, remedy) from error
 
 
-def _unreadable(path: Path, error: Exception) -> ConfigError:
-    if isinstance(error, FileNotFoundError):
-        remedy = "Give for instance --data-dir ../shared/data."
-        return ConfigError("--data-dir", path, "a folder that holds `natural`", remedy)
-    return ConfigError("--data-dir", path, f"readable ({error})", "Replace it with an intact copy.")
-
-
-def check_columns(path: Path, wanted: Sequence[str], there: Sequence[str]) -> None:
-    """Raise ConfigError with the first column that a file lacks."""
-    for column in wanted:
-        if column not in there:
-            allowed = f"complete, and {column} is missing"
-            remedy = "Use the original file, or name the column in the source."
-            raise ConfigError(f"columns of {path}", ", ".join(there) or "none", allowed, remedy)
-
-
-def split_rows(table: DataTable, least: int, most: int, seed: int, what: str) -> tuple[list[Ints], Ints, list[str]]:
+def split_rows(table: DataTable, least: int, most: int, seed: int) -> tuple[list[Ints], Ints]:
     """Choose clients, and split the rows of each into training and test rows: a fifth, at least one, are test rows.
 
     Parameters
     ----------
     table : all rows
-    least : rows that a client must have
+    least : rows that a client must have, at least 2
     most : number of clients, drawn by seed where more have enough rows
     seed : of the draw and the split
-    what : the clients, for messages
 
     Returns
     -------
     tuple
-        For each chosen client its training rows; the test rows of all; the clients' names.
-
-    Raises ConfigError if ``least`` leaves a client without a training or test row, or no client has enough rows.
+        For each chosen client its training rows; the test rows of all.
     """
     counts = np.bincount(table.clients, minlength=len(table.names))
     chosen = np.flatnonzero(counts >= least)
-    if not len(chosen):
-        raise ConfigError(
-            "least-rows", least, f"at most {counts.max()}, the most rows of a client ({what})", "Lower it."
-        )
-    alone = chosen[counts[chosen] < 2]
-    if len(alone):
-        names = ", ".join(table.names[i] for i in alone[:3])
-        raise ConfigError(
-            "least-rows",
-            least,
-            f"at least 2, for a test example of each client; {len(alone)} clients have one row ({what}: {names}, …)",
-            "Set it to 2 or more.",
-        )
     keys = draws.uniforms(seed, 0, "natural-clients", len(table.names))
     chosen = np.sort(chosen[np.argsort(keys[chosen])[:most]])
     order = np.argsort(draws.uniforms(seed, 0, "natural-rows", len(table.y)))
@@ -143,37 +107,29 @@ def split_rows(table: DataTable, least: int, most: int, seed: int, what: str) ->
         held = max(1, round(_TEST_SHARE * len(own)))
         test.append(own[:held])
         train.append(own[held:])
-    return train, np.concatenate(test), [table.names[i] for i in chosen]
+    return train, np.concatenate(test)
 
 
 def read_speakers(path: Path, context: int) -> tuple[DataTable, DataTable]:
     """Read the training and the test windows of the speakers, each with its last characters as features.
 
-    Raises ConfigError if the file is missing or damaged, lacks an array, or a speaker has no test example.
+    Raises ConfigError for a file that is missing or does not fit.
     """
-    names = ("train_x", "train_y", "train_client", "test_x", "test_y", "test_client", "client_names", "characters")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            check_columns(path, names, list(file))
-            found = {name: file[name] for name in names}
-    except ConfigError:
-        raise
-    except (OSError, ValueError, EOFError) as error:
-        raise _unreadable(path, error) from error
-    speakers, characters = [str(name) for name in found["client_names"]], len(found["characters"])
-    for part in ("train", "test"):
-        without = np.setdiff1d(np.arange(len(speakers)), found[f"{part}_client"])
-        if len(without):
-            kind = "training" if part == "train" else "test"
-            allowed = f"at least 1; {len(without)} of {len(speakers)} clients have none"
-            remedy = "Remove these clients from the file."
-            raise ConfigError(f"{path}: {kind} examples of client {speakers[without[0]]}", 0, allowed, remedy)
-    tables = []
-    for part in ("train", "test"):
-        x = found[f"{part}_x"][:, -context:].astype(np.int64) + characters * np.arange(context)
-        y, clients = found[f"{part}_y"].astype(np.int64), found[f"{part}_client"].astype(np.int64)
-        tables.append(DataTable(x, y, clients, speakers, characters * context, characters))
-    return tables[0], tables[1]
+    with _reading(path), np.load(path, allow_pickle=False) as found:
+        speakers, characters = found["client_names"].tolist(), len(found["characters"])
+        shift = characters * np.arange(context)
+        train, test = (
+            DataTable(
+                found[f"{part}_x"][:, -context:].astype(np.int64) + shift,
+                found[f"{part}_y"].astype(np.int64),
+                found[f"{part}_client"].astype(np.int64),
+                speakers,
+                characters * context,
+                characters,
+            )
+            for part in ("train", "test")
+        )
+    return train, test
 
 
 class NaturalFederation(Federation):
@@ -246,7 +202,6 @@ def linear(categories: int, classes: int) -> Any:
             self.bias = torch.nn.Parameter(torch.zeros(classes))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = self.table(x) + self.bias
-            return found
+            return self.table(x) + self.bias
 
     return Linear()

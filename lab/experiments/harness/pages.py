@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
+from aoi_fl.lab.experiments.harness.findings import Conclusion
 
 
 def written(experiment: Experiment, found: Conclusion) -> str:
@@ -26,9 +26,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 
-def _verdict(claim: Claim) -> Sequence[str]:
+def _verdict(claim):
     return (f"**{claim.judgement}**: {claim.reason}", f"{claim.claim} ({claim.source})", claim.theirs, claim.ours)
 
 
-def _cell(text: str) -> str:
+def _cell(text):
     return " ".join(text.split()).replace("|", "\\|")

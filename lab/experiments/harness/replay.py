@@ -6,19 +6,19 @@ data, number and round. So this is the run itself, for every policy and weights 
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.base import Ints, Options, Values
 from aoi_fl.lab.experiments.harness.federation import DIGITS
 from aoi_fl.lab.experiments.harness.setting import TRAINING
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.history import History
-from aoi_fl.science.selection import Selection, Selector, everyone
+from aoi_fl.science.selection import Selector, everyone
 from aoi_fl.science.simulate import Decentralised, simulate
 from aoi_fl.science.weighting import Weighting
 
@@ -28,7 +28,7 @@ Arrays = Mapping[str, NDArray[np.float32]]
 class Federation(ABC):
     """Clients with data: ``sizes`` (n,) examples each, and the run's ``seed``."""
 
-    sizes: NDArray[np.int64]
+    sizes: Ints
     seed: int
 
     @abstractmethod
@@ -57,12 +57,12 @@ class Federation(ABC):
 
     def play(
         self,
-        policy: Decentralised | Selector,
-        rounds: int,
-        weighting: Weighting | None,
-        after: Callable[[int, Arrays], None],
-        availability: Callable[[int], NDArray[np.bool_]] | None = None,
-    ) -> History:
+        policy,
+        rounds,
+        weighting,
+        after,
+        availability=None,
+    ):
         """Train while the policy selects, so a policy that learns from losses gets the real ones.
 
         ``after`` is called with each round and the model after it; the others are as for
@@ -71,12 +71,12 @@ class Federation(ABC):
         arrays = self.initial_arrays()
         losses = np.full(len(self.sizes), np.nan)
 
-        def observe(round_: int, selection: Selection) -> None:
+        def observe(round_, selection):
             nonlocal arrays
             arrays, losses[selection.clients] = self._aggregated(arrays, selection, round_)
             after(round_, arrays)
 
-        def reports(round_: int, clients: NDArray[np.int64]) -> Report:
+        def reports(round_, clients):
             return Report(clients, losses[clients], np.full(len(clients), np.nan))
 
         return simulate(
@@ -90,7 +90,7 @@ class Federation(ABC):
             observe=observe,
         )
 
-    def _aggregated(self, arrays: Arrays, selection: Selection, round_: int) -> tuple[Arrays, NDArray[np.float64]]:
+    def _aggregated(self, arrays, selection, round_):
         """Return the model after a round, and each participant's mean training loss."""
         if not len(selection.clients):
             return arrays, np.empty(0)
@@ -134,8 +134,8 @@ class Dealt(Federation):
         model: str,
         seed: int,
         clients: int,
-        split: Mapping[str, Any],
-        training: Mapping[str, Any],
+        split: Values,
+        training: Values,
     ) -> None:
         from aoi_fl.config.keys import TaskSettings
         from aoi_fl.learning import partition, sgd
@@ -150,6 +150,10 @@ class Dealt(Federation):
         indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
         self.parts = [self.task.examples(part) for part in indices]
         self.sizes = np.array([len(part) for part in indices], dtype=np.int64)
+
+    def tested(self, history: History, rounds: Container[int]) -> list[float]:
+        """Return the test accuracy after these rounds."""
+        return [self.task.evaluate_test(model)[1] for t, model in self.rounds(history) if t in rounds]
 
     def initial_arrays(self) -> Arrays:
         """Return the task's first model."""
@@ -187,7 +191,7 @@ def dealt(
     return Dealt(dataset, data_dir, model, seed, clients, split, dict(training))
 
 
-def dealt_as(settings: Mapping[str, Any], options: Options, seed: int, clients: int, **split: Any) -> Dealt:
+def dealt_as(settings: Values, options: Options, seed: int, clients: int, **split: Any) -> Dealt:
     """Return a :class:`Dealt` with the data set, the model and the local training of an experiment's settings."""
     training = tuple((key, settings[key]) for key in TRAINING if key in settings)
     return dealt(settings["dataset"], str(options.data_dir), settings["model"], seed, clients, training, **split)

@@ -1,17 +1,16 @@
 """The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import REGISTRY
-from aoi_fl.lab.experiments.harness.base import Experiment, Options
+from aoi_fl.lab.experiments.harness.base import Experiment, Floats, Ints, Options, Values
+from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import everyone
+from aoi_fl.science.selection import Population, everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
 
@@ -20,7 +19,7 @@ SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the pap
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
 SYSTEMATIC = "systematic"  # beside the paper's, where its law is known too
 
-PAPER_SIZES: Mapping[str, Any] = {"clients": CLIENTS, "per_round": PER_ROUND, "max_age": MAX_AGE}
+PAPER_SIZES: Values = {"clients": CLIENTS, "per_round": PER_ROUND, "max_age": MAX_AGE}
 SETTINGS = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}"}
 
 
@@ -28,7 +27,7 @@ TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning
 
 
 # The size of the papers' federations, as run keys.
-PAPER_KEYS: Mapping[str, Any] = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
+PAPER_KEYS: Values = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
 
 
 def learning(options: Options, dataset: str, rounds: tuple[int, int], **keys: Any) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def alpha(usual: float, options: Options) -> float:
     return 0.6 if options.quick else usual
 
 
-def sizes() -> NDArray[np.int64]:
+def sizes() -> Ints:
     """Return the clients' data sizes."""
     return make_sizes(SIZES, CLIENTS, SIZES_SEED)
 
@@ -58,8 +57,13 @@ def markov(name: str) -> MarkovPolicy:
     """Return the table of a Markov policy; for ``random``, the one with the same law of X for each client."""
     if name == "random":
         return MarkovPolicy.uniform(CLIENTS, PER_ROUND, MAX_AGE)
-    table: MarkovPolicy = policy(name, 0)
-    return table
+    return policy(name, 0)
+
+
+def section5(clients: int, seed: int) -> Population:
+    """Return an instance of Section 5 of Xu et al., with all clients available."""
+    table = section5_instance(clients, seed)
+    return Population(table.ages, table.sizes, np.ones(clients, np.bool_), table.payments, table.sensitivities)
 
 
 def policy(name: str, seed: int) -> Any:
@@ -68,9 +72,18 @@ def policy(name: str, seed: int) -> Any:
     return REGISTRY[name].build(RunKeys.model_validate(keys).flat())
 
 
-def play(name: str, rounds: int, seed: int, dealt: NDArray[np.int64] | None = None) -> History:
+def play(name: str, rounds: int, seed: int, dealt: Ints | None = None) -> History:
     """Simulate a policy, with ``dealt`` sizes if given; Markov clients start stationary."""
     return simulate(policy(name, seed), everyone(sizes() if dealt is None else dealt), rounds, seed)
+
+
+def weights_of(history: History) -> Floats:
+    """Return (T, n) weights ω."""
+    weights = np.zeros((history.rounds, history.clients))
+    for t in range(1, history.rounds + 1):
+        selection = history.selection(t)
+        weights[t - 1, selection.clients] = selection.weights
+    return weights
 
 
 class PolicyFigure(Experiment):
@@ -79,8 +92,8 @@ class PolicyFigure(Experiment):
     minutes = 0.3
     whole_seeds = True
     policies = (*POLICIES, SYSTEMATIC)
-    factors: Mapping[str, Sequence[Any]] = {"policy": policies}
+    factors = {"policy": policies}
     counts = (20, 8)
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {**SETTINGS, "rounds": 200 if options.quick else 1000}

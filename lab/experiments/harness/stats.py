@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-from aoi_fl.lab.experiments.harness.base import Row
+from aoi_fl.lab.experiments.harness.base import Floats, Row
 from aoi_fl.lab.experiments.harness.findings import Verdict
 from aoi_fl.report.judging import Interval as Interval
 from aoi_fl.report.judging import difference as difference
@@ -71,12 +70,12 @@ def paired_curves(
     names: Iterable[str],
     column: str,
     reduce: Callable[[list[float]], float] | None = None,
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     """Return (seeds, rounds) values of a column for each name in column ``by``, over the seeds that all names have.
 
     ``reduce`` turns each run into a number, for arrays (seeds,). Without a common seed the result is empty.
     """
-    found: dict[str, dict[int, list[float]]] = {}
+    found = {}
     for row in rows:
         found.setdefault(row[by], {}).setdefault(row["seed"], []).append(row[column])
     common = sorted(set.intersection(*map(set, found.values()))) if found else []
@@ -84,13 +83,13 @@ def paired_curves(
     return {name: np.array([reduce(run) for run in of] if reduce else of) for name, of in runs.items()}
 
 
-def run_means(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, NDArray[np.float64]]:
+def run_means(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, Floats]:
     """Return (seeds,) means over all rounds for each name, in pairs: stated by the rows, or of the rows."""
     stated = ({**row, column: row.get(f"mean {column}", row[column])} for row in rows)
     return paired_curves(stated, by, names, column, _mean)
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean(values):
     return values[0] if len({*values}) == 1 else math.fsum(values) / len(values)
 
 

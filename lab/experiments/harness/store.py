@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.lab.experiments.harness.base import Row, Unit
+from aoi_fl.lab.experiments.harness.base import Row, Unit, Values
 from aoi_fl.protocol.files import try_writing, write_whole
 from aoi_fl.science.errors import ConfigError
 
@@ -32,17 +32,19 @@ class Store:
     rows : of all complete units, in the order of completion or of :meth:`arrange`
     settings : of the results
     seconds : of one core
-    machine : of the runs; as JSON, a unit has its own if it is not the first unit's
+    planned : units that the commands so far have, complete or not
+    machine, commands : of the runs; as JSON, a unit has its own if it is not the first unit's
 
     Raises ConfigError if the folder has results of this experiment under other settings, or unreadable files.
     """
 
-    def __init__(self, folder: Path, name: str, settings: Mapping[str, Any], machine: str) -> None:
+    def __init__(self, folder: Path, name: str, settings: Values, machine: str) -> None:
         self.table, self._about = folder / f"{name}.csv", folder / f"{name}.json"
         self.settings = plain(settings)
         self._here = self._first = machine
-        self.rows: list[Row] = []
-        self._units: list[dict[str, Any]] = []
+        self.rows = []
+        self._units = []
+        self._command, self._commands, self.planned = "", [], 0
         if self._about.exists():
             self._take_up()
 
@@ -78,6 +80,16 @@ class Store:
             return next(iter(count), self._first)
         return "; ".join(f"{number} unit{'s' if number > 1 else ''} on {machine}" for machine, number in count.items())
 
+    def commands(self, units: Values) -> list[str]:
+        """Return the commands that ran the complete units with these values in their columns."""
+        ran = {known.get("command", 0) for known in self._units if rests_on(known["unit"], units)}
+        return [command for place, command in enumerate(self._commands) if place in ran]
+
+    def begin(self, command: str, units: Sequence[Unit]) -> None:
+        """Take further units as run by a command that has these."""
+        self._command, there = command, {key_of(unit) for unit in (*self.units, *units)}
+        self.planned = max(self.planned, len(there))
+
     def has(self, unit: Unit) -> bool:
         """Return whether a unit is complete."""
         return any(known["unit"] == unit for known in self._units)
@@ -85,7 +97,10 @@ class Store:
     def add(self, unit: Unit, rows: list[Row], seconds: float) -> None:
         """Add a finished unit, with its seconds of one core."""
         self.rows += [{**unit, **row} for row in rows]
-        own = {} if self._here == self._first else {"machine": self._here}
+        if self._command not in self._commands:
+            self._commands.append(self._command)
+        own: Row = {} if self._here == self._first else {"machine": self._here}
+        own |= {"command": place} if (place := self._commands.index(self._command)) else {}
         self._units.append({"unit": unit, "seconds": round(seconds, 3), **own})
         self._write()
 
@@ -106,17 +121,18 @@ class Store:
         self.rows.sort(key=lambda row: place.get(key_of({c: row[c] for c in columns}), len(place)))
         self._write()
 
-    def _write(self) -> None:
+    def _write(self):
         text = io.StringIO()
         writer = csv.DictWriter(text, list(dict.fromkeys(key for row in self.rows for key in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows(packed(self.rows, tuple(self._units[0]["unit"])))
         _keep(self.table, text.getvalue())
-        about = json.dumps({"settings": self.settings, "machine": self._first}, indent=1).removesuffix("\n}")
+        told = {"settings": self.settings, "machine": self._first, "commands": self._commands, "planned": self.planned}
+        about = json.dumps(told, indent=1).removesuffix("\n}")
         units = ",\n".join(map(json.dumps, self._units))
         _keep(self._about, f'{about},\n "units": [\n{units}\n]}}\n')
 
-    def _take_up(self) -> None:
+    def _take_up(self):
         about = _read(self._about)
         before, now = about["settings"], self.settings
         other = [key for key in {**before, **now} if before.get(key) != now.get(key)]
@@ -127,6 +143,8 @@ class Store:
             remedy = f"Give the same values or another --out, or delete {self.table.stem}.csv and .json there."
             raise ConfigError("--out", self._about, allowed, remedy)
         self._units, self._first = about["units"], about["machine"]
+        self._commands = about.get("commands", [f"aoi reproduce {self.table.stem}"])
+        self.planned = about.get("planned", len(self._units))
         try:
             with open(self.table, newline="", encoding="utf-8") as file:
                 rows = list(unpacked(csv.DictReader(file)))
@@ -147,7 +165,7 @@ def packed(rows: Iterable[Row], unit: Collection[str]) -> Iterator[Row]:
     identifying columns.
     """
 
-    def apart(row: Row) -> list[tuple[str, Any]]:
+    def apart(row):
         return [(column, value) for column, value in row.items() if column in unit or not _is_number(value)]
 
     for _, group in groupby(rows, apart):
@@ -169,12 +187,12 @@ def unpacked(lines: Iterable[Mapping[str, str | None]]) -> Iterator[Row]:
             yield {**constant, **dict(zip(series, values, strict=True))}
 
 
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def plain(settings: Values) -> dict[str, Any]:
     """Return settings as JSON holds them."""
     return dict(json.loads(json.dumps(dict(settings))))
 
 
-def rests_on(unit: Mapping[str, Any], units: Mapping[str, Collection[Any]]) -> bool:
+def rests_on(unit: Values, units: Mapping[str, Collection[Any]]) -> bool:
     """Return whether a unit or row has one of the given values in each of the columns."""
     return all(unit.get(column) in values for column, values in units.items())
 
@@ -184,13 +202,13 @@ def key_of(unit: Unit) -> frozenset[tuple[str, Any]]:
     return frozenset(unit.items())
 
 
-def _keep(path: Path, text: str) -> None:
+def _keep(path, text):
     with _writing(path):
         write_whole(path, text.encode())
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path):
     try:
         yield
     except OSError as error:
@@ -198,7 +216,7 @@ def _writing(path: Path) -> Iterator[None]:
         raise ConfigError("--out", path, f"a file that you can write ({error.strerror})", remedy) from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path):
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         if {"settings", "machine", "units"} <= set(about):
@@ -208,11 +226,11 @@ def _read(path: Path) -> dict[str, Any]:
     raise ConfigError("--out", path, "results of aoi reproduce", "Delete the file, or choose another --out.")
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value):
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _cell(values: Sequence[Any]) -> Any:
+def _cell(values):
     """Return a column's only value, or its values as a series."""
     if len({str(value) for value in values}) == 1:
         return values[0]
@@ -222,7 +240,7 @@ def _cell(values: Sequence[Any]) -> Any:
     return " ".join("-" if value is None else str(value) for value in values)
 
 
-def _series(cell: str) -> list[Any] | None:
+def _series(cell):
     """Return the numbers of a series; None for any other cell."""
     if ends := re.fullmatch(r"(-?\d+)\.\.(-?\d+)", cell):
         return list(range(int(ends[1]), int(ends[2]) + 1))
@@ -230,7 +248,7 @@ def _series(cell: str) -> list[Any] | None:
     return values if len(values) > 1 and all(map(_is_number, values)) else None
 
 
-def _value(cell: str | None) -> Any:
+def _value(cell):
     """Return a cell's content: nothing, a whole number, a number, or a string."""
     if cell is None or cell == "":
         return None
@@ -242,5 +260,5 @@ def _value(cell: str | None) -> Any:
     return cell
 
 
-def _short(value: Any) -> str:
+def _short(value):
     return "none" if value is None else str(value)

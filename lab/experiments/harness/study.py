@@ -8,15 +8,14 @@ import textwrap
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE
-from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Rows, Unit, Values, by_seed, seeds
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, lines
+from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
 
@@ -110,7 +109,7 @@ class Study(Experiment):
             for case, policy in block
         ]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows: Rows, settings: Values) -> Conclusion:
         """Compare each policy with the base, in pairs, and judge the hypotheses."""
         lines = [
             [case, policy, str(len(runs)), *self._cells(runs, runs_of(rows, case, self.policies[0]), policy)]
@@ -128,38 +127,35 @@ class Study(Experiment):
         return Conclusion(text, claims, (Table(caption, head, lines),))
 
     @abstractmethod
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows: Rows, settings: Values) -> str:
         """Return the page's sentences on the setting."""
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows: Rows, settings: Values, figure: Figure) -> None:
         """Draw each policy's difference from the base, with its interval, and each seed as a dot."""
         drawn = [measure for measure in self.measures if measure.drawn]
-        lines = [
+        there = [
             (case, policy)
             for case in self.cases
             for policy in self.policies[1:]
             if runs_of(rows, case, policy) and runs_of(rows, case, self.policies[0])
         ]
-        figure.set_figheight(_MARGIN + _LINE * max(len(lines), 2))
+        figure.set_figheight(_MARGIN + _LINE * max(len(there), 2))
         for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
-            axes.axvline(0, color="#404040", linewidth=1.2)
+            lines(axes, [_called(case, policy, self.cases) for case, policy in there])
             if measure.margin:
                 axes.axvspan(-measure.margin, measure.margin, color="#E3E3E3")
-            for place, (case, policy) in enumerate(lines):
+            for place, (case, policy) in enumerate(there):
                 colour = COLOURS[(self.policies.index(policy) - 1) % len(COLOURS)]
                 apart = differences(runs_of(rows, case, policy), runs_of(rows, case, self.policies[0]), measure)
                 found = interval([d for d in apart if math.isfinite(d)])
                 if not found.count:
                     axes.text(0, place, NOT_BY_ALL, va="center", color="#606060")
                     continue
-                axes.plot(apart, np.full(len(apart), place), ".", color=colour, alpha=0.4)
-                axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
+                beside(axes, place, found, apart, 0.4, marker="o", color=colour)
             label = textwrap.fill(f"{measure.label},", _WIDE)
             axes.set_xlabel(f"{label}\nabove {self.policies[0]}", fontsize=SIZE)
-            axes.set_yticks(range(len(lines)), [_called(case, policy, self.cases) for case, policy in lines])
-            axes.set_ylim(len(lines) - 0.5, -0.5)
 
-    def _cells(self, runs: Runs, base: Runs, policy: str) -> list[str]:
+    def _cells(self, runs, base, policy):
         cells = []
         for measure in self.measures:
             cells.append(_shown([_value(row, measure) for row in runs.values()], measure.digits))
@@ -168,10 +164,10 @@ class Study(Experiment):
                 cells.append("" if same else _shown(differences(runs, base, measure), measure.digits))
         return cells
 
-    def _measure(self, column: str) -> Measure:
+    def _measure(self, column):
         return next(measure for measure in self.measures if measure.column == column)
 
-    def _judged(self, claim: Claim, hypothesis: Hypothesis, rows: Sequence[Row]) -> Claim:
+    def _judged(self, claim, hypothesis, rows):
         """Judge a hypothesis by its contrasts: it is undecided until all planned seeds are complete."""
         found, shown, decided = [], [], True
         for contrast in hypothesis.contrasts:
@@ -196,12 +192,12 @@ class Study(Experiment):
             return claim
         ours = "; ".join(dict.fromkeys(shown))  # a margin on both sides is two contrasts
         if not decided:
-            why: dict[Verdict, str] = {"undecided": "not all planned runs are complete, or reach the level"}
+            why = {"undecided": "not all planned runs are complete, or reach the level"}
             return replace(claim, ours=ours, verdict="undecided", reasons=why)
         verdict = side(found, 1)
         return replace(claim, ours=ours, verdict=elsewhere(verdict) if claim.setting else verdict)
 
-    def _progress(self, rows: Sequence[Row]) -> str:
+    def _progress(self, rows):
         """Return the progress of an unfinished experiment."""
         counts = [len(runs_of(rows, case, policy)) for case in self.cases for policy in self.policies]
         if min(counts) >= self.planned:
@@ -221,22 +217,22 @@ def differences(runs: Runs, base: Runs, measure: Measure) -> list[float]:
     return [_value(runs[seed], measure) - _value(base[seed], measure) for seed in runs if seed in base]
 
 
-def _value(row: Row, measure: Measure) -> float:
+def _value(row, measure):
     value = row.get(measure.column)
     return math.nan if value is None else measure.scale * value
 
 
-def _shown(values: Sequence[float], digits: int) -> str:
+def _shown(values, digits):
     finite = [v for v in values if math.isfinite(v)]
-    found: Interval = interval(finite)
+    found = interval(finite)
     missed = "" if len(finite) == len(values) else f" ({len(finite)} of {len(values)} seeds)"
     return f"{found.show(digits)}{missed}"
 
 
-def _called(case: str, policy: str, cases: Sequence[str]) -> str:
+def _called(case, policy, cases):
     return policy if len(cases) == 1 else f"{case}: {policy}"
 
 
-def _behind(hypothesis: Hypothesis) -> dict[str, set[str]]:
+def _behind(hypothesis):
     names = {c.policy for c in hypothesis.contrasts} | {c.base for c in hypothesis.contrasts if c.base}
     return {"case": {c.case for c in hypothesis.contrasts}, "policy": names}

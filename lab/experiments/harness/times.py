@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
+from aoi_fl.lab.experiments.harness.base import Floats
 from aoi_fl.lab.experiments.harness.findings import Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 from aoi_fl.lab.experiments.harness.verdicts import side, undecided
-from aoi_fl.science.types import Floats
 
 # Levels: from three points of accuracy below a target up to it, the target left out; near the ceiling, where less than
 # two points are left above it, from half of that.
@@ -62,7 +62,7 @@ def shifts(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Float
 def shift(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Floats] | None = None) -> Interval | None:
     """Return :func:`shifts` over paired seeds with its interval; None if a run never reaches some level."""
     found = shifts(ours, base, target, spent)
-    return interval(found.tolist()) if np.isfinite(found).all() and found.size else None
+    return interval(found) if np.isfinite(found).all() and found.size else None
 
 
 @dataclass(frozen=True)

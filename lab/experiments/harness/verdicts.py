@@ -81,7 +81,7 @@ def joint(parts: Sequence[Verdict]) -> Verdict:
     """
     if "refuted" in parts:
         return "refuted"
-    order: tuple[Verdict, ...] = ("underpowered", "undecided", "holds weakly", "holds")
+    order = ("underpowered", "undecided", "holds weakly", "holds")
     if all(part == "not run" for part in parts):
         return "not run"
     return "undecided" if "not run" in parts else next(verdict for verdict in order if verdict in parts)

@@ -4,10 +4,9 @@ from fractions import Fraction
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-from aoi_fl.science.types import Floats
+from aoi_fl.lab.experiments.harness.base import Bools, Floats
 
 _RARE = 12  # values of p_m tried before the best is refined
 _SWEEPS = 6000
@@ -32,7 +31,7 @@ def programmed_variance(clients: int, per_round: int, max_age: int) -> float:
     mean, m = clients / per_round, max_age
     steps = np.eye(m, m + 1, k=1) - np.eye(m, m + 1)
 
-    def least(rare: float) -> float:
+    def least(rare):
         cost = np.append(2 * np.arange(m) + 1.0, (2 * m + 1) / rare + 2 * (1 - rare) / rare**2)
         equal = np.vstack([np.append(np.ones(m), 1 / rare), np.eye(1, m + 1)])
         found = optimize.linprog(cost, steps, np.zeros(m), equal, [mean, 1.0], (0, 1))
@@ -49,7 +48,7 @@ def programmed_variance(clients: int, per_round: int, max_age: int) -> float:
     return min(values[best], float(refined.fun))
 
 
-def selecting_ages(cost: Floats, charge: Floats, oldest: int) -> NDArray[np.bool_]:
+def selecting_ages(cost: Floats, charge: Floats, oldest: int) -> Bools:
     """Return at which ages 0 … oldest a refresh is optimal in the single client's problem P4, (instances, oldest+1).
 
     Relative value iteration, damped by one half since the optimal chain is periodic: an age costs ``cost`` a round, a
@@ -68,6 +67,6 @@ def selecting_ages(cost: Floats, charge: Floats, oldest: int) -> NDArray[np.bool
     return np.asarray(select < wait)
 
 
-def _choices(price: Floats, charge: Floats, value: Floats) -> tuple[Floats, Floats]:
+def _choices(price, charge, value):
     never = np.full((len(value), 1), np.inf)
     return price + np.hstack([value[:, 1:], never]), price + charge[:, None] + value[:, :1]

@@ -4,16 +4,14 @@ Enumeration of every round for Javani & Wang 2025; exact chances of clients that
 printed, with its comparisons counted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cmp_to_key
 from itertools import combinations, product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Row
-from aoi_fl.science.types import Floats
+from aoi_fl.lab.experiments.harness.base import Floats, Ints, Row, Rows
 
 _EQUAL = ((3, 1), (4, 2), (5, 2), (5, 4), (6, 3), (7, 3), (8, 5), (6, 6))  # clients n and how many a round, m
 _DIMENSION, _POINTS = 3, 50
@@ -38,13 +36,13 @@ def proportional_rounds(sizes: Floats, per_round: int) -> Iterator[tuple[float, 
         yield float(np.prod(shares[list(drawn)])), np.bincount(drawn, minlength=len(sizes)) / per_round
 
 
-def _row(what: str, left: float, right: float, seed: int = 1, **more: float) -> Row:
+def _row(what, left, right, seed=1, **more):
     return {"seed": seed, "what": what, **more, "left": left, "right": right}
 
 
-def equal_sizes() -> list[Row]:
+def equal_sizes() -> Rows:
     """Return Σ with equal sizes, enumerated and as Remarks 4 and 5 print it."""
-    rows: list[Row] = []
+    rows = []
     for n, m in _EQUAL:
         for policy, rounds, printed in (
             ("random", random_rounds, 1 / m - 1 / n),
@@ -71,7 +69,7 @@ def smoothness(seed: int) -> Row:
     return _row("lemma 1", worst, 1.0, seed)
 
 
-def sampled(seed: int) -> list[Row]:
+def sampled(seed: int) -> Rows:
     """Return both sides of Lemmas 2 to 4 for random selection of m of n clients of random sizes and updates.
 
     Lemma 2's right side sums over S beside an expectation over S: it is taken in expectation, and, as its proof needs
@@ -113,13 +111,13 @@ def noise() -> Row:
     return _row("noise", 2 * steps * rate * (start - steps * rate * start) * (start - average), 0.0)
 
 
-def smoothness_of_losses() -> list[Row]:
+def smoothness_of_losses() -> Rows:
     """Return both sides of Assumptions 1 and 4 of Xu et al. 2024 for losses of one example, x = 1 and y = 0.
 
     Assumption 1 for |ω| from −h to h, with β = 1/(2h): F(h) − F(−h) ≤ −2h + 2βh². Assumption 4 for ω²/2 at ω = 10^j,
     with the bound G² that holds at ω = 1: F'(ω)² ≤ G².
     """
-    rows: list[Row] = []
+    rows = []
     for j in range(6):
         h = 10.0**-j
         rows.append(_row("absolute loss is smooth", 0.0, -2 * h + 2 * h**2 / (2 * h)))
@@ -127,7 +125,7 @@ def smoothness_of_losses() -> list[Row]:
     return rows
 
 
-def curvatures(seed: int) -> list[Row]:
+def curvatures(seed: int) -> Rows:
     """Return how far above its chord's foot a loss bends on a direction of length 1: 0 where it is not strongly convex.
 
     For logistic regression the direction that raises all classes alike, for the multi-class hinge loss any short one:
@@ -138,12 +136,12 @@ def curvatures(seed: int) -> list[Row]:
     alike = np.repeat(rng.normal(size=(5, 1)), 3, axis=1)
     short = 1e-4 * rng.normal(size=(5, 3))
 
-    def logistic(weights: Floats) -> float:
+    def logistic(weights):
         outputs = x @ weights
         outputs = outputs - outputs.max(axis=1, keepdims=True)
         return float((np.log(np.exp(outputs).sum(axis=1)) - outputs[np.arange(40), y]).mean())
 
-    def hinge(weights: Floats) -> float:
+    def hinge(weights):
         margins = x @ weights
         margins = margins - margins[np.arange(40), y][:, None] + 1
         margins[np.arange(40), y] = 0
@@ -156,9 +154,9 @@ def curvatures(seed: int) -> list[Row]:
     return rows
 
 
-def freshness() -> list[Row]:
+def freshness() -> Rows:
     """Return the mean age of participants, E[X] − 1, beside that of all clients, (E[X²]/E[X] − 1)/2."""
-    rows: list[Row] = []
+    rows = []
     for policy in _POLICIES:
         table = setting.markov(policy)
         mean = table.interval_mean
@@ -167,13 +165,13 @@ def freshness() -> list[Row]:
     return rows
 
 
-def heard() -> list[Row]:
+def heard() -> Rows:
     """Return the chance that a client takes part before it leaves, with p_i > 0 at all ages and with the optimal table.
 
     A newcomer of age 0 takes part for the first time after X rounds; one in its steady state in round r with
     probability P(X ≥ r)/E[X]. It is still there in round r with probability z^(r−1), z = 1 − λ.
     """
-    rows: list[Row] = []
+    rows = []
     for leaving in LEAVING:
         stay = 1 - leaving
         for start in ("zero", "stationary"):
@@ -188,20 +186,18 @@ def heard() -> list[Row]:
     return rows
 
 
-def algorithm1(
-    ages: NDArray[np.int64], payments: NDArray[np.float64], sensitivities: NDArray[np.float64], budget: float
-) -> tuple[list[int], int]:
+def algorithm1(ages: Ints, payments: Floats, sensitivities: Floats, budget: float) -> tuple[list[int], int]:
     """Return the clients selected, in the order of their index, and how many comparisons that took."""
     index = [(a + 1) * (a + 2) * budget * w / (2 * p) for a, p, w in zip(ages, payments, sensitivities, strict=True)]
     compared = 0
 
-    def later(one: int, other: int) -> int:
+    def later(one, other):
         nonlocal compared
         compared += 1
         return -1 if index[one] > index[other] else 1 if index[one] < index[other] else one - other
 
-    order: Sequence[int] = sorted(range(len(index)), key=cmp_to_key(later))
-    chosen: list[int] = []
+    order = sorted(range(len(index)), key=cmp_to_key(later))
+    chosen = []
     spent = 0.0
     for client in order:
         compared += 1
@@ -211,9 +207,9 @@ def algorithm1(
     return chosen, compared
 
 
-def comparisons() -> list[Row]:
+def comparisons() -> Rows:
     """Return how many comparisons Algorithm 1 makes of N clients, beside N log₂ N."""
-    rows: list[Row] = []
+    rows = []
     for clients in _SIZES:
         rng = np.random.default_rng(clients)
         ages, payments, sensitivities = rng.integers(0, 50, clients), rng.uniform(5, 15, clients), rng.random(clients)

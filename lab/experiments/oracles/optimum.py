@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.science.budget import choose
 from aoi_fl.science.types import Floats, Ints
@@ -45,8 +44,8 @@ def draw_instance(seed: int) -> Instance:
 
 def long_run_p2(instance: Instance, index: Callable[[Ints, Instance], Floats]) -> float:
     """Return the exact long-run P2 of an index policy from age 0: the mean over the cycle that it falls into."""
-    ages, costs = np.zeros(CLIENTS, dtype=np.int64), list[float]()
-    seen: dict[tuple[int, ...], int] = {}
+    ages, costs = np.zeros(CLIENTS, dtype=np.int64), []
+    seen = {}
     while tuple(ages.tolist()) not in seen:
         seen[tuple(ages.tolist())] = len(costs)
         chosen = choose(index(ages, instance), instance.payments, instance.budget)
@@ -70,7 +69,7 @@ def exact_optimum(instance: Instance) -> float:
         cap *= 2
 
 
-def _solve(instance: Instance, cap: int) -> tuple[float, int]:
+def _solve(instance, cap):
     """Return the least mean cost from age 0 with ages capped, and the oldest age on the cycle that attains it."""
     side = cap + 1
     ages = np.stack(np.unravel_index(np.arange(side**CLIENTS), (side,) * CLIENTS))
@@ -107,10 +106,10 @@ def _solve(instance: Instance, cap: int) -> tuple[float, int]:
     return float(mean[0]), int(ages[:, _cycle(jump, state)].max())
 
 
-def _maximal_packings(instance: Instance) -> list[NDArray[np.bool_]]:
+def _maximal_packings(instance):
     """Return the maximal affordable sets of clients."""
 
-    def affordable(chosen: NDArray[np.bool_]) -> bool:
+    def affordable(chosen):
         return bool(instance.payments[chosen].sum() <= instance.budget + _TIE)
 
     every = [np.array(chosen) for chosen in product([False, True], repeat=CLIENTS)]
@@ -122,7 +121,7 @@ def _maximal_packings(instance: Instance) -> list[NDArray[np.bool_]]:
     ]
 
 
-def _cycle(jump: Ints, state: int) -> list[int]:
+def _cycle(jump, state):
     """Return the cycle that a state lies on."""
     cycle = [state]
     while jump[cycle[-1]] != state:
@@ -130,7 +129,7 @@ def _cycle(jump: Ints, state: int) -> list[int]:
     return cycle
 
 
-def _evaluate(jump: Ints, cost: Floats) -> tuple[Floats, Floats]:
+def _evaluate(jump, cost):
     """Return mean cost and bias of every state of a deterministic chain, (s,) each."""
     ahead = jump.copy()
     for _ in range(int(np.ceil(np.log2(jump.size))) + 1):

@@ -6,22 +6,19 @@ The constants: a_i in [1, 2], so μ = 1 and L = 2; F* and Γ are closed forms.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.lab.experiments.harness.base import Row
+from aoi_fl.lab.experiments.harness.base import Floats, Rows
+from aoi_fl.lab.experiments.harness.setting import section5, weights_of
 from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
-from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import ConvergenceConstants
-from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population, ProportionalSelector, RandomSelector, everyone
+from aoi_fl.science.selection import ProportionalSelector, RandomSelector, everyone
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.types import Floats
 
 CLIENTS, PER_ROUND, MAX_AGE = 40, 6, 10
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
@@ -40,7 +37,7 @@ def excess(theta: Floats, curves: Floats, centres: Floats, shares: Floats) -> Fl
     return np.asarray(pull.sum() * (theta - pull @ centres / pull.sum()) ** 2 / 2)
 
 
-def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:
+def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> Rows:
     """Run federated averaging under the policies of Javani & Wang, equal sizes, with Theorem 2's bound beside it.
 
     Gradients carry a noise of ±½, the same for all policies of a seed. Iterates stay within [−4, 4], so G² = 13² bounds
@@ -50,9 +47,9 @@ def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]
     gap = float(_SHARES @ (_CURVES * (best - _CENTRES) ** 2)) / 2
     start = float(excess(np.array(_START), _CURVES, _CENTRES, _SHARES))
     signs = np.array([_signs(seed, max(marks)) for seed in seeds])
-    rows: list[Row] = []
+    rows = []
     for policy in POLICIES:
-        weights = np.stack([_weights(_history(policy, max(marks), seed)) for seed in seeds])
+        weights = np.stack([weights_of(_history(policy, max(marks), seed)) for seed in seeds])
         sigma = weight_variance(policy)
         for rate, divisor in RATES.items():
             theta = np.full(len(seeds), _START)
@@ -87,7 +84,7 @@ def weight_variance(policy: str) -> float:
     return _table(policy).weight_variance
 
 
-def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
+def choosing_by_loss(seeds: Sequence[int], rounds: int) -> Rows:
     """Run federated averaging under power-of-choice: of d random candidates, the k of the largest losses train.
 
     The draws of candidates make E[ω] a function of the losses' ranks, so ρ of Javani & Wang 2025, eq. (24), is exact at
@@ -99,7 +96,7 @@ def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
     """
     start = float(excess(np.array(_START), _CURVES, _CENTRES, _SHARES))
     losses = np.empty(CLIENTS)  # of all clients at the round's model
-    rows: list[Row] = []
+    rows = []
     for seed in seeds:
         signs = _signs(seed, rounds)
         for candidates in CANDIDATES:
@@ -127,13 +124,13 @@ def choosing_by_loss(seeds: Sequence[int], rounds: int) -> list[Row]:
     return rows
 
 
-def _signs(seed: int, rounds: int) -> NDArray[np.int8]:
+def _signs(seed, rounds):
     """Return (rounds, K, n) the signs of the gradients' noise, the same for all policies of a seed."""
     drawn = np.random.default_rng([seed, 7]).choice([-1, 1], (rounds, _STEPS, CLIENTS))
     return drawn.astype(np.int8)
 
 
-def _trained(local: Floats, t: int, signs: NDArray[np.int8], divisor: int = 1) -> Floats:
+def _trained(local, t, signs, divisor=1):
     """Return (…, n) the clients' models after the K steps of round t, with the round's signs (…, K, n)."""
     for step in range(_STEPS):
         pull = _CURVES * (local - _CENTRES) + _NOISE * signs[..., step, :]
@@ -151,26 +148,24 @@ def expected_weights(candidates: int) -> Floats:
     return np.asarray(chosen / PER_ROUND)
 
 
-def ageing(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:
+def ageing(seeds: Sequence[int], marks: Sequence[int]) -> Rows:
     """Train on ageing data as in Section 2 of Xu et al., all clients taking part, and Theorem 1's bound beside it.
 
     N, B, τ, η̃ and ω_0 = 0 are the paper's, sizes and payments an instance of its Section 5; a gradient's noise has a
     variance of 0.3 a round of age. G_i² is the largest squared gradient on the way, as Assumption 4 asks for.
     """
-    rows: list[Row] = []
+    rows = []
     constants = ConvergenceConstants(_SMOOTH, _CONVEX, _RATE, _TAU)
     for seed in seeds:
-        table = section5_instance(10, seed)
+        table = section5(10, seed)
         shares = table.sizes / table.sizes.sum()
         generator = np.random.default_rng([seed, 8])
         curves, centres = generator.uniform(1, 2, 10), generator.uniform(0, 4, 10)
         best = float(shares * curves @ centres / (shares @ curves))
         start = float(excess(np.array(0.0), curves, centres, shares))
         for policy, index in BUDGETED.items():
-            everyone = np.ones(10, dtype=np.bool_)
-            population = Population(table.ages, table.sizes, everyone, table.payments, table.sensitivities)
             player = BudgetedSelector(_BUDGET, index, seed, False, False)
-            ages = _ages(simulate(player, population, max(marks), seed))
+            ages = _ages(simulate(player, table, max(marks), seed))
             noise = np.random.default_rng([seed, 9])
             theta, seen = 0.0, (curves * (best - centres)) ** 2
             for t in range(max(marks)):
@@ -194,31 +189,22 @@ def ageing(seeds: Sequence[int], marks: Sequence[int]) -> list[Row]:
     return rows
 
 
-def _row(seed: int, policy: str, round_: int, found: float, bound: float, start: float) -> Row:
+def _row(seed, policy, round_, found, bound, start):
     return {"seed": seed, "policy": policy, "round": round_, "excess": found, "bound": bound, "start": start}
 
 
-def _table(policy: str) -> MarkovPolicy:
+def _table(policy):
     make = MarkovPolicy.optimal if policy == "markov-optimal" else MarkovPolicy.increasing
     return make(CLIENTS, PER_ROUND, MAX_AGE)
 
 
-def _history(policy: str, rounds: int, seed: int) -> History:
+def _history(policy, rounds, seed):
     central = {"random": RandomSelector, "proportional": ProportionalSelector}
     rule = central[policy](PER_ROUND, seed) if policy in central else _table(policy)
     return simulate(rule, everyone(_SIZES), rounds, seed)
 
 
-def _weights(history: History) -> Floats:
-    """Return (T, n) weights ω."""
-    weights = np.zeros((history.rounds, history.clients))
-    for t in range(1, history.rounds + 1):
-        selection = history.selection(t)
-        weights[t - 1, selection.clients] = selection.weights
-    return weights
-
-
-def _ages(history: History) -> NDArray[np.int64]:
+def _ages(history):
     """Return (T, N) ages after the refreshes of each round."""
     ages, now = np.empty((history.rounds, history.clients), dtype=np.int64), history.first_ages.copy()
     for t in range(history.rounds):

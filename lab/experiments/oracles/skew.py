@@ -8,12 +8,10 @@ References
 [1] A. Javani, Z. Wang, "Balancing Client Participation in Federated Learning Using AoI", 2025.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from aoi_fl.lab.experiments.harness.base import Floats
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.types import Floats
 
 
 def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:
@@ -25,7 +23,6 @@ def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:
     >>> objective_gap(np.array([2.0, 3.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]))
     1.5
     """
-    _check_importances(importances)
     return float(importances @ (losses - minima))
 
 
@@ -46,60 +43,20 @@ def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -
     return float(weights @ (losses - minima)) / gap
 
 
-@dataclass(frozen=True, eq=False)
-class SelectionSkew:
-    """The skew over a run's rounds with participants.
-
-    Attributes
-    ----------
-    along : ρ(S^t, θ^t) at the model that round t began with
-    at_optimum : ρ(S^t, θ*)
-    """
-
-    along: Floats
-    at_optimum: Floats
-
-    @property
-    def minimum(self) -> float:
-        """ρ_, the smallest skew along the run; [1], eq. (25), as estimated there."""
-        return float(self.along.min())
-
-    @property
-    def maximum(self) -> float:
-        """ρ̄, the largest skew at the optimum; [1], eq. (26), as estimated there."""
-        return float(self.at_optimum.max())
-
-
 def selection_skew(
     weights: Floats, losses: Floats, optimum_losses: Floats, minima: Floats, importances: Floats
-) -> SelectionSkew:
-    """Return the skew of each round of a run.
+) -> tuple[Floats, Floats]:
+    """Return ρ(S^t, θ^t) of each round with participants, at the model that it began with, and ρ(S^t, θ*).
 
-    Eqs. (25) and (26) go over expectations; the estimate of [1] goes over single rounds, so its minimum falls, and its
-    maximum rises, with the number of rounds.
+    Eqs. (25) and (26) go over expectations; the estimate of [1] goes over single rounds, so its minimum, of the first,
+    falls, and its maximum, of the second, rises with the number of rounds.
 
     Parameters
     ----------
     weights, losses : (T, n) ω_k and F_k(θ^t); a round with all weights 0 is left out
     optimum_losses : (n,) F_k(θ*)
     minima, importances : as for :func:`objective_gap`
-
-    Raises ConfigError if no round had participants, or as :func:`skew`.
     """
     played = np.flatnonzero(weights.any(axis=1))
-    if not played.size:
-        raise ConfigError(
-            "participants", 0, f"at least one in {len(weights)} rounds, for a skew to measure", "Run more rounds."
-        )
-    return SelectionSkew(
-        np.array([skew(weights[t], losses[t], minima, importances) for t in played]),
-        np.array([skew(weights[t], optimum_losses, minima, importances) for t in played]),
-    )
-
-
-def _check_importances(importances: Floats) -> None:
-    total = float(importances.sum())
-    if (importances < 0).any() or abs(total - 1) > 1e-9:
-        allowed = "shares q_k ≥ 0 of sum 1"
-        remedy = "Divide them by their sum."
-        raise ConfigError("importances", f"{total:g} in sum, {importances.min():g} at least", allowed, remedy)
+    along = [skew(weights[t], losses[t], minima, importances) for t in played]
+    return np.array(along), np.array([skew(weights[t], optimum_losses, minima, importances) for t in played])

@@ -6,17 +6,19 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.lab.experiments.harness.base import Floats
 from aoi_fl.lab.experiments.harness.replay import Dealt
+from aoi_fl.lab.experiments.harness.setting import weights_of
 from aoi_fl.science.history import History
 
 
-def losses(there: Dealt, arrays: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float64]:
+def losses(there: Dealt, arrays: Mapping[str, NDArray[np.float32]]) -> Floats:
     """Return (n,) F_k of a model."""
     return np.array([there.task.evaluate(arrays, part)[0] for part in there.parts])
 
 
 @lru_cache(maxsize=1)
-def optima(there: Dealt, local_steps: int, central_epochs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def optima(there: Dealt, local_steps: int, central_epochs: int) -> tuple[Floats, Floats]:
     """Return (n,) F_k* after long local training, and F_k of a centrally trained model; kept for the other policies."""
     first = there.task.initial_arrays()
     local = [
@@ -28,7 +30,7 @@ def optima(there: Dealt, local_steps: int, central_epochs: int) -> tuple[NDArray
     return np.array(local), losses(there, central)
 
 
-def train(there: Dealt, history: History) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def train(there: Dealt, history: History) -> tuple[Floats, Floats]:
     """Average the selected clients' models round after round.
 
     Returns
@@ -36,8 +38,4 @@ def train(there: Dealt, history: History) -> tuple[NDArray[np.float64], NDArray[
     tuple
         (T+1, n) losses F_k of the model that each round begins with, and of the last one; (T, n) weights ω.
     """
-    weights = np.zeros((history.rounds, history.clients))
-    for t in range(1, history.rounds + 1):
-        selection = history.selection(t)
-        weights[t - 1, selection.clients] = selection.weights
-    return np.array([losses(there, arrays) for arrays in there.models(history)]), weights
+    return np.array([losses(there, arrays) for arrays in there.models(history)]), weights_of(history)

@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Row
+from aoi_fl.lab.experiments.harness.base import Floats, Ints, Row, Rows
 from aoi_fl.lab.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import choose
@@ -24,9 +23,9 @@ _AGES = (1, 2, 3, 4, 5, 6, 7, 10)
 _OLDEST = 30  # age at which value iteration forces a refresh; thresholds stay below 20
 
 
-def load_variances() -> list[Row]:
+def load_variances() -> Rows:
     """Return Var[X] as printed, of the table, by linear programme, of random and of oldest-age selection."""
-    rows: list[Row] = []
+    rows = []
     for n, k in _GRID:
         oldest = _oldest_age_variance(n, k)
         for m in _AGES:
@@ -46,13 +45,13 @@ def load_variances() -> list[Row]:
     return rows
 
 
-def _oldest_age_variance(clients: int, per_round: int) -> float:
+def _oldest_age_variance(clients, per_round):
     """Return Var[X] of oldest-age selection over 2000 rounds."""
     population = everyone(np.ones(clients, dtype=np.int64))
     return measure(simulate(OldestAgeSelector(per_round, 1), population, 2000, 1)).interval_variance or 0.0
 
 
-def thresholds(seeds: Sequence[int]) -> list[Row]:
+def thresholds(seeds: Sequence[int]) -> Rows:
     """Return for single clients with random φ, p, B and λ: eq. (25) without bracket, its floor, and the optimum."""
     rngs = [np.random.default_rng([seed, 25]) for seed in seeds]
     sensitivity, payment, budget, wanted = (
@@ -67,7 +66,7 @@ def thresholds(seeds: Sequence[int]) -> list[Row]:
     cost = budget * sensitivity / payment
     charge = cost * wanted * (wanted + 1) / 2  # so that thresholds are spread evenly
     selecting = selecting_ages(cost, charge, _OLDEST)
-    rows: list[Row] = []
+    rows = []
     for j, seed in enumerate(seeds):
         first = int(selecting[j].argmax())
         printed = threshold(float(charge[j]), payment[j : j + 1], sensitivity[j : j + 1], float(budget[j]))
@@ -93,7 +92,7 @@ def ratio(clients: int, budget: int, seed: int, rounds: int) -> Row:
     phi, payments = table.sensitivities, table.payments
     slots = {"printed": math.floor(budget / payments.max())}
     slots["affordable"] = int((np.cumsum(np.sort(payments)) <= budget).sum())
-    row: Row = {"seed": seed, "clients": clients, "budget": budget}
+    row = {"seed": seed, "clients": clients, "budget": budget}
     for name, m in slots.items():
         denominator = clients**2 * phi.min() - m * phi.sum()
         row[f"denominator {name}"] = float(denominator)
@@ -103,7 +102,7 @@ def ratio(clients: int, budget: int, seed: int, rounds: int) -> Row:
     return row
 
 
-def _late_p2(payments: NDArray[np.float64], sensitivities: NDArray[np.float64], budget: int, rounds: int) -> float:
+def _late_p2(payments, sensitivities, budget, rounds):
     ages, total = np.zeros(len(payments), dtype=np.int64), np.zeros(len(payments))
     for t in range(rounds):
         chosen = choose(whittle_index(ages, payments, sensitivities, budget), payments, budget)
@@ -114,9 +113,7 @@ def _late_p2(payments: NDArray[np.float64], sensitivities: NDArray[np.float64], 
     return p2(total / (rounds - rounds // 2), sensitivities)
 
 
-def threshold(
-    charge: float, payments: NDArray[np.float64], sensitivities: NDArray[np.float64], budget: float
-) -> NDArray[np.int64]:
+def threshold(charge: float, payments: Floats, sensitivities: Floats, budget: float) -> Ints:
     """Return the age H_i from which on a refresh is worth the service charge λ: select iff Δ_i ≥ H_i.
 
     H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋, the largest integer with H(H+1) ≤ 2λp/(Bφ). Where λ equals the index of an age, H is the

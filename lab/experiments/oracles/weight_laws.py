@@ -8,8 +8,8 @@ Notation of Javani & Wang 2025: n clients with sizes d_i, k a round (their m), �
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from aoi_fl.lab.experiments.harness.base import Floats, Ints
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_moments
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.markov import MarkovPolicy
@@ -27,7 +27,7 @@ class WeightLaw:
     """
 
     square: float
-    products: NDArray[np.float64]
+    products: Floats
     clients: int
 
     @property
@@ -43,13 +43,13 @@ class WeightLaw:
         return self.square - mean_square
 
 
-def random_law(sizes: NDArray[np.int64], per_round: int) -> tuple[WeightLaw, float]:
+def random_law(sizes: Ints, per_round: int) -> tuple[WeightLaw, float]:
     """Return the law and Σ of random exactly-k selection with weights d_i/Σ_S d_j (Theorem 3)."""
     square, means_square = random_weight_moments(sizes, per_round)
     return WeightLaw(square, np.array([means_square]), len(sizes)), square - means_square
 
 
-def proportional_law(sizes: NDArray[np.int64], per_round: int) -> tuple[WeightLaw, float]:
+def proportional_law(sizes: Ints, per_round: int) -> tuple[WeightLaw, float]:
     """Return the law and Σ = Σ q_i(1−q_i)/k of k draws with replacement, weights l/k (Theorem 4)."""
     shares = sizes / sizes.sum()
     variance = proportional_weight_variance(sizes, per_round)

@@ -9,34 +9,23 @@ A. Javani, Z. Wang, "Balancing Client Participation in Federated Learning Using 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
-
-_MOST_STEPS = 10**10  # of the dynamic programme: some tens of seconds
+from aoi_fl.lab.experiments.harness.base import Floats, Ints
 
 
-def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[float, float]:
+def random_weight_moments(sizes: Ints, per_round: int) -> tuple[float, float]:
     """Return Σ_i E[ω_i²] and Σ_i E[ω_i]² of k clients chosen uniformly at random, weights d_i/Σ_{j∈S} d_j; exact.
 
     The sum over all C(n, k) subsets is one over the totals that k−1 of the other clients can have. Their law is found
     by dynamic programming over (how many, their total), once for each distinct size: O(n·k·D) each, D = Σ d_i in units
     of the sizes' common divisor. Equal sizes give 1/k and 1/n.
 
-    Raises ConfigError if sizes or k are out of range, or the programme would take more than 10^10 steps.
     Source: Theorem 3, eqs. (28)–(31).
     """
-    _check(sizes, per_round)
     clients, units = len(sizes), sizes // np.gcd.reduce(sizes)
     distinct, copies = np.unique(units, return_counts=True)
     if len(distinct) == 1:
         return 1 / per_round, 1 / clients
-    reach = int(np.sort(units)[-per_round:].sum())
-    steps = len(distinct) * clients * per_round * reach
-    if steps > _MOST_STEPS:
-        allowed = f"fewer: Σ would take {steps:.0e} steps, and at most {_MOST_STEPS:.0e} are possible"
-        remedy = "Use fewer or smaller sizes."
-        raise ConfigError("sizes", f"{len(distinct)} different for {clients} clients", allowed, remedy)
     square = means_square = 0.0
     for size, number in zip(distinct.tolist(), copies.tolist(), strict=True):
         others = np.delete(units, int(np.flatnonzero(units == size)[0]))
@@ -47,10 +36,10 @@ def random_weight_moments(sizes: NDArray[np.int64], per_round: int) -> tuple[flo
     return square, means_square
 
 
-def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
+def random_weight_variance(sizes: Ints, per_round: int) -> float:
     """Return Σ of exactly k clients chosen uniformly at random, with weights d_i/Σ_{j∈S} d_j; exact (Theorem 3).
 
-    Equal sizes give 1/k − 1/n. Limited as :func:`random_weight_moments`.
+    Equal sizes give 1/k − 1/n.
 
     >>> round(random_weight_variance(np.array([7, 7, 7, 7]), 2), 12)
     0.25
@@ -59,7 +48,7 @@ def random_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
     return square - means_square
 
 
-def subset_sums(sizes: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+def subset_sums(sizes: Ints, count: int) -> Floats:
     """Return P(total = s) at position s, for ``count`` of the sizes drawn without replacement.
 
     >>> subset_sums(np.array([1, 1, 2]), 2).round(6).tolist()
@@ -74,25 +63,13 @@ def subset_sums(sizes: NDArray[np.int64], count: int) -> NDArray[np.float64]:
         chance -= taken
         if size <= most:
             chance[1:, size:] += taken[:-1, : most + 1 - size]
-    law: NDArray[np.float64] = chance[count]
-    return law
+    return chance[count]
 
 
-def proportional_weight_variance(sizes: NDArray[np.int64], per_round: int) -> float:
+def proportional_weight_variance(sizes: Ints, per_round: int) -> float:
     """Return Σ = Σ q_i(1−q_i)/k of k draws with replacement, q_i = d_i/Σ d, and weights l/k for l times drawn.
 
     Source: Theorem 4. Equal sizes give (1 − 1/n)/k.
     """
-    if per_round < 1:
-        raise ConfigError("per-round", per_round, "at least 1", "Raise it.")
     shares = sizes / sizes.sum()
     return float(shares @ (1 - shares)) / per_round
-
-
-def _check(sizes: NDArray[np.int64], per_round: int) -> None:
-    if not 1 <= per_round <= len(sizes):
-        raise ConfigError(
-            "per-round", per_round, f"from 1 to {len(sizes)}, the number of clients", "Choose another number."
-        )
-    if not np.issubdtype(sizes.dtype, np.integer) or (sizes < 1).any():
-        raise ConfigError("sizes", f"{sizes.dtype} from {sizes.min()}", "whole numbers from 1 on", "Correct the sizes.")

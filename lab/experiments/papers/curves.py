@@ -1,21 +1,17 @@
 """The picture of learning curves, a line a seed, and by how many rounds policies are later than random selection."""
 
-from collections.abc import Mapping
-
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.lab.experiments.harness.drawing import STYLES, beside, legend_below, lines
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, levels, shifts
-from aoi_fl.lab.experiments.papers.speed import BASE, Curves
+from aoi_fl.lab.experiments.papers.speed import BASE
 
 _BELOW, _ABOVE = 12.0, 5.0  # points of accuracy around the target that are drawn
 _LINE = 0.34  # inches of a policy below the curves
 
 
-def draw(figure: Figure, title: str, curves: Mapping[str, Curves], targets: Mapping[str, float]) -> None:
+def draw(figure, title, curves, targets):
     """Draw each seed's accuracy with the target, and below the paired time shifts with their intervals.
 
     ``curves`` and ``targets`` are of each partition.
@@ -39,18 +35,15 @@ def draw(figure: Figure, title: str, curves: Mapping[str, Curves], targets: Mapp
     legend_below(figure, panels[0, 0], 4)
 
 
-def _shifts(axes: Axes, found: Curves, names: list[str], target: float) -> None:
+def _shifts(axes, found, names, target):
     """Draw how many rounds later than random selection each policy is, with its interval and a dot a seed."""
-    axes.axvline(0, color=STYLES[BASE]["color"], linewidth=1.2)
+    lines(axes, names, 0.6)
     for place, policy in enumerate(names):
         late = shifts(found[policy], found[BASE], target) if policy in found else np.array([])
         if not late.size or not np.isfinite(late).all():
             text = NOT_BY_ALL if late.size else "not run"
             axes.text(0.98, place, text, transform=axes.get_yaxis_transform(), ha="right", va="center", color="#606060")
             continue
-        of, colour = interval(late.tolist()), STYLES[policy]["color"]
-        axes.plot(late, np.full(len(late), place), ".", color=colour, alpha=0.5)
-        axes.errorbar([of.mean], [place], xerr=[of.bar], capsize=3, marker="o", color=colour)
-    axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
+        beside(axes, place, interval(late), late, marker="o", color=STYLES[policy]["color"])
     span = levels(target)
     axes.set_xlabel(f"← earlier · rounds later than random\nat {span[0]:.1%} to {span[-1]:.1%}, 95 % intervals")

@@ -1,15 +1,10 @@
 """How many rounds pass between two selections of a client: histograms against the exact law."""
 
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.drawing import STYLES
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
@@ -23,7 +18,7 @@ _CLAIMED_PEAK = 6  # rounds; of rounds missed it is the same peak, a round earli
 _LEAST = 25.0  # waits expected over all seeds, below which lengths are put together: the t-test needs that many
 
 
-def expected_counts(policy: str, rounds: int) -> NDArray[np.float64]:
+def expected_counts(policy, rounds):
     """Return how many intervals of 1 … R−1 rounds a run of R rounds has on average, exactly.
 
     An interval of x rounds can begin in rounds 1 … R−x, so there are Σ_i r_i P(X_i = x)(R−x) of them. Under random and
@@ -41,8 +36,7 @@ def expected_counts(policy: str, rounds: int) -> NDArray[np.float64]:
         table = setting.markov(policy)
         pmf = table.interval_pmf()[: rounds - 1]
         found = setting.CLIENTS / table.interval_mean * np.pad(pmf, (0, rounds - 1 - len(pmf)))
-    result: NDArray[np.float64] = found * (rounds - x)
-    return result
+    return found * (rounds - x)
 
 
 class Intervals(setting.PolicyFigure):
@@ -53,12 +47,12 @@ class Intervals(setting.PolicyFigure):
     title = "Rounds between two selections of a client"
     source = f"{JOURNAL}, Fig. 3, and systematic participation beside it"
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return how often each interval occurred."""
         history = setting.play(unit["policy"], self.settings(options)["rounds"], unit["seed"])
         return [{"interval": x, "count": count} for x, count in interval_counts(history).items()]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         points, lines, deviation, spreads = [], [], {}, {}
         for policy in self.policies:
             found, exact = _table(rows, policy, settings["rounds"]), expected_counts(policy, settings["rounds"])
@@ -129,7 +123,7 @@ class Intervals(setting.PolicyFigure):
         )
         return Conclusion(paragraph, claims, (table,))
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         there = self.policies
         panels = figure.subplots(2, 3, sharex=True)
         for axes, policy in zip(panels.flat, there, strict=False):
@@ -154,7 +148,7 @@ class Intervals(setting.PolicyFigure):
         figure.legend(shown.values(), shown, loc="outside lower center", ncols=len(shown))
 
 
-def _table(rows: Sequence[Row], policy: str, rounds: int) -> NDArray[np.float64]:
+def _table(rows, policy, rounds):
     """Return (seeds, R−1) counts of the intervals 1 … R−1."""
     numbers = sorted({row["seed"] for row in rows})
     table = np.zeros((len(numbers), rounds - 1))
@@ -164,21 +158,21 @@ def _table(rows: Sequence[Row], policy: str, rounds: int) -> NDArray[np.float64]
     return table
 
 
-def _pooled(found: NDArray[np.float64], exact: NDArray[np.float64]) -> list[tuple[Sequence[float], float]]:
+def _pooled(found, exact):
     """Return a point for each length that is common enough, and one for all others."""
     common = exact * len(found) >= _LEAST
-    points: list[tuple[Sequence[float], float]] = [(found[:, j], float(exact[j])) for j in np.flatnonzero(common)]
+    points = [(found[:, j], float(exact[j])) for j in np.flatnonzero(common)]
     rest = float(exact[~common].sum())
     if rest * len(found) >= _LEAST:
         points.append((found[:, ~common].sum(axis=1), rest))
     return points
 
 
-def _peak(counts: NDArray[np.float64]) -> int:
+def _peak(counts):
     """Return the most common interval."""
     return int(np.argmax(counts)) + 1
 
 
-def _deviation(x: NDArray[np.int64], counts: NDArray[np.float64]) -> float:
+def _deviation(x, counts):
     mean = counts @ x / counts.sum()
     return float(np.sqrt(counts @ (x - mean) ** 2 / counts.sum()))

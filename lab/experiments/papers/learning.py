@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.federation import play_run
-from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Verdict
+from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.times import shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, undecided
 from aoi_fl.lab.experiments.papers.curves import draw
-from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, partition_name
+from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, claims_for, partition_name
 from aoi_fl.lab.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, diverged, measured, table_of
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
@@ -32,7 +29,7 @@ class Learning(Experiment):
     rounds: int
     minutes: float
     splits: Sequence[float | None] = (None,)  # α of Dirichlet partitions, None for IID
-    claimed: Sequence[PaperClaim] = ()  # by the papers
+    claimed: Sequence[PaperClaim] = ()  # by the papers, beside the recorded ones
     page: str = ""
     model: str = "2nn"
     policies: Sequence[str] = POLICIES
@@ -46,7 +43,8 @@ class Learning(Experiment):
     note: str = ""  # on the committed results
     unmeasured: str = "no GPU was available for so long"  # the reason where a claim has no measurement
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
+        self.claimed = (*self.claimed, *claims_for(self.name))
         self.counts = (self.seeds, min(self.seeds, 2))
         self.version = 1 if self.first == 1 else 2  # the pilot's results are of the first version
         self.quick = self.model != "cnn"
@@ -54,18 +52,18 @@ class Learning(Experiment):
         self.factors = {"partition": self._partitions, "policy": self.policies}
         self.claims = tuple(self._claim(said, self.model, self._unplayed(said), "not run") for said in self.claimed)
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
+    def datasets(self, options):
         if options.quick and self.dataset == "mnist" and not (options.data_dir / "MNIST").is_dir():
             return ("digits",)
         return (self.dataset,)
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         (dataset,) = self.datasets(options)
         keys = {} if dataset == "digits" else self.keys
         model = options.model or self.model
         return setting.learning(options, dataset, (self.rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation; the seed alone decides first model, partition and the order of batches."""
         policy = VARIANTS.get(unit["policy"], {"policy": unit["policy"]})
         values = {
@@ -76,7 +74,7 @@ class Learning(Experiment):
         }
         return play_run(self.name, values, options, stopped=True)
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         targets, curves = self._judged_at(settings), self._there(rows)
         tables = tuple(table_of(split, found, targets[split]) for split, found in curves.items())
         missing = [split for split in self._partitions if split not in curves]
@@ -129,24 +127,24 @@ class Learning(Experiment):
         claims = tuple(self._judged(said, rows, settings) for said in self.claimed)
         return Conclusion(listed(paragraph, beside), claims, tables)
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         curves = self._there(rows)
         if curves:
             title = f"{settings['dataset']}, {settings['model']}"
             draw(figure, title, curves, {split: self._judged_at(settings)[split] for split in curves})
 
-    def _judged_at(self, settings: Mapping[str, Any]) -> dict[str, float]:
+    def _judged_at(self, settings):
         """Return the accuracy of judgement for each partition."""
         own = {partition_name(alpha): level for alpha, level in self.targets.items()}
         own = own if settings["dataset"] == self.dataset else {}
         return {split: own.get(split, TARGETS[str(settings["dataset"])]) for split in self._partitions}
 
-    def _there(self, rows: Sequence[Row]) -> dict[str, Any]:
+    def _there(self, rows):
         """Return the curves of each complete partition, with random selection's among them."""
         found = {split: curves_of(rows, split) for split in self._partitions}
         return {split: curves for split, curves in found.items() if BASE in curves}
 
-    def _judged(self, said: PaperClaim, rows: Sequence[Row], settings: Mapping[str, Any]) -> Claim:
+    def _judged(self, said, rows, settings):
         model = str(settings["model"])
         if settings["dataset"] != self.dataset:
             return self._claim(said, model, f"played on {settings['dataset']}", "not run")
@@ -158,11 +156,11 @@ class Learning(Experiment):
         reasons = {verdict: f"runs diverged at the papers' learning rate, {settings['learning-rate']}"}
         return replace(claim, ours=ours, verdict=verdict, reasons=reasons)
 
-    def _unplayed(self, said: PaperClaim) -> str:
+    def _unplayed(self, said):
         left_out = [policy for policy in (said.policy, said.base) if policy not in self.policies]
         return f"{' and '.join(left_out)} left out, for the hours" if left_out else self.why
 
-    def _claim(self, said: PaperClaim, model: str, ours: str, verdict: Verdict) -> Claim:
+    def _claim(self, said, model, ours, verdict):
         where = f"({self.dataset}, {said.partition}, {model})"
         claim = f"{said.policy} reaches {said.target:.0%} before {said.base} {where}"
         if said.kind == "steadiness":
@@ -179,9 +177,9 @@ class Learning(Experiment):
         played = "our CNN" if model == "cnn" else model.upper()
         return Claim(claim, said.paper, said.theirs, ours, elsewhere(verdict), behind, played, self._reasons_for(said))
 
-    def _reasons_for(self, said: PaperClaim) -> Mapping[Verdict, str]:
+    def _reasons_for(self, said):
         """Return the reasons for a claim's verdict, if not the usual ones."""
-        reasons: dict[Verdict, str] = {"not run": self.unmeasured}
+        reasons = {"not run": self.unmeasured}
         if said.kind == "headline":
             return {
                 **reasons,

@@ -1,20 +1,16 @@
 """Σ over the rounds of a run: both estimators, for the paper's four policies, beside Theorems 3 to 5."""
 
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit, pick
+from aoi_fl.lab.experiments.harness.base import pick
 from aoi_fl.lab.experiments.harness.drawing import CROSS, STYLES, legend_below, means
-from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, agreement, difference, interval, share
+from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval, share
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.lab.experiments.oracles.weight_laws import (
-    WeightLaw,
     markov_law,
     proportional_law,
     random_law,
@@ -31,7 +27,7 @@ _TITLES = {"variance": "ΣVar[ω], as in Theorems 3–5", "dispersion": "dispers
 
 
 @cache
-def law(policy: str) -> tuple[WeightLaw, float]:
+def law(policy):
     """Return the exact law of a policy's weights, and its Σ."""
     if policy == "random":
         return random_law(setting.sizes(), setting.PER_ROUND)
@@ -43,7 +39,7 @@ def law(policy: str) -> tuple[WeightLaw, float]:
 
 
 @cache
-def draws_above() -> int:
+def draws_above():
     """Count the draws of Zipf sizes, of 1000, with a Σ under proportional selection above the Markov policies'.
 
     Both are closed forms, Theorems 4 and 5; the latter does not depend on sizes.
@@ -63,7 +59,7 @@ class LoadVariance(setting.PolicyFigure):
     title = "Σ over 1000 rounds, two estimators"
     source = f"{JOURNAL}, Fig. 2 and Theorems 3–5, and systematic participation beside them"
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return both estimates over rounds 1 … t, for some t."""
         rounds = self.settings(options)["rounds"]
         history = setting.play(unit["policy"], rounds, unit["seed"])
@@ -77,7 +73,7 @@ class LoadVariance(setting.PolicyFigure):
                 rows.append({"rounds": t, "variance": variance, "dispersion": square / t - 1 / setting.CLIENTS})
         return rows
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         laws = {policy: law(policy) for policy in self.policies}
         marks = [t for t in _MARKS if t <= settings["rounds"]]
         points = []
@@ -156,7 +152,7 @@ class LoadVariance(setting.PolicyFigure):
         )
         return Conclusion(paragraph, claims, (table,))
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         marks = [t for t in _MARKS if t <= settings["rounds"]]
         for axes, column in zip(figure.subplots(1, 2, sharey=True), _TITLES, strict=True):
             for policy in self.policies:
@@ -183,12 +179,12 @@ class LoadVariance(setting.PolicyFigure):
         legend_below(figure, figure.axes[0])
 
 
-def _ahead(rows: Sequence[Row], rounds: int, policy: str, rival: str) -> Interval:
+def _ahead(rows, rounds, policy, rival):
     """Return the difference of Σ from a rival's, in pairs."""
     return difference(*(pick(rows, "variance", policy=p, rounds=rounds) for p in (policy, rival)))
 
 
-def _order(ahead: Sequence[Interval], often: float) -> Verdict:
+def _order(ahead, often):
     """Judge the order at the present sizes if 95 % of the draws share it; if 5 % at most do, it is refuted."""
     if often <= 0.05:
         return "refuted"

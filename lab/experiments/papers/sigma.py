@@ -1,14 +1,10 @@
 """Whether a smaller Σ makes federated averaging converge faster: ten thousand seeds of a problem known exactly."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick
+from aoi_fl.lab.experiments.harness.base import Experiment, pick
 from aoi_fl.lab.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, ratio
@@ -36,13 +32,13 @@ class Sigma(Experiment):
         ),
     )  # fmt: skip
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"rounds": _ROUNDS, "seeds a batch": 25 if options.quick else _BATCH}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         return [{"seed": batch} for batch in range(1, (options.seeds or (3 if options.quick else 20)) + 1)]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run all policies with a batch of seeds, and return the mean error at the end."""
         size = self.settings(options)["seeds a batch"]
         first = (unit["seed"] - 1) * size + 1
@@ -59,7 +55,7 @@ class Sigma(Experiment):
             for rate in RATES
         ]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         sigma = {policy: weight_variance(policy) for policy in POLICIES}
         lines, judged = [], []
         for rate in RATES:
@@ -97,7 +93,7 @@ class Sigma(Experiment):
             "random's.",
         )  # fmt: skip
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         panels = figure.subplots(1, len(RATES))
         for axes, rate in zip(panels, RATES, strict=True):
             for i, policy in enumerate(POLICIES):
@@ -110,6 +106,6 @@ class Sigma(Experiment):
         legend_below(figure, panels[0])
 
 
-def _errors(rows: Sequence[Row], policy: str, rate: str) -> NDArray[np.float64]:
+def _errors(rows, policy, rate):
     """Return (batches,) mean errors."""
     return np.array(pick(rows, "excess", policy=policy, rate=rate))

@@ -1,22 +1,18 @@
 """The selection skew ρ along training, estimated as Javani & Wang 2025 do for their Table II."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.drawing import STYLES
-from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
+from aoi_fl.lab.experiments.harness.stats import difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
 from aoi_fl.lab.experiments.oracles.skew import objective_gap, selection_skew
 from aoi_fl.lab.experiments.oracles.skew_problem import optima, train
 
-_SPLITS: Mapping[str, Mapping[str, Any]] = {
+_SPLITS = {
     "iid": {"kind": "iid"},
     "dirichlet-0.3": {"kind": "dirichlet", "alpha": 0.3},
 }
@@ -27,7 +23,7 @@ _THEIRS = {  # Table II
 }
 _LARGER = "The Markov policies have a larger selection skew ρ than random selection"
 _UNBIASED = "The bias term of Theorem 2, KL/((K−1)μ) · Γ(ρ̄/ρ_ − 1), is close to zero"
-_WITHDRAWN: Mapping[Verdict, str] = {"not testable": "neither Γ nor the factor KL/μ is known here"}
+_WITHDRAWN = {"not testable": "neither Γ nor the factor KL/μ is known here"}
 _SMALLER = "Proportional selection has a smaller selection skew ρ than random selection"
 _SOURCE = f"{JOURNAL}, Table II and Section IV"
 _MARKOV = ("markov-optimal", "markov-increasing")
@@ -38,10 +34,10 @@ class Skew(Experiment):
 
     page = "skew"
     source = _SOURCE
-    factors: Mapping[str, Sequence[Any]] = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
+    factors = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
     counts = (6, 2)
 
-    def __init__(self, name: str, dataset: str, model: str, rounds: int, minutes: float, why: str) -> None:
+    def __init__(self, name, dataset, model, rounds, minutes, why):
         self.name, self.minutes, self._why = name, minutes, why
         self._dataset, self._model, self._rounds, self.data = dataset, model, rounds, (dataset,)
         self.title = f"Selection skew ρ along training, {dataset}"
@@ -52,7 +48,7 @@ class Skew(Experiment):
             self._unbiased([]),
         )
 
-    def _claim(self, claim: str, policies: Sequence[str], ours: str, verdict: Verdict) -> Claim:
+    def _claim(self, claim, policies, ours, verdict):
         table = _THEIRS[self._dataset]
         said = "“a larger ρ in most scenarios”: " if claim == _LARGER else ""
         theirs = f"{said}{' and '.join(f'{table[p]:g}' for p in policies)} against {table['random']:g}"
@@ -60,10 +56,10 @@ class Skew(Experiment):
             theirs += f", not larger for {' and '.join(equal)}"
         behind = {"policy": {*policies, "random"}}
         setting = "2NN" if self._model == "2nn" else "our CNN"
-        reasons: dict[Verdict, str] = {"not run": "no GPU was available for so long"}
+        reasons = {"not run": "no GPU was available for so long"}
         return Claim(f"{claim} ({self._dataset})", _SOURCE, theirs, ours, elsewhere(verdict), behind, setting, reasons)
 
-    def _unbiased(self, rows: Sequence[Row]) -> Claim:
+    def _unbiased(self, rows):
         """Return why Remark 3 is not testable: the factor KL/((K−1)μ) is unknown, and Γ's estimate may be below 0."""
         theirs = "“this term can be close to zero”, no number"
         ours = "the factor KL/((K−1)μ) is unknown of a network"
@@ -76,14 +72,14 @@ class Skew(Experiment):
         claim, source = f"{_UNBIASED} ({self._dataset})", f"{JOURNAL}, Remark 3"
         return Claim(claim, source, theirs, ours, "not testable", reasons=_WITHDRAWN)
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {
             "dataset": self.datasets(options)[0], "model": options.model or ("2nn" if options.quick else self._model),
             **setting.PAPER_SIZES, "rounds": options.rounds or (6 if options.quick else self._rounds),
             "local_steps": 100 if options.quick else 1000, "central_epochs": 3 if options.quick else 20,
         }  # fmt: skip
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""
         chosen = self.settings(options)
         there = dealt_as(chosen, options, unit["seed"], setting.CLIENTS, **_SPLITS[unit["split"]])
@@ -91,17 +87,17 @@ class Skew(Experiment):
         history = setting.play(unit["policy"], chosen["rounds"], unit["seed"], there.sizes)
         losses, weights = train(there, history)
         shares = there.sizes / there.sizes.sum()
-        found = selection_skew(weights, losses[:-1], losses[-1], local, shares)
+        along, final = selection_skew(weights, losses[:-1], losses[-1], local, shares)
         played = np.flatnonzero(weights.any(axis=1)) + 1
         gap = objective_gap(central, local, shares)
         return [
             {"round": int(t), "along": float(a), "final": float(f), "gap": gap}
-            for t, a, f in zip(played, found.along, found.at_optimum, strict=True)
+            for t, a, f in zip(played, along, final, strict=True)
         ]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         lines = []
-        above: dict[str, dict[str, list[Interval]]] = {}
+        above = {}
         for split in _SPLITS:
             if not all(_by_seed(rows, split, policy, "along", np.mean) for policy in setting.POLICIES):
                 continue
@@ -159,7 +155,7 @@ class Skew(Experiment):
         claims.append(self._unbiased(rows if settings["dataset"] == self._dataset else []))
         return Conclusion(paragraph, tuple(claims), tables)
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         splits = [split for split in _SPLITS if any(row["split"] == split for row in rows)]
         for axes, split in zip(figure.subplots(1, len(splits), sharey=True, squeeze=False).flat, splits, strict=True):
             for x, policy in enumerate(setting.POLICIES):
@@ -174,13 +170,13 @@ class Skew(Experiment):
         figure.axes[0].set_ylabel("ρ; filled: mean, open: least,\ndotted: the paper's")
 
 
-def _by_seed(rows: Sequence[Row], split: str, policy: str, column: str, how: Any) -> list[float]:
+def _by_seed(rows, split, policy, column, how):
     """Return a statistic of each seed's rounds."""
     runs = by_seed(rows, split=split, policy=policy).values()
     return [float(how([row[column] for row in run])) for run in runs]
 
 
-def _above(rows: Sequence[Row], split: str, policy: str, how: Any) -> Interval:
+def _above(rows, split, policy, how):
     """Return by how much a policy's least or mean skew is above random selection's, of the seeds that both finished."""
     found = [by_seed(rows, split=split, policy=p).keys() for p in (policy, "random")]
     both = [row for row in rows if row["seed"] in found[0] & found[1]]

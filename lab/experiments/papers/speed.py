@@ -1,16 +1,15 @@
 """Results of learning curves: how much earlier or later a policy learns, how steadily, and a claim's verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Row, by_seed, grouped
-from aoi_fl.lab.experiments.harness.findings import Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval, paired_curves, ratio
+from aoi_fl.lab.experiments.harness.base import Floats, by_seed, grouped
+from aoi_fl.lab.experiments.harness.findings import Table
+from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves, ratio
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
 from aoi_fl.lab.experiments.harness.verdicts import side, undecided
-from aoi_fl.lab.experiments.papers.paper_claims import HEADLINE, MEMORYLESS, PaperClaim
+from aoi_fl.lab.experiments.papers.paper_claims import HEADLINE, MEMORYLESS
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 # Beside the papers' policies: names of units, with the run keys that they stand for.
@@ -24,10 +23,10 @@ _LAST = 10  # rounds, over which the accuracy at the end is a mean
 _CENSORED = 6  # seeds, below which no paired test of censored times can decide
 _LEAST = 6  # rounds, for the spread of the changes in the later half
 
-Curves = Mapping[str, NDArray[np.float64]]  # (seeds, rounds) accuracies by policy
+Curves = Mapping[str, Floats]  # (seeds, rounds) accuracies by policy
 
 
-def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLICIES, *VARIANTS)) -> Curves:
+def curves_of(rows, split, policies=(*POLICIES, *VARIANTS)):
     """Return the curves of some policies under one partition, in pairs, up to the last round that all have.
 
     A run whose model diverged has its last accuracy from then on.
@@ -41,12 +40,12 @@ def curves_of(rows: Sequence[Row], split: str, policies: Sequence[str] = (*POLIC
     return paired_curves(shown + kept, "policy", policies, "accuracy")
 
 
-def _lost(run: Sequence[Row]) -> bool:
+def _lost(run):
     """Return whether a run ended since its model had diverged, so that no update was valid."""
     return run[-1].get("trained") == 0
 
 
-def diverged(rows: Sequence[Row], split: str, policies: Sequence[str]) -> dict[str, str]:
+def diverged(rows, split, policies):
     """Return by policy with how many of its seeds the model diverged, so that at the end no update was valid."""
     found = {}
     for policy in policies:
@@ -56,7 +55,7 @@ def diverged(rows: Sequence[Row], split: str, policies: Sequence[str]) -> dict[s
     return found
 
 
-def table_of(split: str, curves: Curves, target: float) -> Table:
+def table_of(split, curves, target):
     """Return what each policy needs to learn under one partition, beside random selection in pairs."""
     span, last = levels(target), curves[BASE].shape[1]
     head = [
@@ -80,14 +79,14 @@ def table_of(split: str, curves: Curves, target: float) -> Table:
                 else f"reached by {np.isfinite(times).sum()} of {len(times)} seeds",
                 "" if own else _later(times, reached(curves[BASE], target)),
                 "" if own else NOT_BY_ALL if moved is None else moved.show(1),
-                "" if own else interval((100 * gain.mean(axis=1)).tolist()).show(2, " points"),
-                interval((100 * curve[:, -1]).tolist()).show(2, " %"),
+                "" if own else interval(100 * gain.mean(axis=1)).show(2, " points"),
+                interval(100 * curve[:, -1]).show(2, " %"),
             ]
         )
     return Table(f"{split}, {len(curves[BASE])} seed{'s' if len(curves[BASE]) > 1 else ''}", head, rows)
 
 
-def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Verdict] | None:
+def measured(said, rows, model):
     """Judge a claim by the paired seeds of its two policies; None without any.
 
     Speed is judged by the time shift over the levels below the claim's target and by the rounds to it; for runs that
@@ -108,7 +107,7 @@ def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Ve
         return _headline(said, model, times, others)
     moved, span = shift(ours, base, said.level), levels(said.level)
     if said.kind == "headline":  # by which share is not known
-        verdict: Verdict = undecided(len(times), _CENSORED) if np.isfinite([times, others]).any() else "not run"
+        verdict = undecided(len(times), _CENSORED) if np.isfinite([times, others]).any() else "not run"
     elif all_there and moved is not None:
         verdict = side([moved, difference(times, others)], -1)
     else:
@@ -130,12 +129,10 @@ def measured(said: PaperClaim, rows: Sequence[Row], model: str) -> tuple[str, Ve
     return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {'; '.join(said_)}", verdict
 
 
-def _steadiness(
-    said: PaperClaim, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]
-) -> tuple[str, Verdict]:
+def _steadiness(said, model, ours, base):
     if ours.shape[1] < _LEAST:
         return f"{ours.shape[1]} rounds are too few", "not run"
-    more = interval((100 * (jumps(ours) - jumps(base))).tolist())
+    more = interval(100 * (jumps(ours) - jumps(base)))
     return (
         f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, standard deviation of the change from round to "
         f"round, later half: {more.show(3)} points more than {said.base}'s {100 * float(jumps(base).mean()):.3f}",
@@ -143,11 +140,9 @@ def _steadiness(
     )
 
 
-def _accuracy(
-    said: PaperClaim, model: str, ours: NDArray[np.float64], base: NDArray[np.float64]
-) -> tuple[str, Verdict]:
+def _accuracy(said, model, ours, base):
     """Judge whether the accuracy, the mean over the last rounds, is higher."""
-    more = interval((100 * (ours[:, -_LAST:] - base[:, -_LAST:]).mean(axis=1)).tolist())
+    more = interval(100 * (ours[:, -_LAST:] - base[:, -_LAST:]).mean(axis=1))
     return (
         f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, mean accuracy of the last {_LAST} rounds: "
         f"{more.show(3)} points above {said.base}'s {100 * float(base[:, -_LAST:].mean()):.2f}",
@@ -155,9 +150,7 @@ def _accuracy(
     )
 
 
-def _headline(
-    said: PaperClaim, model: str, times: NDArray[np.float64], others: NDArray[np.float64]
-) -> tuple[str, Verdict]:
+def _headline(said, model, times, others):
     """Judge the share of the rounds by which a target is reached earlier: within the claim, or outside."""
     found = ratio(times, others)
     least, most = (1 - share for share in reversed(HEADLINE))
@@ -169,14 +162,13 @@ def _headline(
     return f"{model}, {len(times)} seeds, rounds to {said.level:.0%}: {found.percent()} against {said.base}'s", verdict
 
 
-def jumps(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+def jumps(curve):
     """Return (seeds,) the standard deviation of the accuracy's change from round to round, in the later half."""
     later = curve[:, curve.shape[1] // 2 :]
-    found: NDArray[np.float64] = np.diff(later, axis=1).std(axis=1)
-    return found
+    return np.diff(later, axis=1).std(axis=1)
 
 
-def _short_of(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> str:
+def _short_of(said, ours, base):
     """Return how often a target was reached, and the comparison."""
     times, others = reached(ours, said.level), reached(base, said.level)
     counts = [f"{int(np.isfinite(t).sum())} of {len(t)}" for t in (times, others)]
@@ -187,11 +179,11 @@ def _short_of(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.floa
     if np.isfinite(times).any() or np.isfinite(others).any():
         found = earlier(times, others)
         text += f", paired test of censored times p = {found.chance:.2g}"
-    area: Interval = interval((100 * (ours - base).mean(axis=1)).tolist())
+    area = interval(100 * (ours - base).mean(axis=1))
     return f"{text}; mean accuracy {area.show(2)} points higher"
 
 
-def _at_theirs(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.float64]) -> list[str]:
+def _at_theirs(said, ours, base):
     """Return the rounds to the paper's level, where we judge by another and all seeds reach it."""
     times, others = reached(ours, said.target), reached(base, said.target)
     if not np.isfinite([times, others]).all():
@@ -199,7 +191,7 @@ def _at_theirs(said: PaperClaim, ours: NDArray[np.float64], base: NDArray[np.flo
     return [f"the paper's {said.target:.0%}: {times.mean():.1f} rounds against {others.mean():.1f}"]
 
 
-def _later(times: NDArray[np.float64], others: NDArray[np.float64]) -> str:
+def _later(times, others):
     """Write by how many rounds, and by what share, times are later than others."""
     if not (np.isfinite(times).all() and np.isfinite(others).all()):
         return f"{NOT_BY_ALL}, p = {earlier(times, others).chance:.2g}"

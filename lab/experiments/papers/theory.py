@@ -1,19 +1,15 @@
 """The papers' theorems, checked where an exact or independent computation can check them; nothing is trained."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, grouped
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import EXACT, bounded, erratum, every, joint, side
 from aoi_fl.lab.experiments.oracles.exact import printed_variance
 from aoi_fl.lab.experiments.oracles.quadratic import CANDIDATES, ageing, choosing_by_loss, federated_averaging
@@ -25,7 +21,7 @@ from aoi_fl.protocol.clients import section5_instance
 Found = dict[str, tuple[str, Verdict]]
 
 
-def judge_load(rows: Sequence[Row]) -> Found:
+def judge_load(rows):
     """Judge Theorem 2 of the first paper and its two remarks."""
     settings = len(rows)
     scale = [1 + row["random"] for row in rows]
@@ -56,11 +52,11 @@ def judge_load(rows: Sequence[Row]) -> Found:
     }
 
 
-def _limit(row: Row) -> float:
+def _limit(row):
     return printed_variance(row["clients"], row["per_round"], row["clients"])
 
 
-def _judge_bound(rows: Sequence[Row], groups: Sequence[Sequence[Row]]) -> tuple[str, Verdict]:
+def _judge_bound(rows, groups):
     """Compare bound and error in each group of seeds: the interval of their difference, and how many times as large."""
     differences = [interval([row["bound"] - row["excess"] for row in group]) for group in groups]
     last = max(row["round"] for row in rows)
@@ -76,22 +72,22 @@ def _judge_bound(rows: Sequence[Row], groups: Sequence[Sequence[Row]]) -> tuple[
     )
 
 
-def judge_averaging(rows: Sequence[Row]) -> Found:
+def judge_averaging(rows):
     """Judge the journal's Theorem 2."""
     ours, verdict = _judge_bound(rows, [*grouped(rows, "policy", "rate", "round").values()])
     return {"fedavg": (f"with the theorem's learning rate and its proof's, {ours}", verdict)}
 
 
-def judge_ageing(rows: Sequence[Row]) -> Found:
+def judge_ageing(rows):
     """Judge Theorem 1 of Xu et al."""
     return {"aged": _judge_bound(rows, [*grouped(rows, "policy", "round").values()])}
 
 
-def judge_skew(rows: Sequence[Row]) -> Found:
+def judge_skew(rows):
     """Judge the journal's Remark 2: from each number of candidates to the next, ρ_ rises and the error falls sooner."""
     runs = {d: by_seed(rows, candidates=d) for d in CANDIDATES}
 
-    def change(column: str, few: int, more: int) -> Interval:
+    def change(column, few, more):
         return interval([runs[more][s][0][column] - runs[few][s][0][column] for s in runs[few]])
 
     steps = [*pairwise(CANDIDATES)]
@@ -112,7 +108,7 @@ def judge_skew(rows: Sequence[Row]) -> Found:
     }
 
 
-def judge_index(rows: Sequence[Row]) -> Found:
+def judge_index(rows):
     """Judge their Theorem 2."""
     agree = {
         "floor": sum(r["floor"] == r["optimal"] for r in rows),
@@ -129,17 +125,17 @@ def judge_index(rows: Sequence[Row]) -> Found:
     }
 
 
-def judge_ratio(rows: Sequence[Row]) -> Found:
+def judge_ratio(rows):
     """Judge their Theorem 3."""
     count = len(rows)
     vacuous = {
-        m: [100 * float(np.mean([r[f"denominator {m}"] <= 0 for r in of_one])) for of_one in by_seed(rows).values()]
+        m: [100 * np.mean([r[f"denominator {m}"] <= 0 for r in of_one]) for of_one in by_seed(rows).values()]
         for m in ("printed", "affordable")
     }
     bounds = sorted(r["ratio printed"] for r in rows if r["ratio printed"] is not None)
     known = [r for r in rows if r["p2"] is not None]
     wrong = sum(r["floor printed"] > r["p2"] for r in known)
-    least = f"; elsewhere it is {bounds[0]:.0f} or more, {float(np.median(bounds)):.0f} in the median" if bounds else ""
+    least = f"; elsewhere it is {bounds[0]:.0f} or more, {np.median(bounds):.0f} in the median" if bounds else ""
     refuted = (
         f"; there the lower bound on P2 that it rests on exceeds what WICS attains in {wrong} of {len(known)}"
         if known
@@ -156,12 +152,12 @@ def judge_ratio(rows: Sequence[Row]) -> Found:
     }
 
 
-def mean(rows: Sequence[Row], column: str) -> float:
+def mean(rows, column):
     """Return a column's mean."""
-    return float(np.mean([row[column] for row in rows]))
+    return np.mean([row[column] for row in rows])
 
 
-def _round(value: float) -> str:
+def _round(value):
     """Write a number with two digits: ``1,300``, ``3.4``."""
     return f"{float(f'{value:.1e}'):,.0f}" if value >= 10 else f"{value:.1f}"
 
@@ -170,7 +166,7 @@ _SHOWN = (100, 15)
 _CLIENTS = (10, 20, 30, 40)
 _BATCH = 20  # instances or seeds a unit
 _MARKS = (1, 5, 20, 50, 100, 200)
-_CLAIMS: Mapping[str, tuple[str, str, str]] = {  # claim, source, the paper's own
+_CLAIMS = {  # claim, source, the paper's own
     "table": (
         "The printed table p* gives the least Var[X]",
         f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorem 1",
@@ -224,7 +220,7 @@ _LOSS = Claim(
     {"part": ()},
     reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
 )
-_REASONS: Mapping[str, Mapping[Verdict, str]] = {
+_REASONS = {
     "oldest": {"holds": "its Var[X] is the printed minimum, up to simulation"},
     "fedavg": {},
     "skew": {"holds": "each larger ρ_ is sooner at a tenth of the error"},
@@ -241,7 +237,7 @@ _JUDGES = {
 }
 
 
-def _slots() -> Claim:
+def _slots():
     """Judge that Theorem 3 has one M: the theorem and its proof print two, and an instance separates them."""
     table, budget = section5_instance(_CLIENTS[0], 1), BUDGETS[1]
     text, appendix = int(budget / table.payments.max()), int(budget / table.sensitivities.min())
@@ -268,17 +264,17 @@ class Theory(Experiment):
         *(replace(claim, ours="not played here yet", verdict="not run") for claim in (_SCHEME, _LOSS, _slots())),
     )
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"rounds": _MARKS[-1], "p2 rounds": 400}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         count = options.seeds or (20 if options.quick else 60)
         firsts = range(1, count + 1, _BATCH)
         return [{"part": "load", "first": 1}] + [
             {"part": part, "first": first} for part in ("index", "ratio", "fedavg", "skew", "aged") for first in firsts
         ]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Compute one part."""
         numbers = range(unit["first"], unit["first"] + _BATCH)
         match unit["part"]:
@@ -300,7 +296,7 @@ class Theory(Experiment):
             case _:
                 return ageing(numbers, _MARKS)
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         parts = grouped(rows, "part")
         claims = [
             Claim(*_CLAIMS[key], ours, verdict, {"part": {part}}, reasons=_REASONS.get(key, EXACT))
@@ -326,7 +322,7 @@ class Theory(Experiment):
             )
         return Conclusion(paragraph, (*claims, _SCHEME, _LOSS, _slots()), headline=headline)
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         figure.set_size_inches(10, 8)
         load, index, ratios, bounds = figure.subplots(2, 2).flat
         there = {row["part"] for row in rows}
@@ -343,7 +339,7 @@ class Theory(Experiment):
 # Panels
 
 
-def _draw_load(axes: Axes, rows: Sequence[Row]) -> None:
+def _draw_load(axes, rows):
     shown = [r for r in rows if r["part"] == "load" and (r["clients"], r["per_round"]) == _SHOWN]
     m = [r["max_age"] for r in shown]
     axes.plot(m, [r["printed"] for r in shown], color=COLOURS[0], label="Theorem 2")
@@ -354,7 +350,7 @@ def _draw_load(axes: Axes, rows: Sequence[Row]) -> None:
     axes.legend()
 
 
-def _draw_index(axes: Axes, rows: Sequence[Row]) -> None:
+def _draw_index(axes, rows):
     shown = [r for r in rows if r["part"] == "index"]
     top = max(r["root"] for r in shown) + 1
     grid = np.linspace(0, top, 400)
@@ -366,7 +362,7 @@ def _draw_index(axes: Axes, rows: Sequence[Row]) -> None:
     axes.legend()
 
 
-def _draw_ratio(axes: Axes, rows: Sequence[Row]) -> None:
+def _draw_ratio(axes, rows):
     for colour, marker, budget in zip(COLOURS, "osv^", BUDGETS, strict=False):
         shares = []
         for n in _CLIENTS:
@@ -378,7 +374,7 @@ def _draw_ratio(axes: Axes, rows: Sequence[Row]) -> None:
     axes.legend()
 
 
-def _draw_bounds(axes: Axes, rows: Sequence[Row]) -> None:
+def _draw_bounds(axes, rows):
     for part, policy, title, colour, marker in (
         ("fedavg", "random", "journal, Theorem 2", COLOURS[0], "o"),
         ("aged", "wics", "WICS, Theorem 1", COLOURS[3], "v"),

@@ -1,27 +1,23 @@
 """How old data become under a budget: P2, which WICS minimises, and the size-weighted average age of Fig. 10."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
-from aoi_fl.lab.experiments.harness.stats import Interval, Ratio, difference, interval, ratio
+from aoi_fl.lab.experiments.harness.setting import section5
+from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
-from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
 
@@ -31,55 +27,51 @@ MEASURES = {"p2": "P2", "weighted_age": "size-weighted average age"}
 MEANT = {"p2 meant": "P2, φ = share of the data · rate of staleness"}  # the paper draws φ at random
 
 
-def chosen(rows: Sequence[Row], clients: int | None, budget: int | None) -> list[Row]:
+def chosen(rows, clients, budget):
     """Return the rows of a setting, None standing for every N or B."""
     return [r for r in rows if clients in (None, r["clients"]) and budget in (None, r["budget"])]
 
 
-def gain(
-    rows: Sequence[Row], measure: str, rival: str, clients: int | None = None, budget: int | None = None
-) -> Interval:
+def gain(rows, measure, rival, clients=None, budget=None):
     """Return by how many percent WICS is above a rival (below, if negative), the mean over paired instances.
 
     Over several settings an instance counts by its mean over them.
     """
 
-    def percent(row: Row) -> float:
+    def percent(row):
         rivals = row[f"{measure} {rival}"]
         return 100 * float(row[f"{measure} wics"] / rivals - 1 if rivals else 0.0)
 
     return interval(by_seed(rows, clients, budget, percent))
 
 
-def above_floor(rows: Sequence[Row]) -> list[float]:
+def above_floor(rows):
     """Return by how many percent WICS's P2 is above the floor, instance by instance, each summed over the settings."""
     found, floors = (by_seed(rows, None, None, itemgetter(column)) for column in ("p2 wics", "floor"))
     return [100 * (p2_ / floor - 1) for p2_, floor in zip(found, floors, strict=True)]
 
 
-def by_seed(rows: Sequence[Row], clients: int | None, budget: int | None, value: Callable[[Row], float]) -> list[float]:
+def by_seed(rows, clients, budget, value):
     """Return a value of each instance, its mean over the settings chosen."""
     runs = base.by_seed(chosen(rows, clients, budget)).values()
-    return [float(np.mean([value(row) for row in run])) for run in runs]
+    return [np.mean([value(row) for row in run]) for run in runs]
 
 
-def _age(row: Row, policy: str) -> float:
+def _age(row, policy):
     return float(row[f"weighted_age {policy}"])
 
 
-def above_random(
-    rows: Sequence[Row], policy: str, clients: int | None = None, budget: int | None = None
-) -> list[float]:
+def above_random(rows, policy, clients=None, budget=None):
     """Return how far a policy's size-weighted age is above Random's, instance by instance."""
     return by_seed(rows, clients, budget, lambda row: _age(row, policy) - _age(row, "random-budget"))
 
 
-def distances(rows: Sequence[Row], policy: str, clients: int | None = None, budget: int | None = None) -> list[float]:
+def distances(rows, policy, clients=None, budget=None):
     """Return how far a policy's size-weighted age is from WICS's, on either side, instance by instance."""
     return by_seed(rows, clients, budget, lambda row: abs(_age(row, policy) - _age(row, "wics")))
 
 
-def nearest(rows: Sequence[Row], cells: Sequence[tuple[int, int]]) -> dict[str, int]:
+def nearest(rows, cells):
     """Count the settings in which a rival is nearer to WICS than either other is, beyond chance, in pairs."""
     count = dict.fromkeys(RIVALS, 0)
     for n, b in cells:
@@ -90,7 +82,7 @@ def nearest(rows: Sequence[Row], cells: Sequence[tuple[int, int]]) -> dict[str, 
     return count
 
 
-def further(rows: Sequence[Row], policy: str, cells: Sequence[tuple[int, int]]) -> list[Interval]:
+def further(rows, policy, cells):
     """Return by how much a policy's distance from WICS exceeds each other rival's, setting by setting, in pairs."""
     return [
         difference(distances(rows, policy, n, b), distances(rows, other, n, b))
@@ -100,7 +92,7 @@ def further(rows: Sequence[Row], policy: str, cells: Sequence[tuple[int, int]]) 
     ]
 
 
-def rises(rows: Sequence[Row], divided: bool) -> list[Interval]:
+def rises(rows, divided):
     """Return by how much WICS's size-weighted age rises from one N to the next, instance by instance.
 
     ``divided``: with the factor 1/N of the paper's formula. Instances of two N share a seed and nothing else.
@@ -115,24 +107,24 @@ def rises(rows: Sequence[Row], divided: bool) -> list[Interval]:
     return steps
 
 
-def flat(found: Mapping[str, Sequence[Interval]]) -> list[Interval]:
+def flat(found):
     """Return the differences from all rivals in one list."""
     return [of for of_one in found.values() for of in of_one]
 
 
-def sums(rows: Sequence[Row], measure: str, rival: str, policy: str = "wics") -> Ratio:
+def sums(rows, measure, rival, policy="wics"):
     """Return WICS's sum over all instances and settings as a share of a rival's; an instance counts once."""
     ours, theirs = (by_seed(rows, None, None, itemgetter(f"{measure} {p}")) for p in (policy, rival))
     return ratio(ours, theirs)
 
 
-def count(found: Sequence[Interval], wanted: int) -> int:
+def count(found, wanted):
     """Return how many differences lie beyond chance on one side of 0."""
     return sum(of.beyond(wanted) for of in found)
 
 
 _BATCH = 20  # instances a unit
-_AGEINGS: Mapping[Ageing, str] = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's
+_AGEINGS = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's
 _BEATING = ("abs", "maxpack", "wics")  # these should beat Random
 
 
@@ -145,10 +137,10 @@ class WicsAges(Experiment):
     minutes = 11
     version = 2  # with P2 under a φ that means something
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"rounds": options.rounds or (50 if options.quick else 200)}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         instances = options.seeds or (20 if options.quick else 200)
         return [
             {"clients": n, "budget": b, "first": first}
@@ -157,14 +149,13 @@ class WicsAges(Experiment):
             for b in BUDGETS
         ]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Simulate all policies on the same instances."""
         rounds, rows = self.settings(options)["rounds"], []
         for seed in range(unit["first"], unit["first"] + _BATCH):
             table = section5_instance(unit["clients"], seed)
-            everyone = np.ones(unit["clients"], dtype=np.bool_)
-            population = Population(table.ages, table.sizes, everyone, table.payments, table.sensitivities)
-            row: Row = {
+            population = section5(unit["clients"], seed)
+            row = {
                 "seed": seed,
                 "floor": lagrangian_floor(table.payments, table.sensitivities, unit["budget"], rounds),
             }
@@ -184,14 +175,14 @@ class WicsAges(Experiment):
             rows.append({column: float(f"{value:.9g}") if column != "seed" else value for column, value in row.items()})
         return rows
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         cells = [(n, b) for n in CLIENTS for b in BUDGETS]
         gains = {m: {p: [gain(rows, m, p, n, b) for n, b in cells] for p in RIVALS} for m in MEASURES}
         near = nearest(rows, cells)
         random = {p: [interval(above_random(rows, p, n, b)) for n, b in cells] for p in _BEATING}
         printed, summed = rises(rows, divided=True), rises(rows, divided=False)
 
-        def above(measure: str) -> str:
+        def above(measure):
             found = gains[measure]
             return "; ".join(
                 f"{p} {sums(rows, measure, p).percent()} (lower beyond chance in {count(found[p], -1)} of {len(cells)} "
@@ -287,7 +278,7 @@ class WicsAges(Experiment):
         )
         return Conclusion(paragraph, claims, (table, others), headline)
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         figure.set_size_inches(11, 6.5)
         panels = figure.subplots(2, len(BUDGETS), sharex=True)
         for line, (measure, title) in zip(panels, MEASURES.items(), strict=True):

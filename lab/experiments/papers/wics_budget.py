@@ -1,16 +1,12 @@
 """The gain from a larger budget: WICS's loss at the end, and its rivals', against B."""
 
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
-from matplotlib.figure import Figure
-
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
 from aoi_fl.lab.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.lab.experiments.harness.federation import play_run
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
 from aoi_fl.lab.experiments.papers.wics_learning import POLICIES, SEEDS, STALENESS, run_keys
 
@@ -25,7 +21,7 @@ _PANELS = {
 }
 
 
-def _claim(model: str, ours: str, verdict: Verdict) -> Claim:
+def _claim(model, ours, verdict):
     return Claim(
         f"A larger budget gives WICS a smaller loss ({model}, all train)",
         f"{WICS}, Fig. 9 ({_PANELS[model][0]})",
@@ -47,13 +43,13 @@ class WicsBudget(Experiment):
     minutes = 45
     claims = tuple(_claim(model, why, "not run") for model, (_, why) in _PANELS.items())
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
+    def datasets(self, options):
         return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"clients": 10, "trains": "all", "rounds": options.rounds or (10 if options.quick else 200)}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         sets, model = _DATASETS[:1] if options.quick else _DATASETS, options.model or "lr"
         return [
             {"seed": s, "model": model, "dataset": d, "budget": b, "policy": p}
@@ -63,7 +59,7 @@ class WicsBudget(Experiment):
             for p in POLICIES
         ]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation in which all train, and return its loss at the end."""
         rounds = self.settings(options)["rounds"]
         keys = run_keys({**unit, "trains": "all"}, rounds, float(unit["budget"]))
@@ -76,9 +72,9 @@ class WicsBudget(Experiment):
             }
         ]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         claims = []
-        changes: dict[str, dict[str, Interval]] = {}
+        changes = {}
         for model, dataset in _there(rows):
             own = {b: _paired(rows, model, dataset, b, "wics") for b in _BUDGETS}
             common = sorted(set.intersection(*(set(level) for level in own.values())))
@@ -128,7 +124,7 @@ class WicsBudget(Experiment):
         headline = f"WICS's loss above MaxPack's at B={_SHOWN}, φ drawn at random: {said}."
         return Conclusion(paragraph, tuple(claims), tables, headline)
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         figure.set_size_inches(9, 7)
         above, below = figure.subplots(2, len(_there(rows)), sharex=True, squeeze=False)
         for top, bottom, (model, dataset) in zip(above, below, _there(rows), strict=True):
@@ -152,28 +148,28 @@ class WicsBudget(Experiment):
         legend_below(figure, above[0])
 
 
-def _there(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _there(rows):
     return list(dict.fromkeys((row["model"], row["dataset"]) for row in rows))
 
 
-def _policies(rows: Sequence[Row], model: str, dataset: str) -> tuple[str, ...]:
+def _policies(rows, model, dataset):
     """Return the policies with runs, WICS first."""
     return tuple(p for p in POLICIES if by_seed(rows, model=model, dataset=dataset, policy=p))
 
 
-def _paired(rows: Sequence[Row], model: str, dataset: str, budget: int, policy: str) -> dict[int, float]:
+def _paired(rows, model, dataset, budget, policy):
     """Return the loss by seed."""
     runs = by_seed(rows, model=model, dataset=dataset, budget=budget, policy=policy)
     return {seed: run[-1]["loss"] for seed, run in runs.items()}
 
 
-def _ahead(rows: Sequence[Row], model: str, dataset: str, budget: int, rival: str) -> Interval:
+def _ahead(rows, model, dataset, budget, rival):
     """Return by how much WICS's loss is above a rival's at one budget, in pairs."""
     ours, theirs = (_paired(rows, model, dataset, budget, p) for p in ("wics", rival))
     return interval([ours[s] - theirs[s] for s in sorted(ours.keys() & theirs.keys())])
 
 
-def _similar(rows: Sequence[Row]) -> Claim:
+def _similar(rows):
     """Judge that WICS's lead at B = 40 is there at other budgets too, under LR."""
     others = [b for b in _BUDGETS if b != _SHOWN]
     found = [

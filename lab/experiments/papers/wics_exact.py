@@ -1,14 +1,10 @@
 """The distance of index policies from the optimum of P2, in a solvable case: three clients."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.lab.experiments.oracles.optimum import CLIENTS, POLICIES, draw_instance, exact_optimum, long_run_p2
@@ -27,15 +23,15 @@ class WicsExact(Experiment):
     source = f"{WICS}, Section 4 (the paper solves no instance exactly)"
     minutes = 0.3
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"clients": CLIENTS}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         return [{"first": first} for first in range(1, (options.seeds or (40 if options.quick else 400)) + 1, _BATCH)]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Solve the instances, and follow each index policy until its ages repeat."""
-        rows: list[Row] = []
+        rows = []
         for seed in range(unit["first"], unit["first"] + _BATCH):
             case = draw_instance(seed)
             terms = (case.payments, case.sensitivities, case.budget)
@@ -44,9 +40,9 @@ class WicsExact(Experiment):
             rows.append(row | {policy: long_run_p2(case, index) for policy, index in POLICIES.items()})
         return rows
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         gaps = _gaps(rows)
-        means = {policy: interval((100 * gap).tolist()) for policy, gap in gaps.items()}
+        means = {policy: interval(100 * gap) for policy, gap in gaps.items()}
         floors = ", ".join(
             f"the {floor} {interval([100 * r[floor] / r['optimum'] for r in rows]).show(1, ' %')} of it"
             for floor in ("lagrangian floor", "packing bound")
@@ -87,7 +83,7 @@ class WicsExact(Experiment):
             (table,),
         )
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         figure.set_size_inches(7, 4.5)
         axes = figure.subplots()
         for policy, gap in _gaps(rows).items():
@@ -99,10 +95,10 @@ class WicsExact(Experiment):
         legend_below(figure, axes, 2)
 
 
-def _near(gap: Interval) -> Verdict:
+def _near(gap):
     """Judge whether a mean gap, in percent, is below what counts as near."""
     return side([Interval(gap.mean - 100 * _NEAR, gap.half, gap.count)], -1)
 
 
-def _gaps(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+def _gaps(rows):
     return {policy: np.array([row[policy] / row["optimum"] - 1 for row in rows]) for policy in POLICIES}

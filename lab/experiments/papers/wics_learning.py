@@ -1,19 +1,13 @@
 """Accuracy under a budget: the four policies of Xu et al. on two data sets and three models, with paired seeds."""
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any
 
-import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
-
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, seeds
 from aoi_fl.lab.experiments.harness.drawing import STYLES, error_bars, legend_below
 from aoi_fl.lab.experiments.harness.federation import evaluated, marked, played, training_loss
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, interval, paired_curves, run_means
+from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import interval, paired_curves, run_means
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
 
 POLICIES = ("wics", "abs", "maxpack", "random-budget")
@@ -33,7 +27,7 @@ _CLAIMED = "WICS has a higher accuracy and a lower loss than ABS, MaxPack and Ra
 _THEIRS = "(a) accuracy and (b) loss better than all three (curves)"
 # Our choice, as the paper has none: the rate at which labels go bad with age.
 STALENESS = "our rate of staleness"
-_REASONS: Mapping[Verdict, str] = {
+_REASONS = {
     "not reproduced": "a rival is ahead; φ from U(0, 1) is noise",
 }
 _TRAINING = Claim(
@@ -50,7 +44,7 @@ _WHY = {
 }
 
 
-def run_keys(unit: Unit, rounds: int, budget: float) -> dict[str, Any]:
+def run_keys(unit, rounds, budget):
     """Return the run keys of Section 5.1; the CNN starts from the seed, since from ω = 0 its gradient is 0 for ever."""
     model = unit["model"]
     return {
@@ -71,7 +65,7 @@ def run_keys(unit: Unit, rounds: int, budget: float) -> dict[str, Any]:
     }
 
 
-def _claim(model: str, dataset: str, ours: str, verdict: Verdict) -> Claim:
+def _claim(model, dataset, ours, verdict):
     claimed, source = f"{_CLAIMED} ({model}, {dataset})", f"{WICS}, {FIGURES[model, dataset]}"
     behind = {"model": {model}, "dataset": {dataset}}
     return Claim(claimed, source, _THEIRS, ours, verdict, behind, STALENESS, _REASONS)
@@ -89,13 +83,13 @@ class WicsLearning(Experiment):
         _TRAINING,
     )
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
+    def datasets(self, options):
         return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"clients": 10, "budget": 40, "rounds": options.rounds or (10 if options.quick else 200)}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         """Return a unit for each model, way to train (that of Section 5 first), seed, data set and policy.
 
         The CNN in which all train is hours long, and needs ``--model cnn``.
@@ -111,18 +105,18 @@ class WicsLearning(Experiment):
             for p in POLICIES
         ]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation."""
         ledger = played(self.name, run_keys(unit, self.settings(options)["rounds"], 40.0), options)
         loss = round(training_loss(ledger), 7)
         return [row | {"training loss": loss} for row in marked(evaluated(ledger))]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        claims: list[Claim] = []
-        lines: list[list[str]] = []
+    def conclude(self, rows, settings):
+        claims = []
+        lines = []
         for model, dataset in FIGURES:
-            ours: list[str] = []
-            ahead: list[tuple[str, Interval]] = []
+            ours = []
+            ahead = []
             for trains in _TRAINS:
                 these = _runs(rows, model, dataset, trains)
                 ends, losses = (_ends(these, column) for column in ("accuracy", "loss"))
@@ -135,8 +129,8 @@ class WicsLearning(Experiment):
                     [
                         f"{model}, {dataset}, {_who(trains)}",
                         p,
-                        interval((100 * end).tolist()).show(2, " %"),
-                        interval(losses[p].tolist()).show(4),
+                        interval(100 * end).show(2, " %"),
+                        interval(losses[p]).show(4),
                         "" if p == "wics" else gains[p].show(2, " points"),
                         "" if p == "wics" else drops[p].show(4),
                     ]
@@ -172,8 +166,8 @@ class WicsLearning(Experiment):
         table = Table("At the end; and WICS's mean over all rounds above its rivals', in pairs", head, lines)
         return Conclusion(paragraph, (*claims, _on_training_data(rows)), (table,) if lines else ())
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
-        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    def plot(self, rows, settings, figure):
+        found = {}
         for model, dataset in FIGURES:
             for trains in _TRAINS:
                 if len(_ends(_runs(rows, model, dataset, trains), "loss")) == len(POLICIES):
@@ -207,7 +201,7 @@ class WicsLearning(Experiment):
         legend_below(figure, panels[0, 0])
 
 
-def _on_training_data(rows: Sequence[Row]) -> Claim:
+def _on_training_data(rows):
     """Judge the last model's loss on the training data of all clients, for LR, under which it has one minimum."""
     found = []
     for dataset in DATASETS:
@@ -215,7 +209,7 @@ def _on_training_data(rows: Sequence[Row]) -> Claim:
             known = [row for row in _runs(rows, "lr", dataset, trains) if row.get("training loss")]
             ends = _ends(known, "training loss")
             for rival in POLICIES[1:] if len(ends) == len(POLICIES) else ():
-                apart = interval((ends["wics"] - ends[rival]).tolist())
+                apart = interval(ends["wics"] - ends[rival])
                 found.append((f"{apart.show(5)} above {rival}'s ({dataset}, {_who(trains)})", apart))
     if not found:
         return _TRAINING
@@ -225,32 +219,32 @@ def _on_training_data(rows: Sequence[Row]) -> Claim:
     return replace(_TRAINING, ours=f"{ours}; {seeds} seeds a comparison", verdict=verdict, seeds=seeds)
 
 
-def _seeds(rows: Sequence[Row], tasks: Iterable[tuple[str, str]], trains: str) -> str:
+def _seeds(rows, tasks, trains):
     """Return the numbers of common seeds of models on data sets: ``10``, or ``2 or 3``."""
     played = (_ends(_runs(rows, *task, trains), "loss") for task in tasks)
     found = {len(ends["wics"]) for ends in played if len(ends) == len(POLICIES)}
     return " or ".join(map(str, sorted(found)))
 
 
-def _counted(rows: Sequence[Row]) -> str:
+def _counted(rows):
     played = [(m, t, _seeds(rows, [task for task in FIGURES if task[0] == m], t)) for m in _MODELS for t in _TRAINS]
     return f"Seeds: {', '.join(f'{m} {n} ({_who(t)})' for m, t, n in played if n)}."
 
 
-def _who(trains: str) -> str:
+def _who(trains):
     return "all train" if trains == "all" else "only the selected train"
 
 
-def _runs(rows: Sequence[Row], model: str, dataset: str, trains: str) -> list[Row]:
+def _runs(rows, model, dataset, trains):
     return [r for r in rows if (r["model"], r["dataset"], r["trains"]) == (model, dataset, trains)]
 
 
-def _ends(rows: Sequence[Row], column: str) -> dict[str, NDArray[np.float64]]:
+def _ends(rows, column):
     """Return (seeds,) last accuracies or losses by policy."""
     return paired_curves(rows, "policy", POLICIES, column, itemgetter(-1))
 
 
-def _ahead(rows: Sequence[Row], column: str, scale: float) -> dict[str, Interval]:
+def _ahead(rows, column, scale):
     """Return by how much WICS's mean over all rounds is above each rival's, in pairs."""
     means = run_means(rows, "policy", POLICIES, column)
-    return {p: interval((scale * (means["wics"] - of)).tolist()) for p, of in means.items() if p != "wics"}
+    return {p: interval(scale * (means["wics"] - of)) for p, of in means.items() if p != "wics"}

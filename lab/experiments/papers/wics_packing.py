@@ -1,23 +1,16 @@
 """The distance of index policies from the packing bound on P2, at the paper's own size: ten clients."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from matplotlib.figure import Figure
-
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import Interval, interval, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.lab.experiments.oracles.packing import packing_bound
 from aoi_fl.lab.experiments.papers.wics_ages import BUDGETS
-from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.objective import lagrangian_floor, p2
-from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
 
@@ -27,7 +20,7 @@ _NEAR = 0.05  # what counts as near-optimal: the paper gives no number
 _TICKS = (5, 10, 20, 50, 100, 200)  # percent
 _STOP = "wics, stop at the first"
 _VARIANTS = {"wics, <": {"strict": True}, _STOP: {"stop_at_first": True}}
-_STYLES: Mapping[str, dict[str, Any]] = {
+_STYLES = {
     "wics, <": {"color": "#56B4E9", "marker": "P", "linestyle": ":"},
     _STOP: {"color": "#009E73", "marker": "D", "linestyle": "--"},
 }
@@ -42,22 +35,19 @@ class WicsPacking(Experiment):
     source = f"{WICS}, Section 4 and Algorithm 1 (the paper computes no bound)"
     minutes = 3
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"clients": _CLIENTS, "rounds": 200 if options.quick else 1000}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         instances = options.seeds or (10 if options.quick else 50)
         return [{"budget": b, "first": first} for first in range(1, instances + 1, _BATCH) for b in BUDGETS]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Bound the optimum of each instance from below, and simulate the policies and the literal variants on it."""
         rounds, budget, rows = self.settings(options)["rounds"], float(unit["budget"]), []
         for seed in range(unit["first"], unit["first"] + _BATCH):
-            table = section5_instance(_CLIENTS, seed)
-            everyone = Population(
-                table.ages, table.sizes, np.ones(_CLIENTS, np.bool_), table.payments, table.sensitivities
-            )
-            row: Row = {
+            table = section5(_CLIENTS, seed)
+            row = {
                 "seed": seed,
                 "packing bound": packing_bound(table.payments, table.sensitivities, budget),
                 "lagrangian floor": lagrangian_floor(table.payments, table.sensitivities, budget),
@@ -65,11 +55,11 @@ class WicsPacking(Experiment):
             players = {p: BudgetedSelector(budget, index, seed) for p, index in BUDGETED.items()}
             players |= {name: BudgetedSelector(budget, "whittle", seed, **how) for name, how in _VARIANTS.items()}
             for name, player in players.items():
-                row[name] = p2(mean_ages(simulate(player, everyone, rounds, seed)), table.sensitivities)
+                row[name] = p2(mean_ages(simulate(player, table, rounds, seed)), table.sensitivities)
             rows.append(row)
         return rows
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         names = [*BUDGETED, *_VARIANTS]
         gaps = {(p, b): _above(rows, p, b) for p in names for b in BUDGETS}
         near = [
@@ -112,7 +102,7 @@ class WicsPacking(Experiment):
             (table,),
         )  # fmt: skip
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         axes = figure.subplots()
         styles = {**{policy: STYLES[policy] for policy in BUDGETED}, **_STYLES}
         for i, (policy, style) in enumerate(styles.items()):
@@ -127,24 +117,24 @@ class WicsPacking(Experiment):
         legend_below(figure, axes, 4)
 
 
-def _above(rows: Sequence[Row], policy: str, budget: int, base: str = "packing bound") -> Interval:
+def _above(rows, policy, budget, base="packing bound"):
     """Return by how many percent a policy's P2 is above the bound, or another's, at one budget."""
     return interval([100 * (r[policy] / r[base] - 1) for r in rows if r["budget"] == budget])
 
 
-def _against(rows: Sequence[Row], policy: str) -> str:
+def _against(rows, policy):
     """Write a policy's P2 above WICS's, summed over the budgets, instance by instance."""
     runs = by_seed(rows).values()
     return ratio(*([sum(row[p] for row in run) for run in runs] for p in (policy, "wics"))).percent()
 
 
-def _alike(costs: Sequence[Interval]) -> Verdict:
+def _alike(costs):
     """Judge that two ways to select are one: a difference on either side beyond chance refutes it."""
     apart = any(cost.beyond(way, len(costs)) for cost in costs for way in (-1, 1))
     return "erratum" if apart else "undecided" if any(cost.mean or cost.half for cost in costs) else "holds"
 
 
-def _near(gaps: Sequence[Interval]) -> Verdict:
+def _near(gaps):
     """Judge nearness by a bound: to be within it holds, to be beyond it decides nothing, since the bound is not met."""
     verdict = side(gaps, -1)
     return "undecided" if verdict == "refuted" else verdict

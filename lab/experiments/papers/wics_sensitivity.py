@@ -1,30 +1,24 @@
 """WICS where ages matter: each client's data go bad at its own rate, and φ follows from it, is learnt, or is noise."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
-
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, seeds
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE
+from aoi_fl.lab.experiments.harness.base import Experiment, seeds
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside
 from aoi_fl.lab.experiments.harness.federation import marked, play_run
-from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, Ratio, difference, interval, ratio, run_means
+from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio, run_means
 from aoi_fl.lab.experiments.harness.verdicts import equivalent, side
 from aoi_fl.lab.experiments.papers.wics_learning import DATASETS, FIGURES, run_keys
 
 # Each policy with where its φ comes from, if it uses it.
 _KNOWN, _LEARNT, _NOISE = "wics, φ known", "wics, φ estimated", "wics, φ noise"
 _BOUND, _ABS = "wics, φ by eq. (10)", "abs, φ known"
-_RIVALS: Mapping[str, tuple[str, str | None]] = {
+_RIVALS = {
     _ABS: ("abs", "staleness"),
     "maxpack": ("maxpack", None),
     "random-budget": ("random-budget", None),
 }
-_POLICIES: Mapping[str, tuple[str, str | None]] = {
+_POLICIES = {
     _KNOWN: ("wics", "staleness"), **_RIVALS, _LEARNT: ("wics", "estimated"), _NOISE: ("wics", "declared"),
     _BOUND: ("wics", "bound"),
 }  # fmt: skip
@@ -58,11 +52,11 @@ class WicsSensitivity(Experiment):
         for (rival, _), claimed in _CLAIMED.items()
     )
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         rounds = options.rounds or (10 if options.quick else _ROUNDS)
         return {"clients": 10, "budget": 40, "trains": "all", "rounds": rounds}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         models = (options.model,) if options.model else ("lr",) if options.quick else ("lr", "svm")
         return [
             {"seed": s, "model": m, "dataset": d, "policy": p}
@@ -73,7 +67,7 @@ class WicsSensitivity(Experiment):
             if m != "cnn" or p in _JUDGED  # 6 minutes each
         ]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation in which all train, on data that go bad at each client's own rate."""
         settings = self.settings(options)
         policy, sensitivities = _POLICIES[unit["policy"]]
@@ -82,25 +76,25 @@ class WicsSensitivity(Experiment):
         keys |= {} if sensitivities is None else {"sensitivities": sensitivities}
         return marked(play_run(self.name, keys, options))
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
-        lines: list[list[str]] = []
-        beside: dict[str, Ratio] = {}
-        level: list[bool] = []  # whether chance may explain the difference of WICS and ABS
-        apart: dict[tuple[str, str], dict[str, Interval]] = {of: {} for of in _CLAIMED}
+    def conclude(self, rows, settings):
+        lines = []
+        beside = {}
+        level = []  # whether chance may explain the difference of WICS and ABS
+        apart = {of: {} for of in _CLAIMED}
         for model, dataset in _tasks(rows):
             losses = _means(rows, model, dataset, "loss")
             if not losses.keys() >= _JUDGED:
                 continue
             gains = _means(rows, model, dataset, "accuracy")
             below = {p: difference(loss, losses[_KNOWN]) for p, loss in losses.items() if p != _KNOWN}
-            above = {p: interval((100 * (gains[_KNOWN] - gains[p])).tolist()) for p in below}
+            above = {p: interval(100 * (gains[_KNOWN] - gains[p])) for p in below}
             bound = losses.get(_BOUND)
             by_bound = {} if bound is None else {p: difference(losses[p], bound) for p in _RIVALS}
             lines += [
                 [
                     f"{model}, {dataset}",
                     policy,
-                    interval(loss.tolist()).show(4),
+                    interval(loss).show(4),
                     below[policy].show(4) if policy in below else "",
                     above[policy].show(2) if policy in above else "",
                     by_bound[policy].show(4) if policy in by_bound else "",
@@ -111,9 +105,9 @@ class WicsSensitivity(Experiment):
                 continue
             for rival in _RIVALS:
                 share = 100 * (1 - losses[_KNOWN] / losses[rival])
-                apart[rival, "loss"][f"{model}, {dataset}"] = interval(share.tolist())
+                apart[rival, "loss"][f"{model}, {dataset}"] = interval(share)
                 apart[rival, "accuracy"][f"{model}, {dataset}"] = above[rival]
-            beside[f"{model}, {dataset}"] = ratio(losses[_KNOWN].tolist(), losses["maxpack"].tolist())
+            beside[f"{model}, {dataset}"] = ratio(losses[_KNOWN], losses["maxpack"])
             level.append(below[_ABS].low <= 0 <= below[_ABS].high)
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, all train. A client's labels go "
@@ -133,7 +127,7 @@ class WicsSensitivity(Experiment):
         claims = tuple(_judged(claim, *of, apart[of]) for claim, of in zip(self.claims, _CLAIMED, strict=True))
         return Conclusion(paragraph, claims, tables, _headline(beside, all(level)))
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         there = {of: losses for of in _tasks(rows) if _KNOWN in (losses := _means(rows, *of, "loss"))}
         models, datasets = (list(dict.fromkeys(of[i] for of in there)) or [""] for i in (0, 1))
         figure.set_size_inches(9, 1.0 + 2.1 * len(models))
@@ -145,8 +139,7 @@ class WicsSensitivity(Experiment):
                 axes.set_visible(bool(losses))
                 for i, policy in enumerate(names):
                     if policy in losses:
-                        found = difference(losses[policy], losses[_KNOWN])
-                        axes.errorbar(found.mean, i, xerr=found.bar, color=COLOURS[i], marker="o", capsize=3)
+                        beside(axes, i, difference(losses[policy], losses[_KNOWN]), color=COLOURS[i], marker="o")
                 axes.axvline(0, color="#404040")
                 axes.set(yticks=range(len(names)), yticklabels=names, title=f"{model}, {dataset}")
                 axes.set_ylim(len(names) - 0.5, -0.5)
@@ -154,7 +147,7 @@ class WicsSensitivity(Experiment):
         figure.supxlabel("mean test loss above that of WICS with φ known, in pairs, 95 % interval", fontsize=SIZE)
 
 
-def _judged(claim: Claim, rival: str, measure: str, apart: Mapping[str, Interval]) -> Claim:
+def _judged(claim, rival, measure, apart):
     """Judge a claim by what WICS is better than a rival, task by task."""
     if not apart:
         return claim
@@ -162,11 +155,11 @@ def _judged(claim: Claim, rival: str, measure: str, apart: Mapping[str, Interval
     verdict = equivalent(found, _MARGINS[measure]) if rival == _ABS else side(found, 1)
     better = f"{'below' if measure == 'loss' else 'above'} {rival}'s, {_UNITS[measure]}"
     ours = f"{better}: {', '.join(f'{of.show(2)} ({task})' for task, of in apart.items())}"
-    reasons: dict[Verdict, str] = {"equivalent": "the margin holds in every task; set after the data"}
+    reasons = {"equivalent": "the margin holds in every task; set after the data"}
     return replace(claim, ours=ours, verdict=verdict, reasons=reasons)
 
 
-def _headline(beside: Mapping[str, Ratio], level: bool) -> str:
+def _headline(beside, level):
     """Return WICS's mean loss beside MaxPack's, in the tasks of the least and the largest lead.
 
     ``level``: whether ABS, with the same φ, is equal to it within chance in every task.
@@ -179,13 +172,13 @@ def _headline(beside: Mapping[str, Ratio], level: bool) -> str:
     return f"WICS's mean loss, φ by size and rate of staleness, is {shown} MaxPack's, in {len(beside)} tasks{others}."
 
 
-def _tasks(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _tasks(rows):
     """Return the models and data sets that there are rows of, in the order of the paper's figures."""
     there = {(row["model"], row["dataset"]) for row in rows}
     return [task for task in FIGURES if task in there] + sorted(there - FIGURES.keys())
 
 
-def _means(rows: Sequence[Row], model: str, dataset: str, column: str) -> dict[str, NDArray[np.float64]]:
+def _means(rows, model, dataset, column):
     """Return each policy's means over the rounds, (seeds,), over the seeds that all policies have."""
     these = [row for row in rows if (row["model"], row["dataset"]) == (model, dataset)]
     return run_means(these, "policy", tuple(_POLICIES), column)

@@ -1,26 +1,23 @@
 """How much a client's number of selections varies between windows of T rounds: √Var(Y)/T, measured and exact."""
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit, pick
+from aoi_fl.lab.experiments.harness.base import pick
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, agreement, difference, interval
+from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.interval_law import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
 
 
-def expected_variance(policy: str, window: int, rounds: int) -> float:
+def expected_variance(policy, window, rounds):
     """Return the exact expectation of the measured Var(Y)/T², pooled over clients and ⌊R/T⌋ windows.
 
     Under proportional selection Y_i ~ Binomial(kT, q_i), multiplicities counted. Otherwise clients are alike, and
@@ -52,12 +49,12 @@ class Windows(setting.PolicyFigure):
     title = "√Var(Y)/T against the window T"
     source = f"{JOURNAL}, Fig. 4, and systematic participation beside it"
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return the deviation in windows of every length."""
         history = setting.play(unit["policy"], self.settings(options)["rounds"], unit["seed"])
         return [{"window": t, "deviation": value} for t, value in window_deviation(history).items()]
 
-    def _fair(self, rows: Sequence[Row], window: int) -> Claim:
+    def _fair(self, rows, window):
         """Judge that participation is the more even over clients, the lower the variance of X."""
         order = list(pairwise(("markov-optimal", "markov-increasing", "random")))
         found = [difference(_values(rows, a, window), _values(rows, b, window)) for a, b in order]
@@ -71,7 +68,7 @@ class Windows(setting.PolicyFigure):
             reasons={"holds": "participation spreads less, policy by policy, as Var[X] falls"},
         )
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         windows = [t for t in WINDOWS if t <= settings["rounds"]]
         points = [
             ([v**2 for v in _values(rows, policy, t)], expected_variance(policy, t, settings["rounds"]))
@@ -154,7 +151,7 @@ class Windows(setting.PolicyFigure):
         )
         return Conclusion(paragraph, claims, (table,), headline)
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         axes = figure.subplots()
         rounds = settings["rounds"]
         windows = [t for t in WINDOWS if t <= rounds]
@@ -179,18 +176,16 @@ class Windows(setting.PolicyFigure):
         legend_below(figure, axes)
 
 
-def _others(policy: str) -> tuple[str, ...]:
+def _others(policy):
     return tuple(p for p in setting.POLICIES if p != policy)
 
 
-def _compared(
-    rows: Sequence[Row], policy: str, others: Sequence[str], window: int, rounds: int, wanted: int
-) -> Verdict:
+def _compared(rows, policy, others, window, rounds, wanted):
     """Judge whether a policy is below (``wanted`` −1) or above (1) all others, beyond chance in pairs and in theory.
 
     Where theory has them within a thousandth of one another, they tie, and the claim holds weakly.
     """
-    found: list[Verdict] = []
+    found = []
     for other in others:
         seen = difference(_values(rows, policy, window), _values(rows, other, window))
         exact, beside = (_root(expected_variance(p, window, rounds)) for p in (policy, other))
@@ -198,24 +193,24 @@ def _compared(
     return joint(found)
 
 
-def _falls(rows: Sequence[Row], policy: str, windows: Sequence[int]) -> list[Interval]:
+def _falls(rows, policy, windows):
     """Return by how much a policy's deviation falls from one window to the next, in pairs."""
     return [difference(_values(rows, policy, a), _values(rows, policy, b)) for a, b in pairwise(windows)]
 
 
-def _falling(steps: Sequence[Interval], rises: bool) -> Verdict:
+def _falling(steps, rises):
     """Judge whether a policy's deviation falls at every step, and, in theory, between the steps too."""
     verdict = side(steps, 1)
     return "holds weakly" if verdict == "holds" and rises else verdict
 
 
-def _rises(policy: str, window: int, rounds: int) -> bool:
+def _rises(policy, window, rounds):
     """Return whether the exact curve rises from T to T+1."""
     before, after = (expected_variance(policy, t, rounds) for t in (window, window + 1))
     return after > before * (1 + 1e-9)
 
 
-def _where(windows: Sequence[int], verdicts: Sequence[Verdict]) -> str:
+def _where(windows, verdicts):
     """Return the windows at which something holds."""
     fails = [str(t) for t, verdict in zip(windows, verdicts, strict=True) if verdict != "holds"]
     if not fails:
@@ -224,18 +219,18 @@ def _where(windows: Sequence[int], verdicts: Sequence[Verdict]) -> str:
 
 
 @cache
-def _deviations(policy: str) -> list[float]:
+def _deviations(policy):
     """Return the exact √Var(Y)/T of one client for every window T from 1 to 1000."""
     return renewal_deviation(setting.markov(policy), range(1, 1001))
 
 
-def _zero(found: Interval) -> str:
+def _zero(found):
     return "0" if found.mean <= _NOTHING else found.show(4)
 
 
-def _root(value: float) -> float:
+def _root(value):
     return math.sqrt(max(value, 0.0))
 
 
-def _values(rows: Sequence[Row], policy: str, window: int) -> list[float]:
+def _values(rows, policy, window):
     return pick(rows, "deviation", policy=policy, window=window)

@@ -1,16 +1,13 @@
 """The arena: policies against one another in simulated time, on devices that come and go."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, seeds
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
@@ -21,7 +18,7 @@ from aoi_fl.science.absence import achievable
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 
 if TYPE_CHECKING:
-    from aoi_fl.report.in_time import InTime
+    pass
 
 _ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
 _POINTS = 24  # of a curve
@@ -29,7 +26,7 @@ _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy
 
 
-def federation(quick: bool = False, model: str | None = None) -> dict[str, Any]:
+def federation(quick=False, model=None):
     """Return the run keys that all entrants share; ``quick``: digits, twenty minutes of simulated time."""
     shared = {"train-timeout": 60.0, "over-selection": 1.3}
     if quick:
@@ -42,9 +39,9 @@ def federation(quick: bool = False, model: str | None = None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def distinct_entrants(shared: Mapping[str, Any]) -> tuple[str, ...]:
+def distinct_entrants(shared):
     """Return the entrants that remain distinct under these shared keys."""
-    apart: dict[frozenset[tuple[str, str]], str] = {}
+    apart = {}
     for entrant in ENTRANTS:  # by the keys alone: a trace need not be there
         keys = {**shared, **own_keys(entrant, ())}
         if int(keys["clients-per-round"]) <= int(shared["clients-per-round"]):
@@ -68,14 +65,14 @@ class Arena(Experiment):
     minutes = 200
     version = 2
 
-    def clock(self, options: Options) -> str:
+    def clock(self, options):
         """Return the run key's value, with the path of a file in the data folder."""
         return str((options.data_dir / self.devices).absolute()) if self.devices.endswith(".npz") else self.devices
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
+    def datasets(self, options):
         return (self.settings(options)["dataset"],)
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {
             "clock": Path(self.devices).name,
             **({"clock-start": "an hour drawn by seed"} if in_files(self.devices) else {}),
@@ -83,15 +80,15 @@ class Arena(Experiment):
             **federation(options.quick, options.model),
         }
 
-    def entrants(self, options: Options) -> tuple[str, ...]:
+    def entrants(self, options):
         """Return the policies, each with keys of its own."""
         return distinct_entrants(self.settings(options))
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         policies = self.entrants(options)
         return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run one entrant, and return its curve, with its costs in each row."""
         settings = self.settings(options)
         keys = self.keys(unit["policy"], unit["seed"], options)
@@ -120,7 +117,7 @@ class Arena(Experiment):
         marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
 
-    def keys(self, entrant: str, seed: int, options: Options) -> dict[str, Any]:
+    def keys(self, entrant, seed, options):
         """Return the run keys of an entrant; raises ConfigError for an unknown one."""
         settings = dict(self.settings(options))
         start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
@@ -135,7 +132,7 @@ class Arena(Experiment):
             **own_keys(entrant, ()),
         }
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
         others = len({row["policy"] for row in rows}) - 1
         sentences = (
@@ -168,11 +165,11 @@ class Arena(Experiment):
             headline=headline_of(self.title, rows, levels[0]),
         )
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         draw(rows, _LEVELS[settings["dataset"]], figure)
 
 
-def read_in_time(ledger: Path, keys: Mapping[str, Any]) -> tuple["InTime", NDArray[np.float64]]:
+def read_in_time(ledger, keys):
     """Return the cost of a run in simulated time, and (n,) the share of it in which each device is available."""
     from aoi_fl.report.in_time import in_time
     from aoi_fl.server.ledger import read
@@ -184,7 +181,7 @@ def read_in_time(ledger: Path, keys: Mapping[str, Any]) -> tuple["InTime", NDArr
     return found, trace.availability.shares_by(keys["until"])
 
 
-def _sent(settings: Mapping[str, Any]) -> int:
+def _sent(settings):
     """Return the clients that receive the model in a round, without an entrant's own keys."""
     return over_selected(settings["clients-per-round"], settings["over-selection"])
 

@@ -1,18 +1,16 @@
 """The page of an arena: each policy's learning, work and load beside random selection, in tables and a picture."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import fill
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.base import Row, by_seed
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES, goes_on, legend_below
+from aoi_fl.lab.experiments.harness.base import Values, by_seed
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES, beside, goes_on, legend_below
 from aoi_fl.lab.experiments.harness.findings import Table
-from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier
 from aoi_fl.lab.experiments.studies.entrants import called
 
@@ -32,10 +30,10 @@ _WORK = (
     "Var[X], rounds² (E[X], rounds; √Var[X]/E[X])", "Jain's index of those there", "seconds a round",
 )  # fmt: skip
 
-Runs = Sequence[Mapping[str, Any]]  # a row for each seed of one policy
+Runs = Sequence[Values]  # a row for each seed of one policy
 
 
-def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) -> tuple[Table, Table]:
+def tables_of(rows, levels, clients):
     """Return each policy's learning, in pairs with random selection, and its work and load.
 
     ``levels`` are the accuracies of ``reached_lower`` and ``reached_upper``; ``clients`` is n, available or not.
@@ -68,13 +66,13 @@ def tables_of(rows: Sequence[Row], levels: tuple[float, float], clients: int) ->
     return Table(f"Learning{about}", ("policy", *head), learning), Table(f"Work and load{about}", _WORK, work)
 
 
-def beside_refl(rows: Sequence[Row]) -> str:
+def beside_refl(rows):
     """Return REFL's delay against random selection with late updates, the worth of its choice."""
     later = _later(*(runs_of(rows, policy) for policy in _LATE), " minutes")
     return "" if later == _NONE else f"Than random selection with late updates too, REFL is later by {later}."
 
 
-def within_reach(rows: Sequence[Row], sent: int) -> str:
+def within_reach(rows, sent):
     """Return how many devices are ever available, and the reachable part of each one's share of the rounds."""
     there, reach = _there(rows), {row["seed"]: row["reach"] for row in rows if row.get("reach") is not None}
     if not there:
@@ -88,7 +86,7 @@ def within_reach(rows: Sequence[Row], sent: int) -> str:
     )
 
 
-def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
+def headline_of(title, rows, level):
     """Return the work of random selection and its part in vain; for the main policies also their delay."""
     runs = {policy: found for policy in (BASE, *_TOLD) if (found := runs_of(rows, policy))}
     if BASE not in runs or len(runs) == 1:
@@ -104,12 +102,12 @@ def headline_of(title: str, rows: Sequence[Row], level: float) -> str:
     )
 
 
-def policies_of(rows: Sequence[Row]) -> list[str]:
+def policies_of(rows):
     """Return the policies, in order."""
     return list(dict.fromkeys(row["policy"] for row in rows))
 
 
-def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
+def _minutes(runs, level, usual=()):
     """Return the minutes to a level, or the number of runs that reach it; with a test against the usual runs."""
     reached = [seconds / 60 for seconds in _told(runs, level)]
     there = interval(reached).show(1) if len(reached) == len(runs) else f"{len(reached)} of {len(runs)}"
@@ -118,53 +116,53 @@ def _minutes(runs: Runs, level: str, usual: Runs = ()) -> str:
     return there + _chance(_pairs(runs, usual, level))
 
 
-def _wasted(runs: Runs) -> str:
+def _wasted(runs):
     """Return the wasted share of the device-hours, in percent: far from normal, so from the least to the most."""
     shares = _shares_wasted(runs)
     spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
     return _mean(shares) + spread
 
 
-def _worked(runs: Runs) -> list[float]:
+def _worked(runs):
     return [run["worked"] / 3600 for run in runs]
 
 
-def _shares_wasted(runs: Runs) -> list[float]:
+def _shares_wasted(runs):
     return [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
 
 
-def _waits(runs: Runs) -> str:
+def _waits(runs):
     """Return Var[X] of the rounds between two updates of a client, and its ratio to the mean, which falls with k."""
     spread = [math.sqrt(run["variance"]) / run["interval"] for run in runs if run.get("interval")]
     return f"{interval(_told(runs, 'variance')).show(1)} ({_mean(_told(runs, 'interval'))}; {_mean(spread, 2)})"
 
 
-def _mean(values: Sequence[float], digits: int = 1) -> str:
+def _mean(values, digits=1):
     return f"{sum(values) / len(values):.{digits}f}" if values else _NONE
 
 
-def _there(rows: Sequence[Row]) -> dict[int, int]:
+def _there(rows):
     """Return for each seed the number of devices that are ever available."""
     return {row["seed"]: row["present"] for row in rows if row.get("present") is not None}
 
 
-def _missed(run: Mapping[str, Any], clients: int, there: Mapping[int, int]) -> float:
+def _missed(run, clients, there):
     """Return the share of the available devices that was never reached, in percent."""
     return 100 * (1 - (1 - run["never"]) * clients / there[run["seed"]])
 
 
-def points_above(runs: Runs, usual: Runs) -> list[float]:
+def points_above(runs, usual):
     """Return by how many points of accuracy runs end above the usual of the same seed."""
     finals, theirs = ({run["seed"]: run["final"] for run in of if run["final"] is not None} for of in (runs, usual))
     return [100 * (finals[seed] - theirs[seed]) for seed in finals if seed in theirs]
 
 
-def _later(runs: Runs, usual: Runs, unit: str = "") -> str:
+def _later(runs, usual, unit=""):
     """Return the delay to the lower level against the usual of the same seed, in minutes, with a test."""
     return _later_by(runs, usual, unit) + _chance(_pairs(runs, usual, "reached_lower"))
 
 
-def _later_by(runs: Runs, usual: Runs, unit: str = "") -> str:
+def _later_by(runs, usual, unit=""):
     """Return the delay to the lower level against the usual of the same seed, in minutes."""
     pairs = _pairs(runs, usual, "reached_lower")
     if not pairs:
@@ -172,29 +170,29 @@ def _later_by(runs: Runs, usual: Runs, unit: str = "") -> str:
     return interval(minutes_later(runs, usual)).show(1, unit) if np.isfinite(pairs).all() else NOT_BY_ALL
 
 
-def minutes_later(runs: Runs, usual: Runs) -> list[float]:
+def minutes_later(runs, usual):
     """Return by how many minutes, in the pairs that both reached the lower level."""
     pairs = _pairs(runs, usual, "reached_lower")
     return [(ours - theirs) / 60 for ours, theirs in pairs if math.isfinite(ours) and math.isfinite(theirs)]
 
 
-def _pairs(runs: Runs, usual: Runs, level: str) -> list[tuple[float, float]]:
+def _pairs(runs, usual, level):
     """Return the seconds until a level, ours and the usual, of the seeds that both have; infinite where never."""
     seconds, theirs = ({r["seed"]: math.inf if r[level] is None else r[level] for r in of} for of in (runs, usual))
     return [(seconds[seed], theirs[seed]) for seed in seconds if seed in theirs]
 
 
-def _chance(pairs: Sequence[tuple[float, float]]) -> str:
+def _chance(pairs):
     """Write the p of the paired test of censored times, for which it takes two pairs."""
     return f", p = {earlier(*np.array(pairs).T).chance:.2g}" if len(pairs) > 1 else ""
 
 
-def _told(runs: Runs, column: str) -> list[float]:
+def _told(runs, column):
     """Return a column of the runs that have it."""
     return [run[column] for run in runs if run.get(column) is not None]
 
 
-def runs_of(rows: Sequence[Row], policy: str) -> Runs:
+def runs_of(rows, policy):
     """Return a row for each run of a policy."""
     return [run[-1] for run in by_seed(rows, policy=policy).values()]
 
@@ -206,10 +204,10 @@ _DWARFS = 5  # times the median interval
 _MARKERS = "h<>Pp*"
 _PLAIN = {"color": "#8C8C8C", "marker": "o", "markerfacecolor": "white"}  # of a policy without a curve
 
-_Style: TypeAlias = Mapping[str, Any]
+_Style: TypeAlias = Values
 
 
-def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> None:
+def draw(rows, levels, figure):
     """Draw accuracy against time, and each policy's delay, final accuracy and work.
 
     Of many policies six have curves; their markers and colours recur at their names below.
@@ -239,15 +237,15 @@ def draw(rows: Sequence[Row], levels: tuple[float, float], figure: Figure) -> No
         axes.set_yticks(range(len(styles)), names if axes is later else [], fontsize="small", linespacing=0.9)
 
 
-def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles: Mapping[str, _Style]) -> None:
+def _curves(axes, rows, levels, styles):
     """Draw each policy's mean accuracy, from the first minute at which it is known."""
     lowest = 100 * levels[0]
     for place, (policy, style) in enumerate(styles.items()):
-        found: dict[float, list[float]] = {}
+        found = {}
         for row in rows:
             if row["policy"] == policy and row["accuracy"] is not None:
                 found.setdefault(row["time"] / 60, []).append(100 * row["accuracy"])
-        means = {minute: float(np.mean(found[minute])) for minute in sorted(found)}
+        means = {minute: np.mean(found[minute]) for minute in sorted(found)}
         axes.plot([*means], [*means.values()], markevery=(place % 4, 4), label=called(policy), **style)
         lowest = min([lowest, *means.values()])
     for level in levels:
@@ -260,13 +258,13 @@ def _curves(axes: Axes, rows: Sequence[Row], levels: tuple[float, float], styles
     axes.set_ylim(bottom=max(100 * levels[0] - _BELOW, lowest - 0.5))
 
 
-def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Style]) -> None:
+def _beside(axes, found, styles):
     """Draw policies' differences from random selection; a far wider interval than the others' has text."""
     axes.axvline(0.0, color="#404040", linewidth=1.2)
-    usual, kept = float(np.median([of.bar for of in found.values()] or [0.0])), [0.0]
+    usual, kept = np.median([of.bar for of in found.values()] or [0.0]), [0.0]
     places = list(styles)
     for policy, of in found.items():
-        axes.errorbar(of.mean, places.index(policy), xerr=of.bar, capsize=3, elinewidth=1.4, **styles[policy])
+        beside(axes, places.index(policy), of, elinewidth=1.4, **styles[policy])
         kept += [of.mean - of.bar, of.mean + of.bar] if of.bar <= _DWARFS * usual else [of.mean]
     room = 0.06 * (max(kept) - min(kept)) or 1.0
     low, high = axes.set_xlim(min(kept) - room, max(kept) + room)
@@ -276,7 +274,7 @@ def _beside(axes: Axes, found: Mapping[str, Interval], styles: Mapping[str, _Sty
             axes.text((low + high) / 2, places.index(policy) - 0.1, said, fontsize="x-small", ha="center", va="bottom")
 
 
-def _styles(policies: Sequence[str]) -> dict[str, _Style]:
+def _styles(policies):
     """Return each policy's colour and marker, plain ones without a curve."""
     drawn = sorted(policies, key=lambda policy: policy not in TELLING)[: len(TELLING)]
     taken = {STYLES[policy]["color"] for policy in drawn if policy in STYLES}

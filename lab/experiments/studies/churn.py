@@ -1,14 +1,9 @@
 """Clients that join and leave, and the load that those present then get."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, means
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
@@ -29,7 +24,7 @@ _SPREAD_AT = 0.1  # the share leaving for the table's spread of the rounds
 _WARM_UP = 300  # rounds before counting
 
 
-def expected_rate(policy: str, kind: str, leaving: float) -> float:
+def expected_rate(policy, kind, leaving):
     """Return the exact probability that a client present takes part in a round.
 
     A stationary newcomer is in the steady state at once. One of age 0 takes part in its j-th round with probability u_j
@@ -75,10 +70,10 @@ class Churn(Experiment):
     source = "Not in the papers: their clients stay"
     minutes = 1.2
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {**setting.PAPER_SIZES, "rounds": 300 if options.quick else 1000}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         return [
             {"seed": s, "policy": p, "kind": kind, "leaving": leaving}
             for s in seeds(options, 20, 6)
@@ -87,7 +82,7 @@ class Churn(Experiment):
             for leaving in _LEAVING
         ]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return the share of clients present that took part, the empty rounds, and the spread of |S|."""
         rounds = self.settings(options)["rounds"]
         present, took_part = _play(unit["policy"], unit["kind"], unit["leaving"], rounds, unit["seed"])
@@ -99,7 +94,7 @@ class Churn(Experiment):
             }
         ]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         points, lines = [], []
         for policy, kinds in _PLAYED.items():
             for kind in kinds:
@@ -123,7 +118,7 @@ class Churn(Experiment):
             (Table("Share taking part, measured (exact), by the share that leaves a round", head, lines),),
         )
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         panels = figure.subplots(1, len(_PLAYED), sharey=True)
         looks = dict(zip(_KINDS, zip(COLOURS, "ovDs", strict=False), strict=True))
         shown = {}
@@ -141,9 +136,7 @@ class Churn(Experiment):
         figure.legend(list(shown.values()), [_KINDS[kind] for kind in shown], loc="outside lower center", ncols=2)
 
 
-def _play(
-    policy: str, kind: str, leaving: float, rounds: int, seed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _play(policy, kind, leaving, rounds, seed):
     """Return how many clients were present, and how many took part, in each round after the warm-up."""
     places = setting.CLIENTS * (2 if kind == "returning" else 1)
     crowd = _Systematic(places, seed) if policy == setting.SYSTEMATIC else _Markov(policy, kind, places, seed)
@@ -168,46 +161,46 @@ def _play(
 class _Markov:
     """Clients with ages and a coin a round."""
 
-    def __init__(self, policy: str, kind: str, places: int, seed: int) -> None:
+    def __init__(self, policy, kind, places, seed):
         self._table = np.asarray(setting.markov(policy).probabilities)
         self._kind, self._places, self._seed = kind, places, seed
         self._ages = self._first(0)
 
-    def due(self, round_: int) -> NDArray[np.bool_]:
+    def due(self, round_):
         """Return (places,) the participants, if present."""
         return draws.uniforms(self._seed, round_, "participate", self._places) < age.hazards(self._table, self._ages)
 
-    def pass_round(self, took_part: NDArray[np.bool_]) -> None:
+    def pass_round(self, took_part):
         """Grow older, those present and those away."""
         self._ages = np.where(took_part, 0, self._ages + 1)
 
-    def replace(self, where: NDArray[np.bool_], round_: int) -> None:
+    def replace(self, where, round_):
         """Let newcomers take places after a round."""
         self._ages = np.where(where, 0 if self._kind == "zero" else self._first(round_), self._ages)
 
-    def _first(self, round_: int) -> NDArray[np.int64]:
+    def _first(self, round_):
         return age.first_age(self._table, draws.uniforms(self._seed, round_, "first-age", self._places))
 
 
 class _Systematic:
     """Clients with a rate and a phase; an absent one makes up its round in the first one that it can."""
 
-    def __init__(self, places: int, seed: int) -> None:
+    def __init__(self, places, seed):
         self._rates = np.full(places, setting.PER_ROUND / setting.CLIENTS)
         self._phases = make_phases("spread", self._rates, seed)
         self._strides = Strides(self._rates, self._phases)
         self._owing = np.zeros(places, dtype=np.bool_)
 
-    def due(self, round_: int) -> NDArray[np.bool_]:
+    def due(self, round_):
         """Return (places,) the participants, if present."""
         self._owing |= self._strides.begin(round_)
         return self._owing
 
-    def pass_round(self, took_part: NDArray[np.bool_]) -> None:
+    def pass_round(self, took_part):
         """Cross off the participations."""
         self._owing = self._owing & ~took_part
 
-    def replace(self, where: NDArray[np.bool_], round_: int) -> None:
+    def replace(self, where, round_):
         """Let newcomers take places in sequence, each with its phase in the widest gap."""
         for place in np.flatnonzero(where):
             self._phases[place] = newcomer_phase(np.delete(self._phases, place))

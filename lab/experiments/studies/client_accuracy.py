@@ -1,23 +1,18 @@
 """Fairness in accuracy: the spread over clients of the model's accuracy on their own examples."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.findings import JOURNAL
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
 from aoi_fl.science.selection import RandomSelector
-from aoi_fl.science.weighting import Weighting
 
 _CASE = "Dirichlet 0.3"
 _ALPHA = 0.3
 _RANDOM, _MARKOV = "random, size weights", "markov-optimal, equal weights"  # the paper's weights
 _RANDOM_EQUAL, _MARKOV_SIZE = "random, equal weights", "markov-optimal, size weights"
-_WEIGHTS: Mapping[str, Weighting] = {_RANDOM: "size", _MARKOV: "equal", _RANDOM_EQUAL: "equal", _MARKOV_SIZE: "size"}
+_WEIGHTS = {_RANDOM: "size", _MARKOV: "equal", _RANDOM_EQUAL: "equal", _MARKOV_SIZE: "size"}
 _EVALUATIONS = 5  # after the last rounds
 _LOWEST = 0.1  # of the clients
 
@@ -65,11 +60,11 @@ class ClientAccuracy(Study):
     planned, first = 5, 401
     committed = "9d9ec6eb"
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         keys = {**setting.PAPER_KEYS, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}"}
         return setting.learning(options, *self.datasets(options), (30, 6), **keys)
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train along the policy's selections, and return how accuracy spreads over the clients."""
         chosen, seed = self.settings(options), unit["seed"]
         there = dealt_as(chosen, options, seed, setting.CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
@@ -90,7 +85,7 @@ class ClientAccuracy(Study):
             }
         ]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"The model's accuracy on each of {settings['num-clients']} clients' own training examples, "
             f"{settings['clients-per-round']} clients a round, a mean over the last {_EVALUATIONS} of "

@@ -1,19 +1,15 @@
 """Fixed cohorts: the price of clients that always train together."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
-from aoi_fl.lab.experiments.harness.replay import Dealt, dealt_as
+from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
 from aoi_fl.science.load import pairs_met
 from aoi_fl.science.rates import equal_rates
-from aoi_fl.science.selection import RandomSelector, Selector
+from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
 _PER_ROUND = setting.PER_ROUND
@@ -24,7 +20,7 @@ _JITTER = 0.2
 _RANDOM, _SPREAD, _JITTERED, _SORTED = "random", "spread", "spread, jitter 0.2", "sorted by label"
 
 
-def sorted_phases(labels: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+def sorted_phases(labels):
     """Return (n,) phases in the order of the clients' most frequent ``labels``, so that a cohort has few labels."""
     most = [int(np.bincount(own).argmax()) for own in labels]
     share = [float((own == label).mean()) for own, label in zip(labels, most, strict=True)]
@@ -34,12 +30,12 @@ def sorted_phases(labels: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
     return phases
 
 
-def _sorted(there: Dealt, seed: int) -> SystematicPolicy:
+def _sorted(there, seed):
     labels = [part.y.numpy() for part in there.parts]
     return SystematicPolicy(equal_rates(len(labels), _PER_ROUND), sorted_phases(labels), 0.0, seed)
 
 
-_MAKE: Mapping[str, Callable[[Dealt, int], SystematicPolicy | Selector]] = {
+_MAKE = {
     _RANDOM: lambda there, seed: RandomSelector(_PER_ROUND, seed),
     _SPREAD: lambda there, seed: SystematicPolicy.equal(len(there.sizes), _PER_ROUND, "spread", 0.0, seed),
     _JITTERED: lambda there, seed: SystematicPolicy.equal(len(there.sizes), _PER_ROUND, "spread", _JITTER, seed),
@@ -85,17 +81,16 @@ class Cohorts(Study):
     planned, first = 10, 36
     committed = "358efba5"
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         keys = {"clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_ALPHA}", "weights": "size"}
         return setting.learning(options, *self.datasets(options), (30, 4), **keys)
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train along the policy's selections, and return the second half's accuracy."""
         chosen, seed, n = self.settings(options), unit["seed"], _CASES[unit["case"]]
         there = dealt_as(chosen, options, seed, n, kind="dirichlet", alpha=_ALPHA)
         history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
-        half = history.rounds // 2
-        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history) if t > half]
+        found = there.tested(history, range(history.rounds // 2 + 1, history.rounds + 1))
         return [
             {
                 "accuracy": round(float(np.mean(found)), 6),
@@ -105,7 +100,7 @@ class Cohorts(Study):
             }
         ]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"At equal rates and without jitter, clients with neighbouring phases train together; with gcd(n, k) = 15 "
             "they form cohorts of 15 that never change. "

@@ -1,21 +1,16 @@
 """The price of compressed updates in accuracy, and their saving in bytes: none, float16 and int8, paired seeds."""
 
-from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.counting import counted
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
-from aoi_fl.lab.experiments.harness.stats import Interval, interval, paired_curves
+from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.protocol.coding import KINDS, NONE
 
 _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's is at the mercy of its fifteen clients
@@ -30,20 +25,20 @@ class Compression(Experiment):
     source = "Not in the papers: their updates travel whole"
     minutes = 7
     data = ("mnist",)
-    factors: Mapping[str, Sequence[Any]] = {"compression": KINDS}
+    factors = {"compression": KINDS}
     counts = (5, 2)
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         keys = {"model": options.model or "2nn", "policy": "markov-optimal", **setting.PAPER_KEYS}
         return setting.learning(options, *self.datasets(options), (30, 4), **keys)
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation; for a seed all codes share first model, partition, clients and batches."""
         values = {**self.settings(options), **unit}
         size = update_bytes(str(values["dataset"]), str(values["model"]), unit["compression"], options.data_dir)
         return [{**row, "update_bytes": size} for row in play_run(self.name, values, options)]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
         lines = []
         for kind, curve in curves.items():
@@ -52,7 +47,7 @@ class Compression(Experiment):
             lines.append(
                 [
                     kind, f"{sizes[kind] / 1e3:.1f} kB", f"{sizes[kind] / sizes[NONE]:.3f}",
-                    interval((100 * _end(curve)).tolist()).show(2, " %"), "" if own else end.show(2, " points"),
+                    interval(100 * _end(curve)).show(2, " %"), "" if own else end.show(2, " points"),
                     "" if own else mean.show(3, " points"),
                 ],
             )  # fmt: skip
@@ -67,14 +62,14 @@ class Compression(Experiment):
             (Table("What a code saves, and what it costs", head, lines),),
         )
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
         trained = {k: _sent(rows, k) for k in curves}
         left, right = figure.subplots(1, 2, sharey=True)
         for place, ((kind, curve), colour, marker) in enumerate(zip(curves.items(), COLOURS, "osv", strict=False)):
             rounds = np.arange(1, curve.shape[1] + 1)
             apart = max(1, len(rounds) // 8)  # markers side by side, where curves lie upon one another
-            style: dict[str, Any] = {"color": colour, "marker": marker, "markevery": (place * apart // 3, apart)}
+            style = {"color": colour, "marker": marker, "markevery": (place * apart // 3, apart)}
             low, high = 100 * curve.min(axis=0), 100 * curve.max(axis=0)
             left.plot(rounds, 100 * curve.mean(axis=0), label=kind, **style)
             left.fill_between(rounds, low, high, color=colour, alpha=0.12, linewidth=0)
@@ -88,7 +83,7 @@ class Compression(Experiment):
 
 
 @cache
-def update_bytes(dataset: str, model: str, compression: str, data_dir: Path) -> int:
+def update_bytes(dataset, model, compression, data_dir):
     """Return the bytes of an update's message, from a federation of two clients and one round."""
     keys = {
         "dataset": dataset, "model": model, "compression": compression, "data-dir": str(data_dir.absolute()),
@@ -97,23 +92,23 @@ def update_bytes(dataset: str, model: str, compression: str, data_dir: Path) -> 
     return max(m.size for m in counted(keys) if m.is_reply and m.kind == "train" and m.with_arrays)
 
 
-def _end(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+def _end(curve):
     return np.asarray(curve[:, -_LAST:].mean(axis=1))
 
 
-def _differences(curve: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[Interval, Interval]:
+def _differences(curve, base):
     """Return by how many points of accuracy a code is ahead: at the end, and over all rounds."""
     return (
-        interval((100 * (_end(curve) - _end(base))).tolist()),
-        interval((100 * (curve - base).mean(axis=1)).tolist()),
+        interval(100 * (_end(curve) - _end(base))),
+        interval(100 * (curve - base).mean(axis=1)),
     )
 
 
-def _sizes(rows: Sequence[Row]) -> dict[str, int]:
+def _sizes(rows):
     return {row["compression"]: row["update_bytes"] for row in rows}
 
 
-def _sent(rows: Sequence[Row], kind: str) -> NDArray[np.float64]:
+def _sent(rows, kind):
     """Return (rounds,) the updates sent by each round, the mean over seeds."""
     trained = [[row["trained"] for row in run] for run in by_seed(rows, compression=kind).values()]
     return np.asarray(np.cumsum(trained, axis=1).mean(axis=0))

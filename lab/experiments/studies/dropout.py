@@ -1,20 +1,15 @@
 """Clients that are lost with probability d: the papers' table, the table made for d, and the one that estimates d."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick
+from aoi_fl.lab.experiments.harness.base import Experiment, pick
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below, means
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
 from aoi_fl.science.dropout import DropoutEstimate, reissued
-from aoi_fl.science.history import History, HistoryBuilder
+from aoi_fl.science.history import HistoryBuilder
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import evenly, everyone
 from aoi_fl.science.simulate import simulate
@@ -27,7 +22,7 @@ _WARM_UP = 100  # rounds before counting; the estimate starts at d = 0
 _LONGEST = 100  # no wait is longer, but with a probability below 1e-20
 
 
-def policy(table: str, dropout: float) -> MarkovPolicy:
+def policy(table, dropout):
     """Return the policy thinned by d; an adaptive run should end at the table made for d."""
     sizes = setting.CLIENTS, setting.PER_ROUND, setting.MAX_AGE
     if table == "plain":
@@ -42,12 +37,12 @@ class Dropout(Experiment):
     title = "Rounds between participations that count, with willing clients lost"
     source = "Not in the papers: their clients always answer"
     minutes = 1.0
-    factors: Mapping[str, Sequence[Any]] = {"table": tuple(_TABLES), "dropout": _LOST}
+    factors = {"table": tuple(_TABLES), "dropout": _LOST}
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {**setting.PAPER_SIZES, "rounds": 400 if options.quick else 1000}
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return mean and variance of the waits, and how many clients counted in a round."""
         rounds = _WARM_UP + self.settings(options)["rounds"] + _LONGEST
         if unit["table"] == "adaptive":
@@ -63,7 +58,7 @@ class Dropout(Experiment):
             {"mean": float(waits.mean()), "variance": float(waits.var()), "counted": float(counted), "estimate": told}
         ]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         points = []
         for table in ("plain", "aware"):
             for d in _LOST:
@@ -95,7 +90,7 @@ class Dropout(Experiment):
         head = ("table", "E[X]", "by theory", "Var[X]", "by theory", "clients a round")
         return Conclusion(paragraph, (), (Table(f"At d = {_SHOWN}", head, lines),))
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         fine = np.linspace(0, _LOST[-1], 101)
         for axes, (column, title) in zip(figure.subplots(1, 2), _MEASURES.items(), strict=True):
             # Markers that show through each other: a ring, a large open triangle, a cross.
@@ -110,7 +105,7 @@ class Dropout(Experiment):
         legend_below(figure, figure.axes[0], 3)
 
 
-def _adaptive(dropout: float, rounds: int, seed: int) -> tuple[History, list[float]]:
+def _adaptive(dropout, rounds, seed):
     """Simulate a server that counts the lost clients and reissues the table in each round."""
     clients, table = setting.CLIENTS, policy("aware", 0.0)
     ages = age.first_age(table.probabilities, draws.uniforms(seed, 1, "first-age", clients))
@@ -127,7 +122,7 @@ def _adaptive(dropout: float, rounds: int, seed: int) -> tuple[History, list[flo
     return builder.history(), told
 
 
-def _waits(history: History) -> NDArray[np.int32]:
+def _waits(history):
     """Return the waits that begin between the warm-up and the last 100 rounds, within which all of them end.
 
     All waits within a history would be too short in the mean.

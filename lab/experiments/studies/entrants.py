@@ -1,7 +1,6 @@
 """The entrants of the arena: a policy, with run keys of its own after it if any, ``NAME:KEY=VALUE:…``."""
 
 import re
-from collections.abc import Collection
 
 from aoi_fl.config.policies import OWN, POLICIES
 from aoi_fl.science.errors import ConfigError
@@ -34,7 +33,7 @@ ENTRANTS = (
 )
 
 
-def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
+def own_keys(entrant, shared):
     """Return an entrant's policy and its own run keys; it may not set ``shared`` ones.
 
     Raises ConfigError for an unknown policy, and for a key of another form, a shared one, or one given twice.
@@ -57,7 +56,7 @@ def own_keys(entrant: str, shared: Collection[str]) -> dict[str, str]:
     return keys
 
 
-def called(entrant: str) -> str:
+def called(entrant):
     """Return an entrant for people, with its keys."""
     keys = own_keys(entrant, ())
     policy = keys.pop("policy")

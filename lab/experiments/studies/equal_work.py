@@ -1,10 +1,5 @@
 """Equal work: systematic participation against few random clients, with the server's momentum and a served average."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
 from aoi_fl.lab.experiments.studies.arena import ARENAS, read_in_time
@@ -17,7 +12,7 @@ _FEW = "random:clients-per-round={}:over-selection=1"
 _AGE = "systematic:weights=size:compensate=availability"
 _RANDOM, _OURS = "random, k = 4, both", "systematic, both"
 _PLAIN, _OURS_PLAIN = "random, k = 4", "systematic"
-_ENTRANTS: Mapping[str, str] = {
+_ENTRANTS = {
     _RANDOM: _FEW.format(4) + BOTH, _OURS: _AGE + BOTH, _PLAIN: _FEW.format(4), _OURS_PLAIN: _AGE,
     "random, k = 3, both": _FEW.format(3) + BOTH, "random, k = 2, both": _FEW.format(2) + BOTH,
     "random, k = 3": _FEW.format(3), "random, k = 2": _FEW.format(2),
@@ -30,10 +25,10 @@ class ArenaStudy(Study):
     source = "In no paper; the arena's devices and data"
     cases = (_CASE,)
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
+    def datasets(self, options):
         return _ARENA.datasets(options)
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return _ARENA.settings(options)
 
 
@@ -76,15 +71,15 @@ class EqualWork(ArenaStudy):
     committed = "8357bd18"
 
     @property
-    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+    def blocks(self):
         return [[(_CASE, p) for p in self.policies[i : i + 2]] for i in range(0, len(self.policies), 2)]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation in simulated time, and return when and at what work it reaches the levels."""
         keys = _ARENA.keys(_ENTRANTS[unit["policy"]], unit["seed"], options)
         return [costs(played(self.name, keys, options), keys)]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"An hour of {settings['num-clients']} devices of a trace, each seed from another hour, with "
             f"{settings['model']} on {settings['dataset']}; random selection takes k clients without over-selection, "
@@ -94,12 +89,12 @@ class EqualWork(ArenaStudy):
         )
 
 
-def costs(ledger: Path, keys: Mapping[str, Any]) -> Row:
+def costs(ledger, keys):
     """Return when a run in simulated time reaches the levels, with its work and its balance of load."""
     clients, end = keys["num-clients"], keys["until"]
     found, shares = read_in_time(ledger, keys)
     available = int((shares > 0).sum())
-    row: Row = {}
+    row = {}
     for level in LEVELS:
         row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
         row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
@@ -111,5 +106,5 @@ def costs(ledger: Path, keys: Mapping[str, Any]) -> Row:
     }  # fmt: skip
 
 
-def _rounded(value: float | None) -> float | None:
+def _rounded(value):
     return None if value is None else round(value, 2)

@@ -1,15 +1,11 @@
 """The arena with about equally many updates a round: every rival gets the information that its paper assumes."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.federation import played
-from aoi_fl.lab.experiments.harness.study import Hypothesis, Measure, expect, within
+from aoi_fl.lab.experiments.harness.study import Measure, expect, within
 from aoi_fl.lab.experiments.studies.arena import ARENAS
 from aoi_fl.lab.experiments.studies.equal_work import ArenaStudy, costs
 from aoi_fl.lab.simulated_time.traces import check_files, read_trace
@@ -20,7 +16,7 @@ _ARENA = ARENAS[0]
 _CASE = "trace, Dirichlet 0.3"
 _RANDOM = "random"
 _DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
-_ENTRANTS: Mapping[str, str] = {
+_ENTRANTS = {
     _RANDOM: "random", _DECIDE[0]: "markov-optimal:weights=size:compensate=availability",
     _DECIDE[1]: "systematic:weights=size:compensate=availability", "oldest-age": "oldest-age:weights=size",
     "oort, speeds": "oort:foresight=true", "fedcs, speeds": "fedcs:foresight=true",
@@ -29,12 +25,12 @@ _ENTRANTS: Mapping[str, str] = {
 _LEVEL = 1.0  # minutes within which two policies count as level
 
 
-def _sooner(policy: str, text: str) -> Hypothesis:
+def _sooner(policy, text):
     claim = f"{text} reaches 90 % sooner than random selection with about 15 updates a round"
     return expect(claim, (_CASE,), policy, "reached_90", -1, _RANDOM)
 
 
-def _level(policy: str, text: str) -> Hypothesis:
+def _level(policy, text):
     claim = f"{text} reaches 90 % within {_LEVEL:g} minute of random selection with about 15 updates a round"
     return within(claim, (_CASE,), policy, "reached_90", _RANDOM, _LEVEL)
 
@@ -64,7 +60,7 @@ class FairArena(ArenaStudy):
     planned, first = 10, 41
     committed = "755522cc"
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         changed = {
             "num-clients": "devices available within the hour",
             "over-selection": 1.0,
@@ -73,7 +69,7 @@ class FairArena(ArenaStudy):
         }
         return {**super().settings(options), **changed}
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation in simulated time, and return when and at what work it reaches the levels."""
         seed, policy = unit["seed"], unit["policy"]
         keys = _ARENA.keys(_ENTRANTS[policy], seed, options)
@@ -95,7 +91,7 @@ class FairArena(ArenaStudy):
         }
         return [costs(played(self.name, keys, options), keys)]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"The federation has only the devices of the trace that are available within the hour; all policies get "
             f"{settings['clients-per-round']} updates a round without over-selection, at a constant learning rate. "
@@ -106,7 +102,7 @@ class FairArena(ArenaStudy):
         )
 
 
-def write_available(source: Path, path: Path, start: float, seconds: float) -> NDArray[np.float64]:
+def write_available(source, path, start, seconds):
     """Write the devices of a trace that are available within a time, and return their shares of it.
 
     ``source`` is a file with changes, see :mod:`aoi_fl.lab.simulated_time.traces`; ``path`` keeps the trace's time.
@@ -131,7 +127,7 @@ def write_available(source: Path, path: Path, start: float, seconds: float) -> N
     return shares[chosen]
 
 
-def rate_for(wanted: float, shares: NDArray[np.float64]) -> float:
+def rate_for(wanted, shares):
     """Return the common rate r with Σ min(r, a_i) = wanted; 1 where even that is too little.
 
     >>> rate_for(1.0, np.array([0.25, 0.5, 1.0]))

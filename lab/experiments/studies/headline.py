@@ -1,14 +1,10 @@
 """The headline again: systematic participation against random selection, fresh seeds, two data sets."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.study import Hypothesis, Measure, Study, expect
+from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
 from aoi_fl.lab.experiments.harness.times import levels, reached
 from aoi_fl.lab.experiments.papers.learning import TARGETS
 from aoi_fl.lab.experiments.studies.unequal import POLICIES, split_of
@@ -18,7 +14,7 @@ _SPLITS = ("Dirichlet 0.3", "IID")
 _SETS = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
 
 
-def _claim(case: str, column: str, what: str) -> Hypothesis:
+def _claim(case, column, what):
     text = f"Systematic participation reaches the levels {what} than random selection ({case})"
     return expect(text, (case,), _OURS, column, -1, _BASE)
 
@@ -46,16 +42,16 @@ class Headline(Study):
     planned, first = 20, 16
     committed = "358efba5"
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         keys = {"num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "ends": "at the highest level"}
         return setting.learning(options, ", ".join(self.datasets(options)), (120, 4), **keys)
 
     @property
-    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+    def blocks(self):
         shortest_first = sorted(self.cases, key=lambda case: (case.split(", ")[1], case))
         return [[(case, policy) for policy in self.policies] for case in shortest_first]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train until the highest level is reached, and return when the levels were."""
         chosen, seed = self.settings(options), unit["seed"]
         data, _, split = unit["case"].partition(", ")
@@ -65,8 +61,8 @@ class Headline(Study):
         history = there.history(make(there.sizes, seed), chosen["num-server-rounds"], weighting)
         wanted = levels(TARGETS[dataset])
         unit_of_data = there.sizes.mean() * chosen["clients-per-round"]
-        curve: list[float] = []
-        spent: list[float] = []
+        curve = []
+        spent = []
         for t, model in there.rounds(history):
             curve.append(there.task.evaluate_test(model)[1])
             trained = float(there.sizes[history.selection(t).clients].sum() / unit_of_data)
@@ -75,7 +71,7 @@ class Headline(Study):
                 break
         return [_row(np.array([curve]), np.array([spent]), wanted)]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"{settings['num-clients']} clients, {settings['clients-per-round']} a round, the model "
             f"{settings['model']}; the two runs of a pair share first model, partition and order of batches. "
@@ -85,7 +81,7 @@ class Headline(Study):
         )
 
 
-def _row(curve: Any, spent: Any, wanted: Any) -> Row:
+def _row(curve, spent, wanted):
     """Return the means over the levels of the first rounds there, and of the data until then; None if one is missed."""
     first = np.array([reached(curve, level)[0] for level in wanted])
     if not np.isfinite(first).all():

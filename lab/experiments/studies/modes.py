@@ -1,16 +1,11 @@
 """The cost of the decentralised policy in messages and bytes: poll, broadcast and reserve against n."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from matplotlib.figure import Figure
-
 from aoi_fl import protocol
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
 from aoi_fl.lab.experiments.harness.counting import counted
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, Claim, Conclusion, Table, Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval
+from aoi_fl.lab.experiments.harness.findings import GLOBECOM, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.stats import difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere
 
 _WIRES = protocol.WIRES
@@ -28,20 +23,20 @@ class Modes(Experiment):
     minutes = 2
     whole_seeds = True
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {
             "per_round": _PER_ROUND, "max_age": 10, "rounds": 5 if options.quick else 10, "dataset": "digits",
             "model": "2nn",
         }  # fmt: skip
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         sizes = (25, 50, 100) if options.quick else (25, 50, 100, 200)
         return [{"seed": s, "clients": n, "wire": w} for s in seeds(options, 3, 1) for n in sizes for w in _WIRES]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a real federation on one machine, and return each round's messages."""
         settings = self.settings(options)
-        found: dict[int, list[int]] = {}
+        found = {}
         keys = {
             "policy": "markov-optimal", "coordination": unit["wire"], "num-clients": unit["clients"],
             "clients-per-round": _PER_ROUND, "max-age": settings["max_age"], "num-server-rounds": settings["rounds"],
@@ -55,7 +50,7 @@ class Modes(Experiment):
                 tally[i] += more
         return [{"round": t, "messages": m, "bytes": b, "with_arrays": a} for t, (m, b, a) in sorted(found.items())]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         numbers = sorted({row["clients"] for row in rows})
         lines = []
         for wire in _WIRES:
@@ -111,7 +106,7 @@ class Modes(Experiment):
         )
         return Conclusion(paragraph, claims, (Table("Each round", head, lines),), f"{headline}.")
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         numbers = sorted({row["clients"] for row in rows})
         left, right = figure.subplots(1, 2)
         models = _model_bytes(rows)
@@ -139,32 +134,32 @@ class Modes(Experiment):
         legend_below(figure, left)
 
 
-def _alike(growth: Interval) -> Verdict:
+def _alike(growth):
     """Judge that messages grow by less than a tenth of a round's 2k."""
     if growth.high < _SLACK:
         return "holds"
     return "refuted" if growth.low > _SLACK else "undecided"
 
 
-def _expected(clients: int, wire: str) -> float:
+def _expected(clients, wire):
     return {"poll": 2 * clients + 2 * _PER_ROUND, "broadcast": 2 * clients, "reserve": 2 * _PER_ROUND}[wire]
 
 
-def _expected_models(clients: int, wire: str) -> float:
+def _expected_models(clients, wire):
     return clients + _PER_ROUND if wire == "broadcast" else 2 * _PER_ROUND
 
 
-def _per_seed(rows: Sequence[Row], clients: int, wire: str, column: str) -> list[float]:
+def _per_seed(rows, clients, wire, column):
     """Return each seed's mean over the rounds after the first ones."""
     runs = by_seed((row for row in rows if row["round"] > _FIRST), clients=clients, wire=wire)
     return [sum(row[column] for row in run) / len(run) for run in runs.values()]
 
 
-def _model_bytes(rows: Sequence[Row]) -> float:
+def _model_bytes(rows):
     """Return the bytes of a message with the model, from reserve mode, where nearly all have it."""
     chosen = [row for row in rows if row["wire"] == "reserve" and row["round"] > _FIRST]
     return float(sum(row["bytes"] for row in chosen) / max(sum(row["with_arrays"] for row in chosen), 1))
 
 
-def _with_unit(size: float) -> str:
+def _with_unit(size):
     return f"{size / 1e6:.2f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"

@@ -1,19 +1,13 @@
 """Natural federations: pupils by school, ratings by student, flights by aircraft, lines by speaker."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below, lines
 from aoi_fl.lab.experiments.harness.natural_data import (
     DataSource,
-    DataTable,
-    Ints,
     NaturalFederation,
     read_csv,
     read_speakers,
@@ -23,12 +17,10 @@ from aoi_fl.lab.experiments.harness.replay import late_rounds
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Measure, Study, differences, expect, runs_of
 from aoi_fl.lab.rivals.f3ast import F3ast
-from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import participation
-from aoi_fl.science.names import Weighting
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
@@ -42,25 +34,25 @@ _CONTEXT = 4  # characters that the next one is predicted from
 _ALWAYS, _PHONES = "always available", "phone trace"
 
 
-def _in_steps(step: float) -> Callable[[str], int]:
+def _in_steps(step):
     return lambda cell: round(float(cell) / step)
 
 
 SOURCES: Mapping[str, DataSource] = {
     "schools": DataSource(
         "chem97.csv.gz", "school", "score",
-        {"gender": str, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)}, "schools",
+        {"gender": str, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)},
     ),
     "students": DataSource(
         "insteval.csv.gz", "student", "rating",
-        dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), str), "students",
+        dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), str),
     ),
     "aircraft": DataSource(
         "flights.csv.gz", "tailnum", "late",
         {
             **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday"), str),
             "hour": _in_steps(1.0), "distance": _in_steps(250.0),
-        }, "aircraft",
+        },
     ),
 }  # fmt: skip
 _SPEAKERS = "speakers"
@@ -68,7 +60,7 @@ _SETS = (*SOURCES, _SPEAKERS)
 
 _RANDOM, _SYSTEMATIC = "random", "systematic"
 _Make = Callable[[int, int], Decentralised | Selector]
-_MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
+_MAKE = {
     _RANDOM: (lambda n, seed: RandomSelector(_PER_ROUND, seed), "size"),
     "oldest-age": (lambda n, seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
     _SYSTEMATIC: (lambda n, seed: SystematicRule.learning(equal_rates(n, _PER_ROUND), seed), "size"),
@@ -114,10 +106,10 @@ class Natural(Study):
     committed = "e98224c1"
 
     @property
-    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+    def blocks(self):
         return [[(c, p) for c in part for p in self.policies] for part in (self.cases[:-2], self.cases[-2:])]
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {
             "model": "softmax regression on categories",
             "clients": f"{_CLIENTS} drawn by seed with {_LEAST} rows or more; 141 speakers",
@@ -126,12 +118,12 @@ class Natural(Study):
             "learning-rate": 1.0,
         }  # fmt: skip
 
-    def check(self, options: Options) -> None:
+    def check(self, options):
         for name in _SETS:
             train, _ = _rows(name, options.data_dir, self.first)[1:]
             _availability(options.data_dir, len(train))
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train along the policy's selections, and return the test loss of the last quarter of the rounds."""
         chosen, seed = self.settings(options), unit["seed"]
         name, _, where = unit["case"].partition(", ")
@@ -141,9 +133,9 @@ class Natural(Study):
             table, train, seed, chosen["local-epochs"], chosen["batch-size"], chosen["learning-rate"]
         )
         marks = late_rounds(rounds, _EVALUATIONS)
-        found: list[tuple[float, float]] = []
+        found = []
 
-        def after(round_: int, arrays: Any) -> None:
+        def after(round_, arrays):
             if round_ in marks:
                 found.append(federation.evaluate(arrays, *test))
 
@@ -165,13 +157,13 @@ class Natural(Study):
             }
         ]
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         """Draw loss and Jain's index above random selection's, where clients are always available and on the trace."""
         figure.set_figheight(6.6)
         panels = figure.subplots(2, 2, sharey=True)
         for line, (where, about) in zip(panels, _WHERE.items(), strict=True):
             for axes, measure in zip(line, (m for m in self.measures if m.drawn), strict=True):
-                axes.axvline(0, color="#404040", linewidth=1.2)
+                lines(axes, _SETS)
                 for i, policy in enumerate(self.policies[1:]):
                     found = [
                         interval(
@@ -182,12 +174,11 @@ class Natural(Study):
                     places = [place + (i - 1.5) / 6 for place in range(len(_SETS))]
                     bars = {"xerr": [of.bar for of in found], "capsize": 2, "linestyle": "", "marker": "os^D"[i]}
                     axes.errorbar([of.mean for of in found], places, color=COLOURS[i], label=policy, **bars)
-                axes.set(yticks=range(len(_SETS)), yticklabels=_SETS, ylim=(len(_SETS) - 0.5, -0.5))
                 axes.set_title(about)
                 axes.set_xlabel(f"{measure.label}, above random")
         legend_below(figure, panels[0, 0])
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"Clients are schools, students, aircraft and speakers as the data have them, {_CLIENTS} drawn by seed "
             f"among those with at least {_LEAST} rows, and 141 speakers; a fifth of each client's rows are test rows. "
@@ -199,24 +190,24 @@ class Natural(Study):
 
 
 @lru_cache(maxsize=2)
-def _table(name: str, folder: Path) -> DataTable:
+def _table(name, folder):
     return read_csv(folder / "natural", SOURCES[name])
 
 
 @lru_cache(maxsize=2)
-def _rows(name: str, folder: Path, seed: int) -> tuple[DataTable, list[Ints], tuple[Ints, Ints]]:
+def _rows(name, folder, seed):
     """Return all rows, each client's training rows, and the test examples."""
     if name == _SPEAKERS:
         table, test = read_speakers(folder / "natural" / "speakers.npz", _CONTEXT)
         train = [np.flatnonzero(table.clients == i) for i in range(len(table.names))]
         return table, train, (test.x, test.y)
     table = _table(name, folder)
-    train, rows, _ = split_rows(table, _LEAST, _CLIENTS, seed, SOURCES[name].what)
+    train, rows = split_rows(table, _LEAST, _CLIENTS, seed)
     return table, train, (table.x[rows], table.y[rows])
 
 
 @lru_cache(maxsize=2)
-def _availability(folder: Path, clients: int) -> Availability:
+def _availability(folder, clients):
     """Return the availability of n phones; raises ConfigError if the file has fewer."""
     path = folder / _TRACE
     trace = read_trace(*check_files(str(path)))

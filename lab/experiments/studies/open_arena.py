@@ -1,9 +1,5 @@
 """The arena without foresight: 1,000 generated devices, six hours, and each rival with its best weights."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
 from aoi_fl.lab.experiments.studies.arena import Arena, read_in_time
@@ -13,7 +9,7 @@ _ARENA = Arena("open-arena", partition="dirichlet:0.3")
 _CASE = "generated, Dirichlet 0.3"
 _HOURS = (1, 3, 6)
 _RANDOM, _ROBIN, _MARKOV, _SYSTEMATIC = "random", "round-robin", "markov", "systematic"
-_ENTRANTS: Mapping[str, str] = {
+_ENTRANTS = {
     _RANDOM: "random",
     _ROBIN: "oldest-age",
     _MARKOV: "markov-optimal:compensate=availability",
@@ -24,7 +20,7 @@ _ENTRANTS: Mapping[str, str] = {
     "f3ast": "f3ast",
 }
 _MARGIN = 0.5  # points of accuracy within which two policies count as level
-_SHARED: Mapping[str, Any] = {
+_SHARED = {
     "model": "lr",
     "num-clients": 1000,
     "clients-per-round": 15,
@@ -38,7 +34,7 @@ _SHARED: Mapping[str, Any] = {
 }
 
 
-def _level(policy: str, text: str) -> Hypothesis:
+def _level(policy, text):
     claim = f"{text} is within {_MARGIN:g} points of random selection after one, three and six hours"
     sides = (
         Contrast(_CASE, policy, f"accuracy_{hour}", way, _RANDOM, -way * _MARGIN) for hour in _HOURS for way in (1, -1)
@@ -46,13 +42,13 @@ def _level(policy: str, text: str) -> Hypothesis:
     return Hypothesis(claim, tuple(sides))
 
 
-def _first(policy: str, text: str) -> Hypothesis:
+def _first(policy, text):
     return expect(
         f"{text} is more accurate than random selection after one hour", (_CASE,), policy, "accuracy_1", 1, _RANDOM
     )
 
 
-def _fairer(policy: str, text: str) -> Hypothesis:
+def _fairer(policy, text):
     claim = f"{text} shares the load of six hours more evenly than random selection"
     return expect(claim, (_CASE,), policy, "jain", 1, _RANDOM)
 
@@ -90,13 +86,13 @@ class OpenArena(Study):
     planned, first = 10, 301
     committed = "e1b3b01d"
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
+    def datasets(self, options):
         return _ARENA.datasets(options)
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {**_ARENA.settings(options), **({} if options.quick else _SHARED)}
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Run a federation in simulated time, and return its accuracy after each hour, its load and its work."""
         settings = self.settings(options)
         keys = {
@@ -122,7 +118,7 @@ class OpenArena(Study):
             }
         ]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"{settings['num-clients']} generated devices, {settings['clients-per-round']} a round without "
             f"over-selection, a deadline of {settings['train-timeout']:g} s, {settings['until'] / 3600:g} h of "

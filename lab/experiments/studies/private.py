@@ -1,12 +1,10 @@
 """Private training: age-based participation with banded noise against random selection with white noise."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, grouped
+from aoi_fl.lab.experiments.harness.base import Experiment, grouped
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES, legend_below, means
 from aoi_fl.lab.experiments.harness.federation import evaluated, played
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
@@ -24,7 +22,7 @@ _RANDOM, _SYSTEMATIC, _MARKOV, _FLOWER = (
     "markov-optimal, banded, amplified",
     "random, white, every round counted",
 )
-_KEYS: Mapping[str, Mapping[str, Any]] = {
+_KEYS = {
     _RANDOM: {"policy": "random", "privacy": "white"},
     _SYSTEMATIC: {"policy": "systematic", "coordination": "reserve", "privacy": "banded"},
     _MARKOV: {"policy": "markov-optimal", "max-age": 30, "coordination": "reserve", "privacy": "banded"},
@@ -40,7 +38,7 @@ NOISE: Mapping[str, Mapping[int, float]] = {
 }
 
 
-def _above(text: str, policy: str, base: str, epsilons: Sequence[int]) -> Hypothesis:
+def _above(text, policy, base, epsilons):
     return expect(text, map(_CASE.format, epsilons), policy, "final", 1, base)
 
 
@@ -76,13 +74,13 @@ class PrivateLearning(Study):
     committed = "128eb9eb"
 
     @property
-    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
+    def blocks(self):
         return [
             *([(case, policy) for policy in self.policies[:3]] for case in self.cases),
             [(case, _FLOWER) for case in self.cases],
         ]
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         clients, per_round = (90, 9) if options.quick else (CLIENTS, PER_ROUND)
         rounds = options.rounds or (6 if options.quick else ROUNDS)
         return {
@@ -92,7 +90,7 @@ class PrivateLearning(Study):
             "evaluate-every": max(rounds // 20, 1), "train-together": "always",
         }  # fmt: skip
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train a federation, and return its accuracy and the ε in its ledger."""
         from aoi_fl.server.ledger import read
 
@@ -106,7 +104,7 @@ class PrivateLearning(Study):
         spent = read(ledger, "rounds")[-1]["epsilon"]
         return [{"final": rows[-1]["accuracy"], "mean": round(float(np.mean(half)), 6), "epsilon": round(spent, 3)}]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"Client-level differential privacy of {settings['num-clients']} clients at δ = {settings['delta']:g}: "
             f"{settings['clients-per-round']} clients a round, {settings['num-server-rounds']} rounds, "
@@ -117,7 +115,7 @@ class PrivateLearning(Study):
             "[What each ε means](../privacy.md); [the error of the noise without training](privacy-error.md). "
         )
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         """Draw the final accuracy above random selection's by its amplified ε, against ε."""
         axes = figure.subplots()
         axes.axhline(0, color=STYLES["random"]["color"], linewidth=1.2)
@@ -143,7 +141,7 @@ class PrivateLearning(Study):
 
 
 # The lines of the picture: of equal ones, one stands for all.
-_SHOWN: Mapping[tuple[str, str, str], str] = {
+_SHOWN = {
     ("random", "white", "no"): "any policy, white",
     ("systematic", "white", "no"): "policies by age, white",
     ("random", "white", "yes"): "random, white, amplified",
@@ -161,13 +159,13 @@ class PrivacyError(Experiment):
     source = "In no paper; no training"
     minutes = 3
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"clients": 600, "rounds": options.rounds or 100, "epsilon": 8.0, "delta": 1e-3}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         return [{"ratio": ratio} for ratio in ((2, 6) if options.quick else (2, 3, 4, 6, 8, 10, 15, 20, 30))]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return each policy's error, with and without amplification."""
         from dataclasses import replace
 
@@ -181,11 +179,11 @@ class PrivacyError(Experiment):
         known = self.settings(options)
         n, rounds, epsilon, delta = known["clients"], known["rounds"], known["epsilon"], known["delta"]
         k = n // unit["ratio"]
-        players: Mapping[str, Any] = {
+        players = {
             "markov-optimal": MarkovPolicy.optimal(n, k), "systematic": SystematicPolicy.equal(n, k, "random"),
             "oldest-age": OldestAgeSelector(k, 1), "random": RandomSelector(k, 1), "any other": None,
         }  # fmt: skip
-        rows: list[Row] = []
+        rows = []
         for name, player in players.items():
             found = kept_bounds(player, rounds, n)
             for bands in sorted({1, min(found.min_separation, rounds)}):
@@ -194,7 +192,7 @@ class PrivacyError(Experiment):
                 if player is None or amplified(player, n, account, delta) is None:
                     continue
 
-                def spent(noise: float, account: Account = account, player: Any = player) -> float:
+                def spent(noise, account=account, player=player):
                     louder = replace(account, noise_multiplier=noise)
                     return amplified(player, n, louder, delta) or louder.epsilon(delta)
 
@@ -203,7 +201,7 @@ class PrivacyError(Experiment):
                 rows.append({"policy": name, "bands": bands, "amplified": "yes", "error": round(error, 4)})
         return rows
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         ratios = sorted({row["ratio"] for row in rows})
         lines = [
             [
@@ -223,7 +221,7 @@ class PrivacyError(Experiment):
         )
         return Conclusion(text, (), (Table(caption, ["policy", "noise", "amplified", *map(str, ratios)], lines),))
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         axes, lines = figure.subplots(), _lines(rows)
         for (line, label), colour in zip(_SHOWN.items(), COLOURS, strict=False):
             points = sorted((row["ratio"], row["error"]) for row in lines.get(line, ()))
@@ -238,6 +236,6 @@ class PrivacyError(Experiment):
         axes.set_xlim(right=3.2 * ratios[-1])
 
 
-def _lines(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
+def _lines(rows):
     named = [{**row, "noise": "white" if row["bands"] == 1 else "banded"} for row in rows]
     return grouped(named, "policy", "noise", "amplified")

@@ -1,21 +1,17 @@
 """Availability by label: the accuracy of each policy on the classes of rarely available clients."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
-from aoi_fl.lab.experiments.harness.replay import Dealt, dealt_as, late_rounds
+from aoi_fl.lab.experiments.harness.replay import dealt_as, late_rounds
 from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.learning.examples import Examples
 from aoi_fl.science import draws
 from aoi_fl.science.load import participation
-from aoi_fl.science.names import Weighting
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
@@ -36,7 +32,7 @@ _RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
     "oort",
 )
 _Make = Callable[[int], Decentralised | Selector]
-_MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
+_MAKE = {
     _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
     _AGE: (lambda seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
     _SYSTEMATIC: (lambda seed: SystematicRule.learning(equal_rates(_CLIENTS, _PER_ROUND), seed), "size"),
@@ -46,7 +42,7 @@ _MAKE: Mapping[str, tuple[_Make, Weighting | None]] = {
 }
 
 
-def availability_by_class(seed: int) -> NDArray[np.float64]:
+def availability_by_class(seed):
     """Return (10,) the availability of each class's clients: 0.05 to 0.9 in equal steps, in an order drawn by seed."""
     order = draws.generator(seed, 0, "rare-classes").permutation(_CLASSES)
     found = np.empty(_CLASSES)
@@ -54,7 +50,7 @@ def availability_by_class(seed: int) -> NDArray[np.float64]:
     return found
 
 
-def availability_of(labels: Sequence[NDArray[np.int64]], by_class: NDArray[np.float64]) -> NDArray[np.float64]:
+def availability_of(labels, by_class):
     """Return (n,) the availability of clients: that of the most frequent label of their examples."""
     return by_class[[int(np.bincount(own, minlength=_CLASSES).argmax()) for own in labels]]
 
@@ -92,7 +88,7 @@ class RareClasses(Study):
     planned, first = 20, 101
     committed = "3eb5df9a"
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {
             "dataset": self.datasets(options)[0],
             "model": "2nn",
@@ -104,7 +100,7 @@ class RareClasses(Study):
             **setting.constant_rate(options),
         }
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
         chosen, seed = self.settings(options), unit["seed"]
         there = dealt_as(chosen, options, seed, _CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
@@ -113,13 +109,13 @@ class RareClasses(Study):
         rounds = chosen["num-server-rounds"]
         rare, others = _tests(there, np.argsort(by_class)[:_RARE])
         marks = late_rounds(rounds, _EVALUATIONS)
-        found: list[tuple[float, float]] = []
+        found = []
 
-        def after(round_: int, arrays: Any) -> None:
+        def after(round_, arrays):
             if round_ in marks:
                 found.append((there.task.evaluate(arrays, rare)[1], there.task.evaluate(arrays, others)[1]))
 
-        def available(round_: int) -> NDArray[np.bool_]:
+        def available(round_):
             return draws.uniforms(seed, round_, "rare-classes-availability", _CLIENTS) < shares
 
         make, weighting = _MAKE[unit["policy"]]
@@ -135,7 +131,7 @@ class RareClasses(Study):
             }
         ]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"Each of {settings['num-clients']} clients is available with the probability of its most frequent label, "
             f"{_LOW} to {_HIGH} in equal steps; the order of the labels is drawn by seed. "
@@ -146,7 +142,7 @@ class RareClasses(Study):
         )
 
 
-def _tests(there: Dealt, rare: NDArray[np.int64]) -> tuple[Examples, Examples]:
+def _tests(there, rare):
     """Return the test examples of the rare classes, and the others."""
     import torch
 

@@ -1,12 +1,8 @@
 """When regularity pays: systematic participation against random selection, by k and by how unequal the data are."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Options, Row, Unit
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Measure, Study, expect, within
 from aoi_fl.lab.experiments.studies.unequal import split_of
@@ -51,13 +47,13 @@ class Regularity(Study):
     planned, first = 10, 301
     committed = "1c07ced3"
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {
             "dataset": self.datasets(options)[0], "model": "2nn", "num-clients": _CLIENTS,
             "updates": 90 if options.quick else _UPDATES, "weights": "size", **setting.constant_rate(options),
         }  # fmt: skip
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train along the policy's selections, and return the accuracy of the second half."""
         chosen, seed = self.settings(options), unit["seed"]
         split, k = _CASES[unit["case"]]
@@ -67,7 +63,7 @@ class Regularity(Study):
         )
         history = there.history(policy, chosen["updates"] // k, "size")
         marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, _EVALUATIONS).round().astype(int).tolist())
-        found = [there.task.evaluate_test(model)[1] for t, model in there.rounds(history) if t in marks]
+        found = there.tested(history, marks)
         return [
             {
                 "accuracy": round(float(np.mean(found)), 6),
@@ -76,7 +72,7 @@ class Regularity(Study):
             }
         ]
 
-    def summary(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    def summary(self, rows, settings):
         return (
             f"{settings['num-clients']} clients train for one local epoch at a constant rate until "
             f"{settings['updates']} updates are in, so both policies train equally many updates, whatever k. "

@@ -1,14 +1,9 @@
 """The start of a federation: every client at age 0 against ages from the stationary law."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy import stats
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, by_seed
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import FAMILYWISE, interval
@@ -20,13 +15,13 @@ _CASES = {"optimal, k=15": ("optimal", 15), "optimal, k=20": ("optimal", 20), "i
 _CLIENTS, _MAX_AGE, _SHOWN = 100, 10, 60
 
 
-def _policy(name: str) -> MarkovPolicy:
+def _policy(name):
     kind, per_round = _CASES[name]
     make = MarkovPolicy.optimal if kind == "optimal" else MarkovPolicy.increasing
     return make(_CLIENTS, per_round, _MAX_AGE)
 
 
-def _chances(policy: MarkovPolicy, start: str, rounds: int) -> NDArray[np.float64]:
+def _chances(policy, start, rounds):
     """Return the probability that a client takes part in each of rounds 1 … R; |S| is binomial with it."""
     stationary = start == "stationary"
     return np.full(rounds, 1 / policy.interval_mean) if stationary else policy.renewals(rounds)[1:]
@@ -39,20 +34,20 @@ class Start(Experiment):
     title = "Clients a round after a start from age 0 and from the stationary law"
     source = "Not in the papers: they start all ages at 0 and do not show the effect"
     minutes = 0.2
-    factors: Mapping[str, Sequence[Any]] = {"case": tuple(_CASES), "start": ("stationary", "zero")}
+    factors = {"case": tuple(_CASES), "start": ("stationary", "zero")}
     counts = (20, 5)
     whole_seeds = True
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"clients": _CLIENTS, "max_age": _MAX_AGE, "rounds": 200}
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return how many clients took part in each round."""
         population = everyone(np.ones(_CLIENTS, dtype=np.int64))
         history = simulate(_policy(unit["case"]), population, 200, unit["seed"], unit["start"])
         return [{"round": t, "clients": int(c)} for t, c in enumerate(np.diff(history.offsets), 1)]
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         lines, tests = [], []
         for name in _CASES:
             policy = _policy(name)
@@ -60,9 +55,9 @@ class Start(Experiment):
             for start in ("stationary", "zero"):
                 found = _table(rows, name, start)
                 chances = _chances(policy, start, found.shape[1])
-                empty = interval((found == 0).sum(axis=1).tolist())
+                empty = interval((found == 0).sum(axis=1))
                 expected = float(((1 - chances) ** _CLIENTS).sum())
-                most = interval(found.max(axis=1).tolist())
+                most = interval(found.max(axis=1))
                 mixes = "at once" if start == "stationary" else "never" if mixing is None else f"{mixing} rounds"
                 named = "the stationary law" if start == "stationary" else "age 0"
                 lines.append([name, named, empty.show(1), f"{expected:.1f}", most.show(0), mixes])
@@ -87,7 +82,7 @@ class Start(Experiment):
         )
         return Conclusion(paragraph, (), (Table("The first 200 rounds", head, lines),))
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         panels = figure.subplots(1, len(_CASES), sharey=True)
         for axes, name in zip(panels, _CASES, strict=True):
             x = np.arange(1, _SHOWN + 1)
@@ -102,12 +97,12 @@ class Start(Experiment):
         legend_below(figure, panels[0], 2)
 
 
-def _table(rows: Sequence[Row], case: str, start: str) -> NDArray[np.int64]:
+def _table(rows, case, start):
     """Return (seeds, rounds) counts."""
     return np.array([[row["clients"] for row in run] for run in by_seed(rows, case=case, start=start).values()])
 
 
-def _two_sided(count: int, trials: int, p: float) -> float:
+def _two_sided(count, trials, p):
     """Return a two-sided p-value of a binomial count: twice the smaller tail."""
     tails = stats.binom.cdf(count, trials, p), stats.binom.sf(count - 1, trials, p)
     return min(1.0, 2 * float(min(tails)))

@@ -1,14 +1,11 @@
 """The cost of the papers' start in learning: all ages 0 and a forced client, against the stationary law."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit
+from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
@@ -16,7 +13,7 @@ from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, levels, shift
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.science import age, draws
-from aoi_fl.science.history import History, HistoryBuilder
+from aoi_fl.science.history import HistoryBuilder
 from aoi_fl.science.selection import evenly
 
 STARTS = ("random", "stationary", "zero")
@@ -25,7 +22,7 @@ _TARGET = 0.97  # levels below it were fixed for MNIST IID after a pilot on seed
 _CLIENTS = setting.CLIENTS
 
 
-def history_of(start: str, rounds: int, seed: int) -> History:
+def history_of(start, rounds, seed):
     """Return the optimal Markov policy's history; an empty round forces a client, drawn uniformly.
 
     Its age resets as that of any participant (Javani & Wang 2025, appendix).
@@ -54,7 +51,7 @@ class StartLearning(Experiment):
     minutes = 26
     version = 2
     data = ("mnist",)
-    factors: Mapping[str, Sequence[Any]] = {"start": STARTS}
+    factors = {"start": STARTS}
     counts, first = (10, 2), 6
     claims = (
         Claim(
@@ -68,11 +65,11 @@ class StartLearning(Experiment):
         ),
     )
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         rounds = options.rounds or (4 if options.quick else 50)
         return {"dataset": self.datasets(options)[0], "model": "2nn", "clients": _CLIENTS, "rounds": rounds}
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train along the selections, and return the curve."""
         task, seed = self.settings(options), unit["seed"]
         rounds = task["rounds"]
@@ -82,14 +79,14 @@ class StartLearning(Experiment):
             if unit["start"] == "random"
             else history_of(unit["start"], rounds, seed)
         )
-        rows: list[Row] = []
+        rows = []
         for t, model in there.rounds(history):
             loss, accuracy = there.task.evaluate_test(model)
             trained = len(history.selection(t).clients)
             rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), "trained": trained})
         return rows
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         curves = paired_curves(rows, "start", STARTS, "accuracy")
         if len(curves) < len(STARTS):
             return Conclusion("", self.claims)
@@ -107,7 +104,7 @@ class StartLearning(Experiment):
             [
                 _TITLES[s],
                 "" if s == "random" else NOT_BY_ALL if (late := moved[s]) is None else f"{late.show(1)} rounds",
-                interval((100 * curves[s][:, -1]).tolist()).show(2, " %"),
+                interval(100 * curves[s][:, -1]).show(2, " %"),
             ]
             for s in STARTS
         ]
@@ -134,11 +131,11 @@ class StartLearning(Experiment):
             ),
         )
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         axes = figure.subplots()
         curves = paired_curves(rows, "start", STARTS, "accuracy")
         for (start, curve), colour, line in zip(curves.items(), COLOURS, ("-", "--", ":"), strict=False):
-            x, found = range(1, curve.shape[1] + 1), [interval((100 * of).tolist()) for of in curve.T]
+            x, found = range(1, curve.shape[1] + 1), [interval(100 * of) for of in curve.T]
             axes.plot(x, [f.mean for f in found], linestyle=line, color=colour, label=_TITLES[start])
             axes.fill_between(x, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2, linewidth=0)
         axes.set(xlabel="round", ylabel="test accuracy in %, 95 % interval")

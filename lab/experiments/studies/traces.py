@@ -1,17 +1,11 @@
 """The generator of devices that come and go beside the trace that it was fitted to."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, pick, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.simulated_time.availability import DAY
-from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.science.errors import ConfigError
@@ -40,13 +34,13 @@ class Traces(Experiment):
     minutes = 1
     version = 2
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {"clients": 300}
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         return [{"seed": 0, "of": _TRACE}, *({"seed": seed, "of": _GENERATED} for seed in seeds(options, 10, 2))]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Return the quantiles of each quantity, and the share of clients present by the hour."""
         if unit["of"] == _GENERATED:
             return described(PhoneAvailability().trace(self.settings(options)["clients"], unit["seed"]))
@@ -57,7 +51,7 @@ class Traces(Experiment):
             )
         return described(read_trace(path))
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         tables, head = [], ("", *(_ENDS.get(q, f"{q} %") for q in _QUANTILES))
         for what, about in _SPELLS.items():
             digits = 3 if what == "share" else 1
@@ -75,7 +69,7 @@ class Traces(Experiment):
             tables=tuple(tables),
         )
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         panels = figure.subplots(1, 3)
         looks = {_TRACE: {"color": COLOURS[5], "marker": "s"}, _GENERATED: {"color": COLOURS[0], "marker": "o"}}
         for of, look in looks.items():
@@ -90,16 +84,16 @@ class Traces(Experiment):
         legend_below(figure, panels[0])
 
 
-def described(trace: DeviceTrace) -> list[Row]:
+def described(trace):
     """Return quantiles of a trace's spells, shares and training times, and its daily pattern, as rows."""
     there = trace.availability
     client = np.repeat(np.arange(there.clients), np.diff(there.offsets))
     gaps = (there.begins[1:] - there.ends[:-1])[client[1:] == client[:-1]]
-    found: dict[str, NDArray[np.float64]] = {
+    found = {
         "presence": there.ends - there.begins, "absence": gaps, "share": there.shares,
         "spells": np.diff(there.offsets) * DAY / there.period, "training": trace.speed,
     }  # fmt: skip
-    rows: list[Row] = [
+    rows = [
         {"what": what, "at": q, "value": float(np.percentile(values, q))}
         for what, values in found.items()
         for q in _QUANTILES
@@ -111,5 +105,5 @@ def described(trace: DeviceTrace) -> list[Row]:
     return rows
 
 
-def _mean(rows: Sequence[Row], of: str, what: str, at: int) -> float:
-    return float(np.mean(pick(rows, "value", of=of, what=what, at=at)))
+def _mean(rows, of, what, at):
+    return np.mean(pick(rows, "value", of=of, what=what, at=at))

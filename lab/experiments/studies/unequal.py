@@ -1,18 +1,13 @@
 """Unequal data: which policy, with which weights, is no later than random selection, and at what load."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Unit, seeds
-from aoi_fl.lab.experiments.harness.findings import Conclusion
+from aoi_fl.lab.experiments.harness.base import Experiment, Ints, seeds
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded, drawn
-from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
 from aoi_fl.science.rule import is_decentralised
@@ -28,13 +23,13 @@ _JITTER = 0.2
 _MOST_TELLING = 4  # policies, with random, that complete before the others
 
 
-def split_of(name: str) -> dict[str, Any]:
+def split_of(name):
     """Return how :func:`aoi_fl.learning.partition.make` is asked for ``IID`` or ``Dirichlet ALPHA``."""
     kind, _, alpha = name.lower().partition(" ")
     return {"kind": kind, **({"alpha": float(alpha)} if alpha else {})}
 
 
-_SPLITS: Mapping[str, dict[str, Any]] = {
+_SPLITS = {
     "dirichlet 0.3": split_of("dirichlet 0.3"),
     "dirichlet 0.6": split_of("dirichlet 0.6"),
     "zipf": {"kind": "iid", "sizes": "zipf:2.0"},
@@ -42,19 +37,18 @@ _SPLITS: Mapping[str, dict[str, Any]] = {
 }
 
 
-Sizes = NDArray[np.int64]
-_Make = Callable[[Sizes, int], Decentralised | Selector]  # from the clients' sizes and the seed
+_Make = Callable[[Ints, int], Decentralised | Selector]  # from the clients' sizes and the seed
 
 
-def _markov(sizes: Sizes, seed: int) -> Decentralised:
+def _markov(sizes, seed):
     return setting.markov("markov-optimal")
 
 
-def _rates(sizes: Sizes) -> NDArray[np.float64]:
+def _rates(sizes):
     return size_rates(sizes, _PER_ROUND)[0]
 
 
-def _jittered(jitter: float) -> _Make:
+def _jittered(jitter):
     return lambda sizes, seed: SystematicPolicy.equal(_CLIENTS, _PER_ROUND, "spread", jitter, seed)
 
 
@@ -84,10 +78,10 @@ class Unequal(Experiment):
     data = ("mnist",)
     claims = CLAIMS
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return setting.learning(options, *self.datasets(options), (80, 4), **setting.PAPER_KEYS)
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         named = tuple(POLICIES)
         return [
             {"seed": s, "split": split, "policy": p}
@@ -98,7 +92,7 @@ class Unequal(Experiment):
             if p != CONTROL or split in CONTROLLED
         ]
 
-    def play(self, unit: Unit, options: Options) -> list[Row]:
+    def play(self, unit, options):
         """Train along the policy's selections, and return the curve, what each round trained on, and the load."""
         chosen, seed = self.settings(options), unit["seed"]
         there = dealt_as(chosen, options, seed, _CLIENTS, **_SPLITS[unit["split"]])
@@ -109,20 +103,20 @@ class Unequal(Experiment):
         about = {"variance": round(law_variance(policy, there.sizes), 3)}
         about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)
         about |= {column: loads[-1][column] for column in ("met", "waits", "wait_mean", "wait_variance")}
-        rows: list[Row] = []
+        rows = []
         for t, model in there.rounds(history):
             loss, accuracy = there.task.evaluate_test(model)
             rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), **loads[t - 1], **about})
         return rows
 
-    def conclude(self, rows: Sequence[Row], settings: Mapping[str, Any]) -> Conclusion:
+    def conclude(self, rows, settings):
         return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS), _SEEDS)
 
-    def plot(self, rows: Sequence[Row], settings: Mapping[str, Any], figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         drawn(rows, figure, [policy for policy in POLICIES if policy != CONTROL], tuple(_SPLITS))
 
 
-def law_variance(policy: Decentralised | Selector, sizes: Sizes) -> float:
+def law_variance(policy, sizes):
     """Return Var[X] of all clients' intervals together, in rounds², by the policy's law."""
     if is_decentralised(policy):
         return policy.law().interval_variance
@@ -131,7 +125,7 @@ def law_variance(policy: Decentralised | Selector, sizes: Sizes) -> float:
     return pooled_variance(rates, (1 - rates) / rates**2)  # by a coin of its own in every round
 
 
-def _loads(history: History, sizes: Sizes) -> list[Row]:
+def _loads(history, sizes):
     """Return, for each round, the load up to it.
 
     ``trained`` counts participants, ``data`` is their data, 1 for k average clients, and ``met`` the share of the pairs
@@ -142,7 +136,7 @@ def _loads(history: History, sizes: Sizes) -> list[Row]:
     last = np.zeros(history.clients, dtype=np.int64)
     pairs = history.clients * (history.clients - 1)
     count = total = squares = 0
-    rows: list[Row] = []
+    rows = []
     for t in range(1, history.rounds + 1):
         these = history.selection(t).clients
         met[np.ix_(these, these)] = True

@@ -1,23 +1,21 @@
 """The page of the study on unequal data: claims, tables, picture and sentences beside random selection."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.base import Row, by_seed
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, goes_on
-from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table, Verdict
+from aoi_fl.lab.experiments.harness.base import Rows, by_seed
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, goes_on, lines
+from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.pages import listed
-from aoi_fl.lab.experiments.harness.stats import Interval, difference, interval, ratio
-from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, Floats, earlier, levels, reached, shift, shifts
+from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
+from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, shifts
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
-from aoi_fl.lab.experiments.papers.paper_claims import MNIST_DIRICHLET_EQUAL
+from aoi_fl.lab.experiments.papers.paper_claims import claims_for
 
-Runs: TypeAlias = Mapping[int, Sequence[Row]]
+Runs: TypeAlias = Mapping[int, Rows]
 """The rows of a policy under a partition, round by round, by seed."""
 
 BASE = "random"
@@ -25,7 +23,7 @@ TARGET = 0.97  # the levels below it, 94 to 96.9 %, were fixed after a pilot on 
 EQUAL = "iid"  # the partition of equal data
 
 
-def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | None:
+def later(ours, base, *, at_equal_data=False):
     """Return how many rounds later than the base's runs ours are, in pairs; None if a level is never reached.
 
     ``at_equal_data`` counts data in place of rounds, in units of k average clients.
@@ -37,19 +35,19 @@ def later(ours: Runs, base: Runs, *, at_equal_data: bool = False) -> Interval | 
     return shift(own, theirs, TARGET, (trained, by_base) if at_equal_data else None)
 
 
-def curves(ours: Runs, base: Runs, column: str = "accuracy") -> tuple[Floats, Floats]:
+def curves(ours, base, column="accuracy"):
     """Return a column of the runs of common seeds, (seeds, rounds) each."""
     both = [seed for seed in ours if seed in base]
     own, theirs = (np.array([[row[column] for row in of[seed]] for seed in both]) for of in (ours, base))
     return own, theirs
 
 
-def a_round(of: Runs) -> list[float]:
+def a_round(of):
     """Return the data of a round, seed by seed."""
-    return [float(np.mean([row["data"] for row in run])) for run in of.values()]
+    return [np.mean([row["data"] for row in run]) for run in of.values()]
 
 
-def ends(of: Runs, column: str) -> list[float]:
+def ends(of, column):
     """Return a column's value after the last round, seed by seed."""
     return [run[-1][column] for run in of.values()]
 
@@ -59,7 +57,7 @@ CONTROL = "random equal"  # random selection with the weights 1/k of Javani & Wa
 CONTROLLED = ("dirichlet 0.6", "dirichlet 0.3")  # the partitions under which the papers compare learning
 _WHATEVER = "learns in fewer rounds than random selection, under each of the four partitions"
 # Each claim's policy, whether it is at equal data, whether it is for unequal partitions alone, and its side of 0.
-_CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
+_CLAIMED = {
     f"Systematic participation at rates by size, with unbiased weights, {_WHATEVER}": (RATES, False, False, -1),
     "Systematic participation at rates by size learns from less data than random selection, where data are unequal": (
         RATES, True, True, -1,
@@ -69,7 +67,7 @@ _CLAIMED: Mapping[str, tuple[str, bool, bool, int]] = {
         PAPERS, False, True, 1,
     ),
 }  # fmt: skip
-_REASONS: Mapping[str, Mapping[Verdict, str]] = {
+_REASONS = {
     RATES: {
         "holds": "earlier under all four partitions, beyond chance in each",
         "refuted": "its rounds train on more data under every partition",
@@ -82,7 +80,7 @@ _OWN = tuple(
     Claim(claimed, _WHERE, "–", "not played", "not run", {"policy": {BASE, policy}}, reasons=_REASONS[policy])
     for claimed, (policy, *_) in _CLAIMED.items()
 )
-_SAID = MNIST_DIRICHLET_EQUAL
+(_SAID,) = claims_for("unequal")
 _THEIRS = Claim(
     f"{_SAID.policy} reaches {_SAID.target:.0%} before {_SAID.base}, both with weights 1/k (mnist, {_SAID.partition}, "
     "2nn)",
@@ -96,7 +94,7 @@ _THEIRS = Claim(
 CLAIMS = (*_OWN, _THEIRS)
 
 
-def judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
+def judged(played):
     """Judge the claims over the partitions with two seeds or more."""
     claims = []
     for claim, (policy, at_equal_data, unequal, wanted) in zip(_OWN, _CLAIMED.values(), strict=True):
@@ -121,7 +119,7 @@ def judged(played: Mapping[str, Mapping[str, Runs]]) -> tuple[Claim, ...]:
     return (*claims, _judged_theirs(played.get(_SAID.partition, {})))
 
 
-def _judged_theirs(of: Mapping[str, Runs]) -> Claim:
+def _judged_theirs(of):
     """Judge the paper's claim by the shift over the levels, and by the rounds to 97 %."""
     moved = later(of.get(PAPERS, {}), of.get(CONTROL, {}))
     if moved is None:
@@ -144,33 +142,30 @@ _BELOW = 0.3  # by so much of a line the one at equal data is lower
 _LEAST, _MOST = -6.0, 10.0  # rounds; further values have text
 
 
-def drawn(rows: Sequence[Row], figure: Figure, policies: Sequence[str], splits: Sequence[str]) -> None:
+def drawn(rows, figure, policies, splits):
     """Draw each policy's time shift with its interval, and each seed's as a dot, a panel for each partition."""
     found = {split: {p: of for p in policies if (of := by_seed(rows, split=split, policy=p))} for split in splits}
     there = [split for split in splits if BASE in found[split]]
     names = [p for p in policies if p != BASE and any(p in found[split] for split in there)]
-    lines = max(1, -(-len(there) // 2))
-    figure.set_figheight(_PANEL * lines)
-    panels = figure.subplots(lines, min(len(there), 2) or 1, sharex=True, sharey=True, squeeze=False).ravel()
+    high = max(1, -(-len(there) // 2))
+    figure.set_figheight(_PANEL * high)
+    panels = figure.subplots(high, min(len(there), 2) or 1, sharex=True, sharey=True, squeeze=False).ravel()
     for axes in panels[len(there) :]:
         axes.set_visible(False)
     panels[0].set_xlim(_LEAST, _MOST)
     for axes, split in zip(panels, there, strict=False):
         base = found[split][BASE]
-        axes.axvline(0, color="#404040", linewidth=1.2)
+        lines(axes, names, 0.6)
         for place, policy in enumerate(names):
             ours, colour = found[split].get(policy, {}), COLOURS[place % len(COLOURS)]
             if (mean := later(ours, base)) is None:
                 axes.text(1, place, NOT_BY_ALL if ours else "not played yet", va="center", color="#606060")
                 continue
             late = shifts(*curves(ours, base), TARGET)
-            axes.plot(late, np.full(len(late), place), ".", color=colour, alpha=0.5)
-            _draw(axes, place, mean, colour, "o", colour)
+            _draw(axes, place, mean, colour, late, marker="o")
             if work := later(ours, base, at_equal_data=True):
-                _draw(axes, place + _BELOW, work, colour, "s", "white")
+                _draw(axes, place + _BELOW, work, colour, marker="s", mfc="white")
         axes.set_title(split)
-    panels[0].set_yticks(range(len(names)), names)
-    panels[0].set_ylim(len(names) - 0.4, -0.6)
     figure.supxlabel(
         "← earlier · rounds · later than random at 94 to 96.9 % →\n"
         "● in rounds, dots: seeds; □ after as much data; 95 % intervals",
@@ -178,8 +173,8 @@ def drawn(rows: Sequence[Row], figure: Figure, policies: Sequence[str], splits: 
     )
 
 
-def _draw(axes: Axes, place: float, found: Interval, colour: str, marker: str, face: str) -> None:
-    axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker=marker, color=colour, mfc=face)
+def _draw(axes, place, found, colour, dots=(), **look):
+    beside(axes, place, found, dots, color=colour, **look)
     if goes_on(axes, "x", place, found, colour):
         axes.text(0.4, place, found.show(1), va="center", color=colour, fontsize="x-small")
 
@@ -199,15 +194,13 @@ _HEAD = (
 )  # fmt: skip
 
 
-def concluded(
-    rows: Sequence[Row], settings: Mapping[str, Any], policies: Sequence[str], splits: Sequence[str], seeds: int
-) -> Conclusion:
+def concluded(rows, settings, policies, splits, seeds):
     """Return a table for each partition; a policy is compared over the seeds that it and random have.
 
     The headline needs all planned ``seeds`` under each partition.
     """
     tables = []
-    moved: dict[str, dict[str, Interval]] = {}
+    moved = {}
     played = {
         split: {
             policy: by_seed(rows, split=split, policy=policy)
@@ -248,7 +241,7 @@ def concluded(
     return Conclusion(listed(sentences, points), judged(played), tuple(tables), _headline(played, seeds))
 
 
-def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
+def _headline(played, seeds):
     """Return the delays of the claimed policies against random, under two partitions; empty while any is missing."""
     said = []
     for policy, called in _CALLED.items():
@@ -257,7 +250,7 @@ def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
             return ""
         parts = []
         for split in (_FIRST, _ZIPF):
-            work = float(np.mean(a_round(played[split][policy])))
+            work = np.mean(a_round(played[split][policy]))
             more = f" on {work:.1f} times the data" if work > 1.05 else ""
             parts.append(f"{moves[split].show(1)}{more}")
         said.append(f"{called} {' / '.join(parts)}")
@@ -265,7 +258,7 @@ def _headline(played: Mapping[str, Mapping[str, Runs]], seeds: int) -> str:
     return f"{about}: {'; '.join(said)}."
 
 
-def _nearest(played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mapping[str, Interval]]) -> str:
+def _nearest(played, moved):
     """Name the policies nearest to the goal: no later than random, earlier on unequal data, an even load.
 
     The first is earlier beyond chance wherever data are unequal, the second is later nowhere beyond chance; each with
@@ -275,10 +268,10 @@ def _nearest(played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mappi
     if moved.keys() != played.keys():
         return ""
 
-    def variance(policy: str) -> float:
-        return round(max(float(np.median(ends(played[split][policy], "variance"))) for split in moved), 2)
+    def variance(policy):
+        return round(max(np.median(ends(played[split][policy], "variance")) for split in moved), 2)
 
-    def rank(policy: str) -> tuple[float, float]:
+    def rank(policy):
         return variance(policy), sum(told[policy].mean for told in moved.values())
 
     everywhere = sorted(set.intersection(*(set(told) for told in moved.values())))
@@ -306,7 +299,7 @@ def _nearest(played: Mapping[str, Mapping[str, Runs]], moved: Mapping[str, Mappi
     )
 
 
-def _passed(played: Mapping[str, Mapping[str, Runs]]) -> list[str]:
+def _passed(played):
     """Return the rounds in which random selection passes the levels, and a caveat on Zipf sizes."""
     there = {split: of[BASE] for split, of in played.items() if of[BASE]}
     if not there:
@@ -323,15 +316,15 @@ def _passed(played: Mapping[str, Mapping[str, Runs]]) -> list[str]:
     return [said]
 
 
-def _line(policy: str, ours: Runs, base: Runs) -> list[str]:
+def _line(policy, ours, base):
     own, theirs = curves(ours, base)
     times, others = reached(own, TARGET), reached(theirs, TARGET)
     all_there = np.isfinite(times).all() and np.isfinite(others).all()
     at = ratio(times, others).percent() if all_there else f"{NOT_BY_ALL}, p = {earlier(times, others).chance:.2g}"
-    end = interval((100 * (own[:, -1] - theirs[:, -1])).tolist())
+    end = interval(100 * (own[:, -1] - theirs[:, -1]))
     moves = [later(ours, base), later(ours, base, at_equal_data=True)]
     shown = [f"{moved.show(1)}" if moved else NOT_BY_ALL for moved in moves]
-    spread = [float(np.std([row["trained"] for row in run])) for run in ours.values()]
+    spread = [np.std([row["trained"] for row in run]) for run in ours.values()]
     same = policy == BASE
     return [
         policy, str(len(ours)), "" if same else shown[0], interval(a_round(ours)).show(2), "" if same else shown[1],
@@ -340,7 +333,7 @@ def _line(policy: str, ours: Runs, base: Runs) -> list[str]:
     ]  # fmt: skip
 
 
-def _spread(values: Sequence[float]) -> str:
+def _spread(values):
     """Write the median, and the least and the largest where they differ."""
     low, middle, high = (f"{value:.2f}" for value in np.quantile(values, (0, 0.5, 1)))
     return middle if low == high else f"{middle} ({low} to {high})"

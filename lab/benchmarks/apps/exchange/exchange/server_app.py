@@ -1,7 +1,6 @@
 """A ServerApp that measures, and writes down, what its configuration names."""
 
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp import ServerApp
 
 from aoi_fl.lab.benchmarks import deployed, engines
 from aoi_fl.lab.benchmarks.fleet import server as fleet
@@ -10,7 +9,7 @@ app = ServerApp()
 
 
 @app.main()
-def main(grid: Grid, context: Context) -> None:
+def main(grid, context):
     """Measure on whatever engine this app was submitted to."""
     plays = {deployed.DEPLOYED: deployed.play, deployed.HELD: deployed.hold, fleet.FLEET: fleet.play}
     plays.get(str(context.run_config["what"]), engines.play)(grid, context.run_config)
