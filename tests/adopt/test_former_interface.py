@@ -10,7 +10,7 @@ from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 from aoi_fl.client import ClientApp, attach
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.science.errors import ConfigError, NodesError, NothingTrainedError
+from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from tests.refusals import refused
 
@@ -63,11 +63,6 @@ def test_a_client_fn_is_refused_where_it_is_given(make):
         make()
 
 
-def test_a_plain_app_with_a_client_fn_cannot_join_and_hears_why():
-    with pytest.raises(NodesError, match=r"client_fn.*@app\.train\(\)"):
-        start(flwr.clientapp.ClientApp(client_fn))
-
-
 @pytest.mark.parametrize("returned", [([np.zeros(2)], 5, {}), None, {"loss": 1.0}, [np.zeros(2)]], ids=str)
 def test_a_function_that_returns_no_message_is_named(returned):
     for app in (app_with(lambda message, context: returned), flwr.clientapp.ClientApp()):
@@ -94,14 +89,6 @@ def test_an_evaluation_that_returns_no_record_is_refused(returned):
     with refused("evaluate_fn") as found:
         start(app_with(honest), evaluate_fn=lambda round_, arrays: returned)
     assert type(returned).__name__ in found.value.value and "MetricRecord" in found.value.allowed
-
-
-def test_an_evaluation_with_three_arguments_is_refused():
-    def never(message, context):
-        raise AssertionError("a client was asked")
-
-    with refused("evaluate_fn"):
-        start(app_with(never), evaluate_fn=lambda round_, parameters, config: None)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +118,3 @@ def test_a_model_that_is_no_record_is_refused(given):
 def test_a_former_fedavg_argument_names_its_successor(name):
     with refused(name, allowed="left out: it belongs to Flower's former interface"):
         policy(**{name: None})
-
-
-def test_what_evaluates_as_ever_is_taken():
-    result = start(app_with(honest), evaluate_fn=lambda round_, arrays: MetricRecord({"accuracy": 0.5}))
-    assert result.evaluate_metrics_serverapp[1]["accuracy"] == 0.5
-    assert start(app_with(honest), evaluate_fn=lambda *_: None).evaluate_metrics_serverapp == {}

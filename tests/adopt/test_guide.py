@@ -76,12 +76,6 @@ def test_each_row_of_the_table_names_the_test_that_plays_it():
         assert words in name and (Path(__file__).parent / file).is_file()
 
 
-def test_the_policies_of_ones_own_have_twenty_lines(code):
-    rule = block("import numpy as np\n\n\nclass Impatient")
-    for example in (code, rule, block("import numpy as np\n\nfrom aoi_fl.strategies import Plan")):
-        assert len([line for line in example.splitlines() if line]) <= 20
-
-
 def test_the_guides_commands_know_the_module(code, aoi, tmp_path):
     (tmp_path / "waiting.py").write_text(code)
     (commands,) = re.findall(r"```bash\n(aoi run --policy python.*?)```", GUIDE, re.DOTALL)

@@ -3,13 +3,11 @@
 Each test is a failure of the days when our rooms were installed under their own names.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from aoi_fl.lab.benchmarks.processes import simulate
 from tests.adopt.adoption import FEDAVG, adopt, outcome
 from tests.adopt.installation import ROOT, Environment
 
@@ -85,17 +83,3 @@ def test_an_adopted_project_keeps_its_apps(installed, layout, request, tmp_path)
     check(app.play(request.getfixturevalue(installed)), "MarkovParticipation", app.folder)
     (run,) = (tmp_path / "runs").iterdir()
     assert len(list((run / "clients").glob("*.json"))) == NODES
-
-
-@pytest.mark.slow
-@pytest.mark.ray
-def test_in_flowers_simulation_folders_without_init_are_the_apps(from_wheel, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    app = App(tmp_path / "app", "folders")
-    adopt(app.folder, FEDAVG)
-    path = os.pathsep.join([str(from_wheel.python.parent), os.environ["PATH"]])
-    ended, log = simulate(app.folder, {"rounds": 4}, NODES, 400, PATH=path, PYTHONPATH="")
-    assert ended == "finished:completed", log
-    result = outcome(log)
-    check(result, "MarkovParticipation")
-    assert not any(str(from_wheel.site) in file or str(ROOT) in file for file in result["files"])

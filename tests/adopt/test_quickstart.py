@@ -15,15 +15,6 @@ from tests.adopt.installation import ROOT
 QUICKSTART = ROOT / "tests" / "apps" / "quickstart_numpy"
 NODES = 10  # as the README has it
 
-LOCALLY = """
-import sys
-sys.path.insert(0, {app!r})
-from aoi_fl.engine.local_run import run_local
-from quickstart_numpy.client_app import app as client_app
-from quickstart_numpy.server_app import app as server_app
-run_local(server_app, client_app, {{"rounds": 8, "lr": 0.2}}, nodes={nodes})
-"""
-
 
 @pytest.fixture
 def stock(tmp_path) -> Path:
@@ -42,24 +33,6 @@ def states(folder: Path) -> list[dict]:
     (run,) = (folder / "runs").iterdir()
     assert run.name.startswith("flwr-")
     return [json.loads(path.read_text()) for path in sorted((run / "clients").glob("*.json"))]
-
-
-def test_the_stock_app_runs_on_the_local_engine_without_ours(stock, from_checkout):
-    done = from_checkout.run(LOCALLY.format(app=str(stock), nodes=NODES), stock.parent)
-    assert done.returncode == 0, done.stderr
-    assert outcome(done.stdout)["error"] < 0.01
-    assert not (stock.parent / "runs").exists()
-
-
-def test_three_lines_later_its_clients_decide_for_themselves(adopted, from_checkout):
-    done = from_checkout.run(LOCALLY.format(app=str(adopted), nodes=NODES), adopted.parent)
-    assert done.returncode == 0, done.stderr
-    found = outcome(done.stdout)
-    assert found["error"] < 0.01 and list(found["losses"]) == [str(r) for r in range(1, 9)]
-    # Three of ten a round: the optimal policy has each client take part every third or fourth round.
-    clocks = [state["age"] for state in states(adopted.parent)]
-    assert len(clocks) == NODES and all(5 <= clock["last"] <= 8 for clock in clocks)
-    assert all(1 <= clock["last"] - clock["before"] <= 4 for clock in clocks)
 
 
 @pytest.mark.slow

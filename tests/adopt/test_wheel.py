@@ -98,14 +98,6 @@ def test_a_wheel_with_our_room_names_can_coexist(first, second, wheel, tmp_path)
     assert not left & ({"aoi_fl"} if first == "aoi-fl" else {"server", "client", "strategies"})
 
 
-def test_an_installed_command_knows_its_wheels_version(from_wheel, tmp_path):
-    code = "from importlib.metadata import entry_points; (aoi,) = entry_points(group='console_scripts', name='aoi'); "
-    code += "import sys, aoi_fl; sys.argv = ['aoi', 'policy', '--clients', '10', '--per-round', '3']; "
-    done = from_wheel.run(code + "print(aoi_fl.__version__, aoi_fl.__file__); aoi.load()()", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{aoi_fl.__version__} {from_wheel.site}")
-
-
 @pytest.mark.slow
 def test_a_page_of_a_foreign_app_needs_neither_torch_nor_ray(wheel, tmp_path):
     shutil.copytree(ROOT / "tests" / "apps" / "quickstart_numpy", tmp_path / "app")

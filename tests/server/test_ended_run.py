@@ -18,7 +18,6 @@ from aoi_fl.server.app import play
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.resume import extend
-from tests.fakes import ScriptedGrid
 from tests.refusals import refused
 from tests.server.interrupted import (
     BASE,
@@ -54,21 +53,6 @@ def test_a_complete_run_stays_as_it_is(start, whole):
     assert process.exitcode == 0
     assert "there is nothing to resume" in process.output.read_text()
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_settings_that_a_resume_does_not_heed_are_named(whole, caplog):
-    folder = whole("poll")
-    resume_here(folder)
-    assert not caplog.messages
-    more = {"num-server-rounds": 90, "policy": "random", "coordination": "auto"}
-    run_here(
-        read_run(folder / LEDGER)["config"]
-        | more
-        | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)}
-    )
-    (said,) = caplog.messages
-    assert "policy=markov-optimal" in said and "num-server-rounds=" in said and f"aoi resume {folder.name}" in said
-    assert len(read(folder / LEDGER, "rounds")) < 90
 
 
 def test_a_run_that_ends_before_its_resume_stays_complete(whole, tmp_path):
@@ -122,22 +106,6 @@ class Switch:
     def __call__(self, message, context):
         app = self.working if int(message.metadata.group_id) <= self.after else self.broken
         return app(message, context)
-
-
-def test_rounds_do_not_rush_by_while_nobody_is_there(tmp_path):
-    """All nodes leave after round 2, and the run waits for them in each round before it is given up as empty."""
-    values = configuration(
-        "random", tmp_path, "left", **{"max-empty-rounds": 2, "num-server-rounds": 6, "join-timeout": 0.3}
-    )
-
-    grid = ScriptedGrid(
-        client_app, values, 20, present=lambda grid: [] if recorded(tmp_path / "left") >= 2 else range(20)
-    )
-    folder = play(grid, RunConfig.parse(values))
-    found = read(folder / LEDGER, "rounds")
-    assert [row["trained"] for row in found] == [6, 6, 0, 0]
-    assert all(row["seconds"] >= 0.3 for row in found[2:])
-    assert read_run(folder / LEDGER)["status"] == "stopped"
 
 
 @pytest.mark.parametrize("policy", EACH)

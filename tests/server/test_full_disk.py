@@ -7,10 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from aoi_fl.science.errors import StorageError
-from aoi_fl.server.folder import CHECKPOINTS, LEDGER
-from aoi_fl.server.ledger import Ledger, read
-from aoi_fl.strategies.records import Participation, RoundRecord
+from aoi_fl.server.folder import CHECKPOINTS
 from tests.server.interrupted import (
     arguments_of,
     assert_same,
@@ -70,18 +67,3 @@ def test_a_full_disk_ends_the_run_and_keeps_complete_rounds(what, start, whole, 
     ballast.unlink()
     resume_here(folder)
     assert_same(folder, whole("poll"))
-
-
-def test_a_full_disk_keeps_the_rounds_of_a_ledger(disk):
-    ledger = Ledger(disk / LEDGER)
-    parts = [Participation(i, f"client-{i}", "trained") for i in range(200)]
-    ledger.add_round(RoundRecord(1, participations=parts))
-    ballast = fill(disk)
-    with pytest.raises(StorageError, match=r"cannot be written: .*full.*aoi resume"):
-        ledger.add_round(RoundRecord(2, participations=parts))
-    assert [row["round"] for row in read(disk / LEDGER, "rounds")] == [1]
-    assert len(read(disk / LEDGER, "participations")) == 200
-    ballast.unlink()
-    ledger.add_round(RoundRecord(2, participations=parts))
-    assert [row["round"] for row in read(disk / LEDGER, "rounds")] == [1, 2]
-    ledger.close()

@@ -14,7 +14,7 @@ from aoi_fl.learning.examples import tensors
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "own.md").read_text()
 BLOCKS = re.findall(r'^```(python|bash)(?: title="([^"]*)")?\n(.*?)^```', GUIDE, re.MULTILINE | re.DOTALL)
@@ -92,32 +92,6 @@ def test_a_regression_is_named_as_what_it_is_everywhere(aoi, table):
     charts = {chart.name: chart for chart in figures([run])}
     assert "test-accuracy" not in charts and charts["test-rmse"].data[0]["x"] == [0, 1, 2, 3]
     assert aoi("report", "own")[0] == 0
-
-
-@pytest.mark.slow
-def test_a_run_in_two_processes_makes_the_same_model(aoi, table):
-    """Dropout draws in training, and yet."""
-    own = ("run", "--dataset", "npz:own.npz", "--model", "python:mine:make", *SMALL)
-    assert aoi(*own)[0] == 0
-    assert aoi(*own, "--run-name", "two", "--workers", "2")[0] == 0
-    models = [(table / "runs" / name / "model.safetensors").read_bytes() for name in ("own", "two")]
-    assert models[0] == models[1]
-    assert len(read_run(table / "runs/own/ledger.sqlite")["model_source"]) == 64
-
-
-def test_a_run_whose_model_has_changed_is_not_resumed(aoi, table, cut_after):
-    own = ("run", "--dataset", "npz:own.npz", "--model", "python:mine:make", *SMALL)
-    with cut_after(1):
-        assert aoi(*own)[0] != 0
-    (table / "mine.py").write_text(MODEL.replace("0.5", "0.4"))
-    sys.modules.pop("mine")
-    status, _, err = aoi("resume", "own")
-    assert status == 2 and "was started with python:mine:make from a file with the digest" in err
-    (table / "mine.py").write_text(MODEL)
-    sys.modules.pop("mine")
-    assert aoi("resume", "own")[0] == 0 and aoi(*own, "--run-name", "whole")[0] == 0
-    resumed, whole = ((table / "runs" / name / "model.safetensors").read_bytes() for name in ("own", "whole"))
-    assert resumed == whole
 
 
 @pytest.mark.parametrize(

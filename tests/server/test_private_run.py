@@ -1,7 +1,6 @@
 """Private runs by their run keys: what is refused before anything starts, and what a run leaves behind."""
 
 import json
-import logging
 import shutil
 import time
 
@@ -17,8 +16,6 @@ from aoi_fl.learning.task import Task
 from aoi_fl.report.page import write
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.privacy.account import Account
-from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
@@ -28,16 +25,15 @@ from tests.refusals import refused
 @pytest.mark.parametrize(
     "keys, named",
     [
-        ({"clip": 0.0}, "clip"), ({"clip": -1.0}, "clip"), ({"noise-multiplier": 0.0}, "noise-multiplier"),
-        ({"delta": 0.0}, "delta"), ({"delta": 1.0}, "delta"), ({"delta": 0.01}, "num-clients"),
+        ({"clip": 0.0}, "clip"), ({"noise-multiplier": 0.0}, "noise-multiplier"),
+        ({"delta": 1.0}, "delta"), ({"delta": 0.01}, "num-clients"),
         ({"max-epsilon": -1.0}, "max-epsilon"), ({"bands": 7}, "6"), ({"policy": "random"}, "banded"),
         ({"policy": "markov-increasing"}, "banded"), ({"rates": "size"}, "rates"),
         ({"compensate": "availability"}, "availability"), ({"compensate": "dropout"}, "dropout"),
         ({"policy": "systematic", "jitter": 1}, "jitter"),
         ({"policy": "systematic", "jitter": 0.2, "privacy": "banded", "bands": 6}, "5"),
         ({"policy": "systematic", "clients-per-round": 60}, "banded"), ({"weights": "size"}, "weights"),
-        ({"weights": "unbiased"}, "weights"), ({"late-rounds": 1}, "late-rounds"),
-        ({"policy": "oort", "privacy": "white"}, "oort"), ({"policy": "f3ast", "privacy": "white"}, "f3ast"),
+        ({"late-rounds": 1}, "late-rounds"), ({"policy": "oort", "privacy": "white"}, "oort"),
         ({"privacy": "white", "bands": 2}, "bands"), ({"privacy": "none", "clip": 2.0}, "clip"),
         ({"privacy": "none", "max-epsilon": 2.0, "delta": 1e-5}, "max-epsilon"), ({"privacy": "black"}, "privacy"),
     ],
@@ -70,7 +66,7 @@ def test_the_separation_is_that_of_the_policy(keys, apart):
 
 
 @pytest.mark.parametrize("cap, bands_", [(3, 6), (0, 2)])
-def test_the_refusal_of_bands_names_max_age_everywhere(cap, bands_, aoi):
+def test_the_refusal_of_bands_names_max_age(cap, bands_):
     """The cap of the ages is the cause, and 100/15 alone would allow six bands."""
     sizes = {"policy": "markov-optimal", "num-clients": 100, "clients-per-round": 15, "num-server-rounds": 100}
     private = {"privacy": "banded", "bands": bands_, "delta": 1e-3, "max-age": cap}
@@ -82,15 +78,6 @@ def test_the_refusal_of_bands_names_max_age_everywhere(cap, bands_, aoi):
         with pytest.raises(ConfigError) as error:
             build()
         errors.append(error.value.allowed)
-    keys = [f"-c{key}={value}" for key, value in (sizes | private).items()]
-    options = ["--clients", "100", "--per-round", "15", "--rounds", "100", "--delta", "1e-3", "--max-age", str(cap)]
-    for arguments in (
-        ["run", *keys],
-        ["privacy", *options, "--policy", "markov-optimal", "--bands", str(bands_), "--epsilon", "8"],
-    ):
-        status, out, err = aoi(*arguments)
-        assert status == 2
-        errors.append(" ".join((out + err).split()))
     assert all(f"max-age={cap}" in text for text in errors), errors
 
 
@@ -103,30 +90,6 @@ def play(folder, **keys):
     config = RunConfig.parse(values | keys).flat()
     run_local(server_app, client_app, config, nodes=8)
     return folder / "private"
-
-
-def test_a_private_run_records_epsilon_and_deletes_its_secret(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
-    with caplog.at_level("DEBUG", logger="flwr"):
-        folder = play(tmp_path)
-    rounds = read(folder / "ledger.sqlite", "rounds")
-    account = Account(ParticipationBounds(4, 2), 6, 0.8, 4)
-    expected = [account.epsilon(1e-2, -(-t // 4)) for t in range(1, 7)]
-    assert [row["epsilon"] for row in rounds] == pytest.approx(expected)
-    assert not list(folder.glob("noise.*"))  # the run is complete
-    page = tmp_path / "page.html"
-    write([str(folder)], page)
-    assert f"{expected[-1]:.5g}" in page.read_text()
-    assert "private mean" in caplog.text
-
-
-def test_max_epsilon_completes_the_run(tmp_path):
-    most = Account(ParticipationBounds(4, 2), 6, 0.8, 4).epsilon(1e-2, 1) * 1.01
-    folder = play(tmp_path, **{"max-epsilon": most})
-    about = read_run(folder / "ledger.sqlite")
-    assert about["status"] == "completed"
-    assert "max-epsilon" in about["reason"]
-    assert len(read(folder / "ledger.sqlite", "rounds")) == 4
 
 
 @pytest.mark.parametrize(
@@ -145,6 +108,7 @@ def test_the_command_counts_as_ledger_page_and_max_epsilon_do(keys, tmp_path, ao
     folder = play(tmp_path, **keys, **{"max-epsilon": planned})
     spent = [row["epsilon"] for row in read(folder / "ledger.sqlite", "rounds")]
     assert len(spent) == 6 and spent[-1] == planned
+    assert not list(folder.glob("noise.*"))  # the run is complete
     assert not read_run(folder / "ledger.sqlite")["reason"]
     write([str(folder)], tmp_path / "page.html")
     assert f"{planned:.5g}" in (tmp_path / "page.html").read_text()

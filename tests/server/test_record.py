@@ -72,15 +72,6 @@ def test_one_line_gives_a_ledger_and_a_page(aoi, tmp_path):
     assert not (folder / CHECKPOINTS).exists() and not (folder / MODEL).exists()
 
 
-def test_the_owners_own_test_of_the_model_is_in_the_ledger(tmp_path):
-    def evaluate(round_, arrays):
-        return MetricRecord({"loss": 1.0 / (round_ + 1), "accuracy": round_ / 10})
-
-    play(RandomSelection(3, observer=record("mine", tmp_path / "elsewhere")), 3, evaluate)
-    rows = read(tmp_path / "elsewhere" / "mine" / "ledger.sqlite", "rounds")
-    assert [row["test_accuracy"] for row in rows] == [0.1, 0.2, 0.3]
-
-
 @pytest.mark.parametrize(
     ("error", "status", "reason"),
     [

@@ -1,6 +1,5 @@
 """What a resumed run takes over, what it refuses, and what it finds in its folder."""
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -8,16 +7,12 @@ from contextlib import closing
 import pytest
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.protocol import CLIENTS_FILE
-from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
-from aoi_fl.server.folder import CHECKPOINTS, LEDGER, RATES_FILE
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import recorded_run
-from aoi_fl.server.terms import write_rates, write_table
-from tests.refusals import refused
-from tests.server.interrupted import BASE, broken_off, configuration, deployed, resume_here, run_here
+from tests.server.interrupted import configuration, deployed, resume_here, run_here
 
 
 @pytest.mark.parametrize("policy", ["poll", "reserve"])
@@ -85,38 +80,6 @@ def test_flowers_own_command_must_tell_the_clients_the_same(copy):
     with pytest.raises(ResumeError, match="was started with") as error:
         run_here(values)
     assert all(given in str(error.value) for given in ("model=lr", "local-epochs=1", "seed=3"))
-
-
-@pytest.mark.parametrize(
-    ("begun", "recorded"),
-    [
-        ({"policy": "random", "clock": "always"}, {"foresight": True}),
-        ({"policy": "markov-optimal", "rates": "size", "sizes": "zipf:1.5"}, {"max-age": 20}),
-        ({"policy": "wics", "trains": "all", "sensitivities": "estimated"}, {"trains": "selected"}),
-    ],
-)
-def test_a_run_of_an_earlier_version_resumes(begun, recorded, tmp_path, monkeypatch):
-    values = RunConfig.parse(BASE | begun | {"runs-dir": str(tmp_path), "run-name": "old"}).flat()
-    with refused("sensitivities" if "trains" in recorded else next(iter(recorded))):
-        RunConfig.parse(values | recorded)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("aoi_fl.server.app.keep", broken_off)
-        run_here(values)
-    with closing(sqlite3.connect(tmp_path / "old" / LEDGER)) as db, db:
-        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(values | recorded),))
-    assert read_run(resume_here(tmp_path / "old") / LEDGER)["status"] == "completed"
-
-
-def test_what_another_start_has_left_of_its_clients_is_gone(tmp_path):
-    """It ended before its first round; its table and rates are of fewer clients than this run has."""
-    folder = tmp_path / "again"
-    folder.mkdir()
-    write_table(folder / CLIENTS_FILE, section5_instance(4, 1))
-    write_rates(folder / RATES_FILE, [0.5] * 4)
-    Ledger(folder / LEDGER).close()
-    play = run_here(configuration("random", tmp_path, "again", **{"num-server-rounds": 1}))
-    assert not (play / CLIENTS_FILE).exists() and not (play / RATES_FILE).exists()
-    assert len(read(play / LEDGER, "clients")) == 20
 
 
 @pytest.mark.parametrize("content", [b"", b"no ledger at all, but a file"])

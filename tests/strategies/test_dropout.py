@@ -121,6 +121,14 @@ def test_who_takes_part_always_achieves_what_is_left():
     assert achieved(np.array([0.5]), 1.0).tolist() == [0.001]  # whoever is heard after all weighs no more than finitely
 
 
+def test_too_much_dropout_is_cut_and_named(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, "flwr"):
+        notes = play(tmp_path, failing(0.5), n=10, k=8, rounds=40)
+    said = [r.getMessage() for r in caplog.records if "can make up for no more than" in r.getMessage()]
+    assert len(said) >= 1 and "clients-per-round 8 of 10 clients" in said[0] and "20.0 %" in said[0]
+    assert max(r.dropout for r in notes.rounds) == 0.2 and notes.rounds[-1].dropout == 0.2
+
+
 @pytest.mark.parametrize(("n", "k"), [(100, 15), (3, 1), (7, 7), (93, 13), (1000, 1)])
 def test_the_largest_dropout_has_a_table(n, k):
     most = largest_dropout(n, k)

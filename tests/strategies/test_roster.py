@@ -199,6 +199,19 @@ def test_pauses_survive_a_resume_but_not_a_new_node(tmp_path):
     assert roster.patience.resting(6, TRAINING) == []
 
 
+def test_a_client_that_is_back_does_not_rest(tmp_path):
+    grid, roster, roll = town(app_saying({}), tmp_path, 2)
+    call(roll, grid)
+    for round_ in (1, 2, 4):
+        roster.patience.ended(TRAINING, [0, 1], round_)
+    grid.away = {1}
+    call(roll, grid, 5)
+    assert roster.patience.resting(6, TRAINING) == [0, 1]
+    grid.away = set()
+    call(roll, grid, 6)
+    assert roster.patience.resting(6, TRAINING) == [0]
+
+
 @pytest.mark.parametrize(
     ("knows", "late", "lost"),
     [(4, 0, False), (5, 0, False), (3, 0, True), (None, 0, True), (2, 2, False), (1, 2, True), (None, 9, True)],
