@@ -106,11 +106,7 @@ def _options(keys: Iterable[str], required: str | None, defaults: Mapping[str, A
 
     options: list[click.Parameter] = []
     for key in keys:
-        field, name = RunKeys.model_fields.get(snake(key)), snake(key)
-        if field is None:
-            flag: dict[str, Any] = {"flag_value": "true"} if key in ("strict-budget", "stop-at-first") else {}
-            options.append(click.Option([f"--{key}", name], hidden=True, default=None, **flag))
-            continue
+        field, name = RunKeys.model_fields[snake(key)], snake(key)
         text = str(field.description).replace("`", "")
         if key == "policy":
             text += f": {', '.join((*POLICIES, OWN))}"
