@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from aoi_fl.cli.main import app
-from aoi_fl.cli.policy import POLICIES as POLICIES_SHOWN
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.science.sizes import make_sizes
 from tests.refusals import refused
@@ -24,18 +23,6 @@ def test_policy_json_against_the_closed_forms(aoi):
     status, out, _ = aoi("policy --clients 100 --per-round 15 --max-age 10 --json")
     shown = json.loads(out)
     assert status == 0
-    assert set(shown) == {
-        "probabilities",
-        "stationary",
-        "interval_pmf",
-        "interval_mean",
-        "interval_variance",
-        "second_eigenvalue",
-        "mixing_rounds",
-        "weight_variance",
-        "min_separation",
-        "max_participations",
-    }
     assert shown["probabilities"] == pytest.approx([0] * 5 + [1 / 3] + [1] * 5)
     assert shown["stationary"] == pytest.approx([0.15] * 6 + [0.1] + [0] * 4)
     assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
@@ -79,25 +66,6 @@ def test_simulate_json_is_consistent_with_its_trace(aoi):
     status, out, _ = aoi(line)
     shown = json.loads(out)
     assert status == 0
-    assert set(shown) == {
-        "interval_mean",
-        "interval_variance",
-        "interval_counts",
-        "window_deviation",
-        "participation",
-        "weight_variance",
-        "weight_dispersion",
-        "empty_rounds",
-        "mean_age",
-        "peak_age",
-        "pairs_met",
-        "round_mean",
-        "round_deviation",
-        "clients_never_reached",
-        "data_a_participation",
-        "selections",
-    }
-    assert set(shown["participation"]) == {"mean", "min", "max", "jain"}
     assert [len(chosen) for chosen in shown["selections"]] == [6] * 50
     taken = np.zeros((50, 20), dtype=bool)
     for t, chosen in enumerate(shown["selections"]):
@@ -224,16 +192,6 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
     )
 
 
-def test_a_policy_has_one_name_in_every_command(aoi):
-    assert set(POLICIES_SHOWN) <= set(POLICIES)
-    line = "--policy markov-increasing --clients 20 --per-round 5 --max-age 4 --json -c exponent"
-    shown, flat = (json.loads(aoi(f"policy {line}={alpha}")[1])["interval_variance"] for alpha in (9, 0.5))
-    played, evenly = (
-        json.loads(aoi(f"simulate {line}={alpha} --rounds 4000")[1])["interval_variance"] for alpha in (9, 0.5)
-    )
-    assert played == pytest.approx(shown, rel=0.1) and evenly == pytest.approx(flat, rel=0.1) and flat > 1.5 * shown
-
-
 def test_an_estimate_ignores_rounds_beyond_the_end(aoi, monkeypatch):
     monkeypatch.setattr("aoi_fl.engine.machine.usable_memory", lambda: 500_000.0)
     line = "simulate --policy random --clients 20 --per-round 5 --clock always --json"
@@ -261,61 +219,24 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
 @pytest.mark.parametrize(
     ("line", "key", "value"),
     [
-        ("policy --policy markov-optmal", "policy", "markov-optmal"),
         ("policy --per-round 101", "clients-per-round", 101),
-        ("policy --per-round -1", "clients-per-round", "-1"),
-        ("policy --max-age 100000000", "max-age", "100000000"),
         ("policy -c coordination=poll", "-c coordination", "poll"),
-        ("policy -c num-client=4", "-c num-client", "4"),
         ("policy -c num-clients=4 --clients 5", "num-clients", "5"),
         ("policy -c seed=4 -c seed=5", "-c seed", "5"),
         ("simulate --policy randon", "policy", "randon"),
-        ("simulate --policy random --seed -1", "seed", "-1"),
-        ("simulate --policy random --clients 1000000000000", "num-clients", "1000000000000"),
-        ("simulate --policy wics --budget 1e308", "budget", "1e308"),
         ("simulate --policy random --clients 1000000 --per-round 1000000 --rounds 1000000", "participations", "1e+12"),
-        ("policy --policy markov-increasing --exponent 0", "exponent", "0"),
-        ("policy --policy markov-increasing --exponent nan", "exponent", "nan"),
-        ("policy --exponent 2", "exponent", 2.0),
         ("simulate --policy markov-optimal --rounds 0", "num-server-rounds", "0"),
-        ("simulate --policy random --sizes zipf:0.5", "sizes", "zipf:0.5"),
         ("simulate --policy markov-optimal --start warm", "start", "warm"),
-        ("policy --policy systematic --jitter 1.5", "jitter", "1.5"),
-        ("policy --policy systematic --phases even", "phases", "even"),
-        ("policy --policy systematic --max-age 5", "max-age", 5),
-        ("policy --jitter 0.1", "jitter", 0.1),
         ("policy --sizes zipf:2.0", "sizes", "zipf:2.0"),
         ("simulate --policy systematic --start zero", "start", "zero"),
-        ("simulate --policy markov-optimal --phases spread", "phases", "spread"),
-        ("simulate --policy systematic --compensate larned", "compensate", "larned"),
-        ("simulate --policy systematic --rates given", "rates", "given"),
-        ("simulate --policy random --clients-file c.csv", "clients-file", "c.csv"),
-        ("policy --rates giv --clients-file c.csv", "rates", "giv"),
-        ("policy --clients-file c.csv", "rates", "equal"),
-        ("policy --rates given --clients-file none.csv", "clients-file", "none.csv"),
-        ("policy --rates size --max-age 3", "max-age", 3),
         ("policy --policy random", "policy", "random"),
         ("run --until 0h --clock always", "until", "0h"),
-        ("run --until 6x --clock always", "until", "6x"),
         (f"simulate --policy random --clock always --until {'9' * 400}", "until", "9" * 40),
-        ("simulate --policy random --clock always --until 1000000001", "until", "1000000001"),
         ("simulate --policy random --clock generated --model-bytes 1e6", "model-bytes", 1000000.0),
-        ("simulate --policy random --max-age 3", "max-age", 3),
-        ("simulate --policy markov-optimal --rates sise --max-age 3", "rates", "sise"),
         ("reproduce thoery", "experiment", "thoery"),
-        ("simulate --policy random --weights fair", "weights", "fair"),
-        ("simulate --policy wics --budget 40 --weights unbiased", "weights", "unbiased"),
-        ("simulate --policy wics --budget 40 --ageing cubic", "ageing", "cubic"),
-        ("simulate --policy maxpack --budget 40 --ageing root", "ageing", "root"),
-        ("simulate --policy random --compensate availability", "compensate", "availability"),
-        ("simulate --policy systematic --compensate availability --jitter 0.1", "compensate", "availability"),
-        ("simulate --policy random --candidates 9", "candidates", 9),
         ("simulate --policy random --there 0", "there", "0"),
-        ("simulate --policy pow-d --candidates 3", "candidates", 3),
         ("simulate --policy wics", "budget", None),
-        ("simulate --policy wics --budget 40 --per-round 3", "clients-per-round", 3),
         ("simulate --policy wics --budget 40 --start zero", "start", "zero"),
-        ("simulate --policy random --budget-rule strict", "budget-rule", "strict"),
         ("simulate --policy random --deadline 9", "train-timeout", "9"),
         ("simulate --policy random --clock always --there 0.5", "there", 0.5),
     ],

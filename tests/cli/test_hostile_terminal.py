@@ -83,14 +83,6 @@ def test_a_project_is_laid_out_in_utf_8_whatever_the_terminal(tmp_path):
         path.read_text("utf-8")
 
 
-@pytest.mark.slow
-def test_unnamed_runs_of_one_second_end_well_in_ascii(tmp_path):
-    with ThreadPoolExecutor(2) as pool:
-        done = list(pool.map(lambda _: run(["run", *SMALL], tmp_path, PYTHONIOENCODING="ascii"), range(2)))
-    assert all((each.returncode, each.stderr) == (0, b"") and b"results:" in each.stdout for each in done), done
-    assert len(list(tmp_path.glob("runs/*/ledger.sqlite"))) == 2
-
-
 def test_names_are_taken_once_whatever_the_clock_says(tmp_path, monkeypatch):
     monkeypatch.setattr(folders.time, "strftime", lambda form: "20260101-000000")
 

@@ -97,12 +97,10 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
 
 
 MISTAKES = {
-    "policy, mistyped": ({"policy": "randon"}, ["Did you mean 'random'?"]),
     "key, mistyped": ({"num-client": "4"}, ["num-client must be a run key", "Did you mean 'num-clients'?"]),
     "option for a key": ({"rounds": "4"}, ["-c rounds is '4'", "-c num-server-rounds=4"]),
     "no equals sign": ({"=": ""}, ["KEY=VALUE"]),
     "missing npz": ({"dataset": "npz:nowhere.npz"}, ["nowhere.npz", "exists"]),
-    "more clients than images": ({"num-clients": 61}, ["num-clients is 61", "60, the number of training examples"]),
     "not writable": ({"runs-dir": "/proc/nowhere"}, ["runs-dir is ", "/proc/nowhere", "can write"]),
     "under a file": ({"runs-dir": __file__}, ["can write", "runs-dir"]),
 }
@@ -130,7 +128,6 @@ def test_a_mistake_is_one_paragraph_and_status_2(aoi, keys, tmp_path, changes, w
     [
         (None, ["clients-file ", "rates.csv, but must be a readable file"]),
         ("rate\n0.5\n0.5\n\n0.5\n0.5\n0.5\n", ["is 5, but must be 6", "blank lines are skipped, such as line 4"]),
-        ("name,rate\nclient-7,0.5\n", ["is 1, but must be 6", "client-2, client-3, client-4 and 1 more"]),
         (
             "name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 1, 2, 4, 5, 9)),
             ["'client-9'", "client-3 has no rate"],
@@ -240,19 +237,6 @@ def left_behind(folder: Path) -> dict[str, object]:
 def differences(one: Path, two: Path) -> list[str]:
     first, second = left_behind(one), left_behind(two)
     return [f"{one.name}: {what}" for what, found in first.items() if found != second[what]]
-
-
-@pytest.mark.slow
-@pytest.mark.ray
-def test_flowers_simulation_plays_the_same_run(aoi, tmp_path):
-    keys = {"num-clients": 12, "clients-per-round": 4, "num-server-rounds": 2, "max-age": 5, "seed": 3, "device": "cpu"}
-    status, _, err = aoi(*command(keys | {"run-name": "local"}))
-    assert status == 0, err
-    ended, log = simulate(ROOT, keys | {"run-name": "ray", "runs-dir": str(tmp_path / "runs")}, 12, 400)
-    assert ended == "finished:completed", log
-    local, ray = (tmp_path / "runs" / engine for engine in ("local", "ray"))
-    assert any(selections(local / "ledger.sqlite"))
-    assert differences(local, ray) == []
 
 
 CELLS = {

@@ -92,10 +92,7 @@ def test_a_ledger_that_cannot_be_read_is_named(aoi, tmp_path, command, content):
     ("damage", "commands", "said"),
     [
         ("UPDATE rounds SET seconds = 'long'", "report clients", "rounds has 'long' in its column seconds"),
-        ("UPDATE rounds SET test_accuracy = 'x'", "report clients", "rounds has 'x' in its column test_accuracy"),
         ("DELETE FROM rounds WHERE round = 1", "report", "participations has round 1, which rounds lacks"),
-        ("UPDATE participations SET weight = 'x'", "report", "participations has 'x' in its column weight"),
-        ("UPDATE rounds SET started = 1e400", "report clients", "rounds has inf in its column started"),
         ("INSERT INTO run VALUES ('initial_loss', '[1]')", "report", "run has [1] as its initial_loss"),
         ("UPDATE participations SET client = -1", "report", "its clients go from -1 to"),
     ],
