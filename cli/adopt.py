@@ -17,6 +17,7 @@ import typer
 
 from aoi_fl.cli.keys import pairs
 from aoi_fl.config.policies import BUDGETED, POLICIES, REGISTRY
+from aoi_fl.protocol.files import read_text
 from aoi_fl.science.errors import ConfigError
 
 _App = Annotated[Path, typer.Argument(metavar="[APP]", hidden=True)]
@@ -45,7 +46,7 @@ def find(folder: Path, given: Mapping[str, str]) -> App:
     """
     path = folder / "pyproject.toml"
     try:
-        project = tomllib.loads(path.read_text("utf-8"))
+        project = tomllib.loads(read_text(path))
         flwr = project["tool"]["flwr"]["app"]
         server, client = (flwr["components"][half] for half in ("serverapp", "clientapp"))
         name, config = project["project"]["name"], dict(_flat(flwr.get("config", {})))
@@ -196,7 +197,7 @@ def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]
     ------
     ConfigError : the place of a change is not found.
     """
-    texts = {path: path.read_text("utf-8") for path in sorted(app.folder.rglob("*.py"))}
+    texts = {path: read_text(path) for path in sorted(app.folder.rglob("*.py"))}
     if any("aoi_fl" in text for text in texts.values()):
         return {}
     try:

@@ -65,7 +65,9 @@ def compare(
             raise ConfigError(min(keys), keys[min(keys)], "left out with --runs, which starts no run", "Leave it out.")
         folders = matching([runs], "--runs")
     else:
-        folders = complete(comparing.plan(str(policies), seeds, keys), workers)
+        planned = comparing.plan(str(policies), seeds, keys)
+        comparing.check_target(planned[0], target)
+        folders = complete(planned, workers)
     show(folders, target, as_json)
 
 

@@ -5,8 +5,9 @@ another's libraries. Help is plain text, because Rich's boxes take longer than e
 """
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
+import click
 import typer
 import typer.core
 
@@ -32,14 +33,24 @@ from aoi_fl.cli import (
 )
 from aoi_fl.cli.keys import keyed
 from aoi_fl.config.presets import PRESET
-from aoi_fl.science.errors import AoiError, install
+from aoi_fl.science.errors import AoiError, install, shortened
 
 # Import names that the base installation lacks, with their extras.
 EXTRAS = {"torch": "train"} | dict.fromkeys(("jinja2", "plotly", "prometheus_client", "scipy"), "report")
 
+
+class _Commands(typer.core.TyperGroup):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise click.UsageError(shortened(error.format_message()), error.ctx) from error
+
+
 typer.core.HAS_RICH = False  # else Typer loads Rich even if it is not used
 app = typer.Typer(
     name="aoi",
+    cls=_Commands,
     help="Client selection in federated learning by Age of Information.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
@@ -91,6 +102,9 @@ def main() -> None:
         app()
     except AoiError as error:
         print(f"aoi: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        print(f"aoi: {shortened(str(error))}", file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:

@@ -45,6 +45,7 @@ from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
 from aoi_fl.flower.superlink import free_ports, own_address
+from aoi_fl.protocol.files import check_regular
 from aoi_fl.science.errors import ConfigError
 
 # An active SuperNode receives an answer every three seconds; gRPC then sends no keepalive pings.
@@ -178,6 +179,13 @@ def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> G
     return None
 
 
+def node_config(given: str | None) -> dict[str, Any]:
+    """Return the configuration of the option ``--node-config``; never wait for a pipe."""
+    if given and given.endswith(".toml"):
+        check_regular(Path(given).expanduser())
+    return supernode.node_config(given)
+
+
 def main() -> None:
     """Run Flower's command with keepalive, growing pauses and a SuperExec that forks."""
     ours, sys.argv[1:] = own_options(sys.argv[1:])
@@ -191,7 +199,7 @@ def main() -> None:
     if ours.session and not (link and authority and key):
         sys.exit("--session needs --superlink, --root-certificates and --auth-supernode-private-key.")
     try:
-        node = supernode.node_config(given.node_config)
+        node = node_config(given.node_config)
         check(node)
         keeper = make_gatekeeper(node, link or "", Path(key) if key else None)
     except ConfigError as error:

@@ -6,12 +6,13 @@ from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
-from aoi_fl.config.fields import allowed, kebab, variable
+from aoi_fl.config.fields import allowed, kebab, snake, variable
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.presets import expanded
 from aoi_fl.config.rules import conflicts
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
 
+_LONGEST = 4096  # characters of a value
 PARTS = {
     "local-work": "local-epochs or local-steps",
     "smoothing": "server-momentum and serve-average",
@@ -33,7 +34,15 @@ class RunConfig(RunKeys):
     @model_validator(mode="before")
     @classmethod
     def _expanded(cls, values: Any) -> Any:
-        return expanded(values) if isinstance(values, Mapping) else values
+        if not isinstance(values, Mapping):
+            return values
+        for key, value in values.items():
+            if (isinstance(value, str) and len(value) > _LONGEST) or (isinstance(value, int) and abs(value) >> 64):
+                field = cls.model_fields.get(snake(key))
+                numeric = field is not None and field.annotation in (int, float)
+                range_ = allowed(field) if field is not None and numeric else f"at most {_LONGEST} characters long"
+                raise ConfigError(kebab(key), value, range_, "Shorten it.")
+        return expanded(values)
 
     @model_validator(mode="after")
     def _feasible(self) -> Self:

@@ -15,6 +15,7 @@ from typing import Any, Self
 from aoi_fl.docker.arrivals import LOOK, say
 from aoi_fl.docker.control import Control
 from aoi_fl.flower.control import ControlError, RunState
+from aoi_fl.protocol.files import read_text, regular
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
 from aoi_fl.server.folder import LEDGER, is_played
@@ -40,14 +41,14 @@ def about(folder: Path) -> dict[str, Any]:
 def numbers(folder: Path) -> list[int]:
     """Return Flower's ids of a run, one for each submission."""
     try:
-        return [int(line) for line in (folder / NUMBERS).read_text("utf-8").split()]
+        return [int(line) for line in read_text(folder / NUMBERS).split()]
     except FileNotFoundError:
         return []
 
 
 def note_number(folder: Path, run_id: int) -> None:
     """Record Flower's id of a submission."""
-    with open(folder / NUMBERS, "a", encoding="utf-8") as file:
+    with open(folder / NUMBERS, "a", encoding="utf-8", opener=regular) as file:
         file.write(f"{run_id}\n")
 
 

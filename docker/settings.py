@@ -14,6 +14,7 @@ from dotenv import dotenv_values
 
 from aoi_fl.config.fields import variable
 from aoi_fl.config.run import RunConfig
+from aoi_fl.protocol.files import read_text
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
 APP, OWN = Path("/app"), Path("/own")
@@ -76,7 +77,7 @@ def own_keys(environment: Mapping[str, str], app: Path) -> dict[str, Any]:
 def from_file(path: Path) -> dict[str, str]:
     """Return the variables of a file such as ``.env``; print a line if it cannot be read."""
     try:
-        found = dotenv_values(stream=StringIO(path.read_text("utf-8")), interpolate=False)
+        found = dotenv_values(stream=StringIO(read_text(path)), interpolate=False)
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:

@@ -85,6 +85,13 @@ def own_address(port: int | str, host: str = _HOST) -> list[str]:
     return [f"--host={host}", f"--port={int(port) or free_ports(1)[0]}"]
 
 
+def apps_address(address: str) -> list[str]:
+    """Return the arguments of a ``flower-superexec`` that runs the apps of the SuperNode at an address."""
+    if GRPC_GRID.there:
+        return ["--appio-api-address", address, "--plugin-type", "clientapp"]
+    return ["--runtime-api-address", address]
+
+
 @DATABASE.needed
 def connect_once() -> None:
     """Let a SuperLink in this process use one database connection; Flower uses up to fifteen.

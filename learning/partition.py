@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Labels
 from aoi_fl.protocol import npy
-from aoi_fl.protocol.files import write_whole
+from aoi_fl.protocol.files import check_regular, write_whole
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.science.sizes import make_sizes, scaled
@@ -156,6 +156,7 @@ def read_index(path: Path | str, client: int) -> Indices:
 
 def _open(path: Path | str) -> tuple[Indices, int]:
     try:
+        check_regular(Path(path))
         about = os.stat(path)
         return _mapped(str(path), about.st_ino, about.st_mtime_ns)
     except FileNotFoundError as error:

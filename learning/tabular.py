@@ -232,11 +232,10 @@ def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple
     if unnamed and rows > 1 and len(set(cells[0])) == rows and all(cell.strip().isdigit() for cell in cells[0]):
         notes.append("the first column, without a name, numbers the rows and is left out")
         names, cells = names[1:], cells[1:]
-    if not all(names) or len(set(names)) < len(names) or rows < 2:
-        wrong = next((name for name in names if not name or names.count(name) > 1), "")
-        what = repr(wrong) if rows >= 2 else f"{rows} rows"
-        allowed = "a header of different names in row 1, and two rows or more below it"
-        raise ConfigError(f"row 1 of {path}", what, allowed, "Correct the file.")
+    if rows < 2:
+        raise ConfigError(f"the number of rows of {path}", rows, "2 or more, without the header", "Correct the file.")
+    if wrong := [name for name in names if not name or names.count(name) > 1]:
+        raise ConfigError(f"a column of {path}", wrong[0], "a name of its own", "Correct the file.")
     fills = {name: fill and name not in named for name in names}
     columns = zip(names, cells, strict=True)
     return {name: _Column(path, name, column, first, fills[name]) for name, column in columns}, notes

@@ -67,7 +67,7 @@ def digest(paths: Sequence[Path]) -> str:
 def _digest(files: tuple[tuple[Path, int, int, int, int], ...]) -> str:
     hasher = hashlib.sha256()
     for path, *_ in files:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=regular) as file:
             hashlib.file_digest(file, lambda: hasher)
     return hasher.hexdigest()
 
@@ -79,17 +79,24 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
     ------
     OSError : the file is missing, unreadable, longer than ``most`` bytes, or not a regular file.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        if about.st_size > most:
+    with open(path, "rb", opener=regular) as file:
+        if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, f"longer than {most} bytes", str(path))
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(descriptor)
+        return file.read()
+
+
+def regular(path: Path | str, flags: int, mode: int = 0o666) -> int:
+    """Open a regular file; an ``opener`` of :func:`open` that never waits for a pipe or a device.
+
+    Raises
+    ------
+    OSError : the file is missing, unreadable, or not a regular file.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK, mode)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def check_regular(path: Path) -> None:

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 import aoi_fl
 from aoi_fl.report.corruption import check, check_run
-from aoi_fl.report.runs import DROPPED, find
+from aoi_fl.report.runs import DROPPED, find, readable
 from aoi_fl.report.state import STATES, tell
 from aoi_fl.report.summary_card import unread
 from aoi_fl.science.errors import AoiError
@@ -76,8 +76,8 @@ class _Run(Collector):
         yield _state(tell(self._folder, about, rounds).name)
         config = about.get("config") or {}
         what = {
-            "run": _text(self._folder.name),
-            "policy": _text(str(config.get("policy") or (about.get("policy") or {}).get("kind"))),
+            "run": readable(self._folder.name),
+            "policy": readable(str(config.get("policy") or (about.get("policy") or {}).get("kind"))),
         }
         yield InfoMetricFamily("aoi_run", "The run's name and settings.", value=what)
         if (rounds_planned := ledger.planned(config)) is not None:
@@ -90,11 +90,6 @@ class _Run(Collector):
         yield from _of_rounds(rounds)
         yield from _sums(sums)
         yield from _money(sums.get("spent", 0.0), about.get("policy") or {})
-
-
-def _text(name: str) -> str:
-    """Return a name as UTF-8, also a folder's that is in no encoding."""
-    return name.encode(errors="replace").decode()
 
 
 def _state(name: str) -> Metric:
@@ -112,7 +107,7 @@ def _of_nodes(nodes: Mapping[str, Any], refused: list[str], config: Mapping[str,
     yield _gauge("aoi_clients_refused", "Connected clients that cannot join.", len(refused))
     reasons = GaugeMetricFamily("aoi_client_refused", "1 for each client that cannot join.", labels=["reason"])
     for why in refused:
-        reasons.add_metric([_text(why)], 1.0)
+        reasons.add_metric([readable(why)], 1.0)
     yield reasons
 
 

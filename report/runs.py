@@ -233,7 +233,7 @@ def load(folder: Path, label: str) -> Run:
         participations = ledger.read(path, "participations")
         check("participations", participations)
         participations = [row for row in participations if row["round"] <= last]
-        run = Run(label, about, clients, rounds, participations)
+        run = Run(readable(label), about, clients, rounds, participations)
         _check_whole(run)
     return run
 
@@ -260,6 +260,11 @@ def legible(path: Path) -> Iterator[None]:
     except (OSError, *DAMAGE) as error:
         allowed = f"a readable ledger of a run ({error_line(error)})"
         raise ConfigError("ledger", path, allowed, "Restore it from a copy, or leave this run out.") from error
+
+
+def readable(name: str) -> str:
+    """Return a name as UTF-8, also a folder's that is in no encoding."""
+    return name.encode(errors="replace").decode()
 
 
 def find(run: str) -> Path:

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import hashlib
-import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from aoi_fl.report import metrics, page
 from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
-from aoi_fl.report.runs import load_all
+from aoi_fl.report.runs import load_all, readable
 from aoi_fl.report.state import RED
 from aoi_fl.report.summary_card import Glance, glance
 from aoi_fl.report.template import fill, plotly
@@ -89,8 +88,7 @@ class RunList:
     def _latest(self) -> dict[str, float]:
         """Return names with their ledgers' last change, the latest first, without hidden folders."""
         folders = [ledger.parent for ledger in self.folder.glob(f"[!.]*/{LEDGER}")]  # a cluster's .current is a link
-        # A folder's name may be invalid Unicode.
-        self._places = {os.fsencode(folder.name).decode(errors="replace"): folder for folder in folders}
+        self._places = {readable(folder.name): folder for folder in folders}
         written = {name: _written(folder) for name, folder in self._places.items()}
         return dict(sorted(written.items(), key=lambda item: -item[1])[:_MOST_RUNS])
 
@@ -180,7 +178,7 @@ def _add_list(app: FastAPI, runs: RunList) -> None:
     @app.get("/metrics")
     def scrape() -> Response:
         current, names = runs.folder / ".current", runs.names()  # a cluster's link to its newest run
-        shown = current if current.is_symlink() or not names else runs.folder / names[0]
+        shown = current if current.is_symlink() or not names else runs.place(names[0])
         return _response(metrics.exposition(str(shown)), metrics.FORMAT)
 
 

@@ -11,8 +11,11 @@ Every message names the thing, its value, and the remedy. The commands print it 
 with status 2.
 """
 
+import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 
+_MOST = 200  # characters of a value in a message
 NAMES = "at most 100 letters, digits, '.', '_' and '-', a letter or digit first"
 """What the name of a run or a client may be."""
 
@@ -47,13 +50,13 @@ class ConfigError(AoiError, ValueError):
         """The message without the remedy."""
         allowed, near = self.allowed, ""
         if not isinstance(allowed, str):
-            near = did_you_mean(str(self.value), allowed)
+            near = did_you_mean(shown(self.value).strip("'"), allowed)
             allowed = f"one of {', '.join(allowed)}"
-        given = "" if self.value is None else f" is {_shown(self.value)}, but"
+        given = "" if self.value is None else f" is {shown(self.value)}, but"
         return f"{self.key}{given} must be {allowed}.{near}"
 
     def __str__(self) -> str:
-        return f"{self.problem} {self.remedy}"
+        return shortened(f"{self.problem} {self.remedy}")
 
     def within(self, place: object, **names: str) -> "ConfigError":
         """Return the error of a value in a place, such as a file, with other names for some keys."""
@@ -102,12 +105,24 @@ class NothingTrainedError(AoiError):
     """Not one update of the run could be used: its model is the one that it began with."""
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, str):
-        return repr(value)
+def shown(value: object) -> str:
+    """Return a value as a message shows it, without the middle of a long one."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if isinstance(value, int) and value.bit_length() > _MOST:  # Python does not print the longest numbers
+        return f"about {'-' * (value < 0)}1e{round(value.bit_length() * math.log10(2))}"
+    return _cut(repr(value) if isinstance(value, str) else str(value))
+
+
+def shortened(text: str) -> str:
+    """Return a text without the middle of its longest words."""
+    return re.sub(r"\S+", lambda word: _cut(word[0]), text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[: _MOST // 2]}…{text[-_MOST // 4 :]}"
 
 
 def install(extra: str) -> str:

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
-from aoi_fl.protocol.files import try_writing, write_whole
+from aoi_fl.protocol.files import MOST_TEXT, read_regular, regular, try_writing, write_whole
 from aoi_fl.science.errors import ConfigError, ResumeError, StorageError
 from aoi_fl.server.ledger import make_room, read
 
@@ -86,7 +86,7 @@ def deal(folder: Path, to: Path | None = None) -> None:
     with writing(to, "dealt"):
         for name in (PARTITION_FILE, CLIENTS_FILE):
             if (folder / name).exists():
-                keep(to / name, (folder / name).read_bytes())
+                keep(to / name, read_regular(folder / name, MOST_TEXT))
             else:
                 (to / name).unlink(missing_ok=True)
 
@@ -121,7 +121,7 @@ def only_player(folder: Path) -> Iterator[None]:
     """
     deadline = time.monotonic() + _PATIENCE
     with writing(folder):
-        lock = open(folder / _LOCK, "ab")  # noqa: SIM115, closed below
+        lock = open(folder / _LOCK, "ab", opener=regular)  # noqa: SIM115, closed below
     with lock as file:
         while True:
             try:
@@ -141,7 +141,7 @@ def only_player(folder: Path) -> Iterator[None]:
 def is_played(folder: Path) -> bool | None:
     """Return whether a process of any user or container holds a run's folder; None if unknown."""
     try:
-        with open(folder / _LOCK, "rb") as file:
+        with open(folder / _LOCK, "rb", opener=regular) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared with other readers, and released at once
     except BlockingIOError:
         return True

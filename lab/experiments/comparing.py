@@ -16,12 +16,14 @@ from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import MILLION
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import unordered
+from aoi_fl.lab.experiments.harness.comparison import check_accuracy
 from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
 from aoi_fl.learning.data import named_clients
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.app import prepare
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, settled
@@ -123,6 +125,14 @@ def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
             if few := too_few(trace, config["clients-per-round"], config["over-selection"]):
                 found[few] = None
     return list(found)
+
+
+def check_target(config: Mapping[str, Any], target: float | None) -> None:
+    """Raise ConfigError for a target that no accuracy reaches, unless the data set's models are judged by an RMSE."""
+    if target is not None and target > 1:
+        own = config["dataset"].startswith(OWN_DATA)
+        if not (own and prepare(RunConfig.parse(config), Path(), simulated=True).task.form.regression):
+            check_accuracy(target)
 
 
 def digest(config: Mapping[str, Any]) -> str:

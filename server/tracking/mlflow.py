@@ -36,16 +36,19 @@ class MLflow(Tracker):
             number = self._client.create_experiment("aoi-fl", artifact_location=(self.folder / "mlflow").as_uri())
         else:
             number = experiment.experiment_id
-        runs = self._client.search_runs([number], run_view_type=ViewType.ACTIVE_ONLY)
-        if runs:
-            self._run = runs[0].info.run_id
+        parameters = {key: str(value)[:_LONGEST] for key, value in sorted(self._config.items())}
+        for run in self._client.search_runs([number], run_view_type=ViewType.ACTIVE_ONLY):
+            self._run = run.info.run_id
+            if run.data.params != parameters:  # an extended run; MLflow changes no parameter
+                self._client.delete_run(self._run)
+                continue
             self._client.update_run(self._run, status="RUNNING")
             steps = [int(metric.step) for metric in self._client.get_metric_history(self._run, "seconds")]
             return max(steps, default=0)
         self._run = self._client.create_run(number, run_name=self.name).info.run_id
-        parameters = [Param(key, str(value)[:_LONGEST]) for key, value in sorted(self._config.items())]
-        for begin in range(0, len(parameters), _MOST):
-            self._client.log_batch(self._run, params=parameters[begin : begin + _MOST])
+        pairs = [Param(key, value) for key, value in parameters.items()]
+        for begin in range(0, len(pairs), _MOST):
+            self._client.log_batch(self._run, params=pairs[begin : begin + _MOST])
         return 0
 
     def _log(self, round_: int, values: Mapping[str, float]) -> None:

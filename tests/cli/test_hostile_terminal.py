@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from aoi_fl.cli.main import main
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server import folder as folders
 from aoi_fl.server.folder import make_run_folder, run_folder
@@ -115,3 +116,23 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     with refused("runs-dir"), run_folder(tmp_path / "runs", "", "random", "digits"):
         pass
     assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "simulate --policy random --clients",
+        "run --clients",
+        "run -c sizes",
+        "run -c",
+        "serve --port",
+        "report",
+        "run --x",
+    ],
+)
+def test_a_value_of_any_length_is_one_short_line(command, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", f"aoi {command}={'9' * 5000}".replace("--clients=", "--clients ").split())
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert len(capsys.readouterr().err) < 1000

@@ -191,6 +191,7 @@ def test_simulated_time_is_compared_in_minutes():
         (("random,systematic", "-c", "learning-rate=0.1,x"), "learning-rate"),
         (("random,python:nosuch:Mine",), "policy"),
         (("random,systematic", "--target", "-1"), "target"),
+        (("random,systematic", "--target", "95"), "target"),
         (("random,systematic", "--runs", "x-*"), "policies"),
         ((), "policies"),
         (("--runs", "x-*", "-c", "model=lr"), "model"),

@@ -144,8 +144,8 @@ GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
         (GOOD.replace("b,4", "b,nan"), "y", "c", "row 5, column x", "nan"),
         (GOOD.replace("yes", "no"), "y", "c", "column y", "no"),
         (GOOD.replace("b,4,yes", "b,4"), "y", "c", "row 5 of", "2 cells"),
-        (GOOD.replace("c,x", "x,x"), "y", "", "row 1 of", "'x'"),
-        ("c,x,y\n", "y", "", "row 1 of", "0 rows"),
+        (GOOD.replace("c,x", "x,x"), "y", "", "a column of", "x"),
+        ("c,x,y\n", "y", "", "the number of rows of", 0),
         ("x,y\n2024-01-31,no\n2024-02-01,yes\n2024-02-02,no\n2024-02-03,yes\n", "y", "", "column x", "2024-01-31"),
         ("x,y\n" + "".join(f"w{i},{i % 2}\n" for i in range(300)), "y", "", "column x", "300 different words"),
         ("x,y\n" + "".join(f"{i},w{i}\n" for i in range(9)), "y", "", "column y", "9 different values in 9 rows"),
@@ -166,6 +166,12 @@ def test_a_file_that_is_missing_or_damaged_is_named(kind, tmp_path):
     (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b\xff\xfe\x00")
     with refused("dataset", "bad.gz"):
         load(f"{kind}:{tmp_path}/bad.gz")
+
+
+def test_a_parquet_file_without_rows_says_so(tmp_path):
+    pandas.DataFrame({"x": np.zeros(0), "y": np.zeros(0, int)}).to_parquet(tmp_path / "a.parquet")
+    with refused("the number of rows of", 0):
+        load(f"parquet:{tmp_path}/a.parquet", "y")
 
 
 def test_lone_rows_and_missing_classes_are_notes(tmp_path):

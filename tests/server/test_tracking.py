@@ -173,3 +173,18 @@ def test_a_foreign_app_composes_a_ledger_and_a_tracker(tmp_path):
     config, metrics = of_tensorboard(tmp_path / "r")
     assert config == {"lr": "0.1", "policy.kind": "random", "rounds": "2"}
     assert metrics["seconds"] == [(1, 0.5), (2, 1.0)] and metrics["test_rmse"] == [(1, 0.25), (2, 0.25)]
+
+
+@pytest.mark.slow
+def test_an_extended_run_shows_its_number_of_rounds_in_mlflow(tmp_path):
+    pytest.importorskip("mlflow")
+    rows = [{"round": number, "seconds": number / 2} for number in (1, 2, 3)]
+    for rounds in (2, 3):
+        observer = tracker("mlflow", "r", tmp_path, {"num-server-rounds": rounds}, resume=rounds > 2)
+        observer.run_begins({}, rounds)
+        observer.catch_up(rows[:rounds])
+        observer.run_ends(None, None)
+    assert of_mlflow(tmp_path / "r") == (
+        {"num-server-rounds": "3", "rounds": "3"},
+        {"seconds": [(1, 0.5), (2, 1.0), (3, 1.5)]},
+    )

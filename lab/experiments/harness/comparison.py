@@ -48,9 +48,8 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     setting.
     """
     check(runs)
-    if target is not None and target > 1 and judge(runs[0].rounds).field == "accuracy":
-        remedy = f"Give --target {target / 100:g}." if target <= 100 else "Give for instance --target 0.95."
-        raise ConfigError("target", target, "an accuracy of at most 1", remedy)
+    if judge(runs[0].rounds).field == "accuracy":
+        check_accuracy(target)
     groups = named(runs)
     level = common_level(runs) if target is None else target
     keys = factors([group.first.config for group in groups])
@@ -62,6 +61,13 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     paired = {setting.label for pair in near for setting in pair}
     chosen = near if len(paired) == len(groups) <= _MOST else pairs
     return Comparison(level, rows, tuple(_pair(a, b, level) for a, b in chosen))
+
+
+def check_accuracy(target: float | None) -> None:
+    """Raise ConfigError for a target that no accuracy reaches."""
+    if target is not None and target > 1:
+        remedy = f"Give --target {target / 100:g}." if target <= 100 else "Give for instance --target 0.95."
+        raise ConfigError("target", target, "an accuracy of at most 1", remedy)
 
 
 def check(runs: Sequence[Run]) -> None:
