@@ -21,7 +21,7 @@ from pathlib import Path
 
 from aoi_fl.client import superexec
 from aoi_fl.client.poll_schedule import NAP_FILE
-from aoi_fl.flower.seams import GRPC_GRID
+from aoi_fl.flower.superlink import apps_address
 from aoi_fl.science.errors import ConfigError
 
 _CHUNK = 1 << 16  # bytes
@@ -100,9 +100,7 @@ def main() -> None:
     os.umask(0o007)  # the SuperNode reads and removes the file `nap`
     os.environ[NAP_FILE] = str(nap_file(path))
     address = f"127.0.0.1:{reach(path)}"
-    command = [*superexec.COMMAND]
-    option = "--appio-api-address" if GRPC_GRID.there else "--runtime-api-address"
-    command += ["--insecure", option, address] + ["--plugin-type", "clientapp"] * GRPC_GRID.there
+    command = [*superexec.COMMAND, "--insecure", *apps_address(address)]
     sys.exit(subprocess.run(command, check=False).returncode or 1)
 
 

@@ -7,14 +7,12 @@ SQLite would be slower for a client with its own process. To save a state it wai
 rollback journal, five times with a write-ahead log; this module waits twice (docs/benchmarks.md).
 """
 
-import errno
 import fcntl
 import hashlib
 import json
 import logging
 import os
 import re
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,13 +26,14 @@ from types import NoneType
 from typing import Any, Generic, TypeVar, cast
 
 from aoi_fl.protocol import MAX_AGE
-from aoi_fl.protocol.files import read_regular, sync
+from aoi_fl.protocol.files import read_regular, regular, sync
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import NAMES, ConfigError
 
 VERSION = 1
 _FEW = 64  # files that are synced one by one
 _LOOK = 0.01  # seconds between two tries to lock
+_OLD = 3600.0  # seconds; no write takes so long
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -94,15 +93,16 @@ class Durable(Generic[S]):
         except (KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
-    def save(self, record: S) -> None:
+    def save(self, record: S, *, at_once: bool = True) -> None:
         """Write the record atomically: after any failure the old or the new one is complete.
 
+        Unless ``at_once``, a power cut soon afterwards may leave the old one, for one wait for the disk instead of two.
         Raises ValueError if the record could not be read back, and ConfigError if it cannot be written.
         """
         if self._decode(asdict(cast(Any, record))) != record:
             raise ValueError(f"{self.path.name} would not be read as it is written")
         if _held is None:
-            _write({self.path: record}, {})
+            _write({self.path: record}, {}, folders=at_once)
         else:
             _held.states[self.path] = _held.changed[self.path] = record
 
@@ -163,10 +163,8 @@ def lock(path: Path, patience: float) -> FileIO:
     OSError : the file cannot be opened, or is not a regular file.
     """
     until = time.monotonic() + patience
-    file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600), "r+")
+    file = FileIO(regular(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
     try:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -241,7 +239,9 @@ def written_together(*, alone: bool = True) -> Iterator[Callable[[], None]]:
             _remove(held.asides)
 
 
-def _write(states: Mapping[Path, Any], asides: dict[Path, Path], each: Callable[..., Iterable[Any]] = map) -> None:
+def _write(
+    states: Mapping[Path, Any], asides: dict[Path, Path], each: Callable[..., Iterable[Any]] = map, folders: bool = True
+) -> None:
     """Write states to temporary files, sync and rename these and ``asides``, sync their folders."""
     path = next(iter([*states, *asides]))  # the path in the error if the folder cannot be created
     try:
@@ -257,7 +257,7 @@ def _write(states: Mapping[Path, Any], asides: dict[Path, Path], each: Callable[
             list(each(sync, asides.values()))
         for path, aside in asides.items():
             os.replace(aside, path)
-        for folder in {path.parent for path in asides}:
+        for folder in {path.parent for path in asides if folders}:
             sync(folder)
     except OSError as error:
         _remove(asides)
@@ -275,8 +275,9 @@ def _sweep(folder: Path) -> None:
     """Remove what killed processes have left half-written; once in each process."""
     for path in folder.glob("*.tmp"):
         number = path.name.split(".")[-2]
-        if number.isdecimal() and not _runs(int(number)):
-            with suppress(OSError):
+        with suppress(OSError):  # in a container, numbers of processes return
+            old = time.time() - path.stat().st_mtime > _OLD
+            if number.isdecimal() and (old or int(number) == os.getpid() or not _runs(int(number))):
                 path.unlink()
 
 

@@ -202,10 +202,10 @@ def main() -> None:
         node = node_config(given.node_config)
         check(node)
         keeper = make_gatekeeper(node, link or "", Path(key) if key else None)
-    except ConfigError as error:
+        if link and authority:
+            reach.check(link, Path(authority))
+    except (OSError, ValueError) as error:
         fail(str(error))
-    if link and authority:
-        reach.check(link, Path(authority))
 
     grpc.secure_channel, grpc.insecure_channel = keep_alive(grpc.secure_channel), keep_alive(grpc.insecure_channel)
     try:

@@ -36,8 +36,8 @@ def examine(folder: Path | None, superlink: str | None, ca: Path | None, key: Pa
 
 def _superlink(folder: Path) -> str | None:
     try:
-        lines = (folder / enroll.SUPERLINK).read_text("utf-8").splitlines()
-    except OSError:
+        lines = read_regular(folder / enroll.SUPERLINK).decode().splitlines()
+    except (OSError, ValueError):
         return None
     return next((line.partition("=")[2].strip() for line in lines if line.startswith("SUPERLINK=")), None)
 

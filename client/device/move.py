@@ -10,7 +10,7 @@ from pathlib import Path
 from aoi_fl.client.device.enroll import KEY, NODE, read_node
 from aoi_fl.client.session import FILE
 from aoi_fl.client.state import lock
-from aoi_fl.protocol.files import extract, write_whole
+from aoi_fl.protocol.files import extract, read_regular, regular, write_whole
 from aoi_fl.science.errors import ConfigError
 
 MOVED = f"{KEY}.moved"
@@ -51,7 +51,7 @@ def unpack(archive: Path, folder: Path) -> tuple[Path, ...]:
     try:
         if folder.exists() and any(folder.iterdir()):
             raise ConfigError("--dir", folder, "a new folder", "Choose another --dir.")
-        with tarfile.open(archive) as tar:
+        with open(archive, "rb", opener=regular) as file, tarfile.open(fileobj=file) as tar:
             members = {top: [m for m in tar if m.name.split("/")[0] == top] for top in ("client", "state")}
             _extract(tar, members["client"], folder)
             node = read_node(folder)
@@ -64,7 +64,7 @@ def unpack(archive: Path, folder: Path) -> tuple[Path, ...]:
         former = _former_folder(folder)
         if former is not None and former != folder:
             for path in (folder / NODE, *folder.glob("aoi-*.service")):
-                text = path.read_text("utf-8").replace(f"{former}/", f"{folder}/")
+                text = read_regular(path).decode().replace(f"{former}/", f"{folder}/")
                 write_whole(path, text.encode(), path.stat().st_mode & 0o777)
     except ConfigError:
         raise
@@ -86,7 +86,7 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], target: Path)
 def _former_folder(folder: Path) -> Path | None:
     """Return the client's folder on its former device, which its unit names."""
     for unit in folder.glob("aoi-*.service"):
-        for line in unit.read_text("utf-8").splitlines():
+        for line in read_regular(unit).decode().splitlines():
             if line.startswith("EnvironmentFile="):
                 return Path(line.partition("=")[2]).parent
     return None

@@ -122,13 +122,13 @@ def check(superlink: str, authority: Path) -> None:
     SystemExit : the certificate is not trusted; the message has the reason and the remedy.
     """
     host, port = split_address(superlink)
-    printed = ""
+    trusted, printed = read_regular(authority), ""
     while (step := tcp(host, port)).fatal:
         if step.found != printed:
             print(f"waiting for the SuperLink: {step.found}", flush=True)
             printed = step.found
         time.sleep(2)
-    step = tls(host, port, read_regular(authority))
+    step = tls(host, port, trusted)
     if step.fatal:
         sys.exit(f"this client does not connect to {superlink}: {step.found}. {step.remedy}")
 

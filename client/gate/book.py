@@ -2,7 +2,11 @@
 
 ``gate.json`` has the number of trainings in all, the time of the last one, the runs and the apps. ``receipts.jsonl``
 has a line for each message on data. A line has the digest of the line before and a signature, and the state has the
-digest of the last line. So a cut or edited file is noticed. A training is written to both before its update leaves.
+digest of a line. So an edited file is noticed.
+
+A receipt is also the write-ahead record of the state: it is on the disk before its update leaves, with one wait. The
+state follows after some receipts, and its reader adds those that it lacks. ``gate.lock`` names the last receipt. It is
+written after it and without a wait, so a power cut leaves it behind. If it is ahead, receipts were cut.
 
 If the state is lost, the receipts have the number of trainings, and the time since the last one counts from now.
 """
@@ -20,10 +24,12 @@ from typing import Any, TypeVar
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import STATE
 from aoi_fl.client.state import Durable, lock
+from aoi_fl.protocol.files import read_regular, regular
 
-GATE, RECEIPTS = "gate.json", "receipts.jsonl"
+GATE, RECEIPTS, LOCK = "gate.json", "receipts.jsonl", "gate.lock"
 _MOST = 1000  # runs that have not trained, and apps that are not approved
-_TAIL = 1 << 14  # bytes of the last receipts; each has less than a thousand
+_TAIL = 1 << 16  # bytes of the last receipts; each has less than a thousand
+_BEHIND = 32  # receipts that the state may lack
 _PATIENCE = 10.0  # seconds to wait for another process
 _HOUR = 3600.0  # seconds within which equal receipts are counted together
 _GROUPS = 16  # of equal receipts in that time; of more, those with one decision and rule are equal
@@ -77,70 +83,67 @@ class Book:
     ----------
     folder : the folder, created if missing
     sign : returns the signature of bytes, or "" without a key
+
+    Raises
+    ------
+    Refusal : by each method, if a file cannot be read or written, files do not fit each other, or too many runs train.
     """
 
     def __init__(self, folder: Path, sign: Sign = lambda data: "") -> None:
         self._file = Durable(folder / GATE, _decode)
-        self.folder, self.receipts, self._sign = folder, folder / RECEIPTS, sign
+        self.folder, self.receipts, self._lock, self._sign = folder, folder / RECEIPTS, folder / LOCK, sign
+        self._behind = 0
 
     def load(self, now: float | None = None) -> State:
-        """Return the state, completed by a receipt that a power cut separated from it.
-
-        Raises
-        ------
-        Refusal : the state or the receipts cannot be read, or do not fit each other.
-        """
+        """Return the state, completed by the receipts that it lacks."""
         try:
-            state, receipts = self._file.read(), self._tail()
+            state = self._file.read()
+            number, digest = self._last()  # before the receipts, to which a SuperNode may append meanwhile
+            receipts = self._tail()
+            digests = [hashlib.sha256(line).hexdigest() for line in receipts]
             if state is None:
                 if not receipts and self._file.path not in _written and not self._used():
                     return State()
                 at = time.time() if now is None else now
-                line, last = receipts[-1] if receipts else ("", {"line": 0, "updates": 0})
-                return State(last["updates"], last=at, latest=at, lines=last["line"], head=line)
-            digests = [line for line, _ in receipts]
-            if state.head not in digests and (state.lines or (receipts and receipts[0][1]["line"] != 1)):
+                last = json.loads(receipts[-1]) if receipts else {"line": 0, "updates": 0}
+                return State(last["updates"], last=at, latest=at, lines=last["line"], head=(digests or [""])[-1])
+            if state.lines and state.head not in digests:
                 raise ValueError(f"the receipts in {self.receipts} are not those of the state")
-            for line, entry in receipts[digests.index(state.head) + 1 if state.lines else 0 :]:
-                state = _replayed(state, line, entry)
+            first = digests.index(state.head) + 1 if state.lines else 0
+            self._behind, ahead = len(receipts) - first, number - state.lines
+            other = number and 0 <= ahead <= self._behind and digests[first + ahead - 1] != digest
+            if other or ahead > self._behind or state.lines > 0 == number:
+                raise ValueError(f"{self._lock} names another receipt than the last one in {self.receipts}")
+            for digest, line in zip(digests[first:], receipts[first:], strict=True):
+                state = _replayed(state, digest, json.loads(line))
             return state
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Refusal(STATE, f"{self._file.path}: {error}") from error
 
     def _used(self) -> bool:
-        """Return whether a client has used the folder before."""
         return any(next(self.folder.glob(pattern), None) is not None for pattern in ("*.promises", "*/*.json"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of both files.
-
-        Raises
-        ------
-        Refusal : another process holds it for too long, or it cannot be opened.
-        """
+        """Hold the lock of both files."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            held = lock(self.folder / "gate.lock", _PATIENCE)
+            held = lock(self._lock, _PATIENCE)
         except OSError as error:
             raise Refusal(STATE, str(error)) from error
         with held:
+            self._held = held
             yield
 
-    def save(self, state: State) -> None:
-        """Write the state; the caller holds the lock.
-
-        Raises
-        ------
-        Refusal : it cannot be written, or too many runs have trained.
-        """
-        state = replace(
-            state,
-            runs=_pruned(state.runs, lambda run: run.updates > 0),
-            apps=_pruned(state.apps, lambda app: app.approved),
-        )
+    def save(self, state: State, *, at_once: bool = True) -> None:
+        """Write the state; the caller holds the lock. Unless ``at_once``, a power cut may bring an earlier one back."""
+        runs, apps = _pruned(state.runs, lambda run: run.updates > 0), _pruned(state.apps, lambda app: app.approved)
+        state = replace(state, runs=runs, apps=apps)
         try:
-            self._file.save(state)
+            self._name_last(state)
+            if at_once:
+                os.fsync(self._held.fileno())
+            self._file.save(state, at_once=at_once)
         except (OSError, ValueError) as error:
             raise Refusal(STATE, str(error)) from error
         _written.add(self._file.path)
@@ -149,29 +152,19 @@ class Book:
         """Append a receipt, unless it repeats one of the last hour: then count it, for one line when the hour ends.
 
         The round, the size and the time may differ. The caller holds the lock.
-
-        Raises
-        ------
-        Refusal : a file cannot be written.
         """
         key = " ".join(str(entry[name]) for name in ("decision", "rule", "server", "run", "app", "kind"))
         if key not in state.repeats and len(state.repeats) >= _GROUPS:
             key = f"{entry['decision']} {entry['rule']}"
-        former = state.repeats.get(key)
-        if former is None:
-            return self.note(replace(state, repeats={**state.repeats, key: {**entry, "times": 0}}), entry)
+        if (former := state.repeats.get(key)) is None:
+            state, former = self.note(state, entry), {"since": entry["since"], "times": -1}
         repeat = {**entry, "since": former["since"], "times": former["times"] + 1}
         state = replace(state, repeats={**state.repeats, key: repeat})
-        self.save(state)
+        self.save(state, at_once=False)
         return state
 
     def flushed(self, state: State, now: float) -> State:
-        """Append the receipts that were counted, if their hour has ended. The caller holds the lock.
-
-        Raises
-        ------
-        Refusal : a file cannot be written.
-        """
+        """Append the receipts that were counted, if their hour has ended. The caller holds the lock."""
         for key, entry in state.repeats.items():
             if not 0 <= now - entry["since"] < _HOUR:
                 state = replace(state, repeats={k: e for k, e in state.repeats.items() if k != key})
@@ -180,18 +173,12 @@ class Book:
         return state
 
     def note(self, state: State, entry: Mapping[str, Any]) -> State:
-        """Append a receipt and write the state; return the state with the receipt. The caller holds the lock.
-
-        Raises
-        ------
-        Refusal : one of the two cannot be written.
-        """
+        """Append a receipt and wait for the disk; return the state with the receipt. The caller holds the lock."""
         body = {"line": state.lines + 1, **entry, "updates": state.updates, "before": state.head}
         body["signature"] = self._sign(signed(body))
         line = json.dumps(body, sort_keys=True).encode()
         try:
-            descriptor = os.open(self.receipts, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
-            with open(descriptor, "r+b") as file:
+            with open(regular(self.receipts, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
                 file.seek(0, os.SEEK_END)
                 start = max(0, file.tell() - _TAIL)
                 file.seek(start)
@@ -201,22 +188,36 @@ class Book:
                 file.write(line + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
+            state = replace(state, lines=state.lines + 1, head=hashlib.sha256(line).hexdigest())
+            self._name_last(state)
         except OSError as error:
             raise Refusal(STATE, f"{self.receipts}: {error.strerror}") from error
-        state = replace(state, lines=state.lines + 1, head=hashlib.sha256(line).hexdigest())
-        self.save(state)
+        self._behind += 1
+        if state.lines == 1 or self._behind >= _BEHIND:  # the first time, the folder's list of names is synced with it
+            self.save(state)
+            self._behind = 0
         return state
 
-    def _tail(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the last complete receipts, each with its digest."""
+    def _name_last(self, state: State) -> None:
+        os.pwrite(self._held.fileno(), f"{state.lines:019d} {state.head:-<64}".encode(), 0)
+
+    def _last(self) -> tuple[int, str]:
+        """Return the number and the digest of the last receipt by the lock's file; 0 and "" without one."""
         try:
-            with open(os.open(self.receipts, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            number, last = read_regular(self._lock).decode().split() or ("0", "")
+        except FileNotFoundError:
+            return 0, ""
+        return int(number), last
+
+    def _tail(self) -> list[bytes]:
+        """Return the last complete receipts."""
+        try:
+            with open(self.receipts, "rb", opener=regular) as file:
                 start = max(0, file.seek(0, os.SEEK_END) - _TAIL)
                 file.seek(start)
-                lines = file.read().split(b"\n")[1 if start else 0 : -1]
+                return file.read().split(b"\n")[1 if start else 0 : -1]
         except FileNotFoundError:
             return []
-        return [(hashlib.sha256(line).hexdigest(), json.loads(line)) for line in lines]
 
 
 def _pruned(records: Mapping[str, R], keeps: Callable[[R], bool]) -> Mapping[str, R]:
@@ -232,10 +233,13 @@ def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:
     if entry["before"] != state.head or entry["line"] != state.lines + 1:
         raise ValueError(f"receipt {state.lines + 1} does not follow the one before it")
     if entry["updates"] > state.updates:
-        run = state.runs[entry["run"]]
-        run = replace(run, last=max(run.last, entry["round"] or 0), updates=run.updates + 1, at=entry["time"])
-        runs = {**state.runs, entry["run"]: run}
-        state = replace(state, updates=entry["updates"], last=max(state.last, entry["time"]), runs=runs)
+        run = state.runs.get(entry["run"]) or Run("", entry["server"], entry["app"], 0)
+        last, at = max(run.last, entry["round"] or 0), entry["time"]
+        run = replace(run, app=entry["app"], last=last, updates=run.updates + 1, at=at)
+        state = replace(
+            state, updates=entry["updates"], last=max(state.last, at), latest=max(state.latest, at),
+            runs={**state.runs, entry["run"]: run},
+        )  # fmt: skip
     repeats = {key: repeat for key, repeat in state.repeats.items() if repeat["since"] != entry["since"]}
     return replace(state, lines=entry["line"], head=line, repeats=repeats)
 

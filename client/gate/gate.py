@@ -117,8 +117,11 @@ class Gate:
             state = replace(state, latest=max(now, state.latest))
             if arrival.app not in state.apps:
                 state = replace(state, apps={**state.apps, arrival.app: App(now, arrival.run)})
-            if arrival.content is not None and arrival.run not in state.runs:
-                state = replace(state, runs={**state.runs, arrival.run: self._first(arrival, state)})
+            if arrival.content is not None:
+                run = state.runs.get(arrival.run) or self._first(arrival, state)
+                if arrival.asked is not None and not run.name:
+                    run = replace(run, name=arrival.asked[1])
+                state = replace(state, runs={**state.runs, arrival.run: run})
             if replace(state, latest=known.latest) != known or state.latest > known.latest + _REFRESH:
                 self._book.save(state)
         approved = state.apps[arrival.app].approved
@@ -214,12 +217,7 @@ class Gate:
         norm: float | None = None,
         trains: bool = False,
     ) -> None:
-        """Write a receipt, and the training if it is one.
-
-        Raises
-        ------
-        Refusal : it is too early for the training now, or nothing can be written.
-        """
+        """Write a receipt, and the training if it is one; it may have become too early for it."""
         if self._book is None:
             return
         entry = {
@@ -234,9 +232,8 @@ class Gate:
                 self.may_train(arrival, state, now)  # another process of this device may have trained meanwhile
                 run = state.runs.get(arrival.run) or self._first(arrival, state)
                 run = replace(run, last=max(run.last, arrival.round or 0), updates=run.updates + 1, at=now)
-                name = arrival.asked[1] if arrival.asked is not None else run.name
                 state = replace(
                     state, updates=state.updates + 1, last=max(now, state.last), latest=max(now, state.latest),
-                    runs={**state.runs, arrival.run: replace(run, name=name, app=arrival.app)},
+                    runs={**state.runs, arrival.run: replace(run, app=arrival.app)},
                 )  # fmt: skip
             (self._book.note if decision in LEAVES else self._book.count)(state, entry)

@@ -1,13 +1,19 @@
-"""The time of a client's reads and writes of its state, against SQLite."""
+"""The time of a client's reads and writes of its state, against SQLite, and of an update through the owner's gate."""
 
 import json
+import os
 import sqlite3
 import tempfile
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 
+import numpy as np
+
+from aoi_fl.client.gate.book import Book
+from aoi_fl.client.gate.gate import Arrival, Gate
+from aoi_fl.client.gate.limits import Content
 from aoi_fl.client.state import ClientState, StateFile, written_together
 from aoi_fl.lab.benchmarks.base import alternate, ratio_row
 from aoi_fl.science.age import ClientAge
@@ -87,3 +93,28 @@ def run(data):
         many.close()
     what = f"{CLIENTS} clients' states in one process, as in a local run's first round, beside SQLite"
     yield ratio_row(what, "one transaction", None, ours, theirs)
+    yield _gate()
+
+
+def _gate():
+    """Compare an update through the owner's gate with one wait for the same disk."""
+    with tempfile.TemporaryDirectory() as place:
+        folder, rounds = Path(place), count(1)
+        gate = Gate({"max-updates": 10**6}, "link", Book(folder / "gate"))
+        reply = Content({"arrays": {"w": np.ones(1000)}}, {"metrics": {"num-examples": 1}})
+
+        def update():
+            arrival = Arrival("1", "train", str(next(rounds)), 64 * "a")
+            gate.admit(arrival)
+            gate.admit(whole := replace(arrival, content=Content({"arrays": {"w": np.zeros(1000)}})))
+            gate.release(whole, reply, 8000)
+
+        def wait():
+            with open(folder / "waits", "ab") as file:
+                file.write(bytes(600))
+                file.flush()
+                os.fsync(file.fileno())
+
+        update()
+        ours, theirs = alternate(update, wait, repeats=50)
+    return ratio_row("an update through the owner's gate", "one receipt's bytes and one fsync", None, ours, theirs)

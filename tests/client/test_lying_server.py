@@ -307,8 +307,10 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     process.join()
     left = [device.folder / "r" / f"client-3.json.{process.pid}.tmp", device.folder / f"x.{process.pid}.tmp"]
     alive = device.folder / "r" / f"client-4.json.{os.getppid()}.tmp"
+    left += [device.folder / f"y.{os.getpid()}.tmp", old := device.folder / f"z.{os.getppid()}.tmp"]
     for path in (*left, alive):
         path.write_text("{")
+    os.utime(old, (1, 1))
     assert device.send("train")
     assert alive.exists() and not any(path.exists() for path in left)
 
