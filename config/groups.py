@@ -155,6 +155,10 @@ class Round(Group):
     max_weight: float = key(
         1.0, "largest share of one client in a round's weights; below 1 the server keeps a round's updates", gt=0, le=1
     )
+    volunteer_error: float = key(
+        0.0, "take no client more often than its rule explains; the probability that this ever hits an honest one",
+        see="0: every volunteer is taken", ge=0, le=0.1,
+    )  # fmt: skip
     max_empty_rounds: int = key(
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION
     )

@@ -99,6 +99,10 @@ def _quorum(config: RunKeys) -> Iterator[ConfigError]:
     if must and (decides or private or config.policy in BUDGETED or config.weights == "unbiased"):
         why = "left out where clients decide, under a budget, in a private run and with weights=unbiased"
         yield ConfigError("must-include", config.must_include, why, "Leave it out, or choose another policy.")
+    shared = config.rates == "equal" and config.compensate == "none" and not config.late_rounds and not config.buffer
+    if config.volunteer_error and not (decides and shared):
+        why = "0 unless clients decide, with rates=equal, and without compensate, late-rounds and buffer"
+        yield ConfigError("volunteer-error", config.volunteer_error, why, "Leave it out.")
     most = config.num_clients if decides or config.policy in BUDGETED else config.clients_per_round + len(must)
     if config.min_updates > most:
         yield ConfigError("min-updates", config.min_updates, f"at most {most}, the clients of a round", "Lower it.")

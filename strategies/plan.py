@@ -58,6 +58,8 @@ class RoundOptions:
     must_include : names of clients that are selected in every round, and without which a round does not count
     min_updates : updates without which a round does not count
     max_weight : largest share of one client in a round's weights
+    volunteer_error : probability that the server ever leaves out a client that keeps to its rule, see
+        :mod:`aoi_fl.strategies.selection.volunteers`; 0: it takes each volunteer
     max_empty_rounds : rounds in a row without a usable update before the run stops; 0: never
     compression : coding of updates, see :mod:`aoi_fl.protocol.coding`
     packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.protocol.packing`
@@ -98,6 +100,7 @@ class RoundOptions:
     must_include: str = _key("must_include")
     min_updates: int = _key("min_updates")
     max_weight: float = _key("max_weight")
+    volunteer_error: float = _key("volunteer_error")
     max_empty_rounds: int = _key("max_empty_rounds", default=0)
     compression: str = _key("compression")
     packing: str = packing.AUTO

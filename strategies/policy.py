@@ -77,6 +77,7 @@ class RoundView:
     may_force : whether the server may force a client where none is willing: not in a private run, and not while others
         are at work
     places : how many clients the server may select; None: as many as the policy likes
+    volunteer_error : the option of that name
     """
 
     def __init__(
@@ -92,11 +93,13 @@ class RoundView:
         second_attempt: bool,
         may_force: bool = True,
         places: int | None = None,
+        volunteer_error: float = 0.0,
     ) -> None:
         self._roster, self._record, self._population, self._query = roster, record, population, query
         self.round, self.base, self.seed = base.round, base, seed
         self.first, self.second_attempt, self.may_force = first, second_attempt, may_force
         self.places = places
+        self.volunteer_error = volunteer_error
 
     @property
     def population(self) -> Population:

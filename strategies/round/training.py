@@ -81,6 +81,7 @@ class TrainingStep:
             second_attempt=second_attempt,
             may_force=run.privacy is None and not (run.options.buffer and len(run.at_work)),
             places=run.places,
+            volunteer_error=run.options.volunteer_error,
         )
         plan = policy.plan(view)
         if not isinstance(plan, Plan):

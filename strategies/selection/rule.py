@@ -6,7 +6,7 @@ The server sends the terms and takes the answer. How decisions travel is the coo
 
 import logging
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science import draws
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.strategies.coordination import make_coordination
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Carrier, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence
 from aoi_fl.strategies.selection.rates import Shares, stride
+from aoi_fl.strategies.selection.volunteers import VolunteerBound
 
 logger = logging.getLogger("flwr")
 
@@ -59,7 +62,9 @@ class RulePolicy(Policy):
         self.coordination = make_coordination(coordination)
         self.availability = availability
         self._shares = shares
+        self.volunteers: VolunteerBound | None = None
         self._slept: NDArray[np.bool_] = np.zeros(0, np.bool_)  # the clients that looked for no message at first
+        self._state: State = {}
         self._asked: tuple[ParticipationRequest, ParticipationRequest] | None = (
             None  # what all clients are asked, and what it was made from
         )
@@ -73,10 +78,11 @@ class RulePolicy(Policy):
         self._slept = view.asleep
         self._asked = None
         self.issue(view)
-        willing = self.coordination.announced(view)
+        allowed = self._allowed(view)
+        willing = self.coordination.announced(view) & allowed
         if self.coordination.undecided:
             return self._of(willing, view, undecided=True) if willing.any() else self._forced(view)
-        to_ask = np.flatnonzero(self.coordination.to_ask(view)).tolist()
+        to_ask = np.flatnonzero(self.coordination.to_ask(view) & allowed).tolist()
         requests = {client: self._question(view.base, client) for client in to_ask}
         for client, answer in view.query(protocol.PARTICIPATE, requests):
             willing[client] = answer.takes_part
@@ -87,6 +93,8 @@ class RulePolicy(Policy):
         if self.availability is not None:
             self.availability.note(outcome, self._slept)
             self.availability.warn(self.targets(len(outcome.view.known)), outcome.view.round)
+        if self.volunteers is not None:
+            self.volunteers.note(outcome)
         self._asked = None
         return None
 
@@ -108,13 +116,20 @@ class RulePolicy(Policy):
         }
 
     def state_dict(self) -> State:
-        """Return what is known of the clients' availability."""
-        return {} if self.availability is None else self.availability.state_dict()
+        """Return what is known of the clients' availability and participations."""
+        parts = (part for part in (self.availability, self.volunteers) if part is not None)
+        return {key: value for part in parts for key, value in part.state_dict().items()}
 
     def load_state_dict(self, state: State) -> None:
         """Restore it."""
         if self.availability is not None:
             self.availability.load_state_dict(state)
+        self._state = state
+
+    def interval_law(self) -> IntervalLaw | None:
+        """Return the law of the interval between two participations of a client; None: clients have several."""
+        law = getattr(self.traits.law, "law", None)
+        return None if law is None else cast(IntervalLaw, law())
 
     def issue(self, view: RoundView) -> None:
         """Bring the rule up to date, once it is known which clients there are."""
@@ -142,6 +157,18 @@ class RulePolicy(Policy):
         question = replace(timed, wire=self.coordination.name, **vars(terms))
         self._asked = None if shared is None else (base, question)
         return question
+
+    def _allowed(self, view: RoundView) -> NDArray[np.bool_]:
+        """Return (n,) the clients that may take part, by the option ``volunteer_error``."""
+        if not view.volunteer_error:
+            return np.ones(len(view.free), np.bool_)
+        if (law := self.interval_law()) is None:
+            allowed = "0, unless the rule has a law and all clients have the same rate, without compensation"
+            raise ConfigError("volunteer-error", view.volunteer_error, allowed, "Leave it out.")
+        if self.volunteers is None:
+            self.volunteers = VolunteerBound()
+            self.volunteers.load_state_dict(self._state)
+        return self.volunteers.allowed(law, len(view.free), view.round, view.volunteer_error)
 
     def _of(self, chosen: NDArray[np.bool_], view: RoundView, *, forced: bool = False, undecided: bool = False) -> Plan:
         """Return the plan in which the chosen weigh the same."""

@@ -12,8 +12,10 @@ from aoi_fl.config.rules import check, uncompensated
 from aoi_fl.config.values import Compensate
 from aoi_fl.science import systematic as science
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.participation import SystematicRule
+from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
@@ -51,7 +53,12 @@ class SystematicRulePolicy(RulePolicy):
             n, k = rule.clients, rule.per_round
             alike = (rule.phase_rule, rule.jitter) == ("spread", 0.0) and n % k == 0 and n > k > 1
             self.traits = replace(self.traits, law=law, warning=_SAME_MEET if alike else "")
-        self._own = shares
+        self._own, self._fastest = shares, 0.0
+
+    def interval_law(self) -> IntervalLaw | None:
+        """Return the law at the largest rate up to now, as present clients share the rates."""
+        self._fastest = float(self.rule.targets.max(initial=self._fastest))
+        return None if self.traits.law is None else StrideLaw(self._fastest, self.rule.jitter)
 
     def issue(self, view: RoundView) -> None:
         """Give newcomers rate and phase."""

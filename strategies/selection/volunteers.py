@@ -1,0 +1,75 @@
+"""Bound how often a client that decides for itself is taken, by the law of its rule.
+
+A client that keeps to its rule takes part in a round with the hazard p of its interval's law, given its last
+participation. For odds θ a round multiplies a number M of the client by θ/(1 − p + θp) if it takes part, and by
+1/(1 − p + θp) if not. M begins at 1, and its mean never grows. So it ever reaches 1/ε with probability ε at most
+(Ville's inequality). A round that would bring M to 1/ε is not given to the client. M is the mean over several θ.
+
+What the server cannot tell counts in the client's favour: a lost update as a no, and an unknown age as the one with the
+largest hazard.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from aoi_fl.science.rule import IntervalLaw
+from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.strategies.policy import RoundOutcome, State
+
+_ODDS = np.array([[1.25], [2.0], [8.0], [64.0]])
+_LOGS, _LAST = "volunteers-logs", "volunteers-last"
+
+
+class VolunteerBound:
+    """Compares each client's participations with the law of its rule."""
+
+    def __init__(self) -> None:
+        self._logs: Floats = np.zeros((len(_ODDS), 0))
+        self._last: Ints = np.zeros(0, np.int64)  # the round of the last update; 0: unknown
+        self._more: Floats = np.zeros(0)  # θp − p, of the present round
+
+    def allowed(self, law: IntervalLaw, clients: int, round_: int, error: float) -> Mask:
+        """Return (n,) the clients that may take part in a round.
+
+        Parameters
+        ----------
+        law : the law of the interval between two participations of a client
+        clients, round_ : n and the round
+        error : ε, the probability that an honest client is ever left out
+        """
+        pmf = law.interval_pmf()
+        left = np.maximum(1 - np.cumsum(pmf) + pmf, pmf)
+        hazards = np.divide(pmf, left, out=np.ones(len(pmf)), where=left > 0)
+        new = clients - len(self._last)
+        self._logs = np.pad(self._logs, ((0, 0), (0, new)))
+        self._last = np.pad(self._last, (0, new))
+        age = round_ - self._last
+        known = (self._last > 0) & (age <= len(hazards))
+        chance = np.where(known, hazards[np.where(known, age - 1, 0)], hazards.max())
+        self._more = np.log1p((_ODDS - 1) * chance)
+        after = self._logs + np.log(_ODDS) - self._more
+        allowed: Mask = np.logaddexp.reduce(after, axis=0) - np.log(len(_ODDS)) < -np.log(error)
+        return allowed
+
+    def note(self, outcome: RoundOutcome) -> None:
+        """Learn from a round once its updates are in."""
+        trained = self._of(one.client for one in outcome.clients if one.result == "trained")
+        unsure = self._of(one.client for one in outcome.clients if one.step == "train" and one.result != "declined")
+        forced = self._of(one.client for one in outcome.clients if one.forced)
+        self._logs += np.where(forced, 0.0, np.where(trained, np.log(_ODDS), 0.0) - self._more)
+        self._last = np.where(trained, outcome.view.round, np.where(unsure, 0, self._last))
+
+    def _of(self, clients: Iterable[int]) -> Mask:
+        mask = np.zeros(len(self._last), np.bool_)
+        mask[[client for client in clients if client < len(mask)]] = True
+        return mask
+
+    def state_dict(self) -> State:
+        """Return what is known of the clients."""
+        return {_LOGS: self._logs, _LAST: self._last}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore it."""
+        if _LOGS in state:
+            self._logs, self._last = np.array(state[_LOGS]), np.array(state[_LAST])

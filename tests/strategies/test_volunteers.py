@@ -1,0 +1,85 @@
+"""A client that always volunteers is taken as often as its rule explains, and an honest one is hardly ever left out."""
+
+import itertools
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord
+
+from aoi_fl.config.run import RunConfig
+from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.science.interval_law import StrideLaw
+from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.strategies import MarkovParticipation
+from aoi_fl.strategies.selection.volunteers import VolunteerBound
+from tests.fakes import ToyApp, play
+from tests.refusals import refused
+
+N, K, ROUNDS, LIAR = 10, 2, 150, 3
+
+
+@pytest.mark.parametrize("law", [MarkovPolicy.increasing(100, 10, 5).law(), StrideLaw(0.1, 0.2)])
+def test_an_honest_client_is_ever_left_out_with_the_stated_error(law):
+    """The intervals are drawn from the law itself; the clients begin in its stationary state."""
+    rng, clients, error, rounds = np.random.default_rng(1), 2000, 0.05, 200
+    pmf = law.interval_pmf() / law.interval_pmf().sum()
+    left = np.cumsum(pmf[::-1])[::-1]
+    due = 1 + rng.choice(len(pmf), clients, p=left / left.sum())
+    bound, hit, kept = VolunteerBound(), np.zeros(clients, bool), np.zeros(clients, int)
+    for round_ in range(1, rounds + 1):
+        allowed, willing = bound.allowed(law, clients, round_, error), due == round_
+        due[willing] += 1 + rng.choice(len(pmf), willing.sum(), p=pmf)
+        hit |= willing & ~allowed
+        kept += willing & allowed
+        outcomes = [outcome(client) for client in np.flatnonzero(willing & allowed)]
+        bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
+    assert hit.mean() <= error + 3 * np.sqrt(error / clients)
+    assert kept.mean() == pytest.approx(rounds / law.interval_mean, rel=0.02)
+
+
+def outcome(client):
+    return SimpleNamespace(client=client, result="trained", step="train", forced=False)
+
+
+def liar(message, act, what, round_, client):
+    """Follow a table of its own, by which it takes part in every round."""
+    if client == LIAR and "aoi" in message.content:
+        ask = ParticipationRequest.read(message.content["aoi"])
+        if ask.table is not None:
+            message.content["aoi"] = ConfigRecord(replace(ask, table=(1.0,) * len(ask.table)).write())
+    return act()
+
+
+@pytest.mark.parametrize("coordination", ["poll", "broadcast", "reserve"])
+def test_a_client_that_always_volunteers_is_taken_as_its_rule_explains(coordination, tmp_path):
+    make = partial(MarkovParticipation.increasing, N, K, coordination=coordination)
+
+    def share(error):
+        notes, _, _ = play(make, ToyApp(spoil=liar), tmp_path / str(error), ROUNDS, N, volunteer_error=error)
+        return np.bincount([*itertools.chain(*notes.trained())], minlength=N) / ROUNDS
+
+    assert share(0.0)[LIAR] > 0.95
+    shares = share(0.001)
+    assert K / N < shares[LIAR] < 1.7 * K / N and np.delete(shares, LIAR).mean() == pytest.approx(K / N, rel=0.15)
+
+
+def test_a_resumed_run_remembers_its_volunteers(tmp_path):
+    law = MarkovPolicy.increasing(100, 10, 5).law()
+    bounds = VolunteerBound(), VolunteerBound()
+    for round_ in range(1, 60):
+        allowed = [bound.allowed(law, 4, round_, 0.01).tolist() for bound in bounds]
+        assert allowed[0] == allowed[1]
+        for bound in bounds:
+            outcomes = [outcome(client) for client in range(4) if allowed[0][client] and round_ % (client + 1) == 0]
+            bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
+        bounds = bounds[0], VolunteerBound()
+        bounds[1].load_state_dict(bounds[0].state_dict())
+
+
+@pytest.mark.parametrize("keys", [{"policy": "random"}, {"rates": "size"}, {"compensate": "dropout"}, {"buffer": 2}])
+def test_the_bound_needs_a_law_that_all_clients_share(keys):
+    with refused("volunteer-error"):
+        RunConfig.parse({"volunteer-error": 0.001, **keys})
