@@ -7,11 +7,10 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
 from aoi_fl.server.folder import LEDGER, RATES_FILE
-from aoi_fl.server.ledger import Ledger, read
+from aoi_fl.server.ledger import read
 from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import rates_of, write_rates
 from tests.fakes import ScriptedGrid
-from tests.refusals import refused
 from tests.server.interrupted import BASE, assert_same, resume_here, run_here
 
 N, CUT = BASE["num-clients"], 5
@@ -36,38 +35,20 @@ def broken_off(values):
         play(ScriptedGrid(client_app, values, N, cut=CUT), RunConfig.parse(values))
 
 
-def as_of_an_earlier_version(folder):
-    """Leave what a version that kept no copy of the rates has left."""
-    (folder / RATES_FILE).unlink()
-    ledger = Ledger(folder / LEDGER)
-    ledger.note(rates_source="")
-    ledger.close()
-
-
 @pytest.mark.parametrize("policy", ["systematic", "markov-optimal"])
-@pytest.mark.parametrize("what", ["gone", "changed", "as it was"])
+@pytest.mark.parametrize("what", ["gone", "changed"])
 def test_a_run_goes_on_by_the_rates_that_it_was_begun_with(policy, what, tmp_path):
     whole = run_here(begin(policy, tmp_path, "whole"))
     broken_off(begin(policy, tmp_path, "cut"))
     file = tmp_path / "cut.csv"
     if what == "gone":
         file.unlink()
-    elif what == "changed":
-        write(file, OTHERS)
     else:
-        as_of_an_earlier_version(tmp_path / "cut")
+        write(file, OTHERS)
     assert len(read(tmp_path / "cut" / LEDGER, "rounds")) == CUT - 1
     resume_here(tmp_path / "cut")
     assert_same(tmp_path / "cut", whole)
     assert recorded_run(tmp_path / "cut")["policy"]["rates"] == [RATES[f"client-{i}"] for i in range(N)]
-
-
-def test_without_file_and_copy_it_says_which_file_it_needs(tmp_path):
-    broken_off(begin("markov-optimal", tmp_path, "cut"))
-    (tmp_path / "cut.csv").unlink()
-    as_of_an_earlier_version(tmp_path / "cut")
-    with refused("clients-file: clients-file"):
-        resume_here(tmp_path / "cut")
 
 
 def test_a_copy_that_somebody_has_spoilt_is_named(tmp_path):

@@ -1,8 +1,6 @@
 """A run that goes on reads the files that it began with, from wherever it is resumed, or it is refused."""
 
-import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +8,7 @@ import pytest
 
 from aoi_fl.learning import data
 from aoi_fl.learning.examples import tensors
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read
 from aoi_fl.server.sources import settled
 from tests.learning.test_data import idx
 
@@ -74,11 +72,6 @@ def other_images(here):
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
 
 
-def other_labels(here):
-    path = here / "sets/FashionMNIST/raw/t10k-labels-idx1-ubyte"
-    path.write_bytes(path.read_bytes()[:-1] + b"\x03")
-
-
 def other_partition(here):
     path = here / "runs/own/partition.npy"
     parts = np.load(path)
@@ -98,7 +91,6 @@ CHANGES = {
     "another table": (OWN, lambda here: table(here / "own.npz", seed=2), "own.npz"),
     "other test data alone": (OWN, lambda here: table(here / "own.npz", test_y=np.arange(30)[::-1] % 3), "own.npz"),
     "images of a published set": (mnist("mnist"), other_images, "dataset=mnist"),
-    "labels of a published set": (mnist("fashion-mnist"), other_labels, "dataset=fashion-mnist"),
     "the partition": (OWN, other_partition, "partition.npy"),
     "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
     "the clients' table": (
@@ -134,7 +126,6 @@ CHANGES = {
 def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, interrupted, aoi, tmp_path):
     table(tmp_path / "own.npz")
     published(tmp_path / "sets", "MNIST")
-    published(tmp_path / "sets", "FashionMNIST")
     clients(tmp_path / "clients.csv")
     rates(tmp_path / "rates.csv")
     np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
@@ -151,7 +142,7 @@ def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, inte
     assert aoi("resume", "own")[0] == 0
 
 
-@pytest.mark.parametrize("words", [OWN, (*mnist("mnist"),), (*OWN, "-c", "clock=clock.npz")])
+@pytest.mark.parametrize("words", [mnist("mnist"), (*OWN, "-c", "clock=clock.npz")])
 def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, monkeypatch):
     table(tmp_path / "own.npz")
     published(tmp_path / "sets", "MNIST")
@@ -169,31 +160,6 @@ def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, mo
     assert aoi("run", *SMALL, *words, "--run-name", "whole")[0] == 0
     models = [(tmp_path / "runs" / name / "model.safetensors").read_bytes() for name in ("own", "whole")]
     assert models[0] == models[1]
-
-
-def test_every_path_is_absolute_in_the_ledger(interrupted, tmp_path):
-    table(tmp_path / "own.npz")
-    np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
-    interrupted(*OWN, "-c", "clock=clock.npz")
-    config = read_run(tmp_path / "runs/own/ledger.sqlite")["config"]
-    assert config["dataset"] == f"npz:{tmp_path}/own.npz" and config["clock"] == str(tmp_path / "clock.npz")
-    assert {key: config[key] for key in ("runs-dir", "data-dir", "model-dir")} == {
-        "runs-dir": str(tmp_path / "runs"),
-        "data-dir": str(tmp_path / "data"),
-        "model-dir": str(tmp_path),
-    }
-
-
-def test_a_ledger_of_an_earlier_version_goes_on(interrupted, aoi, tmp_path):
-    """It knows neither these digests nor absolute paths."""
-    table(tmp_path / "own.npz")
-    interrupted(*OWN)
-    with sqlite3.connect(tmp_path / "runs/own/ledger.sqlite") as db:
-        db.execute("DELETE FROM run WHERE key LIKE '%_source'")
-        config = json.loads(db.execute("SELECT value FROM run WHERE key = 'config'").fetchone()[0])
-        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(config | {"dataset": "npz:own.npz"}),))
-    assert aoi("resume", "own")[0] == 0
-    assert len(read_run(tmp_path / "runs/own/ledger.sqlite")["data_source"]) == 64
 
 
 def test_names_that_are_no_paths_stay():

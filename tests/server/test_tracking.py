@@ -1,7 +1,5 @@
 """Trackers with the real libraries, writing to a folder: what they hold is read back by the library's own reader."""
 
-import struct
-from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
@@ -9,7 +7,7 @@ from flwr.app import ArrayRecord
 
 from aoi_fl.config.groups import TRACKERS
 from aoi_fl.server.record import record
-from aoi_fl.server.tracking import check_installed, together, tracker
+from aoi_fl.server.tracking import together, tracker
 from aoi_fl.server.tracking.base import Tracker, numbers
 from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
@@ -30,7 +28,6 @@ SMALL = (
     "-c",
     "max-age=3",
 )
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def of_tensorboard(folder):
@@ -56,48 +53,13 @@ def of_mlflow(folder):
     return found.data.params, metrics
 
 
-def wandb_records(blob):
-    """Yield the records of a log of LevelDB: blocks of 32 KiB with chunks, each with checksum, length and type."""
-    at, part = 7, b""
-    while True:
-        at += 32768 - at % 32768 if 32768 - at % 32768 < 7 else 0
-        if at + 7 > len(blob):
-            return
-        length, kind = struct.unpack_from("<HB", blob, at + 4)
-        part = blob[at + 7 : at + 7 + length] if kind in (1, 2) else part + blob[at + 7 : at + 7 + length]
-        if kind in (1, 4):
-            yield part
-        at += 7 + length
-
-
-def of_wandb(folder):
-    """The last run has all rounds, and names the one before it."""
-    import json
-
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    found = {}
-    for path in sorted((folder / "wandb").glob("offline-run-*/*.wandb")):
-        config, metrics, id_ = {}, {}, path.stem.removeprefix("run-")
-        for entry in map(Record.FromString, wandb_records(path.read_bytes())):
-            if entry.HasField("run"):
-                config |= {item.key: str(json.loads(item.value_json)) for item in entry.run.config.update}
-            for item in entry.history.item if entry.HasField("history") else ():
-                name = item.key or ".".join(item.nested_key)
-                if not name.startswith("_"):
-                    metrics.setdefault(name, []).append((entry.history.step.num, float(item.value_json)))
-        found[id_] = config, metrics
-    ((_, (first, _)), (_, (config, metrics))) = found.items()
-    assert "resumes" not in first and config["resumes"] == next(iter(found))
-    return config, metrics
-
-
-READERS = {"tensorboard": of_tensorboard, "mlflow": of_mlflow, "wandb": of_wandb}
+READERS = {"tensorboard": of_tensorboard, "mlflow": of_mlflow}
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.mark.parametrize(
     "name",
-    ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow), pytest.param("wandb", marks=pytest.mark.slow)],
+    ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow)],
 )
 def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, cut_after, name):
     """It is cut after round 2 is in the ledger and before the tool has heard of it."""
@@ -160,19 +122,6 @@ def test_trouble_with_a_tool_costs_the_run_nothing(tmp_path, caplog):
     assert (tmp_path / "r" / "ledger.sqlite").is_file() and broken.status == "completed"
     assert caplog.text.count("Broken could not log round") == 1  # round 1 is one that it has
     assert "its disk is full" in caplog.text
-
-
-def test_a_foreign_app_composes_a_ledger_and_a_tracker(tmp_path):
-    pytest.importorskip("tensorboard")
-    check_installed(["tensorboard"])
-    observer = together(record("r", tmp_path), tracker("tensorboard", "r", tmp_path, {"lr": 0.1}))
-    observer.run_begins({"kind": "random"}, 2)
-    for number in (1, 2):
-        observer.round_done(replace(RoundRecord(number), seconds=number / 2, test_rmse=0.25), ArrayRecord(), {})
-    observer.run_ends(None, None)
-    config, metrics = of_tensorboard(tmp_path / "r")
-    assert config == {"lr": "0.1", "policy.kind": "random", "rounds": "2"}
-    assert metrics["seconds"] == [(1, 0.5), (2, 1.0)] and metrics["test_rmse"] == [(1, 0.25), (2, 0.25)]
 
 
 @pytest.mark.slow
