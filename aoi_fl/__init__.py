@@ -1,7 +1,8 @@
 """The import name of AoI-FL: its version, where its rooms lie, its Python interface, and Flower's two apps.
 
 ``aoi_fl.run(policy=…, **keys)`` runs a federation and ``aoi_fl.load(name)`` loads a recorded one; both return a ``Run``
-with the tables ``rounds``, ``participations`` and ``clients`` (:mod:`aoi_fl.api`).
+with the tables ``rounds``, ``participations`` and ``clients``. ``aoi_fl.compare(policies, **keys)`` returns the
+conclusions of a comparison as a DataFrame (:mod:`aoi_fl.api`).
 
 In a wheel the rooms (``aoi_fl.strategies``, ``aoi_fl.client``, …) lie in this folder. In a checkout, and in the bundle
 that Flower makes of one, this file is alone here and they are folders beside this one.
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aoi_fl.api import Run, load, run
+    from aoi_fl.api import Run, compare, load, run
 
-__all__ = ["Run", "client_app", "load", "run", "server_app"]
+__all__ = ["Run", "client_app", "compare", "load", "run", "server_app"]
 __version__ = "0.3.0"
 
 _here = Path(__file__).resolve().parent
@@ -36,7 +37,7 @@ def __getattr__(name: str) -> Any:
         from aoi_fl.server.app import app as server_app
 
         return server_app
-    if name in ("Run", "load", "run"):
+    if name in ("Run", "compare", "load", "run"):
         from aoi_fl import api
 
         return getattr(api, name)

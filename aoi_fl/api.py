@@ -7,14 +7,16 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aoi_fl.config.keys import RunKeys
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
@@ -22,11 +24,19 @@ if TYPE_CHECKING:
     import plotly.graph_objects  # type: ignore[import-untyped]
 
     from aoi_fl.report.runs import Run as Recorded
+    from aoi_fl.server.observe import OnRound
 
-__all__ = ["Run", "load", "run"]
+__all__ = ["Run", "compare", "load", "run"]
 
 
-def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True, **keys: Any) -> Run:
+def run(
+    policy: str = "markov-optimal",
+    *,
+    workers: int = 1,
+    quiet: bool = True,
+    on_round: OnRound | None = None,
+    **keys: Any,
+) -> Run:
     """Run a federation of simulated clients on this machine.
 
     Parameters
@@ -34,6 +44,8 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     policy : selection policy
     workers : processes in which clients train, 1 or more
     quiet : whether the log shows errors only
+    on_round : called after each round with its row of ``rounds`` as a dictionary; a true value ends the run as
+        complete, a text is the reason. An exception ends it as failed and reaches you.
     keys : run keys, with ``_`` for ``-``: ``num_clients=20``, ``dataset="csv:patients.csv"``
 
     Returns
@@ -52,6 +64,7 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     from aoi_fl.learning.data import named_clients
     from aoi_fl.server.app import app as server_app
     from aoi_fl.server.folder import run_folder
+    from aoi_fl.server.observe import HOOK
     from aoi_fl.server.sources import settled
 
     keys = {key.replace("_", "-"): value for key, value in keys.items()}
@@ -61,13 +74,72 @@ def run(policy: str = "markov-optimal", *, workers: int = 1, quiet: bool = True,
     logger = logging.getLogger("flwr")
     level = logger.level
     logger.setLevel(logging.ERROR if quiet else logging.INFO)
+    hook = HOOK.set(on_round)
     try:
         with run_folder(Path(str(values["runs-dir"])), chosen.run_name, chosen.policy, chosen.dataset) as folder:
             values["run-name"] = folder.name
             run_local(server_app, "aoi_fl.client.app:app", values, nodes=chosen.num_clients, workers=workers)
     finally:
+        HOOK.reset(hook)
         logger.setLevel(level)
     return Run(folder)
+
+
+def compare(
+    policies: str | Sequence[str],
+    *,
+    seeds: int = 5,
+    workers: int = 1,
+    level: float | None = None,
+    quiet: bool = True,
+    **keys: Any,
+) -> pandas.DataFrame:
+    """Compare policies in pairs of equal seeds, as ``aoi compare`` does.
+
+    Parameters
+    ----------
+    policies : their names
+    seeds : runs of each setting, with the seeds 1 to this
+    workers : processes that run in parallel
+    level : accuracy or RMSE to reach; None: the best that every run reaches
+    quiet : whether stderr shows no progress
+    keys : run keys, with ``_`` for ``-``; a text with commas is a sweep: ``learning_rate="0.1,0.5"``
+
+    Returns
+    -------
+    DataFrame
+        A row for each pair and quantity: ``setting``, ``against``, ``seeds``, ``quantity``, the paired ``difference``
+        with its 95 % interval from ``low`` to ``high``, the ``margin`` of equality, ``conclusion`` and ``note``.
+        ``attrs`` has ``target``, ``yardstick``, ``worst`` (the worst tenth of the clients) and ``runs``, a row a run.
+
+    Raises
+    ------
+    ConfigError
+        A policy, key or value is wrong; nothing has started.
+    """
+    pandas = _pandas()
+    from aoi_fl.cli.compare import complete, plain
+    from aoi_fl.lab.experiments import comparing
+    from aoi_fl.lab.experiments.harness import comparison
+    from aoi_fl.report.runs import load as read
+
+    names = policies if isinstance(policies, str) else ",".join(policies)
+    given = {key.replace("_", "-"): str(value) for key, value in keys.items()}
+    folders = complete(comparing.plan(names, seeds, given), workers, quiet=quiet)
+    result = plain(comparison.compare([read(folder, folder.name) for folder in folders], level))
+    rows = [
+        {
+            "setting": pair["second"],
+            "against": pair["first"],
+            "seeds": len(pair["seeds"]),
+            **{{"mean": "difference", "word": "conclusion"}.get(key, key): value for key, value in found.items()},
+        }
+        for pair in result.pop("pairs")
+        for found in pair["findings"]
+    ]
+    frame = pandas.DataFrame(rows)
+    frame.attrs.update(result)
+    return frame
 
 
 def load(name: str | Path) -> Run:
@@ -83,6 +155,22 @@ def load(name: str | Path) -> Run:
     loaded = Run(find(str(name)))
     loaded.recorded  # noqa: B018, a damaged ledger is named now
     return loaded
+
+
+def _completed(function: Any, *without: str) -> None:
+    """Give a function's signature the run keys, which notebooks complete."""
+    parameters = inspect.signature(function).parameters.values()
+    named = {one.name: one for one in parameters if one.kind != one.VAR_KEYWORD}
+    keys = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
+        for name, field in RunKeys.model_fields.items()
+        if name not in {*named, *without}
+    ]
+    function.__signature__ = inspect.Signature([*named.values(), *keys])
+
+
+_completed(run)
+_completed(compare, "policy", "seed", "run_name", "resume")
 
 
 @dataclass(frozen=True)
@@ -163,11 +251,7 @@ class Run:
         return self._plot("participation-0")
 
     def _frame(self, table: str) -> pandas.DataFrame:
-        try:
-            import pandas
-        except ImportError as error:
-            raise ConfigError("pandas", None, "installed for DataFrames", f"Install it: {install('data')}.") from error
-        return pandas.DataFrame(getattr(self.recorded, table)).dropna(axis=1, how="all")
+        return _pandas().DataFrame(getattr(self.recorded, table)).dropna(axis=1, how="all")
 
     def _plot(self, name: str, *others: Run) -> plotly.graph_objects.Figure:
         try:
@@ -175,22 +259,21 @@ class Run:
         except ImportError as error:
             raise ConfigError("plotly", None, "installed for charts", f"Install it: {install('report')}.") from error
         from aoi_fl.report.figures import figures
+        from aoi_fl.report.template import light_palette
 
         charts = {chart.name: chart for chart in figures([self.recorded, *(other.recorded for other in others)])}
         if name not in charts:
             raise ConfigError("chart", name, tuple(charts), "This run has nothing to plot there. Choose one of these.")
-        chart, palette = charts[name], _palette()
+        chart, palette = charts[name], light_palette()
         layout = chart.layout | {"title": {"text": chart.title}, "margin": {"t": 48}, "showlegend": bool(others)}
         return plotly.graph_objects.Figure(_coloured(chart.data, palette), _coloured(layout, palette))
 
 
-def _palette() -> Mapping[str, str]:
-    """Return the colours of the light theme of the pages, by the names that charts use."""
-    from aoi_fl.report.template import fill
-
-    rules = re.search(r":root, \.paper \{(.*?)\}", fill("style.css"), re.DOTALL)
-    assert rules is not None
-    return dict(re.findall(r"(--\w+): (#\w+);", rules[1]))
+def _pandas() -> Any:
+    try:
+        return import_module("pandas")
+    except ImportError as error:
+        raise ConfigError("pandas", None, "installed for DataFrames", f"Install it: {install('data')}.") from error
 
 
 def _coloured(value: Any, palette: Mapping[str, str]) -> Any:

@@ -17,6 +17,7 @@ import typer
 
 from aoi_fl.cli.keys import pairs
 from aoi_fl.config.policies import BUDGETED, POLICIES, REGISTRY
+from aoi_fl.config.values import like
 from aoi_fl.protocol.files import read_text
 from aoi_fl.science.errors import ConfigError
 
@@ -56,7 +57,7 @@ def find(folder: Path, given: Mapping[str, str]) -> App:
     for key, value in given.items():
         if key not in config:
             raise ConfigError(f"-c {key}", value, tuple(config), "Choose a key of the app's configuration.")
-        config[key] = _typed(key, value, config[key])
+        config[key] = like(f"-c {key}", value, config[key])
     return App(folder, name, server, client, config)
 
 
@@ -66,20 +67,6 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{before}{key}.")
         else:
             yield before + key, value
-
-
-def _typed(key: str, text: str, default: Any) -> Any:
-    if isinstance(default, str):
-        return text
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-        if isinstance(value, type(default)):
-            return value
-        if isinstance(default, float):
-            return float(text)
-    except (tomllib.TOMLDecodeError, ValueError):
-        pass
-    raise ConfigError(f"-c {key}", text, f"of the type of {default!r}", "Correct the value.")
 
 
 def play(
@@ -225,10 +212,15 @@ def _adopted(text: str, own: set[str], clients: int, per_round: int) -> str:
     flowers = {one.asname or one.name for node in imported if node.module == _STRATEGIES for one in node.names}
     after: dict[int, str] = {}
     needed = False
+    base = next((node for node in imported if _renamed(node, tree)), None)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name in own:
-            _replace(lines, node.lineno, "FedAvg", "MarkovParticipation")
-            needed = True
+            if base is None:
+                _replace(lines, node.lineno, "FedAvg", "MarkovParticipation")
+                needed = True
+            else:
+                old = f"from {_STRATEGIES} import FedAvg"
+                _replace(lines, base.lineno, old, "from aoi_fl.strategies import MarkovParticipation as FedAvg")
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue
         made, call = _last(node.value.func), node.value
@@ -250,6 +242,13 @@ def _adopted(text: str, own: set[str], clients: int, per_round: int) -> str:
     for number in sorted(after, reverse=True):
         lines.insert(number, after[number])
     return "".join(lines)
+
+
+def _renamed(node: ast.ImportFrom, tree: ast.Module) -> bool:
+    """Return whether one changed import makes our policy the base of a module's strategies."""
+    alone = node.module == _STRATEGIES and [one.name for one in node.names] in (["FedAvg"], ["FedAvg", "Result"])
+    calls = (_last(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call))
+    return alone and node.lineno == node.end_lineno and not node.names[0].asname and "FedAvg" not in calls
 
 
 def _replace(lines: list[str], number: int, old: str, new: str) -> None:

@@ -20,7 +20,8 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. The command reads only the ledger, even during the run.
     """
-    from aoi_fl.report.corruption import check
+    from aoi_fl.report.corruption import check, check_run
+    from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import find, legible
     from aoi_fl.report.state import look
     from aoi_fl.server import ledger
@@ -29,7 +30,11 @@ def clients(
     folder = find(run).resolve()
     with legible(folder / LEDGER):
         state, rows = look(folder), ledger.accounts(folder / LEDGER)
-        refused = ledger.refused_clients(ledger.read_run(folder / LEDGER))
+        about = ledger.read_run(folder / LEDGER)
+        refused = ledger.refused_clients(about)
+        check_run(about)
+        tested = about.get("test_by_client") or {}
+        rows = [{**row, "test": tested.get(row["name"])} for row in rows]
         rounds = ledger.read(folder / LEDGER, "rounds")
         check("clients", rows)
         check("rounds", rounds)
@@ -38,9 +43,20 @@ def clients(
         facts = {"run": folder.name, "state": state.name, "rounds": len(ended)}
         print_json({**facts, "clients": rows, "refused": refused})
         return
+    main = judge(rounds)
     print_table(
         f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds",
-        ("client", "examples", "last seen", "rounds", "last took part", "reserved", "failures", "last failure"),
+        (
+            "client",
+            "examples",
+            "last seen",
+            "rounds",
+            "last took part",
+            "reserved",
+            *([main.name] if tested else []),
+            "failures",
+            "last failure",
+        ),
         (
             [
                 row["name"],
@@ -49,6 +65,7 @@ def clients(
                 row["took_part"],
                 _when(row["last"], ended),
                 row["next_round"],
+                *([main.show(row["test"])] if tested else []),
                 row["missed"],
                 row["reason"] or "",
             ]

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from aoi_fl.cli import run
 from aoi_fl.cli.keys import typed
+from aoi_fl.cli.log import Quiet
 from aoi_fl.cli.output import print_json
 from aoi_fl.config.policies import POLICIES
 from aoi_fl.science.errors import ConfigError, install
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from aoi_fl.report.runs import Run
 
 
-KEYS = ("preset", "num-clients", "clients-per-round", "num-server-rounds", "clock", "until")
+KEYS = tuple(key for key in run.KEYS if key not in ("policy", "seed", "run-name"))  # which a comparison sets
 
 
 def compare(
@@ -35,6 +37,7 @@ def compare(
     ] = None,
     runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; start none.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Compare policies in pairs of equal seeds.
 
@@ -67,7 +70,7 @@ def compare(
     else:
         planned = comparing.plan(str(policies), seeds, keys)
         comparing.check_target(planned[0], target)
-        folders = complete(planned, workers)
+        folders = complete(planned, workers, quiet=quiet)
     show(folders, target, as_json)
 
 
@@ -97,6 +100,7 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
 def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path | None = None) -> None:
     """Compare complete runs, write page and table, and print the conclusions."""
     from aoi_fl.lab.experiments.harness import comparison
+    from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load
 
     runs = [load(folder, folder.name) for folder in folders]
@@ -107,6 +111,13 @@ def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path
         return
     for pair in result.pairs:
         print(pair)
+    main = judge(runs[0].rounds)
+    for setting, clients in result.worst.items():
+        print(f"worst tenth of {setting}: {', '.join(f'{name} {main.show(value)}' for name, value in clients.items())}")
+    if result.yardstick is not None:
+        print(
+            f"yardstick, {'the mean' if main.least else 'the most common class'} alone: {main.show(result.yardstick)}"
+        )
     print(f"\npage: {page}\ncsv:  {table}")
 
 
@@ -114,29 +125,18 @@ def write(
     runs: Sequence[Run], result: Comparison, folders: Sequence[Path], out: Path | None = None
 ) -> tuple[Path, Path]:
     """Write page and table, beside the runs or in ``out``, and return their paths."""
-    import csv
-    import io
-
-    from aoi_fl.protocol.files import write_whole
     from aoi_fl.report import page
+    from aoi_fl.report.tables import save, to_csv
 
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
     place = out or folders[0].parent
     drawn = page.save(place / f"{stem}.html", lambda: page.render(runs, result.pairs))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(result.rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(result.rows)
-    table = place / f"{stem}.csv"
-    try:
-        write_whole(table, text.getvalue().encode())
-    except OSError as error:
-        raise ConfigError("csv", table, "a file that can be written", f"{error.strerror}: make room there.") from error
+    save(table := place / f"{stem}.csv", to_csv(result.rows), "csv")
     return drawn, table
 
 
-def plain(result: Comparison) -> dict[str, object]:
+def plain(result: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON values; infinite and missing values become null."""
 
     def number(value: float) -> float | None:
@@ -147,6 +147,7 @@ def plain(result: Comparison) -> dict[str, object]:
             "first": pair.first,
             "second": pair.second,
             "seeds": pair.seeds,
+            "differences": pair.differences,
             "findings": [
                 {
                     "quantity": f.quantity,
@@ -162,4 +163,5 @@ def plain(result: Comparison) -> dict[str, object]:
         }
         for pair in result.pairs
     ]
-    return {"target": number(result.target), "runs": result.rows, "pairs": pairs}
+    about = {"target": number(result.target), "yardstick": result.yardstick, "worst": result.worst}
+    return {**about, "runs": result.rows, "pairs": pairs}

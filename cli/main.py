@@ -20,6 +20,7 @@ from aoi_fl.cli import (
     device,
     doctor,
     enroll,
+    figure,
     init,
     policy,
     privacy,
@@ -82,6 +83,7 @@ app.command("run", cls=keyed(*run.KEYS, more=True, preset=PRESET))(run.run)
 app.command("resume")(resume.resume)
 app.command("report")(report.report)
 app.command("export")(runs.export)
+app.command("figure")(figure.figure)
 app.add_typer(runs.app, name="runs")
 app.command("reproduce", cls=keyed("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
 app.command("compare", cls=keyed(*compare.KEYS, more=True, preset=PRESET))(compare.compare)

@@ -15,6 +15,7 @@ from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
+    from aoi_fl.report.runs import Run
     from aoi_fl.report.summary_card import Glance
 
 _PATTERNS = typer.Argument(metavar="[RUN]...", hidden=True)
@@ -117,10 +118,11 @@ def export(
 ) -> None:
     """Export one table of one or more runs.
 
-    Each RUN is a name under runs/, a folder or a glob: 'sw-*'. The first column of a CSV or Parquet table is the run.
+    Each RUN is a name under runs/, a folder, a glob: 'sw-*', or a comparison of aoi compare. The first column of a CSV
+    or Parquet table is the run. A comparison's LaTeX also has a table of its conclusions, in its order.
     """
     from aoi_fl.report import tables
-    from aoi_fl.report.runs import load_all, matching
+    from aoi_fl.report.runs import compared, load_all, matching
 
     if csv + latex + parquet != 1:
         raise ConfigError("format", csv + latex + parquet, ("--csv", "--latex", "--parquet"), "Give one of these.")
@@ -132,7 +134,7 @@ def export(
         raise ConfigError("--output", None, "given with --parquet", "Add for instance --output runs.parquet.")
     found = load_all([str(folder) for folder in matching(runs)])
     if latex:
-        blob = tables.to_latex(found)
+        blob = tables.to_latex(found) + (_conclusions(found) if len(runs) == 1 and compared(runs[0]) else b"")
     else:
         blob = (tables.to_parquet if parquet else tables.to_csv)(tables.table(found, kind))
     if output is None:
@@ -140,3 +142,22 @@ def export(
     else:
         tables.save(output, blob)
         print(output)
+
+
+def _conclusions(runs: list[Run]) -> bytes:
+    """Return the paired differences of a comparison as a LaTeX table, a row a quantity."""
+    from aoi_fl.lab.experiments.harness.comparison import compare
+    from aoi_fl.report.tables import escaped, latex
+
+    pairs = compare(runs).pairs
+    rows = [
+        [
+            escaped(text)
+            for text in (pair.second, pair.first, str(len(pair.seeds)), one.quantity, one.shown, one.conclusion)
+        ]
+        for pair in pairs
+        for one in pair.findings
+    ]
+    columns = ["Setting", "Against", "Seeds", "Quantity", "Difference", "Conclusion"]
+    note = "Mean of the paired differences with its 95\\,\\% interval in brackets; no interval with one seed."
+    return b"\n" + latex(columns, rows, "llrlll", note)

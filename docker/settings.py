@@ -14,6 +14,7 @@ from dotenv import dotenv_values
 
 from aoi_fl.config.fields import variable
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.values import like
 from aoi_fl.protocol.files import read_text
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
@@ -60,18 +61,10 @@ def own_keys(environment: Mapping[str, str], app: Path) -> dict[str, Any]:
     ------
     ConfigError : a value has another type than the key's default.
     """
-    keys = {}
-    for key, default in defaults(app / "pyproject.toml").items():
-        if text := environment.get(variable(key)):
-            try:
-                value = text if isinstance(default, str) else tomllib.loads(f"value = {text}")["value"]
-                keys[key] = float(value) if isinstance(default, float) else value
-                if type(keys[key]) is not type(default):
-                    raise ValueError
-            except (ValueError, TypeError):
-                remedy = "Set it to such a value."
-                raise ConfigError(variable(key), text, f"of the type of {default!r}", remedy) from None
-    return keys
+    given = (
+        (key, default, environment.get(variable(key))) for key, default in defaults(app / "pyproject.toml").items()
+    )
+    return {key: like(variable(key), text, default) for key, default, text in given if text}
 
 
 def from_file(path: Path) -> dict[str, str]:

@@ -48,7 +48,7 @@ class Dataset:
     train_x, test_x : images, float32 (N, C, H, W), or tables, float32 (N, features)
     train_y, test_y : labels, int64 (N,) in 0 … classes-1, or the targets of a regression, float32 (N,)
     classes : number of classes, 0 in a regression
-    owners : (N,) the client of each training example, from 0, if the data name clients
+    owners, test_owners : (N,) the client of each training or test example, from 0, if the data name clients
     clients : the names of these clients, in order
     notes : warnings about the file
     understood : what the file was read as, in one line
@@ -64,11 +64,17 @@ class Dataset:
     clients: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     understood: str = ""
+    test_owners: NDArray[np.int64] | None = None
 
     @property
     def shape(self) -> Shape:
         """Channels, height and width of one image; or the number of features."""
         return self.train_x.shape[1:]
+
+    @property
+    def yardstick(self) -> float:
+        """The metric of the best constant prediction: the share of the most common class, or the deviation."""
+        return float(np.bincount(self.test_y).max() / len(self.test_y) if self.classes else self.test_y.std())
 
     @property
     def form(self) -> Form:

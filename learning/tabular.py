@@ -35,9 +35,10 @@ _MARKS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})  # of a missin
 _MORE_MARKS = frozenset({"none", "-", "--", "."})  # also of a missing value in a column of numbers
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?", re.I)
 _MONTH = re.compile(r"(?=.*\d)[\w ,.-]*\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b[\w ,.:-]*", re.I)
-# Numbers that need another form: 1,5 and 1.234,5; 12 %; $ 3; <0.5; 5 kg.
+# Numbers that need another form: 1,5 and 1.234,5; 12 %; $ 3; EUR 3; <0.5; 5 kg; (5) and 5- for -5.
 _NUMBER = re.compile(
-    r"[<>≤≥~]?=?\s*[$€£¥]?\s*[-+−]?[\d.,'’\s]*\d[\d.,'’\s]*(e[-+]?\d+)?\s*(%|[$€£¥]|\s[A-Za-zµ°/²³]+)?", re.I
+    r"\(?[<>≤≥~]?=?\s*([$€£¥]|[A-Z]{3}\s)?\s*[-+−]?[\d.,'’\s]*\d[\d.,'’\s]*(e[-+]?\d+)?\s*(%|[$€£¥]|\s[A-Za-zµ°/²³]+)?[-−]?\)?",
+    re.I,
 )
 _FILL = "Fill in the cell, leave out the row, or set missing=median."
 
@@ -183,9 +184,11 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = ((y - y[~test].mean()) / (y[~test].std() or 1.0)).astype(np.float32)
-    left = None if owners is None else owners[~test]
+    left, held = (None, None) if owners is None else (owners[~test], owners[test])
     understood = _understood(features, columns[target], classes, names)
-    return Dataset(kind, x[~test], y[~test], x[test], y[test], classes, left, tuple(names), tuple(notes), understood)
+    return Dataset(
+        kind, x[~test], y[~test], x[test], y[test], classes, left, tuple(names), tuple(notes), understood, held
+    )
 
 
 def _understood(features: Sequence[_Column], target: _Column, classes: int, clients: Sequence[str]) -> str:
@@ -284,9 +287,11 @@ def _parquet(path: Path, named: Collection[str]) -> _Cells:
 
     table = pandas.read_parquet(path, dtype_backend="numpy_nullable")
     kept = [name for name in table.index.names if name in named]
+    lost = [name for name in table.index.names if name is not None and name not in named]
+    notes = [f"the index {name} of the DataFrame is left out; reset_index() makes it a column" for name in lost]
     table = table.reset_index(kept) if kept else table
     cells = [table[name].astype(object).where(table[name].notna(), "").map(str).tolist() for name in table.columns]
-    return list(map(str, table.columns)), cells, []
+    return list(map(str, table.columns)), cells, notes
 
 
 def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str, str]) -> None:

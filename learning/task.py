@@ -253,6 +253,18 @@ class Task:
         _, test = tensors(self.data, sgd.device(self.device))
         return self.evaluate(arrays, test)
 
+    def evaluate_clients(self, arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
+        """Return the model's metric on each client's test examples, by name; {} if the data name no clients there."""
+        owners = self.data.test_owners
+        if owners is None:
+            return {}
+        _, test = tensors(self.data, sgd.device(self.device))
+        found = {}
+        for client in np.unique(owners).tolist():
+            rows = torch.from_numpy(np.flatnonzero(owners == client)).to(test.x.device)
+            found[self.data.clients[client]] = self.evaluate(arrays, Examples(test.x[rows], test.y[rows]))[1]
+        return found
+
     def evaluate(self, arrays: Mapping[str, NDArray[np.float32]], examples: Examples) -> tuple[float, float]:
         """Return the model's mean loss and its ``form.metric`` on some examples."""
         return sgd.evaluate(self._loaded(arrays), examples.x, examples.y, self._loss)

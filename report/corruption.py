@@ -65,5 +65,7 @@ def check_run(about: Mapping[str, Any]) -> None:
         if not isinstance(about.get(key) or {}, dict):
             raise ValueError(f"run has {about[key]!r:.40} as its {key}")
     for key, value in about.items():
-        if key.startswith(("since", "initial_", "test_examples")) and not isinstance(value, int | float | None):
+        values = value.values() if key == "test_by_client" and isinstance(value, dict) else [value]
+        numbers = ("since", "initial_", "test_", "model_bytes", "yardstick")
+        if key.startswith(numbers) and not all(isinstance(one, int | float | None) for one in values):
             raise ValueError(f"run has {value!r:.40} as its {key}")

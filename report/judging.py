@@ -1,8 +1,8 @@
 """Means over seeds with their 95 % intervals, and the word on a paired difference."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -137,27 +137,45 @@ class RunFinding:
 
 @dataclass(frozen=True)
 class Pair:
-    """A setting against the one before it, by runs of equal seeds."""
+    """A setting against the one before it, by runs of equal seeds.
+
+    ``differences`` has the keys that differ beside those in the settings' names: effective values, the second's first.
+    """
 
     first: str
     second: str
     seeds: tuple[int, ...]
     findings: tuple[RunFinding, ...]
+    differences: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Write the conclusion in one line."""
         count = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
         few = len(self.seeds) < LEAST_SEEDS
         hint = f"; {count} allow{'s' * (len(self.seeds) == 1)} no conclusion, give --seeds 3 or more" if few else ""
-        return f"{self.second} against {self.first} ({count}): " + "; ".join(map(str, self.findings)) + hint
+        also = "".join(f"; {line}" for line in self.differing)
+        return f"{self.second} against {self.first} ({count}{also}): " + "; ".join(map(str, self.findings)) + hint
+
+    @property
+    def differing(self) -> list[str]:
+        """The differences as text: weights: equal against size."""
+        return [f"{key}: {ours} against {theirs}" for key, (ours, theirs) in self.differences.items()]
 
 
 def verdicts(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str | Markup]]]:
     """Return pairs as a table with a small forest plot in each cell; a column has one scale."""
-    columns = ["setting", "against", "seeds", *(finding.quantity for finding in pairs[0].findings)]
+    also = ["differs in"] if any(pair.differences for pair in pairs) else []
+    columns = ["setting", "against", "seeds", *also, *(finding.quantity for finding in pairs[0].findings)]
     most = [max(map(_reach, column)) for column in zip(*(pair.findings for pair in pairs), strict=True)]
     rows: list[list[str | Markup]] = [
-        [pair.second, pair.first, str(len(pair.seeds)), *map(_verdict, pair.findings, most)] for pair in pairs
+        [
+            pair.second,
+            pair.first,
+            str(len(pair.seeds)),
+            *("; ".join(pair.differing) for _ in also),
+            *map(_verdict, pair.findings, most),
+        ]
+        for pair in pairs
     ]
     return columns, rows
 

@@ -122,6 +122,14 @@ def judge(rows: Sequence[Mapping[str, Any]]) -> LedgerMeasure:
     return next(measured, ACCURACY)
 
 
+def worst_tenth(runs: Sequence[Run]) -> dict[str, float]:
+    """Return the metric of the worst tenth of the clients by name, the mean over runs, worst first; {} if unknown."""
+    found = [run.about.get("test_by_client") or {} for run in runs]
+    means = {name: float(np.mean([one[name] for one in found])) for name in set.intersection(*map(set, found))}
+    ranked = sorted(means.items(), key=lambda item: (item[1], item[0]), reverse=judge(runs[0].rounds).least)
+    return dict(ranked[: -(-len(ranked) // 10)])
+
+
 def more(columns: Iterable[str]) -> list[LedgerMeasure]:
     """Return measures of the columns that no other measure and no field of a round has."""
     known = {*(each.column for each in (*JUDGES, *LOSSES)), *(f.name for f in fields(RoundRecord))}

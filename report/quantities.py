@@ -9,7 +9,7 @@ import numpy as np
 
 from aoi_fl.report import budget
 from aoi_fl.report.in_time import InTime
-from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more, three
+from aoi_fl.report.measure import ACCURACY, JUDGES, LOSSES, LedgerMeasure, judge, more, three
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
 from aoi_fl.science.ageing import AGEING
@@ -68,6 +68,7 @@ def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
     """Return all quantities in reading order; ``further`` are measures of an app's own."""
     return [
         Quantity("", "rounds recorded", lambda run: len(run.rounds)),
+        Quantity("", "always the most common class", _yardstick, partial(ACCURACY.show, digits=1)),
         *_of_measures((*JUDGES, *LOSSES, *further)),
         *_QUANTITIES,
     ]
@@ -125,6 +126,10 @@ def _ageing(run: Run) -> float | None:
     if known is None or run.empty or ageing not in AGEING:
         return None
     return float(budget.running_objective(run, known[1], cast(Ageing, ageing))[-1])
+
+
+def _yardstick(run: Run) -> float | None:
+    return run.about.get("yardstick") if judge(run.rounds) == ACCURACY else None
 
 
 def _met(run: Run) -> float | None:

@@ -1,5 +1,6 @@
 """A recorded run as arrays, the source of a report's figures and tables."""
 
+import csv
 import glob
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
 
 DROPPED = ("failed", "late", "refused")
-_PRODUCED = ("trained", "refused")  # the client trained, even if its reply was dropped
+PRODUCED = ("trained", "refused")  # the client trained, even if its reply was dropped
 
 _MOST_CLIENTS = 1_000_000  # as many as a run may have
 
@@ -131,7 +132,7 @@ class Run:
     def _chosen(self) -> list[dict[str, Any]]:
         if self.budgeted:  # a client without an update does not count as refreshed, as on the server
             return [r for r in self.participations if r["refreshed"] and r["outcome"] == "trained"]
-        return [r for r in self.participations if r["outcome"] in _PRODUCED]
+        return [r for r in self.participations if r["outcome"] in PRODUCED]
 
     @cached_property
     def history(self) -> History:
@@ -274,8 +275,18 @@ def find(run: str) -> Path:
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
 
+def compared(name: str) -> list[Path]:
+    """Return the folders of a comparison's runs in its order, by the name of its table or page; [] for another name."""
+    for place in (Path("runs") / name, Path(name)):
+        table = place.with_suffix(".csv")
+        if place.suffix in ("", ".csv", ".html") and not place.is_dir() and table.is_file():
+            with table.open(encoding="utf-8", newline="") as file:
+                return [table.parent / row["run"] for row in csv.DictReader(file) if row.get("run")]
+    return []
+
+
 def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
-    """Return the folders of runs by paths, names under ``runs`` or globs, each once.
+    """Return the folders of runs by paths, names under ``runs``, globs or comparisons, each once.
 
     Raises
     ------
@@ -284,14 +295,16 @@ def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
     folders: dict[Path, Path] = {}
     for name in names:
         found = [find(name)]
-        if glob.has_magic(name) and not (found[0] / LEDGER).is_file():
+        if runs := compared(name):
+            found = runs
+        elif glob.has_magic(name) and not (found[0] / LEDGER).is_file():
             path = Path(name)
             places = [(Path("runs"), name), (Path(), name)]
             if path.is_absolute():
                 places = [(Path(path.anchor), str(path.relative_to(path.anchor)))]
             globs = (sorted(ledger.parent for ledger in at.glob(f"{within}/{LEDGER}")) for at, within in places)
             found = next(filter(None, globs), [])
-        if not found or not (found[0] / LEDGER).is_file():
+        if not found or not all((folder / LEDGER).is_file() for folder in found):
             allowed = "a run, a name under runs/, or a glob that matches runs"
             raise ConfigError(option, name, allowed, "List their names with aoi runs.")
         folders |= {folder.resolve(): folder for folder in found}

@@ -14,7 +14,7 @@ from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import Run
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
-_OF_THE_RUN = ("seed", *OF_THE_MACHINE)
+OF_THE_RUN = ("seed", *OF_THE_MACHINE)
 _FOLLOW_POLICY = ("coordination", "weights", "clients-per-round")  # the preset sets them by the policy
 
 
@@ -53,7 +53,7 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
     """Group runs by configuration; a run with no seed, or a repeated one, is a setting alone."""
     groups: dict[object, list[Run]] = {}
     for i, run in enumerate(runs):
-        key = repr(sorted((k, v) for k, v in run.config.items() if k not in _OF_THE_RUN))
+        key = repr(sorted((k, v) for k, v in run.config.items() if k not in OF_THE_RUN))
         together = groups.setdefault(key, [])
         seeds = [other.config.get("seed") for other in (*together, run)]
         (together if None not in seeds and len(set(seeds)) == len(seeds) else groups.setdefault(i, [])).append(run)
@@ -65,7 +65,7 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
 
 def factors(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the keys in which configurations differ, except seed and keys set by the policy."""
-    keys = sorted(set().union(*configs) - set(_OF_THE_RUN), key=lambda key: (key != "policy", key))
+    keys = sorted(set().union(*configs) - set(OF_THE_RUN), key=lambda key: (key != "policy", key))
 
     def values(*names: str) -> int:
         return len({repr([config.get(name) for name in names]) for config in configs})

@@ -35,7 +35,7 @@ _LATEX = (
 )
 _SPECIAL = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 )
 
 
@@ -85,7 +85,8 @@ def table(runs: Sequence[Run], kind: Kind) -> list[Row]:
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return a table as CSV in UTF-8; missing values are empty cells."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
@@ -110,20 +111,33 @@ def to_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def to_latex(runs: Sequence[Run]) -> bytes:
-    """Return a LaTeX table for ``booktabs`` with a row per setting: mean ± deviation of seeds."""
+    """Return a LaTeX table for ``booktabs`` with a row per setting in the given order: mean ± deviation of seeds."""
     groups = settings(runs)
     keys = factors([setting.first.config for setting in groups])
     names = [one.label if len(one.runs) > 1 else named(one.first.config, keys) for one in groups]
     found = [(name, [numbers(run) for run in one.runs]) for name, one in zip(names, groups, strict=True)]
     kept = [c for c in _LATEX if any(row[c[0]] is not None for _, rows in found for row in rows)]
     lines = [
-        " & ".join([name.translate(_SPECIAL), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)])
+        [name.translate(_SPECIAL), *(_cell([row[c[0]] for row in rows], c[2], c[3]) for c in kept)]
         for name, rows in found
     ]
-    head = " & ".join(["Setting", *(c[1] for c in kept)])
-    text = [f"\\begin{{tabular}}{{l{'r' * len(kept)}}}", "\\toprule", f"{head} \\\\", "\\midrule"]
-    text += [f"{line} \\\\" for line in lines] + ["\\bottomrule", "\\end{tabular}", ""]
-    return "\n".join(text).encode()
+    counts = sorted({len(rows) for _, rows in found})
+    seeds = f"{'--'.join(map(str, (counts[0], counts[-1])[: len(counts)]))} seeds"
+    note = f"Mean $\\pm$ standard deviation of {seeds}." if counts[-1] > 1 else ""
+    return latex(["Setting", *(c[1] for c in kept)], lines, "l" + "r" * len(kept), note)
+
+
+def latex(columns: Sequence[str], rows: Sequence[Sequence[str]], form: str, note: str) -> bytes:
+    """Return a table for ``booktabs`` of cells in LaTeX, with a note below."""
+    lines = [f"{' & '.join(row)} \\\\" for row in (columns, *rows)]
+    below = [f"\\multicolumn{{{len(columns)}}}{{l}}{{\\footnotesize {note}}} \\\\"] if note else []
+    text = [f"\\begin{{tabular}}{{{form}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule", *below]
+    return "\n".join([*text, "\\end{tabular}", ""]).encode()
+
+
+def escaped(text: str) -> str:
+    """Return a text for LaTeX."""
+    return text.translate(_SPECIAL)
 
 
 def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:
@@ -134,8 +148,8 @@ def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:
     return mean if len(known) < 2 else f"${mean} \\pm {np.std(known, ddof=1):.{digits}f}$"
 
 
-def save(path: Path, blob: bytes) -> None:
-    """Write a file of a table.
+def save(path: Path, blob: bytes, key: str = "--output") -> None:
+    """Write a file of a table, which an error names by a key.
 
     Raises
     ------
@@ -146,6 +160,5 @@ def save(path: Path, blob: bytes) -> None:
             raise IsADirectoryError(0, "it is a folder")
         write_whole(path, blob)
     except OSError as error:
-        raise ConfigError(
-            "--output", path, f"a file that you can write ({error.strerror})", "Choose another file with --output FILE."
-        ) from error
+        allowed = f"a file that you can write ({error.strerror})"
+        raise ConfigError(key, path, allowed, "Make room there, or choose another file.") from error

@@ -1,5 +1,6 @@
 """Fill the pages' templates of HTML, CSS and JavaScript; values in HTML are escaped."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,14 @@ def _environment() -> Environment:
 def fill(name: str, **values: Any) -> str:
     """Return a template's text with its values."""
     return _environment().get_template(name).render(**values)
+
+
+@cache
+def light_palette() -> dict[str, str]:
+    """Return the colours of the pages' light theme by the names that charts use."""
+    rules = re.search(r":root, \.paper \{(.*?)\}", fill("style.css"), re.DOTALL)
+    assert rules is not None
+    return dict(re.findall(r"(--\w+): (#\w+);", rules[1]))
 
 
 @cache

@@ -34,7 +34,7 @@ from aoi_fl.server.folder import (
 )
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import speak_json, speak_with_times, tell
-from aoi_fl.server.observe import Recorder
+from aoi_fl.server.observe import HOOK, Hook, Recorder
 from aoi_fl.server.resume import begun_of, recorded_config, recorded_run, take_up, warn_of_ignored
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.server.strategy import make_strategy
@@ -194,6 +194,7 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
     token = secrets.token_hex(8) if uploads(grid) else None  # simulated clients' states are in the run's folder
     if resume is not None:
         token = read_run(ledger.path).get("token")
+    hooks = [Hook(hook, lambda reason: strategy.finish(reason))] if (hook := HOOK.get()) else []
     strategy = make_strategy(
         config,
         folder.name,
@@ -201,7 +202,7 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
         run.rates,
         task.untrained() if config.privacy != "none" else (),
         task.data.clients,
-        observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers),
+        observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers, *hooks),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
         resume=resume,
     )
@@ -227,6 +228,8 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
     )
     ledger.note(policy=strategy.parameters())  # rates may depend on sizes from the roll call
     keep(folder / MODEL, encode(from_record(result.arrays)))
+    if config.privacy == "none" and (clients := task.evaluate_clients(from_record(result.arrays))):
+        ledger.note(test_by_client=clients)
     ledger.note(**ending(strategy.stopped, None, strategy.complete))
     if strategy.stopped:
         command = resume_command(folder)
@@ -255,7 +258,8 @@ def _central_evaluation(
         metrics = {"loss": loss, task.form.metric: value}
         if round_ == 0:
             ledger.note(**{f"initial_{name}": value for name, value in metrics.items()})
-            ledger.note(test_examples=len(task.data.test_y))
+            size = sum(array.nbytes for array in from_record(arrays).values())
+            ledger.note(test_examples=len(task.data.test_y), yardstick=task.data.yardstick, model_bytes=size)
         return MetricRecord({**metrics})
 
     return evaluate

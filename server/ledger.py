@@ -9,7 +9,9 @@ run             key, value (JSON):
                 ``policy``: its parameters, for Markov policies clients, per_round and probabilities, for budgeted ones
                 budget, index and total_budget if set;
                 ``initial_loss`` and ``initial_accuracy`` (or ``initial_rmse``): of the first model;
-                ``test_examples``: of the data set;
+                ``test_examples``: of the data set; ``yardstick``: the metric of the best constant prediction;
+                ``model_bytes``: of the first model; ``test_by_client``: the last model's metric on each client's test
+                examples, by name;
                 ``model_source``, ``clock_source``, ``data_source``, ``partition_source``, ``table_source``,
                 ``rates_source``: digests of the files of the user's model, the trace, the data set, the partition and
                 the clients, or empty;

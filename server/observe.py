@@ -2,7 +2,10 @@
 
 import statistics
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict
+from typing import Any
 
 from flwr.app import ArrayRecord
 
@@ -14,6 +17,8 @@ from aoi_fl.server.logs import tell
 from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord, State
 from aoi_fl.strategies.validation import one_line
 
+OnRound = Callable[[dict[str, Any]], object]
+HOOK: ContextVar[OnRound | None] = ContextVar("HOOK", default=None)  # of a run that Python starts
 _USUAL = 9  # last rounds, the median of which estimates a round's duration
 
 
@@ -49,6 +54,29 @@ class Recorder:
         self._seconds.append(record.seconds)
         left = None if self._rounds is None else seconds_left(list(self._seconds), self._rounds - record.round)
         tell(progress_line(record, self._rounds, left), record)
+
+
+class Hook:
+    """An observer that hands each round to a function, and ends the run once the function returns a true value.
+
+    Parameters
+    ----------
+    function : receives the round as in the ledger's ``rounds``, with a key for each metric
+    finish : ends the run, with the reason
+    """
+
+    def __init__(self, function: OnRound, finish: Callable[[str], None]) -> None:
+        self._function, self._finish = function, finish
+
+    def clients_seen(self, clients: list[ClientRecord]) -> None:
+        """Do nothing."""
+
+    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
+        """Call the function."""
+        row = asdict(record)
+        row |= row.pop("metrics")
+        if answer := self._function({key: row[key] for key in row if key not in ("participations", "nodes")}):
+            self._finish(answer if isinstance(answer, str) else f"the hook stopped it after round {record.round}")
 
 
 def seconds_left(seconds: Sequence[float], rounds_left: int) -> float | None:

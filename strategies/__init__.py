@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from aoi_fl.config.policies import STRATEGIES
 
 if TYPE_CHECKING:
+    from flwr.serverapp.strategy import Result
+
     from aoi_fl.strategies.aggregation.private import PrivateMean
     from aoi_fl.strategies.plan import RoundOptions
     from aoi_fl.strategies.policy import Plan, Policy, PolicyTraits, RoundOutcome, RoundView
@@ -31,6 +33,7 @@ _HOMES = {
     "Policy": "policy",
     "PolicyTraits": "policy",
     "PrivateMean": "aggregation.private",
+    "Result": "strategy",  # Flower's own, for the annotations of an adopted strategy
     "RoundOptions": "plan",
     "RoundOutcome": "policy",
     "RoundView": "policy",
@@ -46,6 +49,7 @@ __all__ = [
     "Policy",
     "PolicyTraits",
     "PrivateMean",
+    "Result",
     "RoundOptions",
     "RoundOutcome",
     "RoundView",

@@ -181,6 +181,10 @@ class AgeAwareStrategy(Strategy):
         """Return the policy's parameters, for the ledger."""
         return self._run.policy.describe()
 
+    def finish(self, reason: str) -> None:
+        """End the run after the round at hand, as complete; ``reason`` says why."""
+        self._run.complete = reason
+
     def summary(self) -> None:
         """Log the policy's parameters, and what the aggregation has to say."""
         about = dict(self.parameters())

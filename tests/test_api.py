@@ -1,5 +1,6 @@
 """The Python interface against the ledger, and the notebook of the docs, executed."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import aoi_fl
+from aoi_fl.config.keys import RunKeys
 from aoi_fl.server.ledger import read
 from tests.refusals import refused
 
@@ -74,3 +76,54 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
     assert all(outputs[1:]) and "completed" in json.dumps(outputs[0])
     assert sum("application/vnd.plotly.v1+json" in out.get("data", {}) for each in outputs for out in each) == 3
+
+
+def test_a_comparison_is_a_frame(played, monkeypatch):
+    monkeypatch.chdir(played.folder.parent.parent)
+    frame = aoi_fl.compare(["random", "oldest-age"], seeds=1, **KEYS)
+    assert set(zip(frame["setting"], frame["against"], frame["seeds"], strict=True)) == {("oldest-age", "random", 1)}
+    jain = frame.set_index("quantity").loc["Jain's index"]
+    first, second = (row["Jain's index"] for row in frame.attrs["runs"])
+    assert jain["difference"] == pytest.approx(second - first) and jain["conclusion"] == "no conclusion"
+    with refused("policies"):
+        aoi_fl.compare("random", **KEYS)
+
+
+@pytest.mark.parametrize("answer", [True, "good enough", None])
+def test_a_hook_sees_each_round_and_ends_the_run(answer, played, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = []
+
+    def hook(row):
+        rows.append(row)
+        return answer if row["round"] == 2 else None
+
+    run = aoi_fl.run("random", seed=3, on_round=hook, **KEYS)
+    recorded = run.rounds.to_dict("records")
+    assert [{key: row[key] for key in recorded[0]} for row in rows] == recorded
+    assert (run.status, len(run.rounds)) == ("completed", 2 if answer else 3)
+    assert answer is not None or run.recorded.about["reason"] is None
+    assert not isinstance(answer, str) or run.recorded.about["reason"] == answer
+    assert run.rounds["test_accuracy"].tolist() == played.rounds["test_accuracy"].tolist()[: len(run.rounds)]
+
+
+def test_an_exception_of_a_hook_reaches_its_caller(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    class PrunedError(Exception):
+        pass
+
+    def hook(row):
+        raise PrunedError(row["round"])
+
+    with pytest.raises(PrunedError, match="1"):
+        aoi_fl.run("random", run_name="p", on_round=hook, **KEYS)
+    assert (aoi_fl.load("p").status, len(aoi_fl.load("p").rounds)) == ("failed", 1)
+    assert aoi_fl.run("random", **KEYS).status == "completed"  # the next run has no hook
+
+
+def test_a_notebook_completes_the_run_keys():
+    keys, shared = set(RunKeys.model_fields) - {"policy"}, {"num_clients", "learning_rate", "dataset"}
+    assert keys < set(inspect.signature(aoi_fl.run).parameters)
+    assert shared < set(inspect.signature(aoi_fl.compare).parameters) & keys
+    assert "seed" not in inspect.signature(aoi_fl.compare).parameters

@@ -9,7 +9,7 @@ import pytest
 from aoi_fl.report.runs import load
 from tests.adopt.installation import ROOT
 
-APPS = {"quickstart_numpy": 3, "quickstart_sklearn": 3, "advanced_pytorch": 4}
+APPS = {"quickstart_numpy": 3, "quickstart_sklearn": 3, "advanced_pytorch": 3}
 
 
 @pytest.fixture

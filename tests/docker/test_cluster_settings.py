@@ -356,7 +356,7 @@ def test_an_own_app_takes_its_own_keys(tmp_path: Path) -> None:
     keys = settings.own_keys(environment, tmp_path)
     assert keys == {"rounds": 5, "learning-rate": 1.0, "loud": True, "note": "7"}
     assert [type(value) for value in keys.values()] == [int, float, bool, str]
-    for wrong in ({"AOI_ROUNDS": "many"}, {"AOI_ROUNDS": "2.5"}, {"AOI_LOUD": "1"}):
+    for wrong in ({"AOI_ROUNDS": "many"}, {"AOI_ROUNDS": "2.5"}, {"AOI_LOUD": "1"}, {"AOI_LEARNING_RATE": "true"}):
         with refused(next(iter(wrong))):
             settings.own_keys(wrong, tmp_path)
 

@@ -170,6 +170,51 @@ def test_no_setting_is_left_without_a_pair():
     }
 
 
+def test_the_cost_of_a_level_is_counted_by_hand():
+    """One update a round, and in setting b one more that is refused, one that fails, and int8."""
+    pair = runs(BASE, OURS)
+    for one in pair:
+        one.about["model_bytes"] = 1_000_000
+        for row in [*one.rounds] if one.config["policy"] == "b" else []:
+            for client, outcome in ((5, "refused"), (6, "failed")):
+                part = {"round": row["round"], "client": client, "outcome": outcome, "weight": None, "age": 0}
+                one.participations.append(part | {"forced": 0})
+            one.about["config"]["compression"] = "int8"
+    found = findings(compare(pair, 0.5))
+    ours, base = (np.array([1 + next(i for i, x in enumerate(a) if x >= 0.5) for a in of]) for of in (OURS, BASE))
+    assert found["updates to 50 %"].difference.mean == pytest.approx((2 * ours - base).mean())
+    assert found["MB to 50 %"].difference.mean == pytest.approx(((3 + 2 / 4) * ours - 2 * base).mean())
+    for one in pair:
+        one.about["config"]["coordination"] = "broadcast"
+        for row in one.rounds:
+            row["asked"] = 7
+    found = findings(compare(pair, 0.5))["MB to 50 %"]
+    assert found.difference.mean == pytest.approx(((7 + 2 / 4) * ours - 8 * base).mean())
+
+
+def test_effective_values_that_a_name_hides_are_named():
+    keys = {"num-clients": "6", "clients-per-round": "2", "num-server-rounds": "4"}
+
+    def differences(policies, **more):
+        configs = comparing.plan(policies, 1, keys | more)
+        played = [
+            run(
+                c["policy"],
+                1,
+                BASE[0],
+                [0, 1, 0, 1],
+                **{k: v for k, v in c.items() if k not in ("policy", "seed", "clients")},
+            )
+            for c in configs
+        ]
+        return compare(played).pairs[0].differences
+
+    assert differences("random,systematic") == {}  # both by size
+    assert differences("random,systematic", preset="papers") == {"weights": ("equal", "size")}
+    assert differences("markov-optimal,systematic:weights=equal") == {"weights": ("equal", "size")}
+    assert differences("systematic", weights="size,equal") == {}  # the name shows it
+
+
 def test_simulated_time_is_compared_in_minutes():
     pair = runs(BASE, OURS)
     for each in pair:
@@ -177,9 +222,12 @@ def test_simulated_time_is_compared_in_minutes():
         slow = 2 if each.config["policy"] == "b" else 1
         for row in each.rounds:
             row["clock"] = 60.0 * slow * row["round"]
-    found = findings(compare(pair, 0.5))["minutes to 50 %"]
+        for part in each.participations:
+            part["device_seconds"] = 1800.0 * slow
+    found = findings(compare(pair, 0.5))
+    work, found = found["device-hours to 50 %"], found["minutes to 50 %"]
     ours, base = (np.array([1 + next(i for i, x in enumerate(a) if x >= 0.5) for a in of]) for of in (OURS, BASE))
-    assert found.difference.mean == pytest.approx((2 * ours - base).mean())
+    assert found.difference.mean == 2 * work.difference.mean == pytest.approx((2 * ours - base).mean())
     pair[0].about["config"]["clock"] = "generated"
     with refused("clock"):
         compare(pair)
@@ -240,3 +288,33 @@ def test_changed_files_and_extended_runs_are_run_again(kind, aoi, tmp_path, monk
     assert ends("runs") == first
     written(64)
     assert ends("runs") == ends("fresh") != first
+
+
+def test_the_worst_tenth_of_clients_is_named(aoi, tmp_path, monkeypatch):
+    """Eleven clients, of which two have labels of chance: one of them and another make the worst tenth."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{x:.3f},{(x > 0) ^ (c in (3, 7) and rng.random() < 0.5)},Ward {c}"
+        for c in range(11)
+        for x in rng.normal(size=40)
+    ]
+    Path("own.csv").write_text("x,y,ward\n" + "\n".join(lines))
+    keys = ["--dataset", "csv:own.csv", "--model", "lr", "-c", "target=y", "-c", "client-column=ward"]
+    told = json.loads(
+        aoi(
+            "compare", "random,systematic", *keys, "--per-round", "5", "--seeds", "1", "--rounds", "20", "-q", "--json"
+        )[1]
+    )
+    assert {tuple(sorted(names)) for names in told["worst"].values()} == {("Ward 3", "Ward 7")}
+    recorded = load(tmp_path / "runs" / told["runs"][0]["run"], "r").about
+    listed = json.loads(aoi("clients", told["runs"][0]["run"], "--json")[1])["clients"]
+    assert {row["name"]: row["test"] for row in listed} == recorded["test_by_client"] and len(listed) == 11
+    assert np.mean(list(recorded["test_by_client"].values())) == pytest.approx(told["runs"][0]["at the end"])  # 8 each
+    assert 0.4 < told["yardstick"] == recorded["yardstick"] < 0.65
+    (worst,) = [f for f in told["pairs"][0]["findings"] if "worst tenth" in f["quantity"]]
+    ends = [row["of the worst tenth of clients"] for row in told["runs"]]
+    assert worst["mean"] == pytest.approx(ends[1] - ends[0])
+    private = ["-c", "privacy=banded", "-c", "noise-multiplier=0.8", "-c", "clip=0.5", "-c", "delta=1e-3"]
+    status, _, err = aoi("run", *keys, *private, "--per-round", "2", "--rounds", "4", "--run-name", "p")
+    assert status == 0 and "test_by_client" not in load(tmp_path / "runs" / "p", "p").about, err

@@ -265,7 +265,20 @@ def test_natural_federations_are_read_from_their_files(file="chem97", target="sc
     np.testing.assert_allclose(len(got.test_y) / len(table), 0.2, atol=0.01)
 
 
-CELLS = ["1,5", "12 %", "$ 3.20", "<0.5", "5 kg", "2027-01-06", "07.03.2027", "13:45", "March 3"]
+CELLS = [
+    "1,5",
+    "12 %",
+    "$ 3.20",
+    "EUR 3",
+    "(5.20)",
+    "5.20-",
+    "<0.5",
+    "5 kg",
+    "2027-01-06",
+    "07.03.2027",
+    "13:45",
+    "March 3",
+]
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -284,6 +297,8 @@ def test_row_numbers_are_no_features(tmp_path):
     table.sample(frac=1, random_state=0).to_parquet(shuffled)
     table.reset_index(drop=True).to_parquet(plain)
     assert load(f"parquet:{shuffled}").train_x.shape == load(f"parquet:{plain}").train_x.shape
+    frame().set_index("income").to_parquet(shuffled)
+    assert any("index income" in note for note in load(f"parquet:{shuffled}").notes)
     unnamed = tmp_path / "c.csv"
     table.to_csv(unnamed)  # with pandas' unnamed index
     assert load(f"csv:{unnamed}").train_x.shape[1] == 1

@@ -2,25 +2,31 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from aoi_fl.config.policies import KEYS, REGISTRY
 from aoi_fl.lab.experiments.harness.times import earlier, reached
+from aoi_fl.protocol import coding
 from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Pair, RunFinding, difference, interval, judged
-from aoi_fl.report.measure import judge
+from aoi_fl.report.measure import judge, worst_tenth
 from aoi_fl.report.provenance import public
-from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import Setting, factors, settings
+from aoi_fl.report.runs import PRODUCED, Run
+from aoi_fl.report.seeds import OF_THE_RUN, Setting, factors, settings
 from aoi_fl.report.seeds import named as labelled
 from aoi_fl.science.errors import ConfigError
 
-LOAD, JAIN, TIME, END = "variance of X", "Jain's index", "rounds to target", "at the end"
-CLOCK = "minutes to target"  # in place of TIME where time is simulated
-_LESS = (LOAD, TIME, CLOCK)  # quantities of which less is better
-_SHARE = 0.05  # margin of the variance, relative to random selection, and of the time, relative to the run
+LOAD, JAIN, END, WORST = "variance of X", "Jain's index", "at the end", "of the worst tenth of clients"
+# What a run spends until it reaches the target; minutes replace rounds where time is simulated.
+TIME, CLOCK, UPDATES, TRAFFIC, WORK = (
+    f"{unit} to target" for unit in ("rounds", "minutes", "updates", "MB", "device-hours")
+)
+_SHARE = 0.05  # margin of the variance, relative to random selection, and of a cost, relative to the run's
 _JAIN = 0.01
 _NOTHING = 1e-9  # smaller differences are rounding errors of zero
 _MOST = 6  # settings that are all compared with one another
@@ -30,11 +36,19 @@ _AGREED = ("dataset", "target", "clock", "num-server-rounds", "until", "evaluate
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of runs: a row a run, and conclusions on pairs of settings that differ in one thing."""
+    """The result of runs: a row a run, and conclusions on pairs of settings that differ in one thing.
+
+    Attributes
+    ----------
+    yardstick : the metric of the best constant prediction: the most common class, or the mean; None: not recorded
+    worst : the clients of each setting's worst tenth, each with its mean over the seeds, worst first
+    """
 
     target: float
     rows: tuple[dict[str, Any], ...]
     pairs: tuple[Pair, ...]
+    yardstick: float | None
+    worst: Mapping[str, Mapping[str, float]]
 
 
 def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
@@ -60,7 +74,9 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     rows = tuple(row for group in groups for row in _rows(group, level))
     paired = {setting.label for pair in near for setting in pair}
     chosen = near if len(paired) == len(groups) <= _MOST else pairs
-    return Comparison(level, rows, tuple(_pair(a, b, level) for a, b in chosen))
+    compared = tuple(_pair(a, b, level, keys) for a, b in chosen)
+    worst = {group.label: found for group in groups if (found := worst_tenth(group.runs))}
+    return Comparison(level, rows, compared, runs[0].about.get("yardstick"), worst)
 
 
 def check_accuracy(target: float | None) -> None:
@@ -117,25 +133,42 @@ def _curve(run):
     return _sign(run) * run.column(judge(run.rounds).column)
 
 
-def _time(run, level):
-    """Return the first round at the level, or the simulated minute in which it ended; infinite where never."""
-    spent = run.column("clock")[None, :] / 60 if _timed(run) == CLOCK else None
-    return float(reached(_curve(run)[None, :], _sign(run) * level, spent)[0])
+def _spent(run: Run) -> dict[str, NDArray[np.float64]]:
+    """Return what a run has spent after each round: time, updates, traffic of the model and work, each (R,)."""
+    sent, updates, seconds = ({row["round"]: 0.0 for row in run.rounds} for _ in range(3))
+    everywhere = run.config.get("coordination") == "broadcast"
+    for row in run.rounds if everywhere else ():
+        sent[row["round"]] = row.get("asked") or 0
+    for part in run.participations:
+        round_, outcome = part["round"], part["outcome"]
+        sent[round_] += outcome != "declined" and not everywhere
+        updates[round_] += outcome in PRODUCED
+        seconds[round_] += part.get("device_seconds") or 0.0
+    found = {TIME: np.arange(1.0, len(run.rounds) + 1)}
+    if run.config.get("clock"):
+        found = {CLOCK: run.column("clock") / 60, WORK: _summed(seconds) / 3600}
+    found[UPDATES] = _summed(updates)
+    if size := run.about.get("model_bytes"):
+        head = str(run.config.get("compression") or coding.NONE)
+        share = coding.code_type(head, np.dtype(np.float32)).itemsize / 4
+        found[TRAFFIC] = (_summed(sent) + share * found[UPDATES]) * size / 1e6
+    return found
 
 
-def _timed(run):
-    """Return the quantity that measures the time to the target."""
-    return CLOCK if run.config.get("clock") else TIME
+def _summed(each: Mapping[int, float]) -> NDArray[np.float64]:
+    return np.array(list(accumulate(each.values())), np.float64)
 
 
 def _values(run, level):
     variance = run.measured.interval_variance
-    end = judge(run.rounds).end(run)
+    end, curve = judge(run.rounds).end(run), _curve(run)[None, :]
+    worst = list(worst_tenth([run]).values())
     return {
         LOAD: math.nan if variance is None else variance,
         JAIN: run.measured.participation.jain,
-        _timed(run): _time(run, level),
+        **{name: float(reached(curve, _sign(run) * level, spent[None, :])[0]) for name, spent in _spent(run).items()},
         END: math.nan if end is None else end,
+        **({WORST: float(np.mean(worst))} if worst else {}),
     }
 
 
@@ -151,7 +184,7 @@ def _rows(group, level):
     ]
 
 
-def _pair(first, second, level):
+def _pair(first: Setting, second: Setting, level: float, keys: Sequence[str]) -> Pair:
     ours = {int(run.config["seed"]): run for run in second.runs}
     base = {int(run.config["seed"]): run for run in first.runs}
     seeds = tuple(sorted(ours.keys() & base.keys()))
@@ -159,21 +192,44 @@ def _pair(first, second, level):
         allowed = f"some of {sorted(base)}, those of {first.label}"
         raise ConfigError(f"seeds of {second.label}", str(sorted(ours)), allowed, "Run both with the same seeds.")
     measured = [(_values(ours[seed], level), _values(base[seed], level)) for seed in seeds]
-    margins = _margins(first.first)
-    base_run = first.first
-    step = int(base_run.config.get("evaluate-every") or 1) * _length(base_run) / len(base_run.rounds)
+    run = first.first
+    main, whole = judge(run.rounds), _spent(run)
+    steps = int(run.config.get("evaluate-every") or 1) / len(run.rounds)  # between two evaluations
     findings = []
-    for quantity, margin in margins.items():
+    for quantity, margin in _margins(run, whole).items():
+        if not all(quantity in values for pair in measured for values in pair):
+            continue
         a, b = ([values[side][quantity] for values in measured] for side in (0, 1))
-        main = judge(first.first.rounds)
-        timed = quantity in (TIME, CLOCK)
-        name = f"{quantity.split()[0]} to {_level(main, level)}" if timed else quantity
-        name = f"{main.name} {END}" if quantity == END else name
-        less = quantity in _LESS or (quantity == END and main.least)
-        least = main.grain(base_run) if quantity == END else 0.0
-        finding = _finding(name, a, b, margin, less, step**2 * _ROUNDING if timed else 0.0, least)
-        findings.append(replace(finding, points=quantity == END and not main.least))
-    return Pair(first.label, second.label, seeds, tuple(findings))
+        learned, spent = quantity in (END, WORST), quantity in whole
+        name = f"{quantity.split()[0]} to {_level(main, level)}" if spent else quantity
+        name = f"{main.name} {quantity}" if learned else name
+        less = spent or quantity == LOAD or (learned and main.least)
+        least = main.grain(run) * {END: 1, WORST: 10}.get(quantity, 0)
+        rounding = (steps * whole[quantity][-1]) ** 2 * _ROUNDING if spent else 0.0
+        finding = _finding(name, a, b, margin, less, rounding, least)
+        findings.append(replace(finding, points=learned and not main.least))
+    return Pair(first.label, second.label, seeds, tuple(findings), _differences(second.first, run, keys))
+
+
+def _differences(ours: Run, base: Run, keys: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the effective values of two runs in keys that both use and that their names do not show."""
+    found = {}
+    for key in sorted(ours.config.keys() & base.config.keys() - {"policy", *keys, *OF_THE_RUN}):
+        values = _effective(ours, key), _effective(base, key)
+        if None not in values and values[0] != values[1]:
+            found[key] = (str(values[0]), str(values[1]))
+    return found
+
+
+def _effective(run: Run, key: str) -> str | None:
+    """Return the value of a key as the run used it; None: its policy does not use it."""
+    row = REGISTRY.get(str(run.config.get("policy")))
+    if key in KEYS and row is not None and key not in row.keys:
+        return None
+    value = str(public(key, run.config[key]))
+    if key == "weights" and value == "auto":
+        return "the policy's own" if row is None else row.weight.removeprefix("data ")
+    return value
 
 
 def _level(main, level):
@@ -182,7 +238,7 @@ def _level(main, level):
     return f"{round(100 * level, 6):g}{main.unit}" if share else main.show(level)
 
 
-def _margins(base):
+def _margins(base: Run, whole: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
     """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
     stride = base.measured.interval_mean or math.nan
     end = base.column(judge(base.rounds).column)
@@ -190,17 +246,15 @@ def _margins(base):
     return {
         LOAD: _SHARE * stride * (stride - 1),
         JAIN: _JAIN,
-        _timed(base): max(1.0, _SHARE * _length(base)),
+        **{name: max(float(name in (TIME, CLOCK)), _SHARE * float(spent[-1])) for name, spent in whole.items()},
         END: learned,
+        WORST: learned,
     }
 
 
-def _length(run):
-    """Return the length of a run in rounds, or in simulated minutes."""
-    return float(run.column("clock")[-1]) / 60 if _timed(run) == CLOCK else float(len(run.rounds))
-
-
-def _finding(name, ours, base, margin, less, rounding, least):
+def _finding(
+    name: str, ours: Sequence[float], base: Sequence[float], margin: float, less: bool, rounding: float, least: float
+) -> RunFinding:
     """Judge a quantity; ``least`` is the smallest half width of its interval."""
     a, b = np.array(ours), np.array(base)
     if np.isnan(a).any() or np.isnan(b).any():
