@@ -265,7 +265,7 @@ def legible(path: Path) -> Iterator[None]:
 
 def readable(name: str) -> str:
     """Return a name as UTF-8, also a folder's that is in no encoding."""
-    return name.encode(errors="replace").decode()
+    return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def find(run: str) -> Path:

@@ -47,6 +47,7 @@ def test_categories_of_features_do_not_overlap(tmp_path):
         gzip.compress(ROWS.replace("pupil,", "school,").encode()),
         gzip.compress(ROWS.replace("a,0,M,4", "a,0,M,old").encode()),
     ],
+    ids=["missing", "no gzip", "empty", "another column", "a word"],
 )
 def test_a_file_that_does_not_fit_is_named(tmp_path, content):
     if content is not None:
