@@ -21,7 +21,8 @@ def arena(
     policies: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,…", help="Policies, optionally with their own keys (A:KEY=VALUE:…); default: eighteen."
+            metavar="A,B,…",
+            help="Policies, optionally with their own keys (A:KEY=VALUE:…); default: nineteen.",
         ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="Seeds per policy; 10, with --quick 2.")] = None,

@@ -128,8 +128,8 @@ class Round(Group):
         1.0, "factor by which more clients receive the model than updates are awaited", ge=1, le=100
     )
     late_rounds: int = key(
-        0, "rounds that an update may be late and still count, for [less](selectors.md)", ge=0, le=1000,
-        see="with `buffer` the largest staleness of an update, in models",
+        0, "rounds that an update may be late and still count", ge=0, le=1000,
+        see="with [less weight](selectors.md); with `buffer` the largest staleness of an update, in models",
     )  # fmt: skip
     buffer: int = key(
         0, "updates, of any clients, that make a new model; 0: those of the round's clients", ge=0, le=MILLION,

@@ -74,7 +74,7 @@ def _as_error(error: Any) -> ConfigError:
     key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
     unknown = error["type"] == "extra_forbidden"
     if key in PARTS and (unknown or re.search(r"\+|^(spread|banded|column|auto|[\d.]+):", str(error["input"]))):
-        return ConfigError(key, error["input"], "one value a key", f"Set {PARTS[key]} for its parts.")
+        return ConfigError(key, error["input"], "a single value", f"Set its parts by {PARTS[key]}.")
     if unknown:
         keys = sorted(map(kebab, RunConfig.model_fields))
         if near := did_you_mean(key, keys).strip():

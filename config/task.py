@@ -27,7 +27,8 @@ class Task(Group):
 
     dataset: str = key(
         "digits",
-        "data set, or your own file ([how](own.md#data))",
+        "data set, or your own file",
+        see="[how](own.md#data)",
         form=(*DATASETS, *(f"{kind}FILE" for kind in OWN_DATA)),
     )
     target: str = key("", "column to predict, of `dataset=csv:FILE` or `parquet:FILE`", max_length=200)
