@@ -73,7 +73,9 @@ def _as_error(error: Any) -> ConfigError:
     name = str(error["loc"][0])
     key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
     unknown = error["type"] == "extra_forbidden"
-    if key in PARTS and (unknown or re.search(r"\+|^(spread|banded|column|auto|[\d.]+):", str(error["input"]))):
+    if key in PARTS and (
+        unknown or re.search(r"(?<![eE])\+|^(spread|banded|column|auto|[\d.]+):", str(error["input"]))
+    ):
         return ConfigError(key, error["input"], "a single value", f"Set its parts by {PARTS[key]}.")
     if unknown:
         keys = sorted(map(kebab, RunConfig.model_fields))

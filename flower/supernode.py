@@ -11,7 +11,7 @@ import grpc
 
 from aoi_fl.flower.errors import code_of, is_busy
 from aoi_fl.flower.gate import Doors, Gatekeeper
-from aoi_fl.flower.seams import BEATS, HTTP_LINK, RETRIES
+from aoi_fl.flower.seams import BEATS, GATE, HTTP_LINK, RETRIES
 from aoi_fl.flower.versions import check_deployable, warn_once
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a failed heartbeat
@@ -172,6 +172,8 @@ def run(
         link().make_simple_http_retry_invoker = be_patient(link().make_simple_http_retry_invoker, ended)
     link().HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
     loop.subprocess = SimpleNamespace(Popen=start_superexec)
+    if keeper is not None and keeper.binds and (missing := GATE.missing()):
+        ended(f"{GATE.lost}: this Flower has no {', '.join(missing)}")
     if keeper is not None:
         doors = Doors(keeper)
         loop._init_connection = partial(doors.connection, loop._init_connection)

@@ -184,7 +184,7 @@ _QUANTITIES = [
     _over_rounds("payments a round, mean", "", "spent", np.nanmean),
     _over_rounds("payments a round, most", "", "spent", np.nanmax),
     Quantity("", "budget a round", lambda run: run.policy.get("budget")),
-    _over_rounds("ε spent, without amplification", "", "epsilon", np.nanmax),
+    _over_rounds("ε spent, without amplification", "", "epsilon", np.nanmax, show="{:.5g}".format),
     Quantity("", "δ", lambda run: run.config.get("delta") if np.isfinite(run.column("epsilon")).any() else None),
     _over_rounds("", "seconds", "seconds"),
     _over_rounds("seconds a round, mean", "", "seconds", np.nanmean),

@@ -106,6 +106,8 @@ class Book:
                     return State()
                 at = time.time() if now is None else now
                 last = json.loads(receipts[-1]) if receipts else {"line": 0, "updates": 0}
+                if number > last["line"]:
+                    raise ValueError(f"{self._lock} names a later receipt than the last one in {self.receipts}")
                 return State(last["updates"], last=at, latest=at, lines=last["line"], head=(digests or [""])[-1])
             if state.lines and state.head not in digests:
                 raise ValueError(f"the receipts in {self.receipts} are not those of the state")

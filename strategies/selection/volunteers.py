@@ -5,8 +5,8 @@ participation. For odds θ a round multiplies a number M of the client by θ/(1 
 1/(1 − p + θp) if not. M begins at 1, and its mean never grows. So it ever reaches 1/ε with probability ε at most
 (Ville's inequality). A round that would bring M to 1/ε is not given to the client. M is the mean over several θ.
 
-What the server cannot tell counts in the client's favour: a lost update as a no, and an unknown age as the one with the
-largest hazard.
+A refused update counts as a participation. After a lost or refused one the client may or may not have begun anew, so
+the larger of both hazards counts. A round whose answer was lost, and an age that the law does not have, change no M.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.strategies.policy import RoundOutcome, State
 
 _ODDS = np.array([[1.25], [2.0], [8.0], [64.0]])
-_LOGS, _LAST = "volunteers-logs", "volunteers-last"
+_LOGS, _LAST, _SENT = "volunteers-logs", "volunteers-last", "volunteers-sent"
 
 
 class VolunteerBound:
@@ -27,6 +27,8 @@ class VolunteerBound:
     def __init__(self) -> None:
         self._logs: Floats = np.zeros((len(_ODDS), 0))
         self._last: Ints = np.zeros(0, np.int64)  # the round of the last update; 0: unknown
+        self._sent: Ints = np.zeros(0, np.int64)  # the last round that a client may have taken part in
+        self._known: Mask = np.zeros(0, np.bool_)  # whose hazard of the present round is known
         self._more: Floats = np.zeros(0)  # θp − p, of the present round
 
     def allowed(self, law: IntervalLaw, clients: int, round_: int, error: float) -> Mask:
@@ -43,22 +45,25 @@ class VolunteerBound:
         hazards = np.divide(pmf, left, out=np.ones(len(pmf)), where=left > 0)
         new = clients - len(self._last)
         self._logs = np.pad(self._logs, ((0, 0), (0, new)))
-        self._last = np.pad(self._last, (0, new))
-        age = round_ - self._last
-        known = (self._last > 0) & (age <= len(hazards))
-        chance = np.where(known, hazards[np.where(known, age - 1, 0)], hazards.max())
+        self._last, self._sent = np.pad(self._last, (0, new)), np.pad(self._sent, (0, new))
+        self._known = (self._last > 0) & (round_ - self._last <= len(hazards))
+        ages = [np.where(self._known, round_ - since, 1) for since in (self._last, self._sent)]
+        chance = np.maximum(*(hazards[age - 1] for age in ages))
         self._more = np.log1p((_ODDS - 1) * chance)
-        after = self._logs + np.log(_ODDS) - self._more
+        after = self._logs + np.where(self._known, np.log(_ODDS) - self._more, 0.0)
         allowed: Mask = np.logaddexp.reduce(after, axis=0) - np.log(len(_ODDS)) < -np.log(error)
         return allowed
 
     def note(self, outcome: RoundOutcome) -> None:
         """Learn from a round once its updates are in."""
         trained = self._of(one.client for one in outcome.clients if one.result == "trained")
-        unsure = self._of(one.client for one in outcome.clients if one.step == "train" and one.result != "declined")
+        sent = self._of(one.client for one in outcome.clients if one.step == "train" and one.result != "declined")
+        took = trained | self._of(one.client for one in outcome.clients if one.result == "refused")
         forced = self._of(one.client for one in outcome.clients if one.forced)
-        self._logs += np.where(forced, 0.0, np.where(trained, np.log(_ODDS), 0.0) - self._more)
-        self._last = np.where(trained, outcome.view.round, np.where(unsure, 0, self._last))
+        counts = self._known & ~forced & (took | ~sent)
+        self._logs += np.where(counts, np.where(took, np.log(_ODDS), 0.0) - self._more, 0.0)
+        self._last = np.where(trained, outcome.view.round, self._last)
+        self._sent = np.where(sent, outcome.view.round, self._sent)
 
     def _of(self, clients: Iterable[int]) -> Mask:
         mask = np.zeros(len(self._last), np.bool_)
@@ -67,9 +72,9 @@ class VolunteerBound:
 
     def state_dict(self) -> State:
         """Return what is known of the clients."""
-        return {_LOGS: self._logs, _LAST: self._last}
+        return {_LOGS: self._logs, _LAST: self._last, _SENT: self._sent}
 
     def load_state_dict(self, state: State) -> None:
         """Restore it."""
         if _LOGS in state:
-            self._logs, self._last = np.array(state[_LOGS]), np.array(state[_LAST])
+            self._logs, self._last, self._sent = (np.array(state[name]) for name in (_LOGS, _LAST, _SENT))

@@ -9,7 +9,7 @@ from flwr.serverapp import ServerApp
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local_run import run_local
-from aoi_fl.report import page, theory
+from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline
 from aoi_fl.report.runs import load
@@ -58,13 +58,13 @@ def test_one_line_gives_a_ledger_and_a_page(aoi, tmp_path):
     play(OldestAge(2, observer=record("oldest")))
     runs = [load(tmp_path / "runs" / name, name) for name in ("random", "markov", "oldest")]
     assert [run.status for run in runs] == ["completed"] * 3
-    assert [theory.law(run) is not None for run in runs] == [True, True, False]
+    assert [run.law is not None for run in runs] == [True, True, False]
     for run in runs:
         assert len(run.rounds) == ROUNDS and run.size == NODES
         assert run.history.counts.sum() == sum(row["trained"] for row in run.rounds) > 0
         assert {"participation-0", "counts", "intervals"} <= {chart.name for chart in figures([run])}
         assert f"{ROUNDS} of {ROUNDS} rounds" in page.render([run])
-    assert theory.law(runs[0]).per_round == 2
+    assert runs[0].law.per_round == 2
     status, out, err = aoi("report", "random", "markov", "--json")
     assert status == 0, err
     assert json.loads(out)["page"] == "runs/compare-random-markov.html"

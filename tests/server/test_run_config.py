@@ -57,7 +57,7 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"policy": "random", "rates": "size"}, "rates", "size", "left out"),
         ({"alpha": 0.3}, "alpha", None, "run key"),
         ({"mislabel-rate": 0.1, "staleness-rates": "own"}, "staleness-rates", "own", "policy markov-optimal"),
-        ({"staleness": "stream"}, "staleness", "stream", "one value"),
+        ({"staleness": "stream"}, "staleness", "stream", "single value"),
         ({"mislabel-rate": 0.05, "discount": 0.5}, "discount", 0.5, "policy markov-optimal"),
         ({"discount": 2}, "discount", 2, "from 0 to 1"),
         ({"device": "cuda:1"}, "device", "cuda:1", "cuda"),

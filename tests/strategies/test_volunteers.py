@@ -40,8 +40,26 @@ def test_an_honest_client_is_ever_left_out_with_the_stated_error(law):
     assert kept.mean() == pytest.approx(rounds / law.interval_mean, rel=0.02)
 
 
-def outcome(client):
-    return SimpleNamespace(client=client, result="trained", step="train", forced=False)
+def outcome(client, result="trained"):
+    return SimpleNamespace(client=client, result=result, step="train", forced=False)
+
+
+@pytest.mark.parametrize(
+    "course",
+    [["trained"], ["trained", "refused"], ["trained", "trained", "refused"], ["trained", "late"], ["trained", "failed"],
+     [""] * 100 + ["trained"] * 300],
+)  # fmt: skip
+def test_no_course_of_useless_replies_hides_a_volunteer(course):
+    """Its usable updates stay near those of its rule, 0.15 a round, whatever it sends between them."""
+    bound, law, rounds, used = VolunteerBound(), MarkovPolicy.optimal(100, 15, 10).law(), 400, 0
+    for round_ in range(1, rounds + 1):
+        result = course[(round_ - 1) % len(course)]
+        taken = bool(result) and bool(bound.allowed(law, 1, round_, 0.001)[0])
+        if not taken:
+            bound.allowed(law, 1, round_, 0.001)
+        bound.note(SimpleNamespace(clients=[outcome(0, result)] * taken, view=SimpleNamespace(round=round_)))
+        used += taken and result == "trained"
+    assert used <= 0.25 * rounds
 
 
 def liar(message, act, what, round_, client):
