@@ -150,6 +150,12 @@ class Replies:
         hands = None if large else ThreadPoolExecutor(_HANDS, thread_name_prefix="replies")
         self._map: Callable[..., Iterable[Any]] = hands.map if hands else map
 
+    def forget(self, message_ids: Iterable[str]) -> None:
+        """Keep nothing of the replies to these messages."""
+        for message_id in message_ids:
+            self._announced.pop(message_id, None)
+            self._failures.pop(message_id, None)
+
     def look(self, message_ids: Iterable[str]) -> list[str]:
         """Return, in order, the ids of messages with an announced or lost reply.
 

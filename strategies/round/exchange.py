@@ -73,6 +73,11 @@ class Uploads:
             else:
                 yield from pull.replies
 
+    def forget(self, message_ids: Iterable[str]) -> None:
+        """Hand out no reply to these messages, and keep none."""
+        for message_id in message_ids:
+            self._slow.pop(message_id, None)
+
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 GRACE = 30.0  # seconds, at most, that a message outlives its deadline
@@ -393,8 +398,15 @@ class OpenExchange(Exchange):
         gone = [i for i in self._pending if self._client_of[i] in clients]
         for message_id in gone:
             del self._pending[message_id]
+            self._sizes.pop(message_id, None)
+        if isinstance(self._replies, Replies | Uploads):
+            self._replies.forget(gone)
         if gone and (give_up := getattr(self._grid, "give_up", None)) is not None:
             give_up(gone)
+
+    def _free_overdue(self) -> None:
+        now = self._clock.now()
+        self.forget({self._client_of[i] for i in self._pending if self._ends[i] <= now})
 
     @property
     def _is_over(self) -> bool:
@@ -410,9 +422,9 @@ class OpenExchange(Exchange):
                 yield reply
                 del reply
                 if self._is_over:
+                    self._free_overdue()
                     return
-            now = self._clock.now()
-            self.forget({self._client_of[i] for i in self._pending if self._ends[i] <= now})
+            self._free_overdue()
             if len(self._pending) < before:
                 waits.reset()
             elif self._pending:
