@@ -1,5 +1,6 @@
 """Rounds without a barrier, against a plain model of their events and against hostile clients."""
 
+import time
 from copy import deepcopy
 from functools import partial
 
@@ -221,6 +222,21 @@ def test_a_client_that_never_answers_holds_no_model_back(tmp_path):
     ][:1]
     assert (part.client, part.outcome, part.rounds_late) == (0, "late", None) and late < 12
     assert part.seconds is not None
+
+
+class Busy(ScriptedGrid):
+    """Its server takes so long between two models that updates always wait for it."""
+
+    def push_messages(self, messages):
+        time.sleep(0.05)
+        return super().push_messages(messages)
+
+
+def test_an_overdue_client_frees_its_place_while_updates_arrive(tmp_path):
+    how = {"grid": partial(Busy, script=hung), "buffer": 2, "late_rounds": 40, "start": record_of(START)}
+    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=12, train_timeout=0.12, **how)
+    late = [record.round for record in notes.rounds for part in record.participations if part.outcome == "late"]
+    assert late and late[0] < 8
 
 
 def test_a_client_that_leaves_frees_its_place(tmp_path):
