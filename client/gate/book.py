@@ -1,13 +1,11 @@
 """The durable state of the owner's gate, and its receipts: one file of each for a device.
 
 ``gate.json`` has the number of trainings in all, the time of the last one, the runs and the apps. ``receipts.jsonl``
-has a line for each message on data. A line has the digest of the line before and a signature, and the state has the
-digest of a line. So an edited file is noticed.
-
+has a line for each message on data, with the digest of the line before and a signature. The state has the digest of a
+line. So an edited file is noticed.
 A receipt is also the write-ahead record of the state: it is on the disk before its update leaves, with one wait. The
 state follows after some receipts, and its reader adds those that it lacks. ``gate.lock`` names the last receipt. It is
 written after it and without a wait, so a power cut leaves it behind. If it is ahead, receipts were cut.
-
 If the state is lost, the receipts have the number of trainings, and the time since the last one counts from now.
 """
 

@@ -518,6 +518,9 @@ def spoil(how, folder):
     match how:
         case "cut":
             receipts.write_bytes(blob.splitlines(keepends=True)[0])
+        case "cut, and the state lost":
+            receipts.write_bytes(blob.splitlines(keepends=True)[0])
+            state.unlink()
         case "removed":
             receipts.unlink()
         case "edited":
@@ -535,7 +538,9 @@ def spoil(how, folder):
             state.mkdir()
 
 
-@pytest.mark.parametrize("how", ["cut", "removed", "edited", "version", "counts", "rubbish", "folder"])
+@pytest.mark.parametrize(
+    "how", ["cut", "cut, and the state lost", "removed", "edited", "version", "counts", "rubbish", "folder"]
+)
 def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how):
     device = Device(tmp_path, **{"max-updates": 9})
     assert device.updates([train(1), train(2)]) == 2 and read_receipts(Book(tmp_path))[1] == []
