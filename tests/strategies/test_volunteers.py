@@ -44,17 +44,18 @@ def outcome(client, result="trained"):
     return SimpleNamespace(client=client, result=result, step="train", forced=False)
 
 
-@pytest.mark.parametrize(
-    "course",
-    [["trained"], ["trained", "refused"], ["trained", "trained", "refused"], ["trained", "late"], ["trained", "failed"],
-     [""] * 100 + ["trained"] * 300],
-)  # fmt: skip
+LATELY = "- " * 100 + "trained " * 300
+COURSES = "trained", "trained refused", "trained trained refused", "trained late", "trained failed", LATELY
+
+
+@pytest.mark.parametrize("course", COURSES)
 def test_no_course_of_useless_replies_hides_a_volunteer(course):
     """Its usable updates stay near those of its rule, 0.15 a round, whatever it sends between them."""
-    bound, law, rounds, used = VolunteerBound(), MarkovPolicy.optimal(100, 15, 10).law(), 400, 0
+    bound, law, results = VolunteerBound(), MarkovPolicy.optimal(100, 15, 10).law(), course.split()
+    rounds, used = 400, 0
     for round_ in range(1, rounds + 1):
-        result = course[(round_ - 1) % len(course)]
-        taken = bool(result) and bool(bound.allowed(law, 1, round_, 0.001)[0])
+        result = results[(round_ - 1) % len(results)]
+        taken = result != "-" and bool(bound.allowed(law, 1, round_, 0.001)[0])
         if not taken:
             bound.allowed(law, 1, round_, 0.001)
         bound.note(SimpleNamespace(clients=[outcome(0, result)] * taken, view=SimpleNamespace(round=round_)))
