@@ -103,12 +103,11 @@ class AtWork:
             former.plan = replace(former.plan, clients=former.plan.clients[here], weights=former.plan.weights[here])
             yield former
 
-    def send_again(self, clock: Clock, collector: Collector, messages: dict[int, Message]) -> None:
-        """Send messages of an interrupted round again, with the next models; in simulated time their clients go on."""
+    def send_again(self, collector: Collector, messages: dict[int, Message]) -> None:
+        """Send messages of an interrupted round again, with the next models."""
         for client in messages:
-            work = replace(self._works[client], origin=collector)
-            self._works[client] = work if clock.simulated is not None else replace(work, sent=clock.now())
-            self._again[client] = messages[client]
+            self._works[client] = replace(self._works[client], origin=collector, sent=collector.sent)
+        self._again |= messages
 
     def keep(
         self, recorder: Recorder, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]

@@ -123,11 +123,11 @@ class TrainingStep:
         run, round_ = self._run, self._run.round
         round_.step_begun = time.monotonic()
         for former in run.at_work.interrupted():
-            if run.clock.simulated is None:  # the time of a process that has ended
+            if run.clock.simulated is None:  # else the clients go on; here the time is that of a process that has ended
                 former.sent = run.clock.now()
             former.model = ArrayRecord({name: former.model[name] for name in arrays})
             messages = self._dispatch.by_client(self._dispatch.write(*self._written(former, config, grid)))
-            run.at_work.send_again(run.clock, self._collector(former, run.aggregation, unit=1.0), messages)
+            run.at_work.send_again(self._collector(former, run.aggregation, unit=1.0), messages)
         self.weigh(plan, arrays)
         drafts, requests = self._written(round_, config, grid)
         drafts = drafts if self._released is None else {}
