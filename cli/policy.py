@@ -21,9 +21,19 @@ if TYPE_CHECKING:
 
 POLICIES = (*users_of("max-age"), *users_of("phases"))
 KEYS = (
-    "policy", "num-clients", "clients-per-round", "max-age", "exponent", "rates", "sizes", "clients-file", "phases",
-    "jitter", "num-server-rounds", "seed",
-)  # fmt: skip
+    "policy",
+    "num-clients",
+    "clients-per-round",
+    "max-age",
+    "exponent",
+    "rates",
+    "sizes",
+    "clients-file",
+    "phases",
+    "jitter",
+    "num-server-rounds",
+    "seed",
+)
 _MOST_ROWS = 40  # of a distribution in the terminal
 _MOST_MIXED = 300  # largest age for which eigenvalues are computed, at O(m³)
 

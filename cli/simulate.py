@@ -32,10 +32,30 @@ if TYPE_CHECKING:
     from aoi_fl.science.selection import Population
 
 KEYS = (
-    "policy", "num-clients", "clients-per-round", "num-server-rounds", "seed", "max-age", "exponent", "rates", "sizes",
-    "clients-file", "phases", "jitter", "candidates", "weights", "compensate", "budget", "total-budget", "budget-rule",
-    "ageing", "clock", "train-timeout", "over-selection", "until",
-)  # fmt: skip
+    "policy",
+    "num-clients",
+    "clients-per-round",
+    "num-server-rounds",
+    "seed",
+    "max-age",
+    "exponent",
+    "rates",
+    "sizes",
+    "clients-file",
+    "phases",
+    "jitter",
+    "candidates",
+    "weights",
+    "compensate",
+    "budget",
+    "total-budget",
+    "budget-rule",
+    "ageing",
+    "clock",
+    "train-timeout",
+    "over-selection",
+    "until",
+)
 _DEADLINE = 2.0  # seconds, of a policy with a deadline; without a clock the median client takes 1
 
 

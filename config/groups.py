@@ -26,61 +26,79 @@ class Selection(Group):
     """Which clients take part, how they decide, and with what weight."""
 
     preset: Literal["recommended", "papers"] = key(
-        "papers", "values of keys at `auto`: `papers` polls clients and gives them equal weights",
+        "papers",
+        "values of keys at `auto`: `papers` polls clients and gives them equal weights",
         see="`recommended`: where clients decide, they reserve rounds, and weights follow data sizes",
-    )  # fmt: skip
+    )
     policy: str = key(
-        DEFAULT, "selection policy", form=(*POLICIES, OWN),
+        DEFAULT,
+        "selection policy",
+        form=(*POLICIES, OWN),
         see="[your own policy](adopt.md)",
-    )  # fmt: skip
+    )
     num_clients: int = key(
-        100, "number of clients n that the run waits for", ge=1, le=MILLION, short="clients",
-    )  # fmt: skip
+        100,
+        "number of clients n that the run waits for",
+        ge=1,
+        le=MILLION,
+        short="clients",
+    )
     clients: str = key(
-        "", "names of the clients that may join, separated by commas; `tag:TAG`: those with that tag; empty: all",
-        short="roster", see="[named clients](deployment.md#named-clients-and-a-quorum)", max_length=100_000,
-    )  # fmt: skip
-    must_include: str = key(
-        "", "names of clients that the server selects in every round, and without which a round does not count",
+        "",
+        "names of the clients that may join, separated by commas; `tag:TAG`: those with that tag; empty: all",
+        short="roster",
+        see="[named clients](deployment.md#named-clients-and-a-quorum)",
         max_length=100_000,
-    )  # fmt: skip
+    )
+    must_include: str = key(
+        "",
+        "names of clients that the server selects in every round, and without which a round does not count",
+        max_length=100_000,
+    )
     clients_per_round: int = key(
-        0, "clients per round k, on average where clients decide; 0: 15 % of `num-clients`", ge=0, le=MILLION,
+        0,
+        "clients per round k, on average where clients decide; 0: 15 % of `num-clients`",
+        ge=0,
+        le=MILLION,
         short="per-round",
         see="not under a budget: `aoi run` refuses it there, a cluster and `flwr run` ignore it",
-    )  # fmt: skip
+    )
     max_age: int = key(
-        "auto", "age m from which on the probability of a Markov policy is constant; `auto`: 10, or ⌊n/k⌋ if more",
-        ge=0, le=OLDEST,
+        "auto",
+        "age m from which on the probability of a Markov policy is constant; `auto`: 10, or ⌊n/k⌋ if more",
+        ge=0,
+        le=OLDEST,
         form=f"`auto` or a whole number from 0 to {OLDEST}",
         see="not with `rates` or `compensate=availability`, where each client's table has its own length",
-    )  # fmt: skip
+    )
     exponent: float = key(1.0, "α of the probabilities p_a = 1 − exp(−s(a+1)^α)", gt=0, le=20)
     rates: RateRule = key(
-        "equal", "each client's share of the rounds: `equal`, by `size`, or `given` by column `rate` of `clients-file`",
+        "equal",
+        "each client's share of the rounds: `equal`, by `size`, or `given` by column `rate` of `clients-file`",
         see="the rates of all clients sum to k",
-    )  # fmt: skip
+    )
     phases: PhaseRule = key("spread", "phases of clients: `spread` gives exactly k per round with equal rates")
-    jitter: float = key(
-        0.0, "largest delay of each participation, as a share of the client's stride", ge=0, le=1
-    )  # fmt: skip
+    jitter: float = key(0.0, "largest delay of each participation, as a share of the client's stride", ge=0, le=1)
     candidates: int = key(0, "clients that the policy draws first; 0: twice as many as it selects", ge=0, le=MILLION)
     weights: Literal["auto", "equal", "size", "unbiased"] = key(
         "auto", "aggregation weights ω; `auto`: the policy's own; `unbiased`: q/r, where the rates r are known"
     )
     compensate: Compensate = key(
-        "none", "estimate how often updates are lost (`dropout`), or when clients are available, and correct for it",
+        "none",
+        "estimate how often updates are lost (`dropout`), or when clients are available, and correct for it",
         see="[dropout](results/dropout.md); `availability` sends rates or tables for each client",
-    )  # fmt: skip
+    )
     foresight: bool = key(
-        False, "in simulated time, give policies the availability and speed of all devices",
+        False,
+        "in simulated time, give policies the availability and speed of all devices",
         see="no real server knows this; the policies' papers assume it",
-    )  # fmt: skip
+    )
 
     coordination: Literal["auto", "poll", "broadcast", "reserve"] = key(
-        "auto", "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
+        "auto",
+        "how clients decide: `poll` asks all, `broadcast` sends all the model, `reserve` announces next rounds",
         see="a policy with `phases` needs the fewest messages with `reserve`",
-    )  # fmt: skip
+    )
 
     @field_validator("clients", "must_include")
     @classmethod
@@ -101,9 +119,12 @@ class Round(Group):
     num_server_rounds: int = key(30, "number of rounds", ge=1, le=MILLION, short="rounds")
     evaluate_every: int = key(1, "rounds between two tests of the model on the server", ge=1, le=MILLION)
     evaluate_clients: int = key(
-        0, "clients that evaluate the new model each round on their own data", ge=0, le=MILLION,
+        0,
+        "clients that evaluate the new model each round on their own data",
+        ge=0,
+        le=MILLION,
         see="with `coordination=poll` their reply also has their decision on the next round",
-    )  # fmt: skip
+    )
     join_timeout: float = key(60.0, "seconds to wait for clients to connect", gt=0, le=MILLION)
     ask_timeout: float = key(60.0, "seconds to wait for answers to questions", gt=0, le=MILLION)
     train_timeout: float = key(
@@ -118,9 +139,10 @@ class Round(Group):
         0.0, "shortest time from one round's start to the next in seconds, where clients decide", ge=0, le=MILLION
     )
     compression: Literal["none", "float16", "int8"] = key(
-        "none", "code of updates: `float16` halves the bytes, `int8` quarters them, with error feedback",
+        "none",
+        "code of updates: `float16` halves the bytes, `int8` quarters them, with error feedback",
         see="[cost in accuracy](results/modes.md)",
-    )  # fmt: skip
+    )
     packing: Literal["auto", "none"] = key(
         "auto", "over a network a model is one object; `none`: each array is one, as to a client with another ClientApp"
     )
@@ -128,24 +150,36 @@ class Round(Group):
         1.0, "factor by which more clients receive the model than updates are awaited", ge=1, le=100
     )
     late_rounds: int = key(
-        0, "rounds that an update may be late and still count", ge=0, le=1000,
+        0,
+        "rounds that an update may be late and still count",
+        ge=0,
+        le=1000,
         see="with [less weight](selectors.md); with `buffer` the largest staleness of an update, in models",
-    )  # fmt: skip
+    )
     buffer: int = key(
-        0, "updates, of any clients, that make a new model; 0: those of the round's clients", ge=0, le=MILLION,
+        0,
+        "updates, of any clients, that make a new model; 0: those of the round's clients",
+        ge=0,
+        le=MILLION,
         see="a round is then one model, and `clients-per-round` clients are at work: "
         "[how](how.md#rounds-without-a-barrier)",
-    )  # fmt: skip
+    )
     staleness_power: float = key(
         0.5, "p of the factor (1+s)^−p for an update that is s models old, with `buffer`", ge=0, le=10
     )
     server_momentum: float = key(
-        0.0, "momentum of the server's step, as in FedAvgM with step length 1", ge=0, le=0.999,
-    )  # fmt: skip
+        0.0,
+        "momentum of the server's step, as in FedAvgM with step length 1",
+        ge=0,
+        le=0.999,
+    )
     serve_average: float = key(
-        0.0, "share β of an average of the models of all rounds, which is evaluated and saved", ge=0, le=0.999,
+        0.0,
+        "share β of an average of the models of all rounds, which is evaluated and saved",
+        ge=0,
+        le=0.999,
         see="a tested setting is 0.8 with `server-momentum=0.5`",
-    )  # fmt: skip
+    )
     loss_metric: str = key(
         "", "metric with a client's loss, if it reports neither `train_loss` nor `loss`", max_length=200
     )
@@ -156,9 +190,12 @@ class Round(Group):
         1.0, "largest share of one client in a round's weights; below 1 the server keeps a round's updates", gt=0, le=1
     )
     volunteer_error: float = key(
-        0.0, "take no client more often than its rule explains; the probability that this ever hits an honest one",
-        see="0: every volunteer is taken", ge=0, le=0.1,
-    )  # fmt: skip
+        0.0,
+        "take no client more often than its rule explains; the probability that this ever hits an honest one",
+        see="0: every volunteer is taken",
+        ge=0,
+        le=0.1,
+    )
     max_empty_rounds: int = key(
         10, "rounds in a row without a usable update before the run stops; 0: never", ge=0, le=MILLION
     )
@@ -168,13 +205,11 @@ class Privacy(Group):
     """Differential privacy of the models."""
 
     privacy: Literal["none", "white", "banded"] = key(
-        "none", "client-level differential privacy: `white` noise, or `banded` noise that cancels over rounds",
-        see="[the guarantee](privacy.md); `banded` "
-        f"needs one of {', '.join(f'`{name}`' for name in SEPARATED)}",
-    )  # fmt: skip
-    bands: int = key(
-        0, "bands of banded noise; 0: as many as rounds between two participations", ge=0, le=MILLION
-    )  # fmt: skip
+        "none",
+        "client-level differential privacy: `white` noise, or `banded` noise that cancels over rounds",
+        see=f"[the guarantee](privacy.md); `banded` needs one of {', '.join(f'`{name}`' for name in SEPARATED)}",
+    )
+    bands: int = key(0, "bands of banded noise; 0: as many as rounds between two participations", ge=0, le=MILLION)
     clip: float = key(1.0, "largest norm of an update; a larger update is scaled down", gt=0, le=1e9)
     noise_multiplier: float = key(
         1.0, "noise over the sensitivity of all participations; `aoi privacy --epsilon E` finds it", gt=0, le=1e9
@@ -182,9 +217,10 @@ class Privacy(Group):
     delta: float = key(1e-5, "δ of the ε in the ledger, below 1 / `num-clients`", ge=1e-15, le=0.5)
     max_epsilon: float = key(0.0, "the run completes before ε exceeds it; 0: no bound", ge=0, le=1e9)
     metrics: Literal["hidden", "clear"] = key(
-        "hidden", "what a private run records of clients beside their participation: nothing, or all that they report",
+        "hidden",
+        "what a private run records of clients beside their participation: nothing, or all that they report",
         see="`clear` also lets clients evaluate the model; no noise covers what they report",
-    )  # fmt: skip
+    )
 
 
 class Budget(Group):
@@ -202,26 +238,29 @@ class Budget(Group):
         "declared", "source of φ: the clients or their file, their staleness, eq. (10) of Xu et al., or their losses"
     )
     budget_rule: Literal["skip", "stop", "strict"] = key(
-        "skip", "at a client that the rest of the budget cannot pay: `skip` it, or `stop`; `strict` spends less than B",
+        "skip",
+        "at a client that the rest of the budget cannot pay: `skip` it, or `stop`; `strict` spends less than B",
         see="`strict` is the paper's literal <",
-    )  # fmt: skip
+    )
     ageing: Ageing = key("linear", "cost of an age: `linear` as in the paper, `quadratic` or `root`")
     clients_file: str = key(
-        "", "CSV file of clients: `name,size,payment,sensitivity,age,staleness`, or `rate` for `rates=given`",
+        "",
+        "CSV file of clients: `name,size,payment,sensitivity,age,staleness`, or `rate` for `rates=given`",
         see="empty: clients are drawn as in Xu et al. 2024, Section 5",
-    )  # fmt: skip
+    )
 
 
 class Clock(Group):
     """Simulated time."""
 
     clock: str = key(
-        "", "simulate time: `always`, `bernoulli:SHARE`, `generated` or a trace file; deadlines are then simulated",
+        "",
+        "simulate time: `always`, `bernoulli:SHARE`, `generated` or a trace file; deadlines are then simulated",
         see="[how](clock.md); `aoi run` only",
-    )  # fmt: skip
+    )
     clock_start: float = key(
         0.0, "second of the trace at which the run starts; -1: a whole hour drawn by `seed`", ge=-1, le=1e9
-    )  # fmt: skip
+    )
     until: float = key(
         0.0, "simulated time after which no round starts: seconds, or 6h, 90min, 3d; 0: no limit", ge=0, le=1e9
     )
@@ -241,9 +280,10 @@ class Output(Group):
         False, "continue the run of that name; keys of the task must be the same, and the run's ledger has the others"
     )
     track: str = key(
-        "", "trackers to inform each round, separated by commas: `tensorboard`, `mlflow`, `wandb`",
+        "",
+        "trackers to inform each round, separated by commas: `tensorboard`, `mlflow`, `wandb`",
         see="[trackers](own.md#tracking)",
-    )  # fmt: skip
+    )
     log_format: Literal["text", "json"] = key("text", "form of the server's log on stderr")
 
     @field_validator("track")

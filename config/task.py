@@ -48,17 +48,22 @@ class Task(Group):
     model_dir: str = key(".", "folder that is searched first for the module of your own model or policy")
     partition: str = key(
         "iid", "how examples are divided among clients", form="`iid`, or `dirichlet:ALPHA` with ALPHA from 0.001"
-    )  # fmt: skip
+    )
     spare: int = key(0, "further shares of the examples, for clients that join a running cluster", ge=0, le=MILLION)
     client_column: str = key(
-        "", "column, or array of `npz:FILE`, that names each row's client, in place of `partition`", max_length=200,
+        "",
+        "column, or array of `npz:FILE`, that names each row's client, in place of `partition`",
+        max_length=200,
         see="`num-clients` is then the number of its values",
-    )  # fmt: skip
+    )
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
     mislabel_rate: float = key(
-        0.0, "share of a client's labels that become wrong per round of age", ge=0, le=1,
+        0.0,
+        "share of a client's labels that become wrong per round of age",
+        ge=0,
+        le=1,
         see="only policies with a `budget` refresh data; under other policies data only age",
-    )  # fmt: skip
+    )
     mislabel_cap: float = key(0.9, "largest share of wrong labels, with `mislabel-rate`", ge=0, le=1)
     staleness_rates: Literal["equal", "own"] = key(
         "equal", "`own` multiplies `mislabel-rate` by column `staleness` of `clients-file`"
@@ -111,9 +116,7 @@ class Task(Group):
 class Training(Group):
     """How a client trains."""
 
-    learning_rate: float = key(
-        0.0, "step size; 0: the data set's own, 0.2 for the digits, else 0.1", ge=0, le=1000
-    )  # fmt: skip
+    learning_rate: float = key(0.0, "step size; 0: the data set's own, 0.2 for the digits, else 0.1", ge=0, le=1000)
     learning_rate_decay: float = key(
         0.0, "factor of the step size per round; 0: the data set's own, 0.98 for the digits, else 0.998", ge=0, le=1
     )
@@ -129,10 +132,9 @@ class Training(Group):
     precision: Literal["float32", "tf32", "bfloat16"] = key(
         "float32", "precision of the products of training; `tf32` needs a GPU"
     )
-    threads: int = key(
-        1, "torch threads of a process; the last bits of results depend on it", ge=1, le=1024
-    )  # fmt: skip
+    threads: int = key(1, "torch threads of a process; the last bits of results depend on it", ge=1, le=1024)
     train_together: Literal["auto", "always", "never"] = key(
-        "auto", "whether the clients of one process train at once; `auto`: on a GPU without `--workers`",
+        "auto",
+        "whether the clients of one process train at once; `auto`: on a GPU without `--workers`",
         see="with slightly different results, see below",
-    )  # fmt: skip
+    )

@@ -24,8 +24,16 @@ from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER, is_played
 
 VOLUMES = (
-    "pki/authority", "pki/trust", "pki/server", "pki/superexec", "state", "clients", "enrolment", "operator", "runs",
-)  # fmt: skip
+    "pki/authority",
+    "pki/trust",
+    "pki/server",
+    "pki/superexec",
+    "state",
+    "clients",
+    "enrolment",
+    "operator",
+    "runs",
+)
 FIRST, LAST = "aoi-backup", "aoi-backup-end"  # entries: the list of volumes, and the number of files
 _CLIENTS = "clients"
 _SQLITE = b"SQLite format 3\0"

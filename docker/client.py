@@ -126,10 +126,23 @@ def main() -> None:
         time.sleep(0.5)
     config = node_config(slot, name, settings.may_sleep(os.environ))
     command = [
-        sys.executable, "-m", "aoi_fl.client.supernode", "--superlink", superlink, "--root-certificates", str(TRUST),
-        "--auth-supernode-private-key", str(key), "--node-config", config, *own_address(9094),
-        "--health-server-address", HEALTH, "--session", str(own / FILE),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "aoi_fl.client.supernode",
+        "--superlink",
+        superlink,
+        "--root-certificates",
+        str(TRUST),
+        "--auth-supernode-private-key",
+        str(key),
+        "--node-config",
+        config,
+        *own_address(9094),
+        "--health-server-address",
+        HEALTH,
+        "--session",
+        str(own / FILE),
+    ]
     os.execvp(command[0], [*command, *sys.argv[1:]])
 
 

@@ -23,12 +23,32 @@ FOLDERS = {"runs-dir": "/runs", "data-dir": "/data", "model-dir": "/data/models"
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # Variables of the cluster itself; Compose substitutes most of them (docs/deployment.md).
 CLUSTER = {
-    "AOI_IMAGE", "AOI_FLOWER", "AOI_TORCH", "AOI_TORCH_INDEX", "AOI_SUPERLINK_HOSTS", "AOI_FLEET_ADDRESS",
-    "AOI_LOCAL_CLIENTS", "AOI_SUPERLINK", "AOI_PAGE_PORT", "AOI_RUNS", "AOI_DATA", "AOI_CLIENT_MEMORY",
-    "AOI_ENROL", "AOI_KEEP_RUNS", "AOI_APP", "AOI_DEVICE", "AOI_DEVICE_USER", "AOI_APP_USER",
-    "AOI_CLIENT_PREFIX", "AOI_CLIENT_SLEEP", "AOI_LOG_LEVEL", "AOI_GPUS", "AOI_GPU_IMAGE", "AOI_GPU_TORCH",
+    "AOI_IMAGE",
+    "AOI_FLOWER",
+    "AOI_TORCH",
+    "AOI_TORCH_INDEX",
+    "AOI_SUPERLINK_HOSTS",
+    "AOI_FLEET_ADDRESS",
+    "AOI_LOCAL_CLIENTS",
+    "AOI_SUPERLINK",
+    "AOI_PAGE_PORT",
+    "AOI_RUNS",
+    "AOI_DATA",
+    "AOI_CLIENT_MEMORY",
+    "AOI_ENROL",
+    "AOI_KEEP_RUNS",
+    "AOI_APP",
+    "AOI_DEVICE",
+    "AOI_DEVICE_USER",
+    "AOI_APP_USER",
+    "AOI_CLIENT_PREFIX",
+    "AOI_CLIENT_SLEEP",
+    "AOI_LOG_LEVEL",
+    "AOI_GPUS",
+    "AOI_GPU_IMAGE",
+    "AOI_GPU_TORCH",
     "AOI_GPU_TORCH_INDEX",
-}  # fmt: skip
+}
 
 
 def defaults(pyproject: Path) -> dict[str, Any]:

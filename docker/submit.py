@@ -42,7 +42,7 @@ from aoi_fl.docker.arrivals import (
     fingerprint,
     replicas,
     say,
-)  # fmt: skip
+)
 from aoi_fl.docker.control import Control, read_key
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.control import ControlError, RunState

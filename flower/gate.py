@@ -167,11 +167,15 @@ class Doors:
         about, now = copy.copy(arrived.metadata), time.time()
         source = about.dst_task_id if reply is None else reply.metadata.src_task_id
         about.__dict__.update(
-            _message_id="", _reply_to_message_id=about.message_id, _created_at=now,
-            _src_node_id=about.dst_node_id, _dst_node_id=about.src_node_id,
-            _src_task_id=source, _dst_task_id=about.src_task_id,
+            _message_id="",
+            _reply_to_message_id=about.message_id,
+            _created_at=now,
+            _src_node_id=about.dst_node_id,
+            _dst_node_id=about.src_node_id,
+            _src_task_id=source,
+            _dst_task_id=about.src_task_id,
             _ttl=min(_LONGEST_TTL, max(1.0, about.ttl - (now - about.created_at))),
-        )  # fmt: skip
+        )
         made: Message = Message(leaves, metadata=about)  # type: ignore[call-overload]
         with no_object_id_recompute():
             about.__dict__["_message_id"] = made.object_id

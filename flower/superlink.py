@@ -32,8 +32,14 @@ _THREADS = 4  # that answer the calls of an API
 _KEYS = 10_000  # parsed public keys that are kept
 # Methods that change a run's status, or a FAB.
 _CHANGES = (
-    "create_run", "claim_task", "activate_task", "finish_task", "_on_task_tokens_expired", "store_fab", "store_app",
-)  # fmt: skip
+    "create_run",
+    "claim_task",
+    "activate_task",
+    "finish_task",
+    "_on_task_tokens_expired",
+    "store_fab",
+    "store_app",
+)
 
 
 @dataclass(frozen=True)
@@ -161,9 +167,12 @@ def keep_answers() -> None:
 
     state: Any = SqlLinkState
     expire, status, runs, fab, task = (
-        state._cleanup_expired_task_tokens, state.get_run_status, state.get_run_info, state.get_fab,
+        state._cleanup_expired_task_tokens,
+        state.get_run_status,
+        state.get_run_info,
+        state.get_fab,
         state.get_task_by_token,
-    )  # fmt: skip
+    )
 
     def kept(self: Any) -> _Kept:
         cache: _Kept = vars(self).setdefault("_aoi_kept", _Kept())

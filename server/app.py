@@ -136,10 +136,18 @@ def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prep
     """
     check_installed(config.trackers)
     task = Task(
-        config.dataset, config.data_dir, config.architecture, config.device, config.seed, config.zeros,
+        config.dataset,
+        config.data_dir,
+        config.architecture,
+        config.device,
+        config.seed,
+        config.zeros,
         config.model_dir,
-        target=config.target, client=config.client_column, drop=config.drop, missing=config.missing,
-    )  # fmt: skip
+        target=config.target,
+        client=config.client_column,
+        drop=config.drop,
+        missing=config.missing,
+    )
     model = task.check()  # which may download the data
     sources = {**given_sources(config), "model_source": model}
     task = replace(task, source=model, data_source=sources["data_source"])

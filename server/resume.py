@@ -148,8 +148,10 @@ def warn_of_ignored(about: Mapping[str, Any], given: RunConfig) -> None:
         more = f" For more rounds: aoi resume {given.run_name} --rounds R." if "num-server-rounds" in other else ""
         logger.warning(
             "The run %s keeps the settings of its start: %s. This command's other values do not count.%s",
-            given.run_name, kept, more,
-        )  # fmt: skip
+            given.run_name,
+            kept,
+            more,
+        )
 
 
 def begun_of(ledger: Path) -> str:

@@ -441,6 +441,24 @@ def _check_buffer(policy: Policy, options: RoundOptions, needs: int) -> None:
 
 # Methods of a strategy that were the policy's.
 _FORMER = frozenset(
-    ("choose", "rescue", "rates", "counted", "terms", "meet", "learn", "over", "asleep", "ahead", "greeting", "hear",
-     "hear_late", "issue", "targets", "own_weights", "question", "observe")
-)  # fmt: skip
+    (
+        "choose",
+        "rescue",
+        "rates",
+        "counted",
+        "terms",
+        "meet",
+        "learn",
+        "over",
+        "asleep",
+        "ahead",
+        "greeting",
+        "hear",
+        "hear_late",
+        "issue",
+        "targets",
+        "own_weights",
+        "question",
+        "observe",
+    )
+)

@@ -305,5 +305,9 @@ def warn_of_first_model(arrays: ArrayRecord) -> None:
             count = int((~np.isfinite(values)).sum())
             logger.warning(
                 "Array %s of the first model holds %d value(s) that are NaN or infinite, of %d. They may stay as they "
-                "are, as in a mask; if %s is trained, give it finite values.", name, count, values.size, name,
-            )  # fmt: skip
+                "are, as in a mask; if %s is trained, give it finite values.",
+                name,
+                count,
+                values.size,
+                name,
+            )

@@ -73,9 +73,11 @@ def torch(interpreter: str = sys.executable) -> Finding:
     last = (done.stderr.strip().splitlines() or [f"the interpreter ended with {done.returncode}"])[-1]
     if "No module named 'torch'" in last:
         return Finding(
-            "torch", "warn", "not installed: this client can take part in selection, but every training will fail",
+            "torch",
+            "warn",
+            "not installed: this client can take part in selection, but every training will fail",
             "Install it: docs/edge.md, for a board without a GPU pip install 'torch<2.11'.",
-        )  # fmt: skip
+        )
     return Finding("torch", "fail", f"cannot be imported: {last}", "Install a build for this machine: docs/edge.md.")
 
 
@@ -108,9 +110,11 @@ def configuration(node: Path | None) -> Iterator[Finding]:
             yield Finding("data", "ok", str(path))
         else:
             yield Finding(
-                "data", "warn", f"{path} does not exist or cannot be read",
+                "data",
+                "warn",
+                f"{path} does not exist or cannot be read",
                 f"Write it with numpy.savez(path, x=images, y=labels), or change data-file in {node}.",
-            )  # fmt: skip
+            )
 
 
 def rules(node: Mapping[str, Value]) -> Finding:
@@ -133,9 +137,11 @@ def state(folder: Path) -> Finding:
         try_writing(folder)
     except OSError as error:
         return Finding(
-            "state", "fail", f"{folder} cannot be written: {error.strerror}",
+            "state",
+            "fail",
+            f"{folder} cannot be written: {error.strerror}",
             "Run this as the account of the client, or give that account the folder: chown -R USER.",
-        )  # fmt: skip
+        )
     return Finding("state", "ok", f"{folder} can be written")
 
 
@@ -181,8 +187,11 @@ def clock(ca: Path | None, now: float | None = None) -> Finding:
     try:
         asked = subprocess.run(
             ["timedatectl", "show", "--property=NTPSynchronized", "--value"],
-            capture_output=True, text=True, timeout=10, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
         answer = asked.stdout.strip() if asked.returncode == 0 else ""
     except (OSError, subprocess.TimeoutExpired):
         answer = ""
@@ -208,9 +217,11 @@ def authority(ca: Path | None) -> Finding:
             signs = False
         if not signs:
             return Finding(
-                "authority", "fail", f"{certificate.subject.rfc4514_string()} in {ca} is no authority",
+                "authority",
+                "fail",
+                f"{certificate.subject.rfc4514_string()} in {ca} is no authority",
                 "Take the certificate of the authority (ca.crt), not the SuperLink's own.",
-            )  # fmt: skip
+            )
     days = min((c.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86400 for c in certificates)
     found = f"{certificates[0].subject.rfc4514_string()}, valid for {days:.0f} days"
     if days < 0:

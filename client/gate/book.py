@@ -237,9 +237,12 @@ def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:
         last, at = max(run.last, entry["round"] or 0), entry["time"]
         run = replace(run, app=entry["app"], last=last, updates=run.updates + 1, at=at)
         state = replace(
-            state, updates=entry["updates"], last=max(state.last, at), latest=max(state.latest, at),
+            state,
+            updates=entry["updates"],
+            last=max(state.last, at),
+            latest=max(state.latest, at),
             runs={**state.runs, entry["run"]: run},
-        )  # fmt: skip
+        )
     repeats = {key: repeat for key, repeat in state.repeats.items() if repeat["since"] != entry["since"]}
     return replace(state, lines=entry["line"], head=line, repeats=repeats)
 
@@ -265,6 +268,11 @@ def _decode(body: dict[str, Any]) -> State:
 
 
 _KINDS: dict[Any, Any] = {
-    int: int, float: (int, float), str: str, bool: bool, Mapping[str, Run]: dict, Mapping[str, App]: dict,
+    int: int,
+    float: (int, float),
+    str: str,
+    bool: bool,
+    Mapping[str, Run]: dict,
+    Mapping[str, App]: dict,
     Mapping[str, Mapping[str, Any]]: dict,
-}  # fmt: skip
+}

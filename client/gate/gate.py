@@ -221,9 +221,16 @@ class Gate:
         if self._book is None:
             return
         entry = {
-            "server": self._server, "run": arrival.run, "app": arrival.app, "kind": arrival.kind[:40],
-            "round": arrival.round, "decision": decision, "rule": rule, "bytes": size, "norm": norm,
-        }  # fmt: skip
+            "server": self._server,
+            "run": arrival.run,
+            "app": arrival.app,
+            "kind": arrival.kind[:40],
+            "round": arrival.round,
+            "decision": decision,
+            "rule": rule,
+            "bytes": size,
+            "norm": norm,
+        }
         with self._book.locked():
             now = time.time()
             entry |= {"time": now, "since": now, "times": 1}
@@ -233,7 +240,10 @@ class Gate:
                 run = state.runs.get(arrival.run) or self._first(arrival, state)
                 run = replace(run, last=max(run.last, arrival.round or 0), updates=run.updates + 1, at=now)
                 state = replace(
-                    state, updates=state.updates + 1, last=max(now, state.last), latest=max(now, state.latest),
+                    state,
+                    updates=state.updates + 1,
+                    last=max(now, state.last),
+                    latest=max(now, state.latest),
                     runs={**state.runs, arrival.run: replace(run, app=arrival.app)},
-                )  # fmt: skip
+                )
             (self._book.note if decision in LEAVES else self._book.count)(state, entry)

@@ -71,9 +71,13 @@ def _memory(cluster):
         watcher.join()
     rest = max(_use(cluster))
     return Row(
-        "memory of a client container in training (SuperNode and ClientApp, digits, CPU torch)", "the same at rest",
-        768.0, max(seen) / 2**20, "MiB", f"{rest / 2**20:.0f} MiB at rest; the container's limit is 768 MiB",
-    )  # fmt: skip
+        "memory of a client container in training (SuperNode and ClientApp, digits, CPU torch)",
+        "the same at rest",
+        768.0,
+        max(seen) / 2**20,
+        "MiB",
+        f"{rest / 2**20:.0f} MiB at rest; the container's limit is 768 MiB",
+    )
 
 
 def _use(cluster):
@@ -96,10 +100,12 @@ def _bytes(cluster, wire):
     seconds = sum(row["seconds"] for row in rounds) / ROUNDS
     return Row(
         f"bytes on the wire a round, CNN, {CLIENTS} clients, coordination={wire}",
-        "the model to and from the clients that trained", None, sent / (2 * _MODEL * trained),
+        "the model to and from the clients that trained",
+        None,
+        sent / (2 * _MODEL * trained),
         note=f"{sent / 1e6:.1f} MB, {trained:.2g} clients trained, {seconds:.1f} s a round",
         details={"bytes": sent, "trained": trained, "seconds": seconds},
-    )  # fmt: skip
+    )
 
 
 def _traffic(cluster):
@@ -122,9 +128,11 @@ def _slow(cluster):
         raise Skipped(f"behind 2 Mbit/s {trained} of 2 clients trained")
     return Row(
         "a round of the CNN behind a link of 2 Mbit/s a client (tbf, each way)",
-        "the model's bytes over the link, both ways", None, rounds[-1]["seconds"] / (2 * 8 * _MODEL / 2e6),
+        "the model's bytes over the link, both ways",
+        None,
+        rounds[-1]["seconds"] / (2 * 8 * _MODEL / 2e6),
         note=f"{rounds[-1]['seconds']:.0f} s, both clients in time",
-    )  # fmt: skip
+    )
 
 
 @contextmanager

@@ -10,10 +10,20 @@ from aoi_fl.lab.benchmarks.training import federation
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy
 
 KEYS = {
-    "dataset": "mnist", "model": "cnn", "policy": "systematic", "coordination": "reserve", "num-clients": 100,
-    "clients-per-round": 15, "local-epochs": 1, "num-server-rounds": 4, "run-name": "bench",
-    "privacy": "banded", "bands": 6, "delta": 1e-3, "noise-multiplier": 1e-4,  # so little that training goes on
-}  # fmt: skip
+    "dataset": "mnist",
+    "model": "cnn",
+    "policy": "systematic",
+    "coordination": "reserve",
+    "num-clients": 100,
+    "clients-per-round": 15,
+    "local-epochs": 1,
+    "num-server-rounds": 4,
+    "run-name": "bench",
+    "privacy": "banded",
+    "bands": 6,
+    "delta": 1e-3,
+    "noise-multiplier": 1e-4,  # so little that training goes on
+}
 _MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (Privacy, "over"))
 
 
@@ -30,9 +40,11 @@ def run(data):
     yield Row(
         "clipping, noise of six bands and account in private rounds of the MNIST-CNN of 1.7 M parameters, 15 clients "
         "of 600 images, one pass, local engine",
-        "process time of the same rounds", 0.1, share,
+        "process time of the same rounds",
+        0.1,
+        share,
         details={"ours": spent.summary(), "reference": rounds.summary(), "process-ratio": round(share, 4)},
-    )  # fmt: skip
+    )
 
 
 def _timed(function, times):

@@ -8,20 +8,45 @@ from aoi_fl.science.errors import ConfigError
 
 # Modules and their names: an experiment's class, or a tuple of experiments.
 _FIGURES = (
-    "papers.theory:Theory", "papers.remarks:Remarks", "papers.sigma:Sigma", "papers.load_variance:LoadVariance",
-    "papers.intervals:Intervals", "papers.windows:Windows", "studies.start:Start",
-    "studies.start_learning:StartLearning", "studies.churn:Churn", "studies.dropout:Dropout", "studies.modes:Modes",
-    "studies.compression:Compression", "papers.wics_ages:WicsAges", "papers.wics_exact:WicsExact",
-    "papers.wics_packing:WicsPacking", "papers.tasks:LEARNING", "papers.skew:SKEW", "studies.unequal:Unequal",
-    "papers.wics_learning:WicsLearning", "papers.wics_sensitivity:WicsSensitivity", "papers.wics_budget:WicsBudget",
-)  # fmt: skip
+    "papers.theory:Theory",
+    "papers.remarks:Remarks",
+    "papers.sigma:Sigma",
+    "papers.load_variance:LoadVariance",
+    "papers.intervals:Intervals",
+    "papers.windows:Windows",
+    "studies.start:Start",
+    "studies.start_learning:StartLearning",
+    "studies.churn:Churn",
+    "studies.dropout:Dropout",
+    "studies.modes:Modes",
+    "studies.compression:Compression",
+    "papers.wics_ages:WicsAges",
+    "papers.wics_exact:WicsExact",
+    "papers.wics_packing:WicsPacking",
+    "papers.tasks:LEARNING",
+    "papers.skew:SKEW",
+    "studies.unequal:Unequal",
+    "papers.wics_learning:WicsLearning",
+    "papers.wics_sensitivity:WicsSensitivity",
+    "papers.wics_budget:WicsBudget",
+)
 _OTHERS = (
-    "studies.traces:Traces", "studies.arena:Arena", "studies.arena:ARENAS", "studies.rare_classes:RareClasses",
-    "studies.client_accuracy:ClientAccuracy", "studies.equal_work:EqualWork", "studies.natural:Natural",
-    "studies.headline:Headline", "studies.cohorts:Cohorts", "studies.regularity:Regularity",
-    "studies.fair_arena:FairArena", "studies.barrier:Barrier", "studies.open_arena:OpenArena",
-    "studies.private:PrivateLearning", "studies.private:PrivacyError",
-)  # fmt: skip
+    "studies.traces:Traces",
+    "studies.arena:Arena",
+    "studies.arena:ARENAS",
+    "studies.rare_classes:RareClasses",
+    "studies.client_accuracy:ClientAccuracy",
+    "studies.equal_work:EqualWork",
+    "studies.natural:Natural",
+    "studies.headline:Headline",
+    "studies.cohorts:Cohorts",
+    "studies.regularity:Regularity",
+    "studies.fair_arena:FairArena",
+    "studies.barrier:Barrier",
+    "studies.open_arena:OpenArena",
+    "studies.private:PrivateLearning",
+    "studies.private:PrivacyError",
+)
 
 
 def _imported(places):

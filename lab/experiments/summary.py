@@ -15,14 +15,24 @@ from aoi_fl.lab.experiments.registry import known
 
 # Experiments with a main result on the first page.
 FRONT = (
-    "theory", "remarks", "windows", "modes", "unequal", "wics-ages", "wics-sensitivity", "arena-trace-dirichlet",
-)  # fmt: skip
+    "theory",
+    "remarks",
+    "windows",
+    "modes",
+    "unequal",
+    "wics-ages",
+    "wics-sensitivity",
+    "arena-trace-dirichlet",
+)
 _UNMEASURED = "not-run.md"
 _BAR = "verdicts.svg"
 _DATA = {
-    "cifar100": "CIFAR-100", "cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST", "mnist": "MNIST",
+    "cifar100": "CIFAR-100",
+    "cifar10": "CIFAR-10",
+    "fashion-mnist": "Fashion-MNIST",
+    "mnist": "MNIST",
     "digits": "digits",
-}  # fmt: skip
+}
 _SYMBOLS = (
     ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
     (

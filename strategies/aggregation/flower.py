@@ -52,9 +52,12 @@ _Snapshot: TypeAlias = list[tuple[Strategy, set[str], dict[str, Any]]]
 
 # What FedAvg and its kin choose nodes by, and what makes them take all that the grid lists.
 _EVERYBODY = {
-    "fraction_train": 1.0, "fraction_evaluate": 1.0,
-    "min_train_nodes": 1, "min_evaluate_nodes": 1, "min_available_nodes": 1,
-}  # fmt: skip
+    "fraction_train": 1.0,
+    "fraction_evaluate": 1.0,
+    "min_train_nodes": 1,
+    "min_evaluate_nodes": 1,
+    "min_available_nodes": 1,
+}
 _STANDING = "aggregation/config/"
 
 

@@ -76,8 +76,10 @@ def warn_of_lost(kind: str, lost: Mapping[str, str], meaning: str, said: set[str
             logger.warning(
                 "%s is not in the checkpoint (%s, which a checkpoint cannot hold): %s. Write state_dict and "
                 "load_state_dict, or keep it in arrays, numbers, texts, lists, dicts or NumPy's generators.",
-                attribute, why, meaning,
-            )  # fmt: skip
+                attribute,
+                why,
+                meaning,
+            )
 
 
 def _apart(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:

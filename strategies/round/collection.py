@@ -30,7 +30,7 @@ from aoi_fl.strategies.validation import (
     one_line,
     read_answer,
     read_update,
-)  # fmt: skip
+)
 
 logger = logging.getLogger("flwr")
 
@@ -269,8 +269,10 @@ class Collector:
             logger.warning(
                 "Round %d runs again after a break. %d clients had trained in it: %s. Their updates are lost, and they "
                 "keep their promise: they train no second time. The round differs from that of an unbroken run.",
-                self.round, len(self._lost), ", ".join(sorted(self._lost)),
-            )  # fmt: skip
+                self.round,
+                len(self._lost),
+                ", ".join(sorted(self._lost)),
+            )
         if self._lacks_quorum():
             return None, None
         if self._held:

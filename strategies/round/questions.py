@@ -25,7 +25,7 @@ from aoi_fl.strategies.validation import (
     is_bounded,
     metrics_of,
     read_record,
-)  # fmt: skip
+)
 
 A = TypeVar("A", ParticipationReply, Bid)
 

@@ -265,8 +265,9 @@ class Roster:
             if unknown and last >= max(1, self.records[number].since):
                 logger.warning(
                     "Client %s took part in round %d and no longer knows it: its state was lost or deleted.",
-                    intro.name, last,
-                )  # fmt: skip
+                    intro.name,
+                    last,
+                )
             if self.records[number].examples is None and intro.num_examples is not None:  # a ledger may hide it
                 self.records[number] = replace(self.records[number], examples=intro.num_examples)
                 self.sizes[number] = intro.num_examples

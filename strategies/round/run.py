@@ -234,9 +234,13 @@ class Run:
         latency = None if self.joining is None else self.joining.latency
         looks = between_looks(max(self.needs, len(self.roster)), latency)
         request = ParticipationRequest(
-            self.options.run, round_, looks=looks, token=self.options.token,
-            pace=self.round_duration, elapsed=self._elapsed(round_),
-        )  # fmt: skip
+            self.options.run,
+            round_,
+            looks=looks,
+            token=self.options.token,
+            pace=self.round_duration,
+            elapsed=self._elapsed(round_),
+        )
         if self.privacy is None:
             return request
         spec = self.privacy.spec

@@ -203,9 +203,16 @@ class TrainingStep:
     def _collector(self, round_: Round, intake: Intake, **how: Any) -> Collector:
         run = self._run
         return Collector(
-            round_, intake, self._weights == weighting.UNBIASED, run.roster, run.options, run.clock,
-            round_duration=run.round_duration, separation=run.separation, **how,
-        )  # fmt: skip
+            round_,
+            intake,
+            self._weights == weighting.UNBIASED,
+            run.roster,
+            run.options,
+            run.clock,
+            round_duration=run.round_duration,
+            separation=run.separation,
+            **how,
+        )
 
     @property
     def _released(self) -> Mapping[str, Any] | None:

@@ -94,9 +94,13 @@ class SystematicRulePolicy(RulePolicy):
     def state_dict(self) -> State:
         """Return rates and phases, which newcomers and leavers have changed."""
         state = {
-            **super().state_dict(), "rates": self.rule.targets, "phases": self.rule.phases, "shifts": self.rule.shifts,
-            "members": self._own.members, "known": self._own.known,
-        }  # fmt: skip
+            **super().state_dict(),
+            "rates": self.rule.targets,
+            "phases": self.rule.phases,
+            "shifts": self.rule.shifts,
+            "members": self._own.members,
+            "known": self._own.known,
+        }
         return state if self.availability is None else {**state, "asked": self.rule.rates}
 
     def load_state_dict(self, state: State) -> None:

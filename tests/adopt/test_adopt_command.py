@@ -53,8 +53,13 @@ def test_an_app_is_played_and_adopted(app, aoi, tmp_path):
 
 @pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 def test_what_is_no_app_is_refused(app, aoi, tmp_path):
-    for words in (("play", "nowhere"), ("adopt", "."), ("play", app.name, "-c", "round=2"),
-                  ("play", app.name, "-c", "rounds=many"), ("play", app.name, "--policy", "wics")):  # fmt: skip
+    for words in (
+        ("play", "nowhere"),
+        ("adopt", "."),
+        ("play", app.name, "-c", "round=2"),
+        ("play", app.name, "-c", "rounds=many"),
+        ("play", app.name, "--policy", "wics"),
+    ):
         status, _, err = aoi(*words)
         assert status == 2 and "Traceback" not in err
     server = app / "quickstart_numpy" / "server_app.py"

@@ -138,10 +138,13 @@ def test_quiet_leaves_results(aoi):
 @pytest.mark.parametrize(
     ("terminal", "environment", "wanted"),
     [
-        (True, {}, True), (False, {}, False), (True, {"NO_COLOR": "1"}, False), (True, {"NO_COLOR": ""}, True),
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
         (True, {"TERM": "dumb"}, False),
     ],
-)  # fmt: skip
+)
 def test_colours_are_for_terminals_without_no_color(terminal, environment, wanted, monkeypatch):
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)

@@ -172,9 +172,14 @@ def test_a_timer_starts_the_unit_at_the_clients_return(ca: Path, tmp_path: Path)
     assert due()
     later = f"{time.time() + 60:.0f}"
     for text, expected in (
-        (f"{later} {later} 7\n", False), (f"{time.time() - 1:.0f} {later} 7\n", True), ("0 0 7\n", True),
-        ("", True), (later[:6], True), ("\0\0 7\n", True), ("x 0 7\n", True),
-    ):  # fmt: skip
+        (f"{later} {later} 7\n", False),
+        (f"{time.time() - 1:.0f} {later} 7\n", True),
+        ("0 0 7\n", True),
+        ("", True),
+        (later[:6], True),
+        ("\0\0 7\n", True),
+        ("x 0 7\n", True),
+    ):
         (tmp_path / "session").write_text(text)
         assert due() == expected, text
 

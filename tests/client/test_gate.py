@@ -92,9 +92,15 @@ class Device:
             fab_hash=APP, run_id=self.run, series_id=self.run, primary_task_type="", override_config={}
         )
         yield (
-            7, lambda: self.incoming, send_, lambda run: about, lambda digest, run: self.fab,
-            lambda run, object_id: self.contents[object_id], push, lambda run, message: None,
-        )  # fmt: skip
+            7,
+            lambda: self.incoming,
+            send_,
+            lambda run: about,
+            lambda digest, run: self.fab,
+            lambda run, object_id: self.contents[object_id],
+            push,
+            lambda run, message: None,
+        )
 
     def __call__(self, message, reply_to=None):
         """Send a message and return the reply that leaves, with its content; None: nothing leaves."""
@@ -245,11 +251,17 @@ def coded(kind, w, **more):
 @pytest.mark.parametrize(
     "content",
     [
-        update(), update(1e-3), packing.pack(update()), RecordDict({"arrays": to_record({"w": np.full(3, 1e300)})}),
-        RecordDict({"arrays": to_record({"w": np.full(3, 500, np.float16)})}), coded("float16", [100, 0, 3]),
-        coded("int8", [100, 0, 3]), coded("int8", [100, 0, 3], scales=(-3e5,)), packing.pack(coded("int8", [99, 0, 3])),
+        update(),
+        update(1e-3),
+        packing.pack(update()),
+        RecordDict({"arrays": to_record({"w": np.full(3, 1e300)})}),
+        RecordDict({"arrays": to_record({"w": np.full(3, 500, np.float16)})}),
+        coded("float16", [100, 0, 3]),
+        coded("int8", [100, 0, 3]),
+        coded("int8", [100, 0, 3], scales=(-3e5,)),
+        packing.pack(coded("int8", [99, 0, 3])),
     ],
-)  # fmt: skip
+)
 def test_an_update_above_the_norm_is_scaled_down(tmp_path, content):
     told = packing.unpack(content).get("aoi")
     device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
@@ -261,13 +273,18 @@ def test_an_update_above_the_norm_is_scaled_down(tmp_path, content):
 @pytest.mark.parametrize(
     "content",
     [
-        update(math.nan), update(math.inf), RecordDict({"a": model(w=MODEL["w"] + 9), "arrays": model()}),
+        update(math.nan),
+        update(math.inf),
+        RecordDict({"a": model(w=MODEL["w"] + 9), "arrays": model()}),
         *(RecordDict({"arrays": model(w=np.ones(3, kind))}) for kind in (np.int64, np.complex64, np.bool_)),
-        *(RecordDict({"arrays": model(**{name: np.ones(4)})}) for name in "wnx"), *list(LARGE.values())[2:7],
-        RecordDict({"aoi": ConfigRecord({"packed": "[", "data": b"1"})}), coded("int8", [1, 0, 3], scales=()),
-        coded("float16", [math.nan, 0, 3]), coded("int8", [1, 0, 3], scales=(1.0, 1.0)),
+        *(RecordDict({"arrays": model(**{name: np.ones(4)})}) for name in "wnx"),
+        *list(LARGE.values())[2:7],
+        RecordDict({"aoi": ConfigRecord({"packed": "[", "data": b"1"})}),
+        coded("int8", [1, 0, 3], scales=()),
+        coded("float16", [math.nan, 0, 3]),
+        coded("int8", [1, 0, 3], scales=(1.0, 1.0)),
     ],
-)  # fmt: skip
+)
 def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
     device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
     for own in (None, {}, {"compression": "int8"}, {"compression": "float16"}):
@@ -566,13 +583,27 @@ def test_an_edited_line_before_the_last_is_found(tmp_path):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("min-hours", 0), ("min-hours", "6"), ("min-hours", math.inf), ("max-updates", 1.5), ("max-updates", True),
+        ("min-hours", 0),
+        ("min-hours", "6"),
+        ("min-hours", math.inf),
+        ("max-updates", 1.5),
+        ("max-updates", True),
         *(("min-separation", value) for value in (0, -1, 2.5, True, "7")),
-        ("max-norm", -1), ("max-norm", math.inf), ("max-bytes", 0), ("metrics", "all, loss"), ("metrics", "a,,b"),
-        ("metrics", 3), ("evaluate", "no"), ("evaluate", 1), ("apps", "any, approved"), ("apps", "ABC"),
-        ("apps", "0" * 63), ("pause", "soon"), ("hours", "9-17"),
+        ("max-norm", -1),
+        ("max-norm", math.inf),
+        ("max-bytes", 0),
+        ("metrics", "all, loss"),
+        ("metrics", "a,,b"),
+        ("metrics", 3),
+        ("evaluate", "no"),
+        ("evaluate", 1),
+        ("apps", "any, approved"),
+        ("apps", "ABC"),
+        ("apps", "0" * 63),
+        ("pause", "soon"),
+        ("hours", "9-17"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_rule_keeps_the_supernode_from_starting(tmp_path, key, value):
     with refused(key, value):
         Device(tmp_path, **{key: value})
@@ -608,9 +639,13 @@ def test_a_no_of_the_clientapp_by_a_rule_has_a_receipt(tmp_path):
     told = [(e["round"], e["kind"], e["decision"], e["rule"], e["updates"]) for e in entries]
     no = "declined", "min-separation", 1
     assert not problems and told == [
-        (1, "train", "sent", None, 1), (2, "query.hello", *no), (3, "evaluate", *no),
-        (3, "evaluate", "sent", None, 1), (4, "train", *no), (5, "train", "sent", None, 2),
-    ]  # fmt: skip
+        (1, "train", "sent", None, 1),
+        (2, "query.hello", *no),
+        (3, "evaluate", *no),
+        (3, "evaluate", "sent", None, 1),
+        (4, "train", *no),
+        (5, "train", "sent", None, 2),
+    ]
     device.app = lambda message: RecordDict({"aoi": ConfigRecord({**answer(rule="secret"), "takes-part": False})})
     device(train(9, "query.participate", own={}))
     assert len(read_receipts(Book(tmp_path))[0]) == len(entries)

@@ -169,10 +169,14 @@ OUTCOMES = {"first-age": [0.1, 0.5, 0.9]}
 @pytest.mark.parametrize(
     ("jitter", "wire", "separation", "rounds"),
     [
-        (None, "poll", None, 5), (None, "reserve", 2, 5), (0.0, "poll", 2, 4), (0.0, "reserve", None, 4),
-        (0.4, "poll", None, 3), (0.4, "reserve", 2, 4),
+        (None, "poll", None, 5),
+        (None, "reserve", 2, 5),
+        (0.0, "poll", 2, 4),
+        (0.0, "reserve", None, 4),
+        (0.4, "poll", None, 3),
+        (0.4, "reserve", 2, 4),
     ],
-)  # fmt: skip
+)
 def test_a_resume_keeps_b_and_k_on_every_path(tmp_path, monkeypatch, jitter, wire, separation, rounds):
     if jitter is None:
         law, own = LAW, {"table": LAW.probabilities}

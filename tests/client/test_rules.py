@@ -90,13 +90,18 @@ def test_power_and_network_are_read_only_for_their_rules(metered, rule):
 @pytest.mark.parametrize(
     ("node", "fields"),
     [
-        ({"hours": "22-6"}, ("hours", "22-6")), ({"hours": "25:00-06:00"}, ("hours", "25:00-06:00")),
-        ({"hours": "06:00-06:00"}, ("hours", "06:00-06:00")), ({"hours": "06:00-07:00,"}, ("hours", "06:00-07:00,")),
-        ({"hours": 6}, ("hours", 6)), ({"only-charging": "yes"}, ("only-charging", "yes")),
-        ({"only-unmetered": 1}, ("only-unmetered", 1)), ({"pause": "tomorrow"}, ("pause", "tomorrow")),
-        ({"pause": 3}, ("pause", 3)), ({"pause": "2027-01-06T18:00+01:00"}, ("pause", "2027-01-06T18:00+01:00")),
+        ({"hours": "22-6"}, ("hours", "22-6")),
+        ({"hours": "25:00-06:00"}, ("hours", "25:00-06:00")),
+        ({"hours": "06:00-06:00"}, ("hours", "06:00-06:00")),
+        ({"hours": "06:00-07:00,"}, ("hours", "06:00-07:00,")),
+        ({"hours": 6}, ("hours", 6)),
+        ({"only-charging": "yes"}, ("only-charging", "yes")),
+        ({"only-unmetered": 1}, ("only-unmetered", 1)),
+        ({"pause": "tomorrow"}, ("pause", "tomorrow")),
+        ({"pause": 3}, ("pause", 3)),
+        ({"pause": "2027-01-06T18:00+01:00"}, ("pause", "2027-01-06T18:00+01:00")),
     ],
-)  # fmt: skip
+)
 def test_a_rule_that_is_none_is_named_with_what_it_may_be(node, fields):
     with refused(*fields):
         Rules.read(node)
@@ -151,10 +156,14 @@ def test_charging_is_read_from_the_kernels_files(supplies, charging, tmp_path):
 @pytest.mark.parametrize(
     ("script", "metered"),
     [
-        ("echo u 1", True), ("echo u 2", False), ("echo u 3", True), ("echo u 4", False), ("echo u 0", None),
+        ("echo u 1", True),
+        ("echo u 2", False),
+        ("echo u 3", True),
+        ("echo u 4", False),
+        ("echo u 0", None),
         ("exit 1", None),
     ],
-)  # fmt: skip
+)
 def test_metered_is_what_network_manager_says(script, metered):
     assert power.metered(("sh", "-c", script)) is metered
     assert power.metered(("/no/such/busctl",)) is None
@@ -309,11 +318,14 @@ def test_status_shows_permission_and_return(enrolled, tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('huors = "22:00-06:00"', "huors must be"), ('payment = "dear"', "payment is 'dear'"),
-        ("sensitivity = true", "sensitivity is true"), ("round-seconds = 0", "round-seconds is 0"),
-        ('sleep = "yes"', "sleep is 'yes'"), ("weight = 1.0", "weight must be"),
+        ('huors = "22:00-06:00"', "huors must be"),
+        ('payment = "dear"', "payment is 'dear'"),
+        ("sensitivity = true", "sensitivity is true"),
+        ("round-seconds = 0", "round-seconds is 0"),
+        ('sleep = "yes"', "sleep is 'yes'"),
+        ("weight = 1.0", "weight must be"),
     ],
-)  # fmt: skip
+)
 def test_a_key_or_value_that_is_none_is_named_to_the_owner(enrolled, line, said):
     path = enrolled / "node.toml"
     path.write_text(path.read_text() + line)

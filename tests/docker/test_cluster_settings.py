@@ -209,9 +209,12 @@ time.sleep(60)
 def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path: Path) -> None:
     def replica() -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+            [sys.executable, "-c", HOLD, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        )
 
     replicas = [replica() for _ in range(3)]
     try:
@@ -488,8 +491,10 @@ def test_lost_keys_are_registered_again_but_no_revoked_one(
     arrivals.enrol(control, folder, tmp_path / "operator")
     assert capsys.readouterr().out == "lost is enrolled\n"
     assert [control.standing(folder / f"{name}.pub")[0] for name in ("lost", "known", "revoked")] == [
-        "online", "online", "unknown"
-    ]  # fmt: skip
+        "online",
+        "online",
+        "unknown",
+    ]
 
 
 def test_a_client_with_a_replaced_key_counts_once(superlink: tuple[grpc.Server, Control], tmp_path: Path) -> None:

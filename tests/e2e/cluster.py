@@ -96,9 +96,16 @@ class Cluster:
         compose = {"COMPOSE_PROJECT_NAME": self.project, "COMPOSE_ENV_FILES": os.devnull}
         other = {"AOI_LOG_LEVEL": "DEBUG", "AOI_SUPERLINK_HOSTS": "other.example", "AOI_NUM_CLIENTS": "9"}
         done = subprocess.run(
-            command, shell=True, cwd=ROOT, env=self.environment | compose | other, check=False, timeout=300,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            command,
+            shell=True,
+            cwd=ROOT,
+            env=self.environment | compose | other,
+            check=False,
+            timeout=300,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         return done.returncode, done.stdout
 
     def identity(self, service: str) -> str:

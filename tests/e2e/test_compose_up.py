@@ -11,9 +11,12 @@ IMAGE = "aoi-e2e-up:cpu"  # which there is not: `up` alone has to build it, from
 
 def test_up_alone_runs_every_scaled_client_and_shows_the_run(cluster: Cluster) -> None:
     settings: dict[str, Any] = {
-        "AOI_IMAGE": IMAGE, "AOI_RUN_NAME": "eight", "AOI_NUM_SERVER_ROUNDS": "2", "AOI_POLICY": "random",
+        "AOI_IMAGE": IMAGE,
+        "AOI_RUN_NAME": "eight",
+        "AOI_NUM_SERVER_ROUNDS": "2",
+        "AOI_POLICY": "random",
         "AOI_CLIENTS_PER_ROUND": "8",
-    }  # fmt: skip
+    }
     cluster.docker("rmi", "--force", settings["AOI_IMAGE"], check=False)
     cluster.compose("up", "-d", "--scale", "client=8", timeout=600, **settings)
     page = f"http://127.0.0.1:{cluster.environment['AOI_PAGE_PORT']}"

@@ -28,14 +28,18 @@ def laid_down(key: str) -> str:
 
 PLAIN = "flower-supernode --superlink superlink:9092 --insecure --node-config 'name=\"mallory\" partition-id=0'"
 # A node that shows another's public key and signs with its own private one.
-CONNECT = """
+CONNECT = (
+    """
 from flwr.supernode.fleet_http_connection import http_request_response as request_response
 more = {"max_retries": 0, "max_wait_time": 10}
-""" if NEWEST else """
+"""
+    if NEWEST
+    else """
 from flwr.client.grpc_rere_client.connection import grpc_request_response as request_response
 from flwr.supercore.retry import RetryInvoker, exponential
 more = {"retry_invoker": RetryInvoker(exponential, (), max_tries=1, max_time=10)}
-"""  # fmt: skip
+"""
+)
 IMPERSONATE = python(
     CONNECT
     + """

@@ -29,9 +29,15 @@ from tests.fakes import ScriptedGrid
 
 ROUNDS = 8
 RUN = {
-    "dataset": "digits", "model": "lr", "num-clients": 10, "num-server-rounds": ROUNDS, "local-steps": 1,
-    "evaluate-every": 100, "budget": 40.0, "seed": 5,
-}  # fmt: skip
+    "dataset": "digits",
+    "model": "lr",
+    "num-clients": 10,
+    "num-server-rounds": ROUNDS,
+    "local-steps": 1,
+    "evaluate-every": 100,
+    "budget": 40.0,
+    "seed": 5,
+}
 
 
 def play(folder, engine=run_local, **keys):
@@ -43,9 +49,13 @@ def play(folder, engine=run_local, **keys):
 
 def simulated(table, values, rounds=ROUNDS):
     selector = BudgetedSelector(
-        values["budget"], BUDGETED[values["policy"]], values["seed"], values.get("budget_rule") == "strict",
-        values.get("budget_rule") == "stop", values.get("ageing", "linear"),
-    )  # fmt: skip
+        values["budget"],
+        BUDGETED[values["policy"]],
+        values["seed"],
+        values.get("budget_rule") == "strict",
+        values.get("budget_rule") == "stop",
+        values.get("ageing", "linear"),
+    )
     there = np.ones(len(table.names), bool)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
     return simulate(selector, population, rounds, values["seed"])
@@ -150,9 +160,14 @@ def clients_file(path, rows, header="name,size,payment,sensitivity,age"):
 def test_the_report_reads_a_clients_file_with_ages(source, tmp_path, capsys):
     rows = [("north", 30, 7, 0.5, 4), ("south", 90, 9, 0.1, 0), ("east", 60, 5, 0.4, 12), ("west", 120, 6, 0.2, 1)]
     keys = {
-        "policy": "wics", "budget": 12.0, "num_clients": 4, "index_source": source, "trains": "all",
-        "mislabel-rate": 0.05, "clients_file": clients_file(tmp_path / "c.csv", rows),
-    }  # fmt: skip
+        "policy": "wics",
+        "budget": 12.0,
+        "num_clients": 4,
+        "index_source": source,
+        "trains": "all",
+        "mislabel-rate": 0.05,
+        "clients_file": clients_file(tmp_path / "c.csv", rows),
+    }
     folder = play(tmp_path, **keys)
     table = read_clients_file(tmp_path / "c.csv")
     history = simulated(table, {"seed": RUN["seed"], **keys})
@@ -253,8 +268,16 @@ def test_fresh_data_learn_better_than_stale_ones(tmp_path):
     accuracies = []
     for budget in (1000.0, 1.0):
         folder = play(
-            tmp_path / str(budget), policy="wics", trains="all", mislabel_rate=0.2,
-            budget=budget, num_clients=6, clients_file=file, local_steps=10, learning_rate=0.5, batch_size=10,
-        )  # fmt: skip
+            tmp_path / str(budget),
+            policy="wics",
+            trains="all",
+            mislabel_rate=0.2,
+            budget=budget,
+            num_clients=6,
+            clients_file=file,
+            local_steps=10,
+            learning_rate=0.5,
+            batch_size=10,
+        )
         accuracies.append(read(folder / "ledger.sqlite", "rounds")[-1]["test_accuracy"])
     assert accuracies[0] > accuracies[1] + 0.1

@@ -71,8 +71,9 @@ def test_the_picture_has_each_policys_mean_in_sight_and_names_it():
     assert low < min(middles) and max(middles) < high < 65 - 7  # the last one's interval goes on
     arrows = [(*line.get_xdata(), *line.get_ydata(), line.get_marker()) for line in later.get_lines()]
     assert [arrow for arrow in arrows if "arrow" in arrow[-1]] == [
-        (low, 3, r"$\leftarrow$"), (high, 3, r"$\rightarrow$")
-    ]  # fmt: skip
+        (low, 3, r"$\leftarrow$"),
+        (high, 3, r"$\rightarrow$"),
+    ]
     assert len(curves.get_lines()) == 4 + len(LEVELS) and len(work.patches) == 2 * 4
 
 

@@ -83,13 +83,19 @@ def test_a_side_needs_every_interval():
 @pytest.mark.parametrize(
     ("parts", "verdict"),
     [
-        (["holds", "holds"], "holds"), (["holds", "refuted"], "refuted"), (["not run", "refuted"], "refuted"),
-        (["holds", "undecided"], "undecided"), (["holds weakly", "holds"], "holds weakly"),
-        (["underpowered", "holds"], "underpowered"), (["not run", "holds"], "undecided"),
-        (["undecided", "undecided"], "undecided"), (["undecided", "not run"], "undecided"),
-        (["not run", "not run"], "not run"), ([], "not run"),
+        (["holds", "holds"], "holds"),
+        (["holds", "refuted"], "refuted"),
+        (["not run", "refuted"], "refuted"),
+        (["holds", "undecided"], "undecided"),
+        (["holds weakly", "holds"], "holds weakly"),
+        (["underpowered", "holds"], "underpowered"),
+        (["not run", "holds"], "undecided"),
+        (["undecided", "undecided"], "undecided"),
+        (["undecided", "not run"], "undecided"),
+        (["not run", "not run"], "not run"),
+        ([], "not run"),
     ],
-)  # fmt: skip
+)
 def test_a_claim_of_parts(parts, verdict):
     assert joint(parts) == verdict == joint(parts[::-1])
 

@@ -15,10 +15,14 @@ APP = Path(__file__).parents[1] / "apps" / "stock"
 @pytest.mark.parametrize(
     ("rules", "trained"),
     [
-        ("pause=true", 0), ("min-separation=3", 2), ("min-hours=1", 1), ("max-updates=2", 2), ('apps="approved"', 0),
+        ("pause=true", 0),
+        ("min-separation=3", 2),
+        ("min-hours=1", 1),
+        ("max-updates=2", 2),
+        ('apps="approved"', 0),
         ('max-norm=1.0 metrics="num-examples"', 4),
     ],
-)  # fmt: skip
+)
 def test_a_stock_app_keeps_the_owners_rules(tmp_path, rules, trained):
     with deployment([OURS], f'name="pi" state-dir="{tmp_path}" {rules}') as submit:
         found = submit(APP, "rounds=4")

@@ -35,14 +35,25 @@ MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.arr
 RATES = [0.2, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7]  # k = 5 in all
 BUDGETED = {"budget": 30.0, "mislabel-rate": 0.05}
 CENTRAL: dict[str, dict[str, Any]] = {
-    "random": {}, "random-unbiased": {"policy": "random", "weights": "unbiased"}, "proportional": {}, "oldest-age": {},
-    "oldest-age-unbiased": {"policy": "oldest-age", "weights": "unbiased"}, "pow-d": {"candidates": 11}, "rpow-d": {},
-    "oort": {}, "fedcs": {}, "refl": {}, "f3ast": {}, "wics": BUDGETED,
+    "random": {},
+    "random-unbiased": {"policy": "random", "weights": "unbiased"},
+    "proportional": {},
+    "oldest-age": {},
+    "oldest-age-unbiased": {"policy": "oldest-age", "weights": "unbiased"},
+    "pow-d": {"candidates": 11},
+    "rpow-d": {},
+    "oort": {},
+    "fedcs": {},
+    "refl": {},
+    "f3ast": {},
+    "wics": BUDGETED,
     "wics-bid": BUDGETED | {"policy": "wics", "index-source": "bid"},
     "wics-total": BUDGETED | {"policy": "wics", "budget": 30.0, "total-budget": 200.0},
-    "wics-estimated": BUDGETED | {"policy": "wics", "trains": "all", "sensitivities": "estimated"}, "abs": BUDGETED,
-    "maxpack": BUDGETED, "random-budget": BUDGETED,
-}  # fmt: skip
+    "wics-estimated": BUDGETED | {"policy": "wics", "trains": "all", "sensitivities": "estimated"},
+    "abs": BUDGETED,
+    "maxpack": BUDGETED,
+    "random-budget": BUDGETED,
+}
 DECENTRALISED: dict[str, dict[str, Any]] = {
     "markov-optimal": {"max-age": 5},
     "markov-few": {"policy": "markov-optimal", "clients-per-round": 1, "max-age": 10},  # some rounds have to be forced
@@ -55,9 +66,10 @@ DECENTRALISED: dict[str, dict[str, Any]] = {
     "systematic-absence": {"policy": "systematic", "compensate": "availability"},
     "systematic-random": {"policy": "systematic", "phases": "random"},
 }
-POLICIES = CENTRAL | {f"{row} {wire}": keys | {"coordination": wire} for (row, keys), wire in product(
-    DECENTRALISED.items(), ("poll", "broadcast", "reserve")
-)}  # fmt: skip
+POLICIES = CENTRAL | {
+    f"{row} {wire}": keys | {"coordination": wire}
+    for (row, keys), wire in product(DECENTRALISED.items(), ("poll", "broadcast", "reserve"))
+}
 KINDS = ("plain", "evaluating", "late")
 RESUMED = ("evaluating", "late")  # kinds of which a run is cut, and goes on by what was written down then
 TIMED = ("oort", "fedcs")  # which go by seconds, so that their time is always simulated
@@ -143,8 +155,10 @@ def app_of(fails: bool) -> App:
     @app.train()
     def train(message, context):
         client, round_ = context.node_config["partition-id"], int(message.metadata.group_id)
-        arrays = {k: v.numpy() * np.asarray(0.9, v.numpy().dtype) + np.asarray(0.01 * client, v.numpy().dtype)
-                  for k, v in message.content["arrays"].items()}  # fmt: skip
+        arrays = {
+            k: v.numpy() * np.asarray(0.9, v.numpy().dtype) + np.asarray(0.01 * client, v.numpy().dtype)
+            for k, v in message.content["arrays"].items()
+        }
         metrics = {"num-examples": 10 * (client % 7 + 1), "loss": (1 + client % 3) / math.sqrt(round_)}
         content = {"arrays": ArrayRecord({k: Array(v) for k, v in arrays.items()}), "metrics": MetricRecord(metrics)}
         return Message(RecordDict(content), reply_to=message)

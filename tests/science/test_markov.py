@@ -16,11 +16,18 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation
 
 POLICIES = [
-    MarkovPolicy.optimal(100, 15, 10), MarkovPolicy.optimal(100, 15, 3), MarkovPolicy.optimal(100, 60, 4),
-    MarkovPolicy.optimal(93, 1, 20), MarkovPolicy.optimal(50, 5, 9, dropout=0.2), MarkovPolicy.increasing(100, 15, 10),
-    MarkovPolicy.increasing(100, 99, 10), MarkovPolicy.increasing(40, 7, 6, exponent=3.0),
-    MarkovPolicy.uniform(20, 3, 4), MarkovPolicy.optimal(7, 2, 0), MarkovPolicy((0.9, 0.1, 0.5, 0.2), 10, 5, "custom"),
-]  # fmt: skip
+    MarkovPolicy.optimal(100, 15, 10),
+    MarkovPolicy.optimal(100, 15, 3),
+    MarkovPolicy.optimal(100, 60, 4),
+    MarkovPolicy.optimal(93, 1, 20),
+    MarkovPolicy.optimal(50, 5, 9, dropout=0.2),
+    MarkovPolicy.increasing(100, 15, 10),
+    MarkovPolicy.increasing(100, 99, 10),
+    MarkovPolicy.increasing(40, 7, 6, exponent=3.0),
+    MarkovPolicy.uniform(20, 3, 4),
+    MarkovPolicy.optimal(7, 2, 0),
+    MarkovPolicy((0.9, 0.1, 0.5, 0.2), 10, 5, "custom"),
+]
 
 
 def transition(policy):

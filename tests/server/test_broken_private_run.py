@@ -25,10 +25,20 @@ from tests.server.interrupted import assert_same, deployed, recorded
 
 NAME = "r"
 VALUES = {
-    "dataset": "digits", "model": "lr", "num-clients": 8, "clients-per-round": 2, "num-server-rounds": 6,
-    "local-epochs": 1, "seed": 1, "device": "cpu", "run-name": NAME, "privacy": "banded", "delta": 1e-2,
-    "noise-multiplier": 0.8, "policy": "markov-optimal",
-}  # fmt: skip
+    "dataset": "digits",
+    "model": "lr",
+    "num-clients": 8,
+    "clients-per-round": 2,
+    "num-server-rounds": 6,
+    "local-epochs": 1,
+    "seed": 1,
+    "device": "cpu",
+    "run-name": NAME,
+    "privacy": "banded",
+    "delta": 1e-2,
+    "noise-multiplier": 0.8,
+    "policy": "markov-optimal",
+}
 COORDINATIONS = {
     "reserve": {"coordination": "reserve"},
     "poll": {"coordination": "poll", "metrics": "clear"},

@@ -133,12 +133,17 @@ def test_two_processes_cannot_play_one_run(tmp_path, monkeypatch):
 
 
 FORGED = {
-    "an order without end": {"order": "[" * 200_000}, "an order that is a number": {"order": "5"},
-    "an order of lists": {"order": '[["weight"]]'}, "an order of nothing": {"order": "null"},
+    "an order without end": {"order": "[" * 200_000},
+    "an order that is a number": {"order": "5"},
+    "an order of lists": {"order": '[["weight"]]'},
+    "an order of nothing": {"order": "null"},
     "an order of other names": {"order": '["else"]'},
-    "an order that is an object": {"order": '{"weight": 1, "else": 2}'}, "no order": {"order": None},
-    "no checksum": {"checksum": None}, "a round of text": {"round": "one"}, "no run": {"run": None},
-}  # fmt: skip
+    "an order that is an object": {"order": '{"weight": 1, "else": 2}'},
+    "no order": {"order": None},
+    "no checksum": {"checksum": None},
+    "a round of text": {"round": "one"},
+    "no run": {"run": None},
+}
 
 
 @pytest.mark.parametrize("what", FORGED)
@@ -167,9 +172,11 @@ CARRIED = {
 @pytest.mark.parametrize("what", CARRIED)
 def test_what_a_strategy_cannot_take_back_is_named(what, tmp_path):
     strategy = RandomSelection(
-        1, options=RoundOptions(run="a", seed=1), aggregation=FedAvgM(server_momentum=0.5), resume=Resume(
-            2, [ClientRecord(0, "client-0", 1)], CARRIED[what])
-    )  # fmt: skip
+        1,
+        options=RoundOptions(run="a", seed=1),
+        aggregation=FedAvgM(server_momentum=0.5),
+        resume=Resume(2, [ClientRecord(0, "client-0", 1)], CARRIED[what]),
+    )
     app = ClientApp()
     try:
         grid = LocalGrid(app, {"runs-dir": str(tmp_path)}, 1)

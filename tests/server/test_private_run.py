@@ -25,19 +25,29 @@ from tests.refusals import refused
 @pytest.mark.parametrize(
     "keys, named",
     [
-        ({"clip": 0.0}, "clip"), ({"noise-multiplier": 0.0}, "noise-multiplier"),
-        ({"delta": 1.0}, "delta"), ({"delta": 0.01}, "num-clients"),
-        ({"max-epsilon": -1.0}, "max-epsilon"), ({"bands": 7}, "6"), ({"policy": "random"}, "banded"),
-        ({"policy": "markov-increasing"}, "banded"), ({"rates": "size"}, "rates"),
-        ({"compensate": "availability"}, "availability"), ({"compensate": "dropout"}, "dropout"),
+        ({"clip": 0.0}, "clip"),
+        ({"noise-multiplier": 0.0}, "noise-multiplier"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": 0.01}, "num-clients"),
+        ({"max-epsilon": -1.0}, "max-epsilon"),
+        ({"bands": 7}, "6"),
+        ({"policy": "random"}, "banded"),
+        ({"policy": "markov-increasing"}, "banded"),
+        ({"rates": "size"}, "rates"),
+        ({"compensate": "availability"}, "availability"),
+        ({"compensate": "dropout"}, "dropout"),
         ({"policy": "systematic", "jitter": 1}, "jitter"),
         ({"policy": "systematic", "jitter": 0.2, "privacy": "banded", "bands": 6}, "5"),
-        ({"policy": "systematic", "clients-per-round": 60}, "banded"), ({"weights": "size"}, "weights"),
-        ({"late-rounds": 1}, "late-rounds"), ({"policy": "oort", "privacy": "white"}, "oort"),
-        ({"privacy": "white", "bands": 2}, "bands"), ({"privacy": "none", "clip": 2.0}, "clip"),
-        ({"privacy": "none", "max-epsilon": 2.0, "delta": 1e-5}, "max-epsilon"), ({"privacy": "black"}, "privacy"),
+        ({"policy": "systematic", "clients-per-round": 60}, "banded"),
+        ({"weights": "size"}, "weights"),
+        ({"late-rounds": 1}, "late-rounds"),
+        ({"policy": "oort", "privacy": "white"}, "oort"),
+        ({"privacy": "white", "bands": 2}, "bands"),
+        ({"privacy": "none", "clip": 2.0}, "clip"),
+        ({"privacy": "none", "max-epsilon": 2.0, "delta": 1e-5}, "max-epsilon"),
+        ({"privacy": "black"}, "privacy"),
     ],
-)  # fmt: skip
+)
 def test_a_private_run_that_guarantees_nothing_is_refused(keys, named):
     with pytest.raises(ConfigError) as error:
         RunConfig.parse({"policy": "markov-optimal", "privacy": "banded", "delta": 1e-3} | keys)
@@ -53,11 +63,14 @@ def test_what_keeps_the_guarantee_is_allowed(keys):
 @pytest.mark.parametrize(
     "keys, apart",
     [
-        ({"policy": "markov-optimal"}, 6), ({"policy": "markov-optimal", "max-age": 3}, 4),
-        ({"policy": "systematic"}, 6), ({"policy": "systematic", "jitter": 0.2}, 5),
-        ({"policy": "oldest-age"}, 6), ({"policy": "random"}, 1),
+        ({"policy": "markov-optimal"}, 6),
+        ({"policy": "markov-optimal", "max-age": 3}, 4),
+        ({"policy": "systematic"}, 6),
+        ({"policy": "systematic", "jitter": 0.2}, 5),
+        ({"policy": "oldest-age"}, 6),
+        ({"policy": "random"}, 1),
     ],
-)  # fmt: skip
+)
 def test_the_separation_is_that_of_the_policy(keys, apart):
     config = RunConfig.parse(keys)
     assert separation(config) == apart
@@ -83,10 +96,22 @@ def test_the_refusal_of_bands_names_max_age(cap, bands_):
 
 def play(folder, **keys):
     values = {
-        "dataset": "digits", "model": "lr", "num-clients": 8, "clients-per-round": 2, "num-server-rounds": 6,
-        "local-epochs": 1, "seed": 1, "device": "cpu", "runs-dir": str(folder), "run-name": "private",
-        "privacy": "banded", "delta": 1e-2, "noise-multiplier": 0.8, "policy": "systematic", "coordination": "reserve",
-    }  # fmt: skip
+        "dataset": "digits",
+        "model": "lr",
+        "num-clients": 8,
+        "clients-per-round": 2,
+        "num-server-rounds": 6,
+        "local-epochs": 1,
+        "seed": 1,
+        "device": "cpu",
+        "runs-dir": str(folder),
+        "run-name": "private",
+        "privacy": "banded",
+        "delta": 1e-2,
+        "noise-multiplier": 0.8,
+        "policy": "systematic",
+        "coordination": "reserve",
+    }
     config = RunConfig.parse(values | keys).flat()
     run_local(server_app, client_app, config, nodes=8)
     return folder / "private"

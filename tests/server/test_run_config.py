@@ -122,10 +122,17 @@ def test_every_refusal_has_four_fields(values, key, value, allowed):
 
 
 PACKED = {
-    "device": "cuda+tf32+threads:4", "local-work": "steps:10", "smoothing": "momentum:0.5", "phases": "spread:0.2",
-    "compression": "int8+unpacked", "budget": "40:90", "privacy": "banded:6", "learning-rate": "0.1:0.998",
-    "staleness": "mislabelled:0.05:0.9", "partition": "dirichlet:0.3+spare:2",
-}  # fmt: skip
+    "device": "cuda+tf32+threads:4",
+    "local-work": "steps:10",
+    "smoothing": "momentum:0.5",
+    "phases": "spread:0.2",
+    "compression": "int8+unpacked",
+    "budget": "40:90",
+    "privacy": "banded:6",
+    "learning-rate": "0.1:0.998",
+    "staleness": "mislabelled:0.05:0.9",
+    "partition": "dirichlet:0.3+spare:2",
+}
 
 
 @pytest.mark.parametrize("key", PARTS)

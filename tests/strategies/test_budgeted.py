@@ -212,8 +212,14 @@ def test_who_takes_and_never_delivers_is_not_paid_and_rests(index, source, train
         def declare(i):
             return {"payment": 1.0, "sensitivity": extreme if hostile and i == ONE else 1.0 + i / 10}
 
-        make = partial(BudgetedRefresh, BudgetedSelector(2.0, index, 1), 10, source=source, trains=trains,
-                       total_budget=2.0 * ROUNDS)  # fmt: skip
+        make = partial(
+            BudgetedRefresh,
+            BudgetedSelector(2.0, index, 1),
+            10,
+            source=source,
+            trains=trains,
+            total_budget=2.0 * ROUNDS,
+        )
         app = ToyApp(unchanged, examples=1, declares=declare, spoil=behave)
         notes, *_ = play(make, app, folder, ROUNDS, 10, start=zeros(), seed=1)
         parts = [p for r in notes.rounds for p in r.participations if p.refreshed]
@@ -245,8 +251,9 @@ def test_an_extreme_client_that_delivers_takes_a_bounded_share(index, source, tm
         return {"payment": 1.0, "sensitivity": 1e30 if i == ONE else 1.0 + i / 10}
 
     make = partial(BudgetedRefresh, BudgetedSelector(2.0, index, 1), 10, source=source)
-    notes, *_ = play(make, ToyApp(unchanged, examples=1, declares=declare, spoil=behave), tmp_path, ROUNDS, 10,
-                     start=zeros(), seed=1)  # fmt: skip
+    notes, *_ = play(
+        make, ToyApp(unchanged, examples=1, declares=declare, spoil=behave), tmp_path, ROUNDS, 10, start=zeros(), seed=1
+    )
     counts = np.bincount([i for chosen in refreshed_of(notes) for i in chosen], minlength=10)
     assert counts[ONE] <= 0.65 * ROUNDS and counts.min() >= 2
 

@@ -34,10 +34,12 @@ MAKERS = {
     "our mean": RandomSelection,
     "unbiased weights": partial(RandomSelection, weights="unbiased"),
     "Flower's": lambda n, **s: RandomSelection(n, aggregation=FedAvg(), **s),
-    "a step of one's own": type("Own", (RandomSelection,), {
-        "aggregate_train": lambda self, r, replies: FedAvg().aggregate_train(r, list(replies))
-    }),
-}  # fmt: skip
+    "a step of one's own": type(
+        "Own",
+        (RandomSelection,),
+        {"aggregate_train": lambda self, r, replies: FedAvg().aggregate_train(r, list(replies))},
+    ),
+}
 BUFFERS = {
     "a causal mask": MASK,
     "an observer's minimum": np.array(INF, np.float32),
@@ -52,9 +54,12 @@ BUFFERS = {
 def test_what_is_not_finite_stays_and_the_rest_is_trained(make, compression, tmp_path, caplog):
     model = {"w": np.zeros(3, np.float32), **BUFFERS}
     notes, found = play(
-        lambda name, array, number: array + 1 if name == "w" else array, model, tmp_path, make=make,
+        lambda name, array, number: array + 1 if name == "w" else array,
+        model,
+        tmp_path,
+        make=make,
         compression=compression,
-    )  # fmt: skip
+    )
     assert outcomes(notes) == TRAINED and not any(record.empty for record in notes.rounds)
     np.testing.assert_allclose(found["w"], 2.0, rtol=1e-2)
     for name, buffer in BUFFERS.items():
@@ -106,10 +111,14 @@ LARGE = [2**53 + 1, 2**60 + 7, 2**62 + 1, 2**63 - 1]
 @pytest.mark.parametrize(
     "buffer",
     [
-        np.array(LARGE, np.int64), -np.array(LARGE, np.int64), np.array([2**64 - 1, 2**53 + 1, 5], np.uint64),
-        np.array(2**53 + 1), np.array([[2**63 + 3]], np.uint64), np.array([-(2**63), 2**63 - 1]),
+        np.array(LARGE, np.int64),
+        -np.array(LARGE, np.int64),
+        np.array([2**64 - 1, 2**53 + 1, 5], np.uint64),
+        np.array(2**53 + 1),
+        np.array([[2**63 + 3]], np.uint64),
+        np.array([-(2**63), 2**63 - 1]),
     ],
-)  # fmt: skip
+)
 def test_large_whole_numbers_come_back_as_they_are(buffer, make, tmp_path):
     notes, found = play(lambda name, array, number: array, {"ids": buffer, "w": np.zeros(2)}, tmp_path, make=make)
     assert outcomes(notes) == TRAINED
@@ -124,9 +133,12 @@ def test_a_large_whole_number_has_no_mean_and_stays(tmp_path):
 def test_small_counts_are_rounded_as_before(tmp_path):
     for start in (0, 1, 2, 3, 100):
         _, found = play(
-            lambda name, array, number: array + number // 2, {"n": np.array(start)}, tmp_path / str(start), rounds=1,
+            lambda name, array, number: array + number // 2,
+            {"n": np.array(start)},
+            tmp_path / str(start),
+            rounds=1,
             make=partial(RandomSelection, weights="equal"),
-        )  # fmt: skip
+        )
         assert found["n"] == np.rint(start + 0.5)
 
 

@@ -24,9 +24,12 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("cli", "client", "config", "engine", "flower", "learning", "protocol", "report", "server", "strategies")
 # Where a policy may be named: its row, the strategies with parameters of their own, and the kinds that ledgers hold.
 HOMES = {
-    "config/policies.py", "strategies/selection/markov.py", "strategies/selection/systematic.py", "report/theory.py",
+    "config/policies.py",
+    "strategies/selection/markov.py",
+    "strategies/selection/systematic.py",
+    "report/theory.py",
     "strategies/__init__.py",
-}  # fmt: skip
+}
 WORDS = {"random", "proportional", "abs", "maxpack", "wics"}  # of other meanings too; `maxpack` is an index
 KEYS = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": 6, "model": "lr", "local-epochs": 1}
 COIN = """
@@ -94,8 +97,14 @@ def test_central_policy_has_two_doors(add, aoi, tmp_path):
 
 @pytest.mark.parametrize("coordination", ["poll", "broadcast", "reserve"])
 def test_decentralised_policy_has_two_doors(coordination, add, aoi, tmp_path):
-    add("coin", COIN, "Coin", maker="own:by_keys", keys=REGISTRY["markov-increasing"].keys - {"max-age", "exponent"},
-        rates="known")  # fmt: skip
+    add(
+        "coin",
+        COIN,
+        "Coin",
+        maker="own:by_keys",
+        keys=REGISTRY["markov-increasing"].keys - {"max-age", "exponent"},
+        rates="known",
+    )
     found = played("coin", tmp_path, coordination=coordination, weights="unbiased")
     assert len(found) >= 3 and found == simulated(aoi, "coin")[: len(found)]
     assert read_run(tmp_path / "r" / LEDGER)["policy"]["kind"] == "coin"

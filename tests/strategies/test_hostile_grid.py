@@ -45,7 +45,7 @@ POLICIES = {
     **{i: partial(BudgetedRefresh, BudgetedSelector(float(K), i, 1), N) for i in ("whittle", "abs", "maxpack")},
     "random budget": partial(BudgetedRefresh, BudgetedSelector(float(K), "random", 1), N),
     "bids": partial(BudgetedRefresh, BudgetedSelector(float(K), "whittle", 1), N, source="bid"),
-}  # fmt: skip
+}
 AGGREGATIONS = {
     "mean": lambda: {},
     "mean with a function": lambda: {"train_metrics_aggr_fn": mean_of("loss")},

@@ -105,7 +105,7 @@ ADVERSARIES = {
     "an answer of the wrong type": (with_answer(**{"takes-part": "yes"}), "refused", ["takes-part is 'yes'"]),
     "a negative age": (with_answer(age=-1), "refused", ["age is -1"]),
     "an absurd age": (with_answer(age=10**30), "refused", ["age", "64 bits"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("spoil", "outcome", "words"), ADVERSARIES.values(), ids=ADVERSARIES)
@@ -164,8 +164,13 @@ def test_colluding_evaluators_make_no_metric_infinite(metrics, tmp_path):
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
 def test_what_a_function_makes_infinite_is_not_recorded(value, tmp_path):
     made = MetricRecord({"accuracy": value, "loss": value})
-    notes, _, _ = play(everyone, hostile_app(lambda m, act: act()), tmp_path, evaluate_clients=4,
-                       evaluate_metrics_aggr_fn=lambda contents, key: made)  # fmt: skip
+    notes, _, _ = play(
+        everyone,
+        hostile_app(lambda m, act: act()),
+        tmp_path,
+        evaluate_clients=4,
+        evaluate_metrics_aggr_fn=lambda contents, key: made,
+    )
     assert [(r.client_accuracy, r.client_loss) for r in notes.rounds] == [(None, None)] * 2
 
 
@@ -181,9 +186,9 @@ MANY = {
 def test_of_too_many_metrics_the_rest_is_dropped_and_named_once(more, whom, tmp_path, caplog):
     def spoil(message, act):
         reply = act()
-        reply.content["metrics"] = MetricRecord({**more, **reply.content["metrics"]} if whom == (HOSTILE,) else {
-            **reply.content["metrics"], **more
-        })  # fmt: skip
+        reply.content["metrics"] = MetricRecord(
+            {**more, **reply.content["metrics"]} if whom == (HOSTILE,) else {**reply.content["metrics"], **more}
+        )
         return reply
 
     app = hostile_app(spoil, kinds=("train", "evaluate"), whom=whom)

@@ -16,12 +16,17 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("metrics", "loss"),
     [
-        ({"val_loss": 1.0, "train_loss": 2.0, "loss": 3.0}, 2.0), ({"loss_scale": 65536.0, "loss": 3.0}, 3.0),
-        ({"aux_loss": 0.1, "loss": 3}, 3.0), ({"loss": 3, "train_loss": 2}, 2.0), ({"val_loss": 1.0}, None),
-        ({"val_loss": 1.0, "mine": 4}, 4.0), ({"train_loss": [1.0, 2.0], "loss": 3.0}, 3.0),
-        ({"gloss": 1.0, "lossless": 2.0, "my_train_loss": 3.0}, None), ({}, None),
+        ({"val_loss": 1.0, "train_loss": 2.0, "loss": 3.0}, 2.0),
+        ({"loss_scale": 65536.0, "loss": 3.0}, 3.0),
+        ({"aux_loss": 0.1, "loss": 3}, 3.0),
+        ({"loss": 3, "train_loss": 2}, 2.0),
+        ({"val_loss": 1.0}, None),
+        ({"val_loss": 1.0, "mine": 4}, 4.0),
+        ({"train_loss": [1.0, 2.0], "loss": 3.0}, 3.0),
+        ({"gloss": 1.0, "lossless": 2.0, "my_train_loss": 3.0}, None),
+        ({}, None),
     ],
-)  # fmt: skip
+)
 def test_the_loss_of_a_training(metrics, loss):
     assert training_loss(MetricRecord(metrics), "mine") == loss
 
@@ -122,9 +127,18 @@ def test_a_step_of_ones_own_that_fails_ends_no_run(tmp_path):
 
 @pytest.mark.parametrize(
     ("accuracy", "share", "cautioned"),
-    [(0.5, 0.5, False), (1.0, 1.0, False), (1.0000000000000002, 1.0, False), (99.982, 0.99982, True),
-     (100.0, 1.0, True), (1.5, 0.015, True), (4531.0, None, True), (-0.1, None, True), (None, None, False)],
-)  # fmt: skip
+    [
+        (0.5, 0.5, False),
+        (1.0, 1.0, False),
+        (1.0000000000000002, 1.0, False),
+        (99.982, 0.99982, True),
+        (100.0, 1.0, True),
+        (1.5, 0.015, True),
+        (4531.0, None, True),
+        (-0.1, None, True),
+        (None, None, False),
+    ],
+)
 def test_an_accuracy_is_a_share(accuracy, share, cautioned):
     found, caution = as_share(accuracy)
     assert found == pytest.approx(share) if share is not None else found is None
@@ -139,9 +153,11 @@ def test_an_accuracy_in_per_cent_is_shown_right(name, tmp_path, caplog):
     strategy = RandomSelection(N, observer=notes, options=RoundOptions(run="r", evaluate_clients=0, join_timeout=0.2))
     percents = [0.0, 12.5, 0.8, 99.43]
     strategy.start(
-        LocalGrid(honest_app(), {"runs-dir": str(tmp_path)}, N), model(), 3,
+        LocalGrid(honest_app(), {"runs-dir": str(tmp_path)}, N),
+        model(),
+        3,
         evaluate_fn=lambda round_, arrays: MetricRecord({name: percents[round_]}),
-    )  # fmt: skip
+    )
     assert [r.test_accuracy for r in notes.rounds] == pytest.approx([0.125, 0.008, 0.9943])
     assert [ACCURACY.show(r.test_accuracy) for r in notes.rounds] == ["12.5 %", "0.8 %", "99.4 %"]
     assert caplog.text.count("taken for per cent") == 1

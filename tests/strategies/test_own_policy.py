@@ -51,9 +51,13 @@ class Turns(Policy):
         self.turn = int(state["turn"])
 """
 BASE = {
-    "num-clients": 4, "clients-per-round": 2, "num-server-rounds": 4, "model": "lr", "local-epochs": 1,
+    "num-clients": 4,
+    "clients-per-round": 2,
+    "num-server-rounds": 4,
+    "model": "lr",
+    "local-epochs": 1,
     "seed": 3,
-}  # fmt: skip
+}
 
 
 @pytest.fixture

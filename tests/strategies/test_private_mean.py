@@ -108,10 +108,11 @@ def test_two_runs_of_one_seed_have_other_noise(tmp_path):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: flower.FedAvg(), lambda: flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5),
+        lambda: flower.FedAvg(),
+        lambda: flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5),
         lambda: flower.FedAdam(eta=0.1),
     ],
-)  # fmt: skip
+)
 def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
     def arrays():
         return record_of({k: v for k, v in MODEL.items() if k != "steps"})
@@ -236,15 +237,26 @@ def test_a_step_set_on_an_instance_is_refused(tmp_path):
 
 
 HOSTILE = {
-    "boast": lambda a: a + 1e6, "huge": lambda a: np.full_like(a, 3e38), "tiny": lambda a: a + 1e-300,
-    "wide": lambda a: (a + np.full(a.shape, 1e300)), "nan": lambda a: a * np.nan, "infinite": lambda a: a + np.inf,
-    "one": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, 1e30, a), "half": lambda a: (a + 6e4),
-    "complex": lambda a: a + 1e6j, "whole": lambda a: a + 10**6, "text": lambda a: a.astype(str),
-}  # fmt: skip
+    "boast": lambda a: a + 1e6,
+    "huge": lambda a: np.full_like(a, 3e38),
+    "tiny": lambda a: a + 1e-300,
+    "wide": lambda a: a + np.full(a.shape, 1e300),
+    "nan": lambda a: a * np.nan,
+    "infinite": lambda a: a + np.inf,
+    "one": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, 1e30, a),
+    "half": lambda a: a + 6e4,
+    "complex": lambda a: a + 1e6j,
+    "whole": lambda a: a + 10**6,
+    "text": lambda a: a.astype(str),
+}
 STARTS = {
-    "float32": np.zeros(4, np.float32), "float64": np.full(4, 1e308), "float16": np.zeros(4, np.float16),
-    "0-d": np.array(0.5, np.float32), "empty": np.zeros((0, 3), np.float32), "big-endian": np.zeros(4, ">f4"),
-}  # fmt: skip
+    "float32": np.zeros(4, np.float32),
+    "float64": np.full(4, 1e308),
+    "float16": np.zeros(4, np.float16),
+    "0-d": np.array(0.5, np.float32),
+    "empty": np.zeros((0, 3), np.float32),
+    "big-endian": np.zeros(4, ">f4"),
+}
 
 
 @pytest.mark.parametrize("second", [False, True])
@@ -277,10 +289,14 @@ def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile
 @pytest.mark.parametrize(
     "name, array",
     [
-        ("mask", np.array([0.0, -np.inf])), ("x", np.array([np.nan])), ("bn.running_var", np.ones(2)),
-        ("bn/moving_mean", np.ones(2)), ("batch_stats.bn.mean", np.ones(2)), ("running_mean", np.ones(2)),
+        ("mask", np.array([0.0, -np.inf])),
+        ("x", np.array([np.nan])),
+        ("bn.running_var", np.ones(2)),
+        ("bn/moving_mean", np.ones(2)),
+        ("batch_stats.bn.mean", np.ones(2)),
+        ("running_mean", np.ones(2)),
     ],
-)  # fmt: skip
+)
 def test_an_array_that_cannot_have_noise_is_refused_unless_frozen(tmp_path, name, array):
     arrays = {"w": np.zeros(3, np.float32), name: array.astype(np.float32)}
     with refused("model", name):
@@ -318,13 +334,19 @@ def mine(**settings):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: private(clip=0.0), lambda: private(clip=math.nan), lambda: private(noise_multiplier=0.0),
-        lambda: private(bands=0), lambda: private(delta=1.0), lambda: private(max_epsilon=0.0),
-        lambda: private(strategy=flower.Krum()), lambda: everyone(aggregation=private(), weights="size"),
+        lambda: private(clip=0.0),
+        lambda: private(clip=math.nan),
+        lambda: private(noise_multiplier=0.0),
+        lambda: private(bands=0),
+        lambda: private(delta=1.0),
+        lambda: private(max_epsilon=0.0),
+        lambda: private(strategy=flower.Krum()),
+        lambda: everyone(aggregation=private(), weights="size"),
         lambda: everyone(aggregation=private(), options=RoundOptions(late_rounds=2)),
-        lambda: OortSelection(4, aggregation=private()), lambda: mine(aggregation=private()),
+        lambda: OortSelection(4, aggregation=private()),
+        lambda: mine(aggregation=private()),
     ],
-)  # fmt: skip
+)
 def test_what_breaks_the_guarantee_is_refused_when_made(make):
     with pytest.raises(ConfigError):
         make()

@@ -36,38 +36,65 @@ ARGUMENTS = [
     (partial(MarkovParticipation.optimal, 5, 2), "compensate", [{"compensate": "guessed"}], "guessed"),
     (partial(MarkovParticipation.increasing, 5, 2), "compensate", [{"compensate": "availability"}], "availability"),
     (partial(SystematicParticipation, 5, 2), "compensate", [{"compensate": "dropout"}], "dropout"),
-    (partial(SystematicParticipation, 5, 2, compensate="availability"), "compensate",
-     [{"jitter": 0.2}, {"phases": "random"}], "availability"),
+    (
+        partial(SystematicParticipation, 5, 2, compensate="availability"),
+        "compensate",
+        [{"jitter": 0.2}, {"phases": "random"}],
+        "availability",
+    ),
     *[
         (partial(RandomSelection, 2), key, [{key: value}])
         for key, value in {
-            "fraction_train": 0.5, "min_train_nodes": 2, "fraction_evaluate": 1.5, "arrayrecord_key": "aoi",
-            "weights": "heavy", "fraction_fit": 0.5,
+            "fraction_train": 0.5,
+            "min_train_nodes": 2,
+            "fraction_evaluate": 1.5,
+            "arrayrecord_key": "aoi",
+            "weights": "heavy",
+            "fraction_fit": 0.5,
         }.items()
     ],
     (partial(RandomSelection, 2), "aggregation", [{"aggregation": OldestAge(1)}, {"aggregation": object()}]),
     (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "weights", [{"weights": "unbiased"}]),
     (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "arrayrecord_key", [{"arrayrecord_key": "w"}]),
-    (partial(RandomSelection, 2, aggregation=flower.FedAdam()), "train_metrics_aggr_fn",
-     [{"train_metrics_aggr_fn": print}]),
-    (partial(RandomSelection, 2, options=LATE), "late-rounds",
-     [{"aggregation": flower.FedAvg()}, {"weights": "unbiased"}], 2),
+    (
+        partial(RandomSelection, 2, aggregation=flower.FedAdam()),
+        "train_metrics_aggr_fn",
+        [{"train_metrics_aggr_fn": print}],
+    ),
+    (
+        partial(RandomSelection, 2, options=LATE),
+        "late-rounds",
+        [{"aggregation": flower.FedAvg()}, {"weights": "unbiased"}],
+        2,
+    ),
     (partial(RandomSelection, 4, options=RoundOptions(enough=2)), "enough", [{"weights": "unbiased"}], 2),
     (partial(BudgetedRefresh, SELECTOR, 4), "index-source", [{"source": "oracle"}], "oracle"),
     (partial(BudgetedRefresh, SELECTOR, 4), "trains", [{"trains": "some"}], "some"),
     (partial(BudgetedRefresh, SELECTOR, 4), "weights", [{"weights": "unbiased"}], "unbiased"),
     (partial(BudgetedRefresh, BudgetedSelector(40.0, "random"), 4), "index-source", [{"source": "bid"}], "bid"),
     (partial(BudgetedRefresh, SELECTOR, 4), "late-rounds", [{"options": LATE}], 2),
-    (partial(BudgetedRefresh, SELECTOR, 4, sensitivities="estimated"), "sensitivities",
-     [{"source": "bid", "trains": "all"}, {}], "estimated"),
+    (
+        partial(BudgetedRefresh, SELECTOR, 4, sensitivities="estimated"),
+        "sensitivities",
+        [{"source": "bid", "trains": "all"}, {}],
+        "estimated",
+    ),
     (partial(BudgetedRefresh, SELECTOR, 4), "sensitivities", [{"sensitivities": "guessed"}], "guessed"),
-    (partial(BudgetedRefresh, BudgetedSelector(40.0, ageing="root"), 3), "ageing",
-     [{"source": "bid"}, {"sensitivities": "estimated", "trains": "all"}], "root"),
+    (
+        partial(BudgetedRefresh, BudgetedSelector(40.0, ageing="root"), 3),
+        "ageing",
+        [{"source": "bid"}, {"sensitivities": "estimated", "trains": "all"}],
+        "root",
+    ),
     (RoundOptions, "compression", [{"compression": "zip"}], "zip"),
     *[
         (RoundOptions, key, [{key: value}])
         for key, value in {
-            "join_timeout": 0.0, "late_rounds": -1, "until": NAN, "train_timeout": "soon", "seed": -1
+            "join_timeout": 0.0,
+            "late_rounds": -1,
+            "until": NAN,
+            "train_timeout": "soon",
+            "seed": -1,
         }.items()
     ],
     (ServedModel, "serve_average", [{"share": -0.1}, {"share": 1.0}]),
@@ -79,7 +106,7 @@ ARGUMENTS = [
         for make in (SystematicParticipation, MarkovParticipation.optimal)
         for key, wrong in RATES.items()
     ],
-]  # fmt: skip
+]
 # Run keys, and of which one is named, with its value.
 KEYS = [
     ({"policy": "systematic", "compensate": "availability", "jitter": 0.2}, "compensate", "availability"),
@@ -93,14 +120,17 @@ KEYS = [
     (STALE | {"sensitivities": "bound", "local-steps": 0}, "sensitivities", "bound"),
     ({"policy": "wics", "sensitivities": "staleness", "local-steps": 5}, "sensitivities", "staleness"),
     ({"policy": "wics", "sensitivities": "bound", "local-steps": 5}, "sensitivities", "bound"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
     ("make", "key", "value"),
-    [pytest.param(partial(make, **how), key, *value or [ANY], id=f"{i}-{key}")
-     for i, (make, key, wrong, *value) in enumerate(ARGUMENTS) for how in wrong],
-)  # fmt: skip
+    [
+        pytest.param(partial(make, **how), key, *value or [ANY], id=f"{i}-{key}")
+        for i, (make, key, wrong, *value) in enumerate(ARGUMENTS)
+        for how in wrong
+    ],
+)
 def test_an_argument_that_cannot_be_is_refused_by_name(make, key, value):
     with refused(key, value):
         make()

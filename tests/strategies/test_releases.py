@@ -105,16 +105,25 @@ def device(path):
 @pytest.mark.parametrize(
     "spoil, named",
     [
-        (lambda path: path.chmod(0o644), "0644"), (device, "regular"), (lambda path: path.unlink(), "No such file"),
-        (changed(run="other"), "other"), (changed(token="t"), "belongs"), (changed(terms=[]), "AttributeError"),
-        (changed(rounds=7), "TypeError"), (changed(rounds=[["00", 5]]), "TypeError"), (changed(key="0g"), "ValueError"),
-        (changed(key="00"), "ValueError"), (changed(terms={"rounds": 7, "clip": 1.0}), "rounds"),
-        (changed(terms={"rounds": 6, "clip": 1.0, "delta": 0.1}), "delta"), (changed(rounds=[]), "0 rounds"),
-        (lambda path: path.write_text("[]"), "TypeError"), (lambda path: path.write_text("["), "JSONDecodeError"),
+        (lambda path: path.chmod(0o644), "0644"),
+        (device, "regular"),
+        (lambda path: path.unlink(), "No such file"),
+        (changed(run="other"), "other"),
+        (changed(token="t"), "belongs"),
+        (changed(terms=[]), "AttributeError"),
+        (changed(rounds=7), "TypeError"),
+        (changed(rounds=[["00", 5]]), "TypeError"),
+        (changed(key="0g"), "ValueError"),
+        (changed(key="00"), "ValueError"),
+        (changed(terms={"rounds": 7, "clip": 1.0}), "rounds"),
+        (changed(terms={"rounds": 6, "clip": 1.0, "delta": 0.1}), "delta"),
+        (changed(rounds=[]), "0 rounds"),
+        (lambda path: path.write_text("[]"), "TypeError"),
+        (lambda path: path.write_text("["), "JSONDecodeError"),
         (lambda path: path.with_suffix(".release").unlink(), "No such file"),
         (lambda path: path.with_suffix(".release").write_bytes(b"{}\n"), "cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_a_key_that_is_not_the_runs_own_is_refused(tmp_path, monkeypatch, spoil, named):
     server, draw = Server(tmp_path, monkeypatch), np.random.default_rng(1)
     server.play(draw, until=3, resumed=False)

@@ -76,8 +76,11 @@ def patched(kind):
 
 
 HOW = {
-    "a method": subclass, "Flower's": lambda kind: subclass(kind, ByFedAvg), "assigned": assigned, "patched": patched,
-}  # fmt: skip
+    "a method": subclass,
+    "Flower's": lambda kind: subclass(kind, ByFedAvg),
+    "assigned": assigned,
+    "patched": patched,
+}
 
 
 def whom(notes, outcome="trained"):

@@ -116,15 +116,26 @@ class Events:
         )
         notes = Notes(kill)
         how = {
-            "train_timeout": self.timeout, "buffer": self.buffer, "late_rounds": self.late, "staleness_power": POWER,
-            "max_empty_rounds": 0, "min_clients": self.at_work,
-        }  # fmt: skip
+            "train_timeout": self.timeout,
+            "buffer": self.buffer,
+            "late_rounds": self.late,
+            "staleness_power": POWER,
+            "max_empty_rounds": 0,
+            "min_clients": self.at_work,
+        }
         try:
             play(
-                partial(AgeAwareStrategy, policy), app, folder, rounds=ROUNDS, nodes=N, notes=notes, resume=resume,
+                partial(AgeAwareStrategy, policy),
+                app,
+                folder,
+                rounds=ROUNDS,
+                nodes=N,
+                notes=notes,
+                resume=resume,
                 start=start or record_of({"w": np.zeros(2)}),
-                grid=lambda app, config, nodes: ClockedGrid(app, config, nodes, lambda: None, trace), **how,
-            )  # fmt: skip
+                grid=lambda app, config, nodes: ClockedGrid(app, config, nodes, lambda: None, trace),
+                **how,
+            )
         except KeyboardInterrupt:
             assert kill
         return notes, selector.seen
@@ -187,9 +198,18 @@ def deciding(policy, coordination, folder, rounds=45):
         return found
 
     notes, *_ = play(
-        partial(policy, 30, 3, coordination=coordination), ToyApp(), folder, rounds=rounds, nodes=30, grid=grid,
-        start=record_of({"w": np.zeros(2)}), buffer=3, at_work=8, late_rounds=50, train_timeout=200.0,
-    )  # fmt: skip
+        partial(policy, 30, 3, coordination=coordination),
+        ToyApp(),
+        folder,
+        rounds=rounds,
+        nodes=30,
+        grid=grid,
+        start=record_of({"w": np.zeros(2)}),
+        buffer=3,
+        at_work=8,
+        late_rounds=50,
+        train_timeout=200.0,
+    )
     return notes, made[0]
 
 
@@ -270,8 +290,9 @@ def test_a_client_that_leaves_frees_its_place(tmp_path):
 
     how = {"grid": partial(ScriptedGrid, script=hung, present=present), "nodes": 6, "start": record_of(START)}
     notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=8, buffer=2, late_rounds=9, train_timeout=60.0, **how)
-    gone = [(record.round, part.outcome) for record in notes.rounds for part in record.participations
-            if part.client == 0]  # fmt: skip
+    gone = [
+        (record.round, part.outcome) for record in notes.rounds for part in record.participations if part.client == 0
+    ]
     assert gone[0] == (3, "late") and notes.rounds[3].at_work == 4
 
 
@@ -335,12 +356,15 @@ def test_every_aggregation_gets_rebased_updates(wrap, tmp_path):
         for part in record.participations:
             if part.outcome == "trained":
                 base, factor = bases[record.round - part.rounds_late - 1], (1 + part.rounds_late) ** -0.5
-                steps.append({
-                    "w": model["w"] + factor * (part.client + 1), "n": np.rint(model["n"] + factor * 2),
-                    "bn.running_var": model["bn.running_var"] + factor * (
-                        trained["bn.running_var"] - (base if part.rounds_late == 0 else model)["bn.running_var"]
-                    ),
-                })  # fmt: skip
+                steps.append(
+                    {
+                        "w": model["w"] + factor * (part.client + 1),
+                        "n": np.rint(model["n"] + factor * 2),
+                        "bn.running_var": model["bn.running_var"]
+                        + factor
+                        * (trained["bn.running_var"] - (base if part.rounds_late == 0 else model)["bn.running_var"]),
+                    }
+                )
         for name in ("w", "bn.running_var"):
             np.testing.assert_allclose(made[name], np.mean([step[name] for step in steps], axis=0), rtol=1e-4)
         assert made["n"].dtype == start["n"].dtype and (made["bn.running_var"] > 0).all()
@@ -354,15 +378,22 @@ BUFFER = {"policy": "random", "num-clients": 20, "clients-per-round": 8, "buffer
 @pytest.mark.parametrize(
     ("keys", "key", "value"),
     [
-        ({"buffer": 9}, "buffer", 9), ({"late-rounds": 0}, "late-rounds", 0), ({"over-selection": 1.5}, "buffer", 4),
-        ({"weights": "unbiased"}, "buffer", 4), ({"policy": "f3ast"}, "buffer", 4), ({"buffer": -1}, "buffer", -1),
-        ({"policy": "markov-optimal", "privacy": "white"}, "buffer", 4), ({"must-include": "client-1"}, "buffer", 4),
-        ({"staleness-power": -1}, "staleness-power", -1), ({"buffer": 0, "staleness-power": 1.0}, "staleness-", 1.0),
-        ({"policy": "markov-optimal", "buffer": 9}, "buffer", 9), ({"min-updates": 2}, "min-updates", 2),
+        ({"buffer": 9}, "buffer", 9),
+        ({"late-rounds": 0}, "late-rounds", 0),
+        ({"over-selection": 1.5}, "buffer", 4),
+        ({"weights": "unbiased"}, "buffer", 4),
+        ({"policy": "f3ast"}, "buffer", 4),
+        ({"buffer": -1}, "buffer", -1),
+        ({"policy": "markov-optimal", "privacy": "white"}, "buffer", 4),
+        ({"must-include": "client-1"}, "buffer", 4),
+        ({"staleness-power": -1}, "staleness-power", -1),
+        ({"buffer": 0, "staleness-power": 1.0}, "staleness-", 1.0),
+        ({"policy": "markov-optimal", "buffer": 9}, "buffer", 9),
+        ({"min-updates": 2}, "min-updates", 2),
         ({"max-weight": 0.5}, "max-weight", 0.5),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_keys_that_oppose_a_buffer_are_refused_by_name(keys, key, value):
     with refused(key, value):
         RunConfig.parse(BUFFER | keys)

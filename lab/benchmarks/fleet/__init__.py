@@ -54,8 +54,15 @@ def rows(found, **limits):
     scenario = found["scenario"]
     who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}"
     if found["first"] is None:
-        yield Row(f"{who}: the first round", "–", limits.get("first"), found["unfinished"], "s",
-                  note="not complete by then", details=found)  # fmt: skip
+        yield Row(
+            f"{who}: the first round",
+            "–",
+            limits.get("first"),
+            found["unfinished"],
+            "s",
+            note="not complete by then",
+            details=found,
+        )
         return
     connected = f"connecting took {found['registered'] + found['connected']:.0f} s more"
     if scenario["joining"]:
@@ -70,11 +77,14 @@ def rows(found, **limits):
         requests, size = sum(found["requests"].values()), found["bytes"] / 1e6
         unfinished = "" if found["complete"] else "; the last rounds did not complete in time"
         yield Row(
-            f"{who}: a round after the first, k = {scenario['per_round']}", "–", limits.get("round"),
-            statistics.median(found["rounds"]), "s",
+            f"{who}: a round after the first, k = {scenario['per_round']}",
+            "–",
+            limits.get("round"),
+            statistics.median(found["rounds"]),
+            "s",
             note=f"at most {max(found['rounds']):.1f}; SuperLink and ServerApp take {cpu} of a processor, all nodes "
             f"{found['own_cpu']:.2f}; {requests:.0f} requests a second, {size:.2f} MB a round{unfinished}",
-        )  # fmt: skip
+        )
         yield Row(f"{who}: looks and heartbeats a second", "–", limits.get("between"), found["between"], "/s")
     for where in ("superlink", "serverapp"):
         peak = found[f"{where}_peak"]
@@ -99,7 +109,12 @@ def restarted(found):
     seconds = [kill["seconds"] for kill in found["kills"].values()]
     return Row(
         f"{found['scenario']['clients']} SuperNodes, the SuperLink killed {len(seconds)} times in mid-round: "
-        "replies lost that were sent", "–", 0, found["lost"], "replies",
+        "replies lost that were sent",
+        "–",
+        0,
+        found["lost"],
+        "replies",
         note=f"a round with a kill: {statistics.median(seconds):.1f} s, at most {max(seconds):.1f}; "
-        f"{found['trained']} updates, {found['late']} late", details=found,
-    )  # fmt: skip
+        f"{found['trained']} updates, {found['late']} late",
+        details=found,
+    )

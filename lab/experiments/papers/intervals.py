@@ -63,10 +63,13 @@ class Intervals(setting.PolicyFigure):
             mean = interval([float(row @ x / row.sum()) for row in found])
             lines.append(
                 [
-                    policy, mean.show(3), f"{exact @ x / exact.sum():.3f}", deviation[policy].show(3),
+                    policy,
+                    mean.show(3),
+                    f"{exact @ x / exact.sum():.3f}",
+                    deviation[policy].show(3),
                     f"{_deviation(x, exact):.3f}",
                 ],
-            )  # fmt: skip
+            )
         met = agreement(points)
         table = Table(
             f"Intervals over {settings['rounds']} rounds",

@@ -26,11 +26,14 @@ class Sigma(Experiment):
     minutes = 8
     claims = (
         Claim(
-            "A smaller Σ makes federated averaging converge faster", f"{JOURNAL}, Remark 1",
-            "minimising Σ results in faster convergence", "not played here yet", "not run",
+            "A smaller Σ makes federated averaging converge faster",
+            f"{JOURNAL}, Remark 1",
+            "minimising Σ results in faster convergence",
+            "not played here yet",
+            "not run",
             reasons={"refuted": "policies with a larger Σ have a smaller error"},
         ),
-    )  # fmt: skip
+    )
 
     def settings(self, options):
         return {"rounds": _ROUNDS, "seeds a batch": 25 if options.quick else _BATCH}
@@ -85,13 +88,14 @@ class Sigma(Experiment):
             (
                 Table(
                     f"Error F − F* after {_ROUNDS} rounds",
-                    ("policy", "Σ", "learning rate", "above random's, ratio of sums"), lines,
+                    ("policy", "Σ", "learning rate", "above random's, ratio of sums"),
+                    lines,
                 ),
             ),
             "A smaller Σ does not make federated averaging faster: with a larger one, markov-optimal's error is "
             f"{ratio(_errors(rows, 'markov-optimal', 'theorem'), _errors(rows, _BASE, 'theorem')).percent()} beside "
             "random's.",
-        )  # fmt: skip
+        )
 
     def plot(self, rows, settings, figure):
         panels = figure.subplots(1, len(RATES))

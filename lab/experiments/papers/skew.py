@@ -74,10 +74,13 @@ class Skew(Experiment):
 
     def settings(self, options):
         return {
-            "dataset": self.datasets(options)[0], "model": options.model or ("2nn" if options.quick else self._model),
-            **setting.PAPER_SIZES, "rounds": options.rounds or (6 if options.quick else self._rounds),
-            "local_steps": 100 if options.quick else 1000, "central_epochs": 3 if options.quick else 20,
-        }  # fmt: skip
+            "dataset": self.datasets(options)[0],
+            "model": options.model or ("2nn" if options.quick else self._model),
+            **setting.PAPER_SIZES,
+            "rounds": options.rounds or (6 if options.quick else self._rounds),
+            "local_steps": 100 if options.quick else 1000,
+            "central_epochs": 3 if options.quick else 20,
+        }
 
     def play(self, unit, options):
         """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""
@@ -128,9 +131,15 @@ class Skew(Experiment):
         if missing := [split for split in _SPLITS if split not in gaps]:
             paragraph += f" Not run: {', '.join(missing)}."
         head = (
-            "partition", "policy", "least ρ", "mean ρ", "least ρ above random's", "mean ρ above random's",
-            "largest ρ at the last model", "paper's Table II",
-        )  # fmt: skip
+            "partition",
+            "policy",
+            "least ρ",
+            "mean ρ",
+            "least ρ above random's",
+            "mean ρ above random's",
+            "largest ρ at the last model",
+            "paper's Table II",
+        )
         tables = (Table("ρ along training", head, lines),) if lines else ()
         claims = []
         for claim, policies, wanted in ((_LARGER, _MARKOV, 1), (_SMALLER, ("proportional",), -1)):

@@ -83,12 +83,14 @@ class WicsPacking(Experiment):
             f"{floor.show(2)} times the Lagrangian floor. Algorithm 1 prints <, its constraint ≤.",
             (
                 Claim(
-                    "WICS is near-optimal in P2 (ten clients)", f"{WICS}, Section 8",
+                    "WICS is near-optimal in P2 (ten clients)",
+                    f"{WICS}, Section 8",
                     "“nearly optimal performance on client selection”, no number",
                     "above a lower bound on the optimum, so at most so far from it: "
                     + ", ".join(f"{gaps['wics', b].show(1, ' %')} at B={b}" for b in BUDGETS)
                     + f"; here, near is below {100 * _NEAR:.0f} %",
-                    _near(near), reasons={"undecided": "the optimum lies between the bound and WICS's value"},
+                    _near(near),
+                    reasons={"undecided": "the optimum lies between the bound and WICS's value"},
                 ),
                 Claim(
                     "Algorithm 1's text and its loop select alike",
@@ -96,11 +98,12 @@ class WicsPacking(Experiment):
                     "the text stops at the first client that the rest of the budget cannot pay for, the loop skips "
                     "it; that they are one algorithm is read into it here",
                     f"P2 of stopping is above that of skipping by {stopping}; {_against(rows, _STOP)} in all",
-                    _alike(costs), reasons={"erratum": "stopping at the first unaffordable client raises P2"},
+                    _alike(costs),
+                    reasons={"erratum": "stopping at the first unaffordable client raises P2"},
                 ),
             ),
             (table,),
-        )  # fmt: skip
+        )
 
     def plot(self, rows, settings, figure):
         axes = figure.subplots()

@@ -19,9 +19,12 @@ _RIVALS = {
     "random-budget": ("random-budget", None),
 }
 _POLICIES = {
-    _KNOWN: ("wics", "staleness"), **_RIVALS, _LEARNT: ("wics", "estimated"), _NOISE: ("wics", "declared"),
+    _KNOWN: ("wics", "staleness"),
+    **_RIVALS,
+    _LEARNT: ("wics", "estimated"),
+    _NOISE: ("wics", "declared"),
     _BOUND: ("wics", "bound"),
-}  # fmt: skip
+}
 _JUDGED = {_KNOWN, *_RIVALS}
 _ROUNDS = 200
 _SOURCE = f"{OURS}, in the setting of {WICS}, Figs. 3 to 8, with φ = share · rate"
@@ -120,9 +123,13 @@ class WicsSensitivity(Experiment):
             "data, so that wrong labels never show."
         )
         head = (
-            "task", "policy", "mean loss", "WICS's (φ known) below it", "WICS's accuracy above, points",
+            "task",
+            "policy",
+            "mean loss",
+            "WICS's (φ known) below it",
+            "WICS's accuracy above, points",
             "WICS's loss (φ by eq. (10)) below it",
-        )  # fmt: skip
+        )
         tables = (Table("Means over all rounds, 95 % intervals over seeds, in pairs", head, lines),) if lines else ()
         claims = tuple(_judged(claim, *of, apart[of]) for claim, of in zip(self.claims, _CLAIMED, strict=True))
         return Conclusion(paragraph, claims, tables, _headline(beside, all(level)))

@@ -31,12 +31,22 @@ def federation(quick=False, model=None):
     shared = {"train-timeout": 60.0, "over-selection": 1.3}
     if quick:
         return shared | {
-            "dataset": "digits", "model": "lr", "num-clients": 100, "clients-per-round": 8, "until": 1200.0,
-            "learning-rate": 0.1, "batch-size": 10, "local-epochs": 2,
-        }  # fmt: skip
+            "dataset": "digits",
+            "model": "lr",
+            "num-clients": 100,
+            "clients-per-round": 8,
+            "until": 1200.0,
+            "learning-rate": 0.1,
+            "batch-size": 10,
+            "local-epochs": 2,
+        }
     return shared | {
-        "dataset": "mnist", "model": model or "2nn", "num-clients": 300, "clients-per-round": 15, "until": 3600.0,
-    }  # fmt: skip
+        "dataset": "mnist",
+        "model": model or "2nn",
+        "num-clients": 300,
+        "clients-per-round": 15,
+        "until": 3600.0,
+    }
 
 
 def distinct_entrants(shared):
@@ -107,13 +117,18 @@ class Arena(Experiment):
         clients = settings["num-clients"]
         cost = {
             **{key: found.reaches(level, end) for key, level in zip(_REACHED, levels, strict=True)},
-            "final": found.accuracy_at(end), "seconds_a_round": found.seconds_a_round,
-            "updates": found.used / found.rounds, "worked": found.worked, "wasted": found.wasted,
-            "never": found.never_share, "interval": found.load.interval_mean,
-            "variance": found.load.interval_variance, "jain": found.load.participation.jain,
+            "final": found.accuracy_at(end),
+            "seconds_a_round": found.seconds_a_round,
+            "updates": found.used / found.rounds,
+            "worked": found.worked,
+            "wasted": found.wasted,
+            "never": found.never_share,
+            "interval": found.load.interval_mean,
+            "variance": found.load.interval_variance,
+            "jain": found.load.participation.jain,
             "present": int((shares > 0).sum()),
             "reach": float(achievable(np.full(clients, _sent(settings) / clients), shares).sum()),
-        }  # fmt: skip
+        }
         marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
 

@@ -26,9 +26,15 @@ TELLING = (
 _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (
-    "policy", "updates a round", "device-hours", "% in vain (least to most)", "% never reached of those there",
-    "Var[X], rounds² (E[X], rounds; √Var[X]/E[X])", "Jain's index of those there", "seconds a round",
-)  # fmt: skip
+    "policy",
+    "updates a round",
+    "device-hours",
+    "% in vain (least to most)",
+    "% never reached of those there",
+    "Var[X], rounds² (E[X], rounds; √Var[X]/E[X])",
+    "Jain's index of those there",
+    "seconds a round",
+)
 
 Runs = Sequence[Values]  # a row for each seed of one policy
 
@@ -251,9 +257,14 @@ def _curves(axes, rows, levels, styles):
     for level in levels:
         axes.axhline(100 * level, color="#999999", linewidth=1)
         axes.annotate(
-            f"{100 * level:g} %", (1, 100 * level), (4, 0), xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points", verticalalignment="center", color="#666666",
-        )  # fmt: skip
+            f"{100 * level:g} %",
+            (1, 100 * level),
+            (4, 0),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            verticalalignment="center",
+            color="#666666",
+        )
     axes.set(xlabel="minutes of simulated time", ylabel="test accuracy in %")
     axes.set_ylim(bottom=max(100 * levels[0] - _BELOW, lowest - 0.5))
 

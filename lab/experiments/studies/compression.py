@@ -46,11 +46,14 @@ class Compression(Experiment):
             own = kind == NONE
             lines.append(
                 [
-                    kind, f"{sizes[kind] / 1e3:.1f} kB", f"{sizes[kind] / sizes[NONE]:.3f}",
-                    interval(100 * _end(curve)).show(2, " %"), "" if own else end.show(2, " points"),
+                    kind,
+                    f"{sizes[kind] / 1e3:.1f} kB",
+                    f"{sizes[kind] / sizes[NONE]:.3f}",
+                    interval(100 * _end(curve)).show(2, " %"),
+                    "" if own else end.show(2, " points"),
                     "" if own else mean.show(3, " points"),
                 ],
-            )  # fmt: skip
+            )
         head = ("code", "an update", "of float32's", "accuracy", "above none at the end", "above none, all rounds")
         return Conclusion(
             f"{settings['dataset']}, {settings['model']}, IID, {settings['policy']}, n=100, k=15, m=10, "
@@ -86,9 +89,16 @@ class Compression(Experiment):
 def update_bytes(dataset, model, compression, data_dir):
     """Return the bytes of an update's message, from a federation of two clients and one round."""
     keys = {
-        "dataset": dataset, "model": model, "compression": compression, "data-dir": str(data_dir.absolute()),
-        "policy": "random", "num-clients": 2, "clients-per-round": 2, "num-server-rounds": 1, "local-steps": 1,
-    }  # fmt: skip
+        "dataset": dataset,
+        "model": model,
+        "compression": compression,
+        "data-dir": str(data_dir.absolute()),
+        "policy": "random",
+        "num-clients": 2,
+        "clients-per-round": 2,
+        "num-server-rounds": 1,
+        "local-steps": 1,
+    }
     return max(m.size for m in counted(keys) if m.is_reply and m.kind == "train" and m.with_arrays)
 
 

@@ -13,10 +13,15 @@ _AGE = "systematic:weights=size:compensate=availability"
 _RANDOM, _OURS = "random, k = 4, both", "systematic, both"
 _PLAIN, _OURS_PLAIN = "random, k = 4", "systematic"
 _ENTRANTS = {
-    _RANDOM: _FEW.format(4) + BOTH, _OURS: _AGE + BOTH, _PLAIN: _FEW.format(4), _OURS_PLAIN: _AGE,
-    "random, k = 3, both": _FEW.format(3) + BOTH, "random, k = 2, both": _FEW.format(2) + BOTH,
-    "random, k = 3": _FEW.format(3), "random, k = 2": _FEW.format(2),
-}  # fmt: skip
+    _RANDOM: _FEW.format(4) + BOTH,
+    _OURS: _AGE + BOTH,
+    _PLAIN: _FEW.format(4),
+    _OURS_PLAIN: _AGE,
+    "random, k = 3, both": _FEW.format(3) + BOTH,
+    "random, k = 2, both": _FEW.format(2) + BOTH,
+    "random, k = 3": _FEW.format(3),
+    "random, k = 2": _FEW.format(2),
+}
 
 
 class ArenaStudy(Study):
@@ -56,17 +61,29 @@ class EqualWork(ArenaStudy):
         ),
         expect(
             "With both, systematic participation shares the load more evenly than four random clients a round",
-            (_CASE,), _OURS, "jain", 1, _RANDOM,
+            (_CASE,),
+            _OURS,
+            "jain",
+            1,
+            _RANDOM,
         ),
         expect(
             "Momentum and a served average bring random selection to 90 % sooner",
-            (_CASE,), _RANDOM, "reached_90", -1, _PLAIN,
+            (_CASE,),
+            _RANDOM,
+            "reached_90",
+            -1,
+            _PLAIN,
         ),
         expect(
             "Momentum and a served average bring systematic participation to 90 % sooner",
-            (_CASE,), _OURS, "reached_90", -1, _OURS_PLAIN,
+            (_CASE,),
+            _OURS,
+            "reached_90",
+            -1,
+            _OURS_PLAIN,
         ),
-    )  # fmt: skip
+    )
     planned, first = 10, 21
     committed = "8357bd18"
 
@@ -99,11 +116,14 @@ def costs(ledger, keys):
         row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
         row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
     return {
-        **row, "worked": _rounded(found.worked), "final": found.accuracy_at(end),
+        **row,
+        "worked": _rounded(found.worked),
+        "final": found.accuracy_at(end),
         "jain": round(found.load.participation.jain * clients / available, 4),
-        "never": round((found.never - clients + available) / available, 4), "rounds": found.rounds,
+        "never": round((found.never - clients + available) / available, 4),
+        "rounds": found.rounds,
         "updates": round(found.used / found.rounds, 3),
-    }  # fmt: skip
+    }
 
 
 def _rounded(value):

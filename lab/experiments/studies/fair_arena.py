@@ -17,11 +17,17 @@ _CASE = "trace, Dirichlet 0.3"
 _RANDOM = "random"
 _DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
 _ENTRANTS = {
-    _RANDOM: "random", _DECIDE[0]: "markov-optimal:weights=size:compensate=availability",
-    _DECIDE[1]: "systematic:weights=size:compensate=availability", "oldest-age": "oldest-age:weights=size",
-    "oort, speeds": "oort:foresight=true", "fedcs, speeds": "fedcs:foresight=true",
-    "refl, forecast": "refl:foresight=true:late-rounds=5", "f3ast": "f3ast", "pow-d": "pow-d", "rpow-d": "rpow-d",
-}  # fmt: skip
+    _RANDOM: "random",
+    _DECIDE[0]: "markov-optimal:weights=size:compensate=availability",
+    _DECIDE[1]: "systematic:weights=size:compensate=availability",
+    "oldest-age": "oldest-age:weights=size",
+    "oort, speeds": "oort:foresight=true",
+    "fedcs, speeds": "fedcs:foresight=true",
+    "refl, forecast": "refl:foresight=true:late-rounds=5",
+    "f3ast": "f3ast",
+    "pow-d": "pow-d",
+    "rpow-d": "rpow-d",
+}
 _LEVEL = 1.0  # minutes within which two policies count as level
 
 

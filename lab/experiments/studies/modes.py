@@ -25,9 +25,12 @@ class Modes(Experiment):
 
     def settings(self, options):
         return {
-            "per_round": _PER_ROUND, "max_age": 10, "rounds": 5 if options.quick else 10, "dataset": "digits",
+            "per_round": _PER_ROUND,
+            "max_age": 10,
+            "rounds": 5 if options.quick else 10,
+            "dataset": "digits",
             "model": "2nn",
-        }  # fmt: skip
+        }
 
     def units(self, options):
         sizes = (25, 50, 100) if options.quick else (25, 50, 100, 200)
@@ -38,12 +41,20 @@ class Modes(Experiment):
         settings = self.settings(options)
         found = {}
         keys = {
-            "policy": "markov-optimal", "coordination": unit["wire"], "num-clients": unit["clients"],
-            "clients-per-round": _PER_ROUND, "max-age": settings["max_age"], "num-server-rounds": settings["rounds"],
-            "dataset": settings["dataset"], "model": settings["model"], "local-steps": 1,
-            "evaluate-every": settings["rounds"], "seed": unit["seed"], "device": "cpu",
+            "policy": "markov-optimal",
+            "coordination": unit["wire"],
+            "num-clients": unit["clients"],
+            "clients-per-round": _PER_ROUND,
+            "max-age": settings["max_age"],
+            "num-server-rounds": settings["rounds"],
+            "dataset": settings["dataset"],
+            "model": settings["model"],
+            "local-steps": 1,
+            "evaluate-every": settings["rounds"],
+            "seed": unit["seed"],
+            "device": "cpu",
             "run-name": "modes",  # its length is part of every message
-        }  # fmt: skip
+        }
         for message in counted(keys):
             tally = found.setdefault(message.round, [0, 0, 0])
             for i, more in enumerate((1, message.size, message.with_arrays)):
@@ -58,10 +69,14 @@ class Modes(Experiment):
                 found = {c: interval(_per_seed(rows, n, wire, c)) for c in ("messages", "bytes", "with_arrays")}
                 lines.append(
                     [
-                        wire, str(n), found["messages"].show(1), f"{_expected(n, wire):.0f}",
-                        _with_unit(found["bytes"].mean), f"{found['with_arrays'].mean:.0f}",
+                        wire,
+                        str(n),
+                        found["messages"].show(1),
+                        f"{_expected(n, wire):.0f}",
+                        _with_unit(found["bytes"].mean),
+                        f"{found['with_arrays'].mean:.0f}",
                     ],
-                )  # fmt: skip
+                )
         head = ("coordination", "clients n", "messages a round", "by the protocol", "bytes", "messages with the model")
         paragraph = (
             f"About {_PER_ROUND} clients take part; a message with the model takes {_with_unit(_model_bytes(rows))}. "

@@ -40,21 +40,28 @@ def _in_steps(step):
 
 SOURCES: Mapping[str, DataSource] = {
     "schools": DataSource(
-        "chem97.csv.gz", "school", "score",
+        "chem97.csv.gz",
+        "school",
+        "score",
         {"gender": str, "age": _in_steps(2.0), "gcsescore": _in_steps(0.25)},
     ),
     "students": DataSource(
-        "insteval.csv.gz", "student", "rating",
+        "insteval.csv.gz",
+        "student",
+        "rating",
         dict.fromkeys(("studage", "lectage", "service", "dept", "lecturer"), str),
     ),
     "aircraft": DataSource(
-        "flights.csv.gz", "tailnum", "late",
+        "flights.csv.gz",
+        "tailnum",
+        "late",
         {
             **dict.fromkeys(("carrier", "origin", "dest", "month", "weekday"), str),
-            "hour": _in_steps(1.0), "distance": _in_steps(250.0),
+            "hour": _in_steps(1.0),
+            "distance": _in_steps(250.0),
         },
     ),
-}  # fmt: skip
+}
 _SPEAKERS = "speakers"
 _SETS = (*SOURCES, _SPEAKERS)
 
@@ -93,15 +100,24 @@ class Natural(Study):
         *(
             expect(
                 f"Systematic participation ends at a lower test loss than random selection, {about}, in all four "
-                "federations", [f"{name}, {where}" for name in _SETS], _SYSTEMATIC, "loss", -1, _RANDOM,
+                "federations",
+                [f"{name}, {where}" for name in _SETS],
+                _SYSTEMATIC,
+                "loss",
+                -1,
+                _RANDOM,
             )
             for where, about in _WHERE.items()
         ),
         expect(
             "On the phone trace systematic participation shares the load more evenly than random selection",
-            [f"{name}, {_PHONES}" for name in _SETS], _SYSTEMATIC, "jain", 1, _RANDOM,
+            [f"{name}, {_PHONES}" for name in _SETS],
+            _SYSTEMATIC,
+            "jain",
+            1,
+            _RANDOM,
         ),
-    )  # fmt: skip
+    )
     planned, first = 10, 201
     committed = "e98224c1"
 
@@ -113,10 +129,13 @@ class Natural(Study):
         return {
             "model": "softmax regression on categories",
             "clients": f"{_CLIENTS} drawn by seed with {_LEAST} rows or more; 141 speakers",
-            "clients-per-round": _PER_ROUND, "round": f"{_ROUND:g} s of the trace",
-            "num-server-rounds": options.rounds or (8 if options.quick else 200), "local-epochs": 1, "batch-size": 50,
+            "clients-per-round": _PER_ROUND,
+            "round": f"{_ROUND:g} s of the trace",
+            "num-server-rounds": options.rounds or (8 if options.quick else 200),
+            "local-epochs": 1,
+            "batch-size": 50,
             "learning-rate": 1.0,
-        }  # fmt: skip
+        }
 
     def check(self, options):
         for name in _SETS:

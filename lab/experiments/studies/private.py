@@ -84,11 +84,20 @@ class PrivateLearning(Study):
         clients, per_round = (90, 9) if options.quick else (CLIENTS, PER_ROUND)
         rounds = options.rounds or (6 if options.quick else ROUNDS)
         return {
-            "dataset": self.datasets(options)[0], "model": "lr", "num-clients": clients,
-            "clients-per-round": per_round, "num-server-rounds": rounds, "local-epochs": LOCAL_EPOCHS,
-            "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998, "clip": CLIP, "delta": DELTA,
-            "evaluate-every": max(rounds // 20, 1), "train-together": "always",
-        }  # fmt: skip
+            "dataset": self.datasets(options)[0],
+            "model": "lr",
+            "num-clients": clients,
+            "clients-per-round": per_round,
+            "num-server-rounds": rounds,
+            "local-epochs": LOCAL_EPOCHS,
+            "batch-size": 50,
+            "learning-rate": 0.1,
+            "learning-rate-decay": 0.998,
+            "clip": CLIP,
+            "delta": DELTA,
+            "evaluate-every": max(rounds // 20, 1),
+            "train-together": "always",
+        }
 
     def play(self, unit, options):
         """Train a federation, and return its accuracy and the ε in its ledger."""
@@ -180,9 +189,12 @@ class PrivacyError(Experiment):
         n, rounds, epsilon, delta = known["clients"], known["rounds"], known["epsilon"], known["delta"]
         k = n // unit["ratio"]
         players = {
-            "markov-optimal": MarkovPolicy.optimal(n, k), "systematic": SystematicPolicy.equal(n, k, "random"),
-            "oldest-age": OldestAgeSelector(k, 1), "random": RandomSelector(k, 1), "any other": None,
-        }  # fmt: skip
+            "markov-optimal": MarkovPolicy.optimal(n, k),
+            "systematic": SystematicPolicy.equal(n, k, "random"),
+            "oldest-age": OldestAgeSelector(k, 1),
+            "random": RandomSelector(k, 1),
+            "any other": None,
+        }
         rows = []
         for name, player in players.items():
             found = kept_bounds(player, rounds, n)

@@ -41,17 +41,25 @@ class Regularity(Study):
         *(expect(_PAYS.format(split), cases, _SYSTEMATIC, "accuracy", 1, _RANDOM) for split, cases in _UNEQUAL.items()),
         within(
             f"Under IID the two are level within {_ALIKE} points, whatever k",
-            [f"IID, k = {k}" for k in _PER_ROUND], _SYSTEMATIC, "accuracy", _RANDOM, _ALIKE,
+            [f"IID, k = {k}" for k in _PER_ROUND],
+            _SYSTEMATIC,
+            "accuracy",
+            _RANDOM,
+            _ALIKE,
         ),
-    )  # fmt: skip
+    )
     planned, first = 10, 301
     committed = "1c07ced3"
 
     def settings(self, options):
         return {
-            "dataset": self.datasets(options)[0], "model": "2nn", "num-clients": _CLIENTS,
-            "updates": 90 if options.quick else _UPDATES, "weights": "size", **setting.constant_rate(options),
-        }  # fmt: skip
+            "dataset": self.datasets(options)[0],
+            "model": "2nn",
+            "num-clients": _CLIENTS,
+            "updates": 90 if options.quick else _UPDATES,
+            "weights": "size",
+            **setting.constant_rate(options),
+        }
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the accuracy of the second half."""

@@ -90,9 +90,12 @@ def described(trace):
     client = np.repeat(np.arange(there.clients), np.diff(there.offsets))
     gaps = (there.begins[1:] - there.ends[:-1])[client[1:] == client[:-1]]
     found = {
-        "presence": there.ends - there.begins, "absence": gaps, "share": there.shares,
-        "spells": np.diff(there.offsets) * DAY / there.period, "training": trace.speed,
-    }  # fmt: skip
+        "presence": there.ends - there.begins,
+        "absence": gaps,
+        "share": there.shares,
+        "spells": np.diff(there.offsets) * DAY / there.period,
+        "training": trace.speed,
+    }
     rows = [
         {"what": what, "at": q, "value": float(np.percentile(values, q))}
         for what, values in found.items()

@@ -60,13 +60,19 @@ _WHATEVER = "learns in fewer rounds than random selection, under each of the fou
 _CLAIMED = {
     f"Systematic participation at rates by size, with unbiased weights, {_WHATEVER}": (RATES, False, False, -1),
     "Systematic participation at rates by size learns from less data than random selection, where data are unequal": (
-        RATES, True, True, -1,
+        RATES,
+        True,
+        True,
+        -1,
     ),
     f"Systematic participation at one rate for all, with weights by size, {_WHATEVER}": (EVEN, False, False, -1),
     "With equal weights, the papers', Markov optimal needs more rounds than random selection, where data are unequal": (
-        PAPERS, False, True, 1,
+        PAPERS,
+        False,
+        True,
+        1,
     ),
-}  # fmt: skip
+}
 _REASONS = {
     RATES: {
         "holds": "earlier under all four partitions, beyond chance in each",
@@ -84,13 +90,17 @@ _OWN = tuple(
 _THEIRS = Claim(
     f"{_SAID.policy} reaches {_SAID.target:.0%} before {_SAID.base}, both with weights 1/k (mnist, {_SAID.partition}, "
     "2nn)",
-    _SAID.paper, f"{_SAID.theirs}; equal sizes are assumed, and weights are 1/k", "not played", "not run",
-    {"policy": {CONTROL, PAPERS}, "split": {_SAID.partition}}, "2NN",
+    _SAID.paper,
+    f"{_SAID.theirs}; equal sizes are assumed, and weights are 1/k",
+    "not played",
+    "not run",
+    {"policy": {CONTROL, PAPERS}, "split": {_SAID.partition}},
+    "2NN",
     {
         "direction reproduced": "earlier at equal weights, but the 2NN learns faster",
         "undecided": "earlier over the levels; the rounds to 97 % undecided",
     },
-)  # fmt: skip
+)
 CLAIMS = (*_OWN, _THEIRS)
 
 
@@ -187,11 +197,17 @@ _CALLED = {
     RATES: "systematic, rates by size,",
 }
 _HEAD = (
-    "policy and weights", "seeds", "rounds later than random at 94.0 % to 96.9 %",
-    "data a round (1: 15 average clients')", "rounds' data later (1: as before)", "rounds to 97 % beside random's",
-    "accuracy at the end above random", "Var[X], rounds²: median (least to largest seed)", "clients a round, SD",
+    "policy and weights",
+    "seeds",
+    "rounds later than random at 94.0 % to 96.9 %",
+    "data a round (1: 15 average clients')",
+    "rounds' data later (1: as before)",
+    "rounds to 97 % beside random's",
+    "accuracy at the end above random",
+    "Var[X], rounds²: median (least to largest seed)",
+    "clients a round, SD",
     "pairs that trained together",
-)  # fmt: skip
+)
 
 
 def concluded(rows, settings, policies, splits, seeds):
@@ -304,8 +320,10 @@ def _passed(played):
     there = {split: of[BASE] for split, of in played.items() if of[BASE]}
     if not there:
         return []
-    rounds = {split: interval(np.mean([reached(curves(base, base)[0], level) for level in levels(TARGET)], axis=0))
-              for split, base in there.items()}  # fmt: skip
+    rounds = {
+        split: interval(np.mean([reached(curves(base, base)[0], level) for level in levels(TARGET)], axis=0))
+        for split, base in there.items()
+    }
     said = f"Random selection passes the levels at round {', '.join(f'{r.show(1)} ({s})' for s, r in rounds.items())}."
     if _ZIPF in there:
         shares = sorted(100 * share for share in ends(there[_ZIPF], "largest"))
@@ -327,10 +345,17 @@ def _line(policy, ours, base):
     spread = [np.std([row["trained"] for row in run]) for run in ours.values()]
     same = policy == BASE
     return [
-        policy, str(len(ours)), "" if same else shown[0], interval(a_round(ours)).show(2), "" if same else shown[1],
-        "" if same else at, "" if same else end.show(2, " points"), _spread(ends(ours, "variance")),
-        interval(spread).show(1), interval([100 * met for met in ends(ours, "met")]).show(0, " %"),
-    ]  # fmt: skip
+        policy,
+        str(len(ours)),
+        "" if same else shown[0],
+        interval(a_round(ours)).show(2),
+        "" if same else shown[1],
+        "" if same else at,
+        "" if same else end.show(2, " points"),
+        _spread(ends(ours, "variance")),
+        interval(spread).show(1),
+        interval([100 * met for met in ends(ours, "met")]).show(0, " %"),
+    ]
 
 
 def _spread(values):
