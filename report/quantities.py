@@ -9,7 +9,7 @@ import numpy as np
 
 from aoi_fl.report import budget
 from aoi_fl.report.in_time import InTime
-from aoi_fl.report.measure import ACCURACY, JUDGES, LOSSES, LedgerMeasure, judge, more, three
+from aoi_fl.report.measure import ACCURACY, JUDGES, LOSSES, LedgerMeasure, judge, more, three, worst_tenth
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
 from aoi_fl.science.ageing import AGEING
@@ -60,6 +60,16 @@ def key_numbers(settings: Sequence[Setting]) -> Table:
     columns = [name for one in settings for run in one.runs for name in (run.rounds or [{}])[-1]]
     shown = [q for q in quantities(more(columns)) if q.title]
     rows = [[q.title, *(q.cell(setting) for setting in settings)] for q in shown]
+    tenths = [(judge(one.first.rounds), worst_tenth(one.runs)) for one in settings]
+    rows.append(
+        [
+            f"{tenths[0][0].name} of the worst tenth of clients",
+            *(
+                ", ".join(f"{name} {main.show(value)}" for name, value in [*found.items()][:_NAMED])
+                for main, found in tenths
+            ),
+        ]
+    )
     states = ["status", *(", ".join(dict.fromkeys(run.status for run in one.runs)) for one in settings)]
     return ["", *(setting.label for setting in settings)], [states, *(row for row in rows if any(row[1:]))]
 
@@ -150,6 +160,7 @@ def percent(share: float) -> str:
     return f"{three(100 * share)} %"
 
 
+_NAMED = 10  # clients of the worst tenth that a page names
 _HOUR = 3600.0
 _QUANTITIES = [
     Quantity(

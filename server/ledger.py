@@ -11,7 +11,7 @@ run             key, value (JSON):
                 ``initial_loss`` and ``initial_accuracy`` (or ``initial_rmse``): of the first model;
                 ``test_examples``: of the data set; ``yardstick``: the metric of the best constant prediction;
                 ``model_bytes``: of the first model; ``test_by_client``: the last model's metric on each client's test
-                examples, by name;
+                examples, or the last one that each client measured, by name;
                 ``model_source``, ``clock_source``, ``data_source``, ``partition_source``, ``table_source``,
                 ``rates_source``: digests of the files of the user's model, the trace, the data set, the partition and
                 the clients, or empty;
@@ -40,9 +40,9 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.science.errors import ConfigError, StorageError
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
+from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord
 
-_ROUND = [f.name for f in fields(RoundRecord) if f.name not in ("participations", "nodes")]
+_ROUND = [f.name for f in fields(RoundRecord) if f.name not in NO_COLUMNS]
 _PART = [f.name for f in fields(Participation)]
 _CLIENT = [f.name for f in fields(ClientRecord)]
 _TABLES = {"run": ["key", "value"], "clients": _CLIENT, "rounds": _ROUND, "participations": ["round", *_PART]}
@@ -191,8 +191,11 @@ class Ledger:
                 _insert("participations", ["round", *_PART]),
                 [(record.round, *_row(p, _PART)) for p in record.participations],
             )
-            if record.nodes is not None:
-                db.execute(_insert("run", ["key", "value"]), ("nodes", json.dumps(asdict(record.nodes))))
+            notes = {} if record.nodes is None else {"nodes": asdict(record.nodes)}
+            if record.by_client:
+                former = db.execute("SELECT value FROM run WHERE key = 'test_by_client'").fetchone()
+                notes["test_by_client"] = (json.loads(former[0]) if former else {}) | record.by_client
+            db.executemany(_insert("run", ["key", "value"]), [(key, json.dumps(note)) for key, note in notes.items()])
 
     def forget_after(self, round_: int) -> None:
         """Remove the rounds after this one, which will run again."""

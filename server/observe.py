@@ -14,7 +14,7 @@ from aoi_fl.protocol.arrays import from_record
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.logs import tell
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord, State
+from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord, State
 from aoi_fl.strategies.validation import one_line
 
 OnRound = Callable[[dict[str, Any]], object]
@@ -75,7 +75,7 @@ class Hook:
         """Call the function."""
         row = asdict(record)
         row |= row.pop("metrics")
-        if answer := self._function({key: row[key] for key in row if key not in ("participations", "nodes")}):
+        if answer := self._function({key: row[key] for key in row if key not in NO_COLUMNS}):
             self._finish(answer if isinstance(answer, str) else f"the hook stopped it after round {record.round}")
 
 

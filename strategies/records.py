@@ -93,7 +93,8 @@ class RoundRecord:
     probability of losing a willing client, for which the round's table is made. ``epsilon`` is a private run's ε after
     this round, without amplification. ``clock`` has the simulated seconds since the start of the run. ``metrics`` has
     all other metrics by name, after ``train_``, ``client_`` or ``test_``. ``at_work`` counts the clients at work after
-    the model was sent, where the run has a buffer.
+    the model was sent, where the run has a buffer. ``by_client`` has the accuracy, else the RMSE, that each client
+    measured in this round, by name.
 
     Phases of the round's ``seconds``: ``hello`` to newcomers, without waiting; ``ask``, until the clients are selected;
     ``train``, until the last reply or the deadline, without ``aggregate``, which checks and sums updates; ``evaluate``,
@@ -132,18 +133,21 @@ class RoundRecord:
     participations: list[Participation] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     nodes: Nodes | None = None  # of a deployment
+    by_client: dict[str, float] = field(default_factory=dict)
 
     def participation_only(self) -> "RoundRecord":
         """Return the record without anything that clients report, but who took part."""
         hidden: dict[str, Any] = dict.fromkeys(("train_loss", "client_loss", "client_accuracy", "client_rmse"))
         hidden["metrics"] = {name: value for name, value in self.metrics.items() if name.startswith("test_")}
-        return replace(self, participations=[part.alone() for part in self.participations], **hidden)
+        return replace(self, participations=[part.alone() for part in self.participations], by_client={}, **hidden)
 
     @property
     def surplus(self) -> list[int]:
         """Clients without an update because enough others had arrived."""
         return [part.client for part in self.participations if part.reason == SURPLUS]
 
+
+NO_COLUMNS = ("participations", "nodes", "by_client")  # fields of a round that are no columns of the table ``rounds``
 
 # A strategy's state between rounds, besides the model: arrays by name.
 State: TypeAlias = Mapping[str, NDArray[Any]]

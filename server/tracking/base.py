@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from flwr.app import ArrayRecord
 
 from aoi_fl.server.ledger import ending
-from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
+from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, RoundRecord, State
 
 logger = logging.getLogger("flwr")
-_NO_NUMBERS = ("round", "started", "participations", "nodes", "metrics")
+_NO_NUMBERS = ("round", "started", "metrics", *NO_COLUMNS)
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -94,6 +94,8 @@ class EvaluationStep:
             run.round.recorder.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
         if metrics is not None:
             run.evaluate("client", metrics)
+        if metrics is not None and evaluation is not None:
+            run.round.recorder.evaluate_clients(evaluation.metrics())
         return metrics
 
     def _begin(self, evaluation: "Evaluation | None") -> None:
@@ -165,6 +167,13 @@ class Evaluation:
         """Count and name an evaluation that is not used; what the client did in training stays as it is."""
         self._recorder.drop_evaluation()
         self._dropped.setdefault(reason, []).append(self._roster.name(client))
+
+    def metrics(self) -> dict[str, MetricRecord]:
+        """Return the metrics of the accepted evaluations, by the names of the clients."""
+        return {
+            self._roster.name(i): next(iter(reply.content.metric_records.values()))
+            for i, reply in self._accepted.items()
+        }
 
     def accepted(self) -> list[Message]:
         """Return the accepted evaluations in client order, and log what was dropped."""

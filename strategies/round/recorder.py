@@ -178,6 +178,16 @@ class Recorder:
         setattr(self.record, f"{source}_accuracy", share)
         return caution
 
+    def evaluate_clients(self, replies: Mapping[str, Mapping[str, object]]) -> None:
+        """Note the accuracy, else the RMSE, of each client's evaluation, by name, as the mean of all has it."""
+        kind = "rmse" if self.record.client_accuracy is None else "accuracy"
+        for name, metrics in replies.items():
+            value = measured(metrics, kind)
+            if kind == "accuracy":
+                value, _ = as_share(value)
+            if value is not None and math.isfinite(value):
+                self.record.by_client[name] = value
+
     def note(self, source: str, metrics: Mapping[str, object], *known: str | None) -> None:
         """Note the finite numbers among metrics, but for those of the ``known`` names."""
         for name in metrics.keys() - set(known):

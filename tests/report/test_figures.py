@@ -13,7 +13,7 @@ from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.report.seeds import settings
-from aoi_fl.strategies.records import RoundRecord
+from aoi_fl.strategies.records import NO_COLUMNS, RoundRecord
 from tests.report.recorded import MARKOV, ROUNDS, K, N, budgeted_run, charts_of, dropped_run, play
 
 
@@ -168,8 +168,7 @@ def test_axes_after_few_rounds_have_whole_ticks_and_labels(tmp_path: Path) -> No
 
 def large_run(label: str, each: int = 2, n: int = 3000) -> Run:
     rounds = [
-        {"round": t} | dict.fromkeys(RoundRecord(t).__dict__.keys() - {"round", "participations", "nodes"})
-        for t in range(1, 1201)
+        {"round": t} | dict.fromkeys(RoundRecord(t).__dict__.keys() - {"round", *NO_COLUMNS}) for t in range(1, 1201)
     ]
     parts = [
         {

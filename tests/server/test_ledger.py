@@ -12,7 +12,7 @@ import pytest
 
 from aoi_fl.science.errors import StorageError
 from aoi_fl.server.ledger import Ledger, read, read_run, refused_clients
-from aoi_fl.strategies.records import ClientRecord, Nodes, Participation, RoundRecord
+from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, Nodes, Participation, RoundRecord
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_what_is_written_is_read(ledger, path):
     assert about["config"] == {"alpha": 0.6, "deterministic": True} and about["policy"] == {"probabilities": [0, 1]}
     assert read(path, "clients") == [dataclasses.asdict(c) for c in reversed(clients)]
     one, two = read(path, "rounds")
-    assert one == {k: v for k, v in dataclasses.asdict(round_of(1)).items() if k not in ("participations", "nodes")}
+    assert one == {k: v for k, v in dataclasses.asdict(round_of(1)).items() if k not in NO_COLUMNS}
     assert (two["round"], two["empty"], two["forced"], two["test_accuracy"]) == (2, 1, 1, None)
     assert about["nodes"]["connected"] == 3 and refused_clients(about) == ["node 5 cannot join"]
     parts = read(path, "participations")

@@ -12,6 +12,8 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline
+from aoi_fl.report.measure import worst_tenth
+from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import settings
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
@@ -111,6 +113,21 @@ def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd, 
     out = aoi("export", "a", "--csv")[1].splitlines()
     assert {*names.values(), "train_lag"} <= {*out[0].split(",")}
     assert json.loads(aoi("report", "a", "--json")[1])["runs"][0]["client_f1"] == pytest.approx(0.25)
+    each = {f"client-{i}": i / 10 for i in range(NODES)}
+    assert run.about["test_by_client"] == each
+    assert {row["name"]: row["test"] for row in json.loads(aoi("clients", "a", "--json")[1])["clients"]} == each
+    (worst,) = [row for row in key_numbers(settings([run]))[1] if "worst tenth" in row[0]]
+    assert worst[1] == "client-0 0.0 %"
+
+
+def test_the_last_measurement_of_each_client_counts(tmp_path):
+    """Half of the clients evaluate a round; all metrics of one are no numbers, and another's are per cent."""
+    reported = {"acc": [float("nan"), 50.0, 0.5, 0.5, 0.5, 0.5]}
+    play(RandomSelection(2, fraction_evaluate=0.5, observer=record("a")), 6, **reported)
+    assert load(tmp_path / "runs" / "a", "a").about["test_by_client"] == {f"client-{i}": 0.5 for i in range(1, NODES)}
+    play(RandomSelection(2, observer=record("b")), 1, rmse=[float(i) for i in range(NODES)])
+    run = load(tmp_path / "runs" / "b", "b")
+    assert [*worst_tenth([run])] == ["client-5"] and run.about["test_by_client"]["client-1"] == 1.0
 
 
 def test_a_run_is_held_while_it_lasts_and_never_written_over(tmp_path):
