@@ -99,10 +99,8 @@ def _quorum(config: RunKeys) -> Iterator[ConfigError]:
     if must and (decides or private or config.policy in BUDGETED or config.weights == "unbiased"):
         why = "left out where clients decide, under a budget, in a private run and with weights=unbiased"
         yield ConfigError("must-include", config.must_include, why, "Leave it out, or choose another policy.")
-    shared = config.rates == "equal" and config.compensate == "none" and not config.late_rounds and not config.buffer
-    if config.volunteer_error and not (decides and shared):
-        why = "0 unless clients decide, with rates=equal, and without compensate, late-rounds and buffer"
-        yield ConfigError("volunteer-error", config.volunteer_error, why, "Leave it out.")
+    alike = decides and config.rates == "equal" and config.compensate == "none"
+    yield from opposed_bound(config.volunteer_error, alike, config.late_rounds, config.buffer)
     most = config.num_clients if decides or config.policy in BUDGETED else config.clients_per_round + len(must)
     if config.min_updates > most:
         yield ConfigError("min-updates", config.min_updates, f"at most {most}, the clients of a round", "Lower it.")
@@ -244,6 +242,13 @@ def opposed_aggregation(
     if buffer and not late_rounds:
         allowed = f"at least 1 with buffer={buffer}: it bounds the staleness of an update, in models"
         yield ConfigError("late-rounds", late_rounds, allowed, "Set it, for instance to 20.")
+
+
+def opposed_bound(volunteer_error: float, alike: bool, late_rounds: int, buffer: int) -> Iterator[ConfigError]:
+    """Yield an error if volunteers cannot be bounded; ``alike``: clients decide, all by the same law."""
+    if volunteer_error and (late_rounds or buffer or not alike):
+        why = "0 unless clients decide by a law that all share, without compensate, late-rounds and buffer"
+        yield ConfigError("volunteer-error", volunteer_error, why, "Leave it out.")
 
 
 def uncompensated(compensate: str, phases: str, jitter: float) -> Iterator[ConfigError]:

@@ -21,6 +21,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
+from aoi_fl.config.rules import check, opposed_bound
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.flower import is_opaque
@@ -37,6 +38,7 @@ from aoi_fl.strategies.round.overridden import OverriddenSteps, is_ours
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.round.run import Run
 from aoi_fl.strategies.round.training import TrainingStep
+from aoi_fl.strategies.selection.rule import RulePolicy
 from aoi_fl.strategies.validation import warn_of_first_model
 
 logger = logging.getLogger("flwr")
@@ -98,6 +100,8 @@ class AgeAwareStrategy(Strategy):
         )
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
         _check_buffer(policy, options, needs)
+        alike = isinstance(policy, RulePolicy) and policy.traits.law is not None
+        check(opposed_bound(options.volunteer_error, alike, options.late_rounds, options.buffer))
         self.weights = weights
         self._run = run = Run(policy, options, made, observer or Log(), resume, needs, type(self).__name__)
         dispatch = self._dispatch = Dispatch(run)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.strategies.coordination import make_coordination
 from aoi_fl.strategies.plan import RoundOptions
@@ -126,10 +125,9 @@ class RulePolicy(Policy):
             self.availability.load_state_dict(state)
         self._state = state
 
-    def interval_law(self) -> IntervalLaw | None:
-        """Return the law of the interval between two participations of a client; None: clients have several."""
-        law = getattr(self.traits.law, "law", None)
-        return None if law is None else cast(IntervalLaw, law())
+    def interval_law(self) -> IntervalLaw:
+        """Return the law of the interval between two participations, where all clients have the same."""
+        return cast(Any, self.traits.law).law()  # type: ignore[no-any-return]
 
     def issue(self, view: RoundView) -> None:
         """Bring the rule up to date, once it is known which clients there are."""
@@ -162,13 +160,10 @@ class RulePolicy(Policy):
         """Return (n,) the clients that may take part, by the option ``volunteer_error``."""
         if not view.volunteer_error:
             return np.ones(len(view.free), np.bool_)
-        if (law := self.interval_law()) is None:
-            allowed = "0, unless the rule has a law and all clients have the same rate, without compensation"
-            raise ConfigError("volunteer-error", view.volunteer_error, allowed, "Leave it out.")
         if self.volunteers is None:
             self.volunteers = VolunteerBound()
             self.volunteers.load_state_dict(self._state)
-        return self.volunteers.allowed(law, len(view.free), view.round, view.volunteer_error)
+        return self.volunteers.allowed(self.interval_law(), len(view.free), view.round, view.volunteer_error)
 
     def _of(self, chosen: NDArray[np.bool_], view: RoundView, *, forced: bool = False, undecided: bool = False) -> Plan:
         """Return the plan in which the chosen weigh the same."""

@@ -55,10 +55,10 @@ class SystematicRulePolicy(RulePolicy):
             self.traits = replace(self.traits, law=law, warning=_SAME_MEET if alike else "")
         self._own, self._fastest = shares, 0.0
 
-    def interval_law(self) -> IntervalLaw | None:
+    def interval_law(self) -> IntervalLaw:
         """Return the law at the largest rate up to now, as present clients share the rates."""
         self._fastest = float(self.rule.targets.max(initial=self._fastest))
-        return None if self.traits.law is None else StrideLaw(self._fastest, self.rule.jitter)
+        return StrideLaw(self._fastest, self.rule.jitter)
 
     def issue(self, view: RoundView) -> None:
         """Give newcomers rate and phase."""

@@ -12,6 +12,8 @@ import pytest
 from flwr.app import ConfigRecord
 from flwr.serverapp import strategy as flower
 
+from aoi_fl.config.policies import REGISTRY
+from aoi_fl.config.run import RunConfig
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.strategies import (
     BudgetedRefresh,
@@ -23,7 +25,7 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from tests import fakes
-from tests.fakes import ASK, HELLO, HUNG, TRAIN, ToyApp, raises, record_of, with_arrays, with_metrics
+from tests.fakes import ASK, EVALUATE, HELLO, HUNG, TRAIN, ToyApp, raises, record_of, with_arrays, with_metrics
 from tests.strategies.test_backoff import Ticking, Timed
 from tests.strategies.test_hostile_aggregation import mean_of
 
@@ -35,8 +37,16 @@ def decided(make, coordination):
     return partial(make, coordination=coordination)
 
 
+def by_keys(name, **keys):
+    keys = {"policy": name, "num-clients": N, "clients-per-round": K, **keys}
+    return partial(REGISTRY[name].make, RunConfig.parse(keys).flat())
+
+
 WAYS = ("poll", "broadcast", "reserve")
+OTHERS = ("proportional", "pow-d", "rpow-d", "oort", "fedcs", "refl")
 POLICIES = {
+    **{name: by_keys(name) for name in OTHERS},
+    **{f"increasing {way}": by_keys("markov-increasing", coordination=way) for way in WAYS},
     "random": partial(RandomSelection, K),
     "oldest-age": partial(OldestAge, K),
     "f3ast": partial(F3astSelection, K),
@@ -54,7 +64,11 @@ AGGREGATIONS = {
     "FedYogi": lambda: {"aggregation": flower.FedYogi(eta=0.1)},
     "FedAdagrad": lambda: {"aggregation": flower.FedAdagrad(eta=0.1)},
     "FedAvgM": lambda: {"aggregation": flower.FedAvgM(server_momentum=0.9)},
+    "FedProx": lambda: {"aggregation": flower.FedProx(proximal_mu=0.1)},
+    "QFedAvg": lambda: {"aggregation": flower.QFedAvg(client_learning_rate=0.1, train_loss_key="loss")},
     "Krum": lambda: {"aggregation": flower.Krum(num_malicious_nodes=1)},
+    "MultiKrum": lambda: {"aggregation": flower.MultiKrum(num_malicious_nodes=1, num_nodes_to_select=2)},
+    "Bulyan": lambda: {"aggregation": flower.Bulyan(num_malicious_nodes=0)},
     "median": lambda: {"aggregation": flower.FedMedian()},
     "trimmed mean": lambda: {"aggregation": flower.FedTrimmedAvg(beta=0.3)},
     "private": lambda: {"aggregation": PrivateMean(clip=1.0, noise_multiplier=0.1, rounds=ROUNDS, per_round=K)},
@@ -88,7 +102,7 @@ KINDS = {
     "NaN loss": {"spoil": with_metrics(num_examples=10, loss=math.nan)},
     "many metrics": {"spoil": with_metrics(num_examples=10, loss=1.0, **{f"m{i}": 1.0 for i in range(2_000)})},
     "silent": {"script": at(TRAIN, delay=HUNG)},
-    "silent to all": {"script": at(TRAIN, ASK, "query.bid", delay=HUNG)},
+    "silent to all": {"script": at(TRAIN, ASK, EVALUATE, "query.bid", delay=HUNG)},
     "mute": {"script": at(HELLO, delay=HUNG)},
     "just late": {"takes": lambda kind, round_, client: DEADLINE + 1.0 if (client, kind) == (HOSTILE, TRAIN) else 0.0},
     "leaves and returns": {"script": at(TRAIN, delay=HUNG), "away": lambda round_: round_ % 2 == 0},
@@ -118,7 +132,8 @@ def run(folder, policy, aggregation, kind):
         extreme = 1e30 if "bids" in how and i == HOSTILE else 1.0
         return {"num-examples": 10, "payment": 1.0, "sensitivity": extreme}
 
-    app = ToyApp(lambda array, client, round_: array + array.dtype.type(0.1), declares=declare, spoil=spoil)
+    learn = lambda array, client, round_: array + array.dtype.type(0.1)  # noqa: E731
+    app = ToyApp(learn, declares=declare, evaluates=1.0, spoil=spoil)
     grid = partial(Grid, script=how.get("script"), takes=how.get("takes"), away=how.get("away"))
     notes = Timed()
     make = partial(POLICIES[policy], **{k: v for k, v in AGGREGATIONS[aggregation]().items() if k == "aggregation"})
@@ -157,6 +172,13 @@ CELLS = [
     ("systematic reserve", "Krum", "errors"),
     ("maxpack", "FedAvgM", "leaves and returns"),
     ("whittle", "FedAvgM", "largest"),
+    ("proportional", "QFedAvg", "NaN"),
+    ("pow-d", "FedProx", "silent to all"),
+    ("rpow-d", "MultiKrum", "errors"),
+    ("oort", "mean", "leaves and returns"),
+    ("fedcs", "Bulyan", "wrong shape"),
+    ("refl", "FedAvg", "silent"),
+    ("increasing reserve", "mean", "huge"),
 ]
 UNBIASED = ("mean", "mean with a function")  # aggregations for F3AST, whose weights are unbiased
 

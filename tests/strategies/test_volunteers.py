@@ -13,7 +13,15 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.strategies import MarkovParticipation
+from aoi_fl.strategies import (
+    AgeAwareStrategy,
+    MarkovParticipation,
+    Policy,
+    PolicyTraits,
+    RandomSelection,
+    RoundOptions,
+    SystematicParticipation,
+)
 from aoi_fl.strategies.selection.volunteers import VolunteerBound
 from tests.fakes import ToyApp, play
 from tests.refusals import refused
@@ -96,6 +104,32 @@ def test_a_resumed_run_remembers_its_volunteers(tmp_path):
             bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
         bounds = bounds[0], VolunteerBound()
         bounds[1].load_state_dict(bounds[0].state_dict())
+
+
+class Decides(Policy):
+    """An own policy that says that its clients decide, and bounds none of them."""
+
+    traits = PolicyTraits(N, law=MarkovPolicy.optimal(N, K), decides=True)
+
+    def plan(self, view):
+        """Nothing is planned before the refusal."""
+
+
+MARKOV, BY_OWN = partial(MarkovParticipation.optimal, N, K), partial(AgeAwareStrategy, Decides())
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        *((make, {}) for make in (partial(RandomSelection, K), partial(MARKOV, rates="size"), BY_OWN)),
+        *((partial(make, compensate="availability"), {}) for make in (MARKOV, partial(SystematicParticipation, N, K))),
+        *((MARKOV, options) for options in ({"late_rounds": 2}, {"late_rounds": 2, "buffer": K, "at_work": 4})),
+    ],
+)
+def test_the_bound_is_refused_where_a_strategy_cannot_keep_it(make, options):
+    MARKOV(options=RoundOptions(volunteer_error=0.001))
+    with refused("volunteer-error", 0.001):
+        make(options=RoundOptions(volunteer_error=0.001, **options))
 
 
 @pytest.mark.parametrize("keys", [{"policy": "random"}, {"rates": "size"}, {"compensate": "dropout"}, {"buffer": 2}])
