@@ -7,7 +7,7 @@ neither torchvision nor a network.
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,48 @@ from aoi_fl.protocol.files import digest
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 
-# Mean and standard deviation of the training pixels of each channel, pixels in [0, 1].
-_MOMENTS = {
-    "mnist": ((0.1307,), (0.3081,)),
-    "fashion-mnist": ((0.2860,), (0.3530,)),
-    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
-    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+_IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+
+
+@dataclass(frozen=True)
+class _Published:
+    """A published data set: torchvision's class, its folder, the files read from it, and the pixels' moments.
+
+    ``mean`` and ``deviation`` are of the training pixels of each channel, pixels in [0, 1].
+    """
+
+    torchvision: str
+    folder: str
+    files: tuple[str, ...]
+    classes: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (1, 28, 28) if self.files == _IDX else (3, 32, 32)
+
+
+_PUBLISHED = {
+    "mnist": _Published("MNIST", "MNIST/raw", _IDX, 10, (0.1307,), (0.3081,)),
+    "fashion-mnist": _Published("FashionMNIST", "FashionMNIST/raw", _IDX, 10, (0.2860,), (0.3530,)),
+    "cifar10": _Published(
+        "CIFAR10",
+        "cifar-10-batches-py",
+        (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
+        10,
+        (0.4914, 0.4822, 0.4465),
+        (0.2470, 0.2435, 0.2616),
+    ),
+    "cifar100": _Published(
+        "CIFAR100",
+        "cifar-100-python",
+        ("train", "test"),
+        100,
+        (0.5071, 0.4865, 0.4409),
+        (0.2673, 0.2564, 0.2762),
+    ),
 }
-_IDX = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-# torchvision's class, its folder, and the files that are read from it.
-_SOURCES = {
-    "mnist": ("MNIST", "MNIST/raw", _IDX),
-    "fashion-mnist": ("FashionMNIST", "FashionMNIST/raw", _IDX),
-    "cifar10": ("CIFAR10", "cifar-10-batches-py", [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]),
-    "cifar100": ("CIFAR100", "cifar-100-python", ["train", "test"]),
-}
-_CLASSES = {"mnist": 10, "fashion-mnist": 10, "cifar10": 10, "cifar100": 100}
 _DIGITS_TEST = 297  # of 1797, which leaves 1500 to train on
 
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # train_x, train_y, test_x, test_y
@@ -103,7 +129,7 @@ def _load(
     train_x, train_y, test_x, test_y = _published(name, root, download)
     for x in (train_x, test_x):
         _standardise(name, x)
-    return Dataset(name, train_x, train_y, test_x, test_y, _CLASSES[name])
+    return Dataset(name, train_x, train_y, test_x, test_y, _PUBLISHED[name].classes)
 
 
 def _own(name: str) -> Path:
@@ -134,8 +160,9 @@ def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.f
 
 def _standardise(name: str, x: NDArray[np.float32]) -> None:
     """Standardise images in place by channel with the data set's moments; CIFAR takes 0.7 GB."""
-    if name in _MOMENTS:
-        mean, deviation = (np.array(m, np.float32)[:, None, None] for m in _MOMENTS[name])
+    if name in _PUBLISHED:
+        moments = (_PUBLISHED[name].mean, _PUBLISHED[name].deviation)
+        mean, deviation = (np.array(m, np.float32)[:, None, None] for m in moments)
         x -= mean
         x /= deviation
 
@@ -145,30 +172,30 @@ def files(name: str, data_dir: Path | str) -> list[Path]:
     root = Path(data_dir).expanduser().absolute()
     if name.startswith(OWN_DATA):
         return [_own(name)]
-    if name not in _SOURCES:
+    if name not in _PUBLISHED:
         return []
     own = root / "cifar10.npz"
     if name == "cifar10" and own.exists():
         return [own]
-    _, folder, names = _SOURCES[name]
-    return [root / folder / file for file in names]
+    source = _PUBLISHED[name]
+    return [root / source.folder / file for file in source.files]
 
 
 def _published(name: str, root: Path, download: bool) -> Arrays:
-    paths, folder = files(name, root), _SOURCES[name][1]
+    paths, source = files(name, root), _PUBLISHED[name]
     if paths[0].suffix == ".npz":
         return npz.read(paths[0], shape=(3, 32, 32), classes=10)
     if not all(path.exists() for path in paths):
         _download(name, root, paths, download)
-    if name in ("mnist", "fashion-mnist"):
+    if source.files == _IDX:
         arrays = [_read(path, _idx) for path in paths]
     else:
         batches = [_read(path, _cifar) for path in paths]
         train_x, train_y = (np.concatenate(part) for part in zip(*batches[:-1], strict=True))
         arrays = [train_x, train_y, *batches[-1]]
-    shape = (1, 28, 28) if name in ("mnist", "fashion-mnist") else (3, 32, 32)
     names = ("train_x", "train_y", "test_x", "test_y")
-    return npz.check(dict(zip(names, arrays, strict=True)), f"{name} in {root / folder}", shape, _CLASSES[name])
+    found = dict(zip(names, arrays, strict=True))
+    return npz.check(found, f"{name} in {root / source.folder}", source.shape, source.classes)
 
 
 def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
@@ -183,7 +210,7 @@ def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
         try:
             from torchvision import datasets
 
-            getattr(datasets, _SOURCES[name][0])(str(root), download=True)
+            getattr(datasets, _PUBLISHED[name].torchvision)(str(root), download=True)
             return
         except ImportError as error:
             why, cause = f"{why}; torchvision, which downloads it, cannot be imported ({error})", error
