@@ -189,16 +189,16 @@ def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str |
     """
     if node.keys().isdisjoint(KEYS):
         return None
-    gate = Gate(node)
+    folder = Path(str(node.get(STATE, "")))
+    gate = Gate(node, "", book := Book(folder))
     rule = gate.rules.forbids(datetime.now())
     if evaluation and gate.rules.evaluate is False:
         rule = rule or EVALUATE
-    folder = Path(str(node.get(STATE, "")))
     if rule is not None or evaluation or STATE not in node or not os.path.exists(folder / GATE):
         return rule
     try:
         now = time.time()
-        gate.may_train(Arrival("", protocol.TRAIN, "", ""), Book(folder).load(now), now)
+        gate.may_train(Arrival("", protocol.TRAIN, "", ""), book.load(now), now)
     except Refusal as refusal:
         return refusal.rule
     return None

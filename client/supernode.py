@@ -39,7 +39,7 @@ from aoi_fl.client.device import reach, receipts
 from aoi_fl.client.device.node import check
 from aoi_fl.client.gate.book import Book
 from aoi_fl.client.gate.gate import Gate
-from aoi_fl.client.gate.rules import STATE
+from aoi_fl.client.gate.rules import KEYS, STATE
 from aoi_fl.client.gatekeeper import Gatekeeper
 from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
@@ -170,10 +170,9 @@ def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> G
     ConfigError : a rule is invalid, or there is no ``state-dir`` for the rules, or no key in the file.
     """
     sign = {} if key is None else {"sign": receipts.signer(key)}
-    gate = Gate(node, server, Book(Path(str(node[STATE])), **sign) if STATE in node else None)
     if STATE in node:
-        return Gatekeeper(gate, node)
-    if gate.binds:
+        return Gatekeeper(Gate(node, server, Book(Path(str(node[STATE])), **sign)), node)
+    if not node.keys().isdisjoint(KEYS):
         allowed = "set in node.toml, because the owner's rules need durable state"
         raise ConfigError(STATE, None, allowed, "Set it to a folder of this client.")
     return None

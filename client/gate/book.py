@@ -5,7 +5,8 @@ has a line for each message on data, with the digest of the line before and a si
 line. So an edited file is noticed.
 A receipt is also the write-ahead record of the state: it is on the disk before its update leaves, with one wait. The
 state follows after some receipts, and its reader adds those that it lacks. ``gate.lock`` names the last receipt. It is
-written after it and without a wait, so a power cut leaves it behind. If it is ahead, receipts were cut.
+written after it and without a wait, so a power cut leaves it behind. If it is ahead, receipts were cut. A SuperNode
+keeps the state, and reads the files again when another process has changed one.
 If the state is lost, the receipts have the number of trainings, and the time since the last one counts from now.
 """
 
@@ -66,6 +67,7 @@ class State:
     latest: float = 0.0  # the latest time seen
     lines: int = 0  # receipts
     head: str = ""  # digest of the last receipt
+    durable: int = 0  # receipts when the state was last written at once; 0 also in states of an early version
     repeats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # receipts that are counted
     runs: Mapping[str, Run] = field(default_factory=dict)  # by Flower's id
     apps: Mapping[str, App] = field(default_factory=dict)  # by digest
@@ -90,17 +92,22 @@ class Book:
     def __init__(self, folder: Path, sign: Sign = lambda data: "") -> None:
         self._file = Durable(folder / GATE, _decode)
         self.folder, self.receipts, self._lock, self._sign = folder, folder / RECEIPTS, folder / LOCK, sign
-        self._behind = 0
+        self._known: tuple[State, Any] | None = None  # the state, and the marks of its files
+        self._end = 0  # of the last complete receipt, in bytes
 
     def load(self, now: float | None = None) -> State:
         """Return the state, completed by the receipts that it lacks."""
         try:
+            marks = self._marks()
+            if self._known is not None and self._known[1] == marks:
+                return self._known[0]
             state = self._file.read()
             number, digest = self._last()  # before the receipts, to which a SuperNode may append meanwhile
-            receipts = self._tail()
+            receipts, folder = self._tail(), self.folder
             digests = [hashlib.sha256(line).hexdigest() for line in receipts]
             if state is None:
-                if not receipts and self._file.path not in _written and not self._used():
+                used = self._file.path in _written or any(folder.glob("*.promises")) or any(folder.glob("*/*.json"))
+                if not (receipts or number or used):
                     return State()
                 at = time.time() if now is None else now
                 last = json.loads(receipts[-1]) if receipts else {"line": 0, "updates": 0}
@@ -110,35 +117,32 @@ class Book:
             if state.lines and state.head not in digests:
                 raise ValueError(f"the receipts in {self.receipts} are not those of the state")
             first = digests.index(state.head) + 1 if state.lines else 0
-            self._behind, ahead = len(receipts) - first, number - state.lines
-            other = number and 0 <= ahead <= self._behind and digests[first + ahead - 1] != digest
-            if other or ahead > self._behind or state.lines > 0 == number:
+            behind, ahead = len(receipts) - first, number - state.lines
+            other = number and 0 <= ahead <= behind and digests[first + ahead - 1] != digest
+            if other or ahead > behind or state.durable > 0 == number:  # an early version has left the lock empty
                 raise ValueError(f"{self._lock} names another receipt than the last one in {self.receipts}")
             for digest, line in zip(digests[first:], receipts[first:], strict=True):
                 state = _replayed(state, digest, json.loads(line))
+            self._known = state, marks
             return state
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Refusal(STATE, f"{self._file.path}: {error}") from error
-
-    def _used(self) -> bool:
-        return any(next(self.folder.glob(pattern), None) is not None for pattern in ("*.promises", "*/*.json"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock of both files."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            held = lock(self._lock, _PATIENCE)
+            self._held = lock(self._lock, _PATIENCE)
         except OSError as error:
             raise Refusal(STATE, str(error)) from error
-        with held:
-            self._held = held
+        with self._held:
             yield
 
     def save(self, state: State, *, at_once: bool = True) -> None:
         """Write the state; the caller holds the lock. Unless ``at_once``, a power cut may bring an earlier one back."""
         runs, apps = _pruned(state.runs, lambda run: run.updates > 0), _pruned(state.apps, lambda app: app.approved)
-        state = replace(state, runs=runs, apps=apps)
+        state = replace(state, runs=runs, apps=apps, durable=state.lines if at_once else state.durable)
         try:
             self._name_last(state)
             if at_once:
@@ -147,6 +151,7 @@ class Book:
         except (OSError, ValueError) as error:
             raise Refusal(STATE, str(error)) from error
         _written.add(self._file.path)
+        self._known = state, self._marks()
 
     def count(self, state: State, entry: Mapping[str, Any]) -> State:
         """Append a receipt, unless it repeats one of the last hour: then count it, for one line when the hour ends.
@@ -179,23 +184,19 @@ class Book:
         line = json.dumps(body, sort_keys=True).encode()
         try:
             with open(regular(self.receipts, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                file.seek(0, os.SEEK_END)
-                start = max(0, file.tell() - _TAIL)
-                file.seek(start)
-                end = start + file.read().rfind(b"\n") + 1  # a power cut may have left a part of a line
-                file.seek(end)
-                file.truncate()
+                file.seek(self._end)
+                file.truncate()  # a power cut may have left a part of a line
                 file.write(line + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
+                self._end = file.tell()
             state = replace(state, lines=state.lines + 1, head=hashlib.sha256(line).hexdigest())
             self._name_last(state)
         except OSError as error:
             raise Refusal(STATE, f"{self.receipts}: {error.strerror}") from error
-        self._behind += 1
-        if state.lines == 1 or self._behind >= _BEHIND:  # the first time, the folder's list of names is synced with it
+        self._known = state, self._marks()
+        if state.lines == 1 or state.lines - state.durable >= _BEHIND:  # the first also syncs the folder's names
             self.save(state)
-            self._behind = 0
         return state
 
     def _name_last(self, state: State) -> None:
@@ -211,13 +212,21 @@ class Book:
 
     def _tail(self) -> list[bytes]:
         """Return the last complete receipts."""
+        self._end = 0
         try:
             with open(self.receipts, "rb", opener=regular) as file:
                 start = max(0, file.seek(0, os.SEEK_END) - _TAIL)
                 file.seek(start)
-                return file.read().split(b"\n")[1 if start else 0 : -1]
+                *receipts, rest = file.read().split(b"\n")
+                self._end = file.tell() - len(rest)
+                return receipts[1 if start else 0 :]
         except FileNotFoundError:
             return []
+
+    def _marks(self) -> list[Any]:
+        """Return what changes with the files, but for the times of access."""
+        paths = (path for path in (self._file.path, self.receipts, self._lock) if path.exists())
+        return [(about.st_ino, about.st_size, about.st_mtime_ns) for about in map(os.stat, paths)]
 
 
 def _pruned(records: Mapping[str, R], keeps: Callable[[R], bool]) -> Mapping[str, R]:
@@ -256,7 +265,7 @@ def _decode(body: dict[str, Any]) -> State:
     runs = {str(key): Run(**run) for key, run in body["runs"].items()}
     apps = {str(key): App(**app) for key, app in body["apps"].items()}
     counts = {key: body[key] for key in ("updates", "last", "latest", "lines", "head", "repeats")}
-    state = State(**counts, runs=runs, apps=apps)
+    state = State(**counts, durable=body.get("durable", 0), runs=runs, apps=apps)
     record: Any
     for record in (state, *runs.values(), *apps.values()):
         for name, value in asdict(record).items():

@@ -75,14 +75,14 @@ class Gate:
     ----------
     node : the node's configuration
     server : the address of the SuperLink
-    book : the gate's files; None: without a ``state-dir``
+    book : the gate's files
 
     Raises
     ------
     ConfigError : a rule is invalid.
     """
 
-    def __init__(self, node: Mapping[str, rules.Value], server: str = "", book: Book | None = None) -> None:
+    def __init__(self, node: Mapping[str, rules.Value], server: str, book: Book) -> None:
         self.rules, self._server, self._book = rules.Rules.read(node), server, book
         self.binds = not node.keys().isdisjoint(rules.KEYS)
 
@@ -104,16 +104,13 @@ class Gate:
         except Refusal as refusal:
             logger.warning("The owner's gate: %s, a message of type %s: %s", decision, arrival.kind, refusal)
             with suppress(Refusal):
-                self._note(arrival, decision, refusal.rule, size=size)
+                self._note(arrival, decision, refusal.rule, size)
             raise
 
     def _admit(self, arrival: Arrival) -> None:
-        if self._book is None:
-            return
         with self._book.locked():
             now = time.time()
             state = known = self._book.load(now)
-            late = now < state.latest - SET_BACK
             state = replace(state, latest=max(now, state.latest))
             if arrival.app not in state.apps:
                 state = replace(state, apps={**state.apps, arrival.app: App(now, arrival.run)})
@@ -129,7 +126,7 @@ class Gate:
             raise Refusal(rules.APPS, f"aoi device approve {arrival.app} lets this app in")
         if arrival.is_query:
             return
-        if late and (self.rules.hours or not isinstance(self.rules.pause, bool)):
+        if now < state.latest - SET_BACK and (self.rules.hours or not isinstance(self.rules.pause, bool)):
             raise Refusal(rules.HOURS if self.rules.hours else rules.PAUSE, "the clock has been set back")
         if (rule := self.rules.forbids(datetime.now())) is not None:
             raise Refusal(rule)
@@ -194,12 +191,12 @@ class Gate:
         bare = not (reply.arrays or reply.configs or reply.unread or reply.is_large)
         trains = not (arrival.is_query or (bare and (arrival.is_evaluation or (declines and not reply.metrics))))
         if declines and not trains and (named or protocol.category(arrival.kind) == protocol.TRAIN):
-            self._note(arrival, "declined", own["rule"] if named else None, size=size)
+            self._note(arrival, "declined", own["rule"] if named else None, size)
             if not arrival.is_evaluation:
                 return reply
         if not arrival.is_query:
             decision = "sent" if rule is None else "scaled down"
-            self._note(arrival, decision, rule, size=size, norm=norm, trains=trains)
+            self._note(arrival, decision, rule, size, trains=trains, norm=norm)
         return reply
 
     def failed(self, arrival: Arrival) -> None:
@@ -208,18 +205,9 @@ class Gate:
             self._note(arrival, "failed", None)
 
     def _note(
-        self,
-        arrival: Arrival,
-        decision: str,
-        rule: str | None,
-        *,
-        size: int = 0,
-        norm: float | None = None,
-        trains: bool = False,
+        self, arrival: Arrival, decision: str, rule: str | None, size: int = 0, trains: bool = False, **more: object
     ) -> None:
         """Write a receipt, and the training if it is one; it may have become too early for it."""
-        if self._book is None:
-            return
         entry = {
             "server": self._server,
             "run": arrival.run,
@@ -229,7 +217,8 @@ class Gate:
             "decision": decision,
             "rule": rule,
             "bytes": size,
-            "norm": norm,
+            "norm": None,
+            **more,
         }
         with self._book.locked():
             now = time.time()

@@ -540,6 +540,12 @@ def spoil(how, folder):
             state.unlink()
         case "removed":
             receipts.unlink()
+        case "removed, and the state lost":
+            receipts.unlink()
+            state.unlink()
+            books._written.clear()  # as after a restart
+        case "lock emptied":
+            (folder / LOCK).write_bytes(b"")
         case "edited":
             receipts.write_bytes(blob.replace(b'"updates": 2', b'"updates": 0'))
         case "edited before":
@@ -556,7 +562,19 @@ def spoil(how, folder):
 
 
 @pytest.mark.parametrize(
-    "how", ["cut", "cut, and the state lost", "removed", "edited", "version", "counts", "rubbish", "folder"]
+    "how",
+    [
+        "cut",
+        "cut, and the state lost",
+        "removed",
+        "removed, and the state lost",
+        "lock emptied",
+        "edited",
+        "version",
+        "counts",
+        "rubbish",
+        "folder",
+    ],
 )
 def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how):
     device = Device(tmp_path, **{"max-updates": 9})
@@ -564,6 +582,44 @@ def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how):
     spoil(how, tmp_path)
     assert rule_of(device(train(3))) == "state-dir" and device.started == 2
     assert read_receipts(Book(tmp_path))[1]
+
+
+def test_the_empty_lock_of_an_early_version_leaves_the_gate_open(tmp_path):
+    (tmp_path / LOCK).touch()
+    device = Device(tmp_path, **{"max-updates": 3})  # its first start
+    assert device.updates([train(1), train(2)]) == 2
+    body = json.loads((tmp_path / GATE).read_text())
+    former = {key: body[key] for key in body.keys() - {"checksum", "durable"}} | {"updates": 2, "lines": 2}
+    former["head"] = sha256((tmp_path / RECEIPTS).read_bytes().splitlines()[-1]).hexdigest()
+    former["checksum"] = sha256(json.dumps(former, sort_keys=True).encode()).hexdigest()
+    (tmp_path / GATE).write_text(json.dumps(former))
+    (tmp_path / LOCK).write_bytes(b"")
+    assert device.updates([train(3), train(4)]) == 1 and read_receipts(Book(tmp_path))[1] == []
+
+
+def test_a_supernode_reads_the_receipts_again_only_after_another_process(tmp_path, monkeypatch):
+    reads, tail = [], Book._tail
+    one, two = (Device(tmp_path, **{"max-updates": 99}) for _ in range(2))
+    assert one.updates([train(1)]) == two.updates([train(2)]) == 1
+    monkeypatch.setattr(Book, "_tail", lambda book: reads.append(book) or tail(book))
+    assert one.updates(train(t) for t in range(3, 43)) == 40 and len(reads) == 1
+    assert two.updates([train(43)]) == one.updates([train(44)]) == 1 and len(reads) == 3
+    assert Book(tmp_path).load().updates == 44
+
+
+def test_the_state_on_the_disk_lacks_few_receipts(tmp_path, monkeypatch):
+    device, synced, save = Device(tmp_path, evaluate=False), [], books.Durable.save
+
+    def note(file, state, *, at_once=True):
+        save(file, state, at_once=at_once)
+        if at_once:
+            synced.append(state.lines)
+
+    monkeypatch.setattr(books.Durable, "save", note)
+    for t in range(1, 81):
+        device(train(t))
+        device(train(t, "evaluate"))  # its refusal is counted in the state, without a wait
+        assert Book(tmp_path).load().lines - synced[-1] <= 32
 
 
 def test_receipts_are_whole_while_a_supernode_appends(tmp_path, monkeypatch):
