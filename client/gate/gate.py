@@ -13,7 +13,7 @@ from datetime import datetime
 
 from aoi_fl import protocol
 from aoi_fl.client.gate import limits, rules
-from aoi_fl.client.gate.book import App, Book, Run, State
+from aoi_fl.client.gate.book import App, Book, Run, State, trained
 from aoi_fl.client.gate.limits import Content, Refusal
 
 QUERIES = (protocol.HELLO, protocol.PARTICIPATE, protocol.BID)
@@ -208,18 +208,8 @@ class Gate:
         self, arrival: Arrival, decision: str, rule: str | None, size: int = 0, trains: bool = False, **more: object
     ) -> None:
         """Write a receipt, and the training if it is one; it may have become too early for it."""
-        entry = {
-            "server": self._server,
-            "run": arrival.run,
-            "app": arrival.app,
-            "kind": arrival.kind[:40],
-            "round": arrival.round,
-            "decision": decision,
-            "rule": rule,
-            "bytes": size,
-            "norm": None,
-            **more,
-        }
+        entry = {name: getattr(arrival, name) for name in ("run", "app", "round")} | {"kind": arrival.kind[:40]}
+        entry |= {"server": self._server, "decision": decision, "rule": rule, "bytes": size, "norm": None, **more}
         with self._book.locked():
             now = time.time()
             entry |= {"time": now, "since": now, "times": 1}
@@ -227,12 +217,5 @@ class Gate:
             if trains:
                 self.may_train(arrival, state, now)  # another process of this device may have trained meanwhile
                 run = state.runs.get(arrival.run) or self._first(arrival, state)
-                run = replace(run, last=max(run.last, arrival.round or 0), updates=run.updates + 1, at=now)
-                state = replace(
-                    state,
-                    updates=state.updates + 1,
-                    last=max(now, state.last),
-                    latest=max(now, state.latest),
-                    runs={**state.runs, arrival.run: replace(run, app=arrival.app)},
-                )
+                state = trained(state, arrival.run, replace(run, app=arrival.app), arrival.round, now)
             (self._book.note if decision in LEAVES else self._book.count)(state, entry)

@@ -16,20 +16,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from aoi_fl.client.device import power
 from aoi_fl.science.errors import ConfigError
 
-PAUSE, HOURS, CHARGING, UNMETERED, SEPARATION, MIN_HOURS, UPDATES, NORM, BYTES, METRICS, EVALUATE, APPS = KEYS = (
-    "pause",
-    "hours",
-    "only-charging",
-    "only-unmetered",
-    "min-separation",
-    "min-hours",
-    "max-updates",
-    "max-norm",
-    "max-bytes",
-    "metrics",
-    "evaluate",
-    "apps",
-)
+_OF_TIME = "pause hours only-charging only-unmetered min-separation min-hours max-updates"
+KEYS = tuple(f"{_OF_TIME} max-norm max-bytes metrics evaluate apps".split())
+PAUSE, HOURS, CHARGING, UNMETERED, SEPARATION, MIN_HOURS, UPDATES, NORM, BYTES, METRICS, EVALUATE, APPS = KEYS
 STATE = "state-dir"  # named as the rule if the gate cannot read or write its state
 NAMES = (*KEYS, STATE)
 METRICS_ONLY = "metrics-only"
