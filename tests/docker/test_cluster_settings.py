@@ -53,18 +53,6 @@ def test_compose_passes_every_run_key_on_and_nothing_else() -> None:
     assert passed == keys | cluster
 
 
-def test_the_default_cluster_mixes_its_cohorts() -> None:
-    """With n a multiple of k, systematic clients would train in fixed groups."""
-    clients, per_round = (
-        int(re.search(r":-(\d+)}", str(text))[1])  # type: ignore[index]
-        for text in (
-            COMPOSE["services"]["client"]["deploy"]["replicas"],
-            re.search(r"AOI_CLIENTS_PER_ROUND: (.*)", (ROOT / "compose.yaml").read_text())[1],  # type: ignore[index]
-        )
-    )
-    assert clients % per_round
-
-
 def test_the_example_names_only_variables_that_exist() -> None:
     known = {variable(key) for key in settings.defaults(ROOT / "pyproject.toml")} | settings.CLUSTER
     named = set(re.findall(r"^#?(AOI_\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))

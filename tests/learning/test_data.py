@@ -2,9 +2,6 @@
 
 import pickle
 import struct
-import subprocess
-import sys
-from pathlib import Path
 from unittest.mock import ANY
 
 import numpy as np
@@ -12,8 +9,6 @@ import pytest
 
 from aoi_fl.learning import data
 from tests.refusals import refused
-
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "prepare.py"
 
 
 def test_digits_are_split_in_proportion_and_once():
@@ -33,23 +28,6 @@ def test_digits_are_split_in_proportion_and_once():
     ours = np.column_stack([x, np.concatenate([digits.train_y, digits.test_y])])
     np.testing.assert_array_equal(ours[np.lexsort(ours.T)], pairs[np.lexsort(pairs.T)])
     assert data.load("digits", "unused") is digits
-
-
-@pytest.fixture(scope="session")
-def unpacked(tmp_path_factory):
-    if not SHARED.exists():
-        pytest.skip(f"{SHARED} is absent: it holds the packed MNIST")
-    root = tmp_path_factory.mktemp("sets")
-    subprocess.run([sys.executable, SHARED, root, "mnist"], check=True, capture_output=True)
-    return root
-
-
-def test_mnist_is_standardised(unpacked):
-    mnist = data.load("mnist", unpacked, download=False)
-    assert (mnist.train_x.shape, mnist.test_x.shape) == ((60000, 1, 28, 28), (10000, 1, 28, 28))
-    assert abs(float(mnist.train_x.mean(dtype=np.float64))) < 1e-3
-    assert float(mnist.train_x.std(dtype=np.float64)) == pytest.approx(1, abs=1e-3)
-    assert mnist.train_y[:5].tolist() == [5, 0, 4, 1, 9]
 
 
 def idx(array):

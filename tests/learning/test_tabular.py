@@ -19,7 +19,6 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read, read_run
 from tests.refusals import refused
 
-NATURAL = Path(__file__).parents[2].parent / "shared" / "data" / "natural"
 ROWS = 60
 
 
@@ -211,24 +210,6 @@ def test_keys_that_do_not_go_together_are_refused(keys, key):
         RunConfig.parse(keys)
 
 
-def test_a_run_gives_each_client_its_own_rows(aoi, tmp_path):
-    saved(tmp_path / "a.csv", frame())
-    keys = (
-        "-c",
-        "target=passed",
-        "-c",
-        "client-column=school",
-        "-c",
-        "num-server-rounds=2",
-        "-c",
-        "clients-per-round=2",
-    )
-    status, _, err = aoi("run", "-c", "dataset=csv:a.csv", *keys, "-c", "run-name=r", "-c", "model=lr")
-    assert status == 0, err
-    assert [row["examples"] for row in read(tmp_path / "runs" / "r" / "ledger.sqlite", "clients")] == [8] * 6
-    assert read(tmp_path / "runs" / "r" / "ledger.sqlite", "rounds")[-1]["test_accuracy"] is not None
-
-
 def test_clients_have_the_names_of_their_column(aoi, tmp_path):
     wards = ["St. Mary's #07", "Hôpital, Est", "ward-10", "ward-2", "ward-1", "100"]
     table = frame()
@@ -241,7 +222,9 @@ def test_clients_have_the_names_of_their_column(aoi, tmp_path):
     status, _, err = aoi("run", *data, *keys, "--rounds", "3", "-c", "run-name=r")
     assert status == 0, err
     ledger = tmp_path / "runs" / "r" / "ledger.sqlite"
-    names = [row["name"] for row in read(ledger, "clients")]
+    members = read(ledger, "clients")
+    assert [row["examples"] for row in members] == [8] * 6
+    names = [row["name"] for row in members]
     assert sorted(names) == sorted(wards) and names.index("ward-2") != 3
     assert read_run(ledger)["policy"]["rates"] == [rates[name] for name in names]
     parts = read(ledger, "participations")
@@ -254,15 +237,6 @@ def test_clients_have_the_names_of_their_column(aoi, tmp_path):
     pandas.DataFrame({"rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
     status, _, err = aoi("run", *data, *keys)
     assert status == 2 and "name" in err
-
-
-@pytest.mark.skipif(not NATURAL.is_dir(), reason=f"{NATURAL} is missing")
-def test_natural_federations_are_read_from_their_files(file="chem97", target="score", client="school"):
-    got = load(f"csv:{NATURAL}/{file}.csv.gz", target, client)
-    table = pandas.read_csv(NATURAL / f"{file}.csv.gz")
-    assert len(got.clients) == table[client].nunique() and got.classes == table[target].nunique()
-    assert len(got.train_y) + len(got.test_y) == len(table)
-    np.testing.assert_allclose(len(got.test_y) / len(table), 0.2, atol=0.01)
 
 
 CELLS = [
@@ -341,12 +315,6 @@ def test_a_cell_of_many_characters_takes_its_own_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6  # one array of fixed width would take 1.2 GB
-
-
-def test_a_file_without_rows_is_refused(tmp_path):
-    frame(0).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(ConfigError):
-        load(f"parquet:{tmp_path / 'b.parquet'}")
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from aoi_fl.report import page
 from aoi_fl.report.runs import load_all
@@ -162,12 +161,3 @@ def test_a_file_that_is_no_page_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "empty.html").touch()
     for _ in range(2):  # its own it writes anew
         assert page.write([str(tmp_path / "a")], tmp_path / "empty.html").stat().st_size > 9999
-
-
-def test_command_prints_the_path(tmp_path: Path) -> None:
-    from aoi_fl.cli.main import app
-
-    play(tmp_path / "a", rounds=2)
-    result = CliRunner().invoke(app, ["report", str(tmp_path / "a"), "--json"])
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["page"] == str(tmp_path / "a" / "report.html")

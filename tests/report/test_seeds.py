@@ -10,7 +10,7 @@ from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
-from aoi_fl.report.seeds import average, sentences, settings
+from aoi_fl.report.seeds import sentences, settings
 from aoi_fl.strategies.records import RoundRecord
 from tests.report.recorded import clients, record, trained
 
@@ -92,12 +92,6 @@ def test_what_is_no_seed_of_the_same_setting_stays_apart(tmp_path):
         run(p + str(s), policy=p, seed=s, coordination=c, weights=w) for p, (c, w) in follow.items() for s in (1, 2)
     ]
     assert [s.label for s in settings(pair)] == ["random (2 seeds)", "systematic (2 seeds)"]
-
-
-def test_an_average_is_of_where_all_curves_are():
-    x, mean, half = average([([0, 1, 2, 5], [9, 1, 2, 9]), ([1, 2, 3], [3, 2, 9])])
-    assert x.tolist() == [1, 2] and mean.tolist() == [2, 2]
-    assert half == pytest.approx([stats.t.ppf(0.975, 1) * np.std([1, 3], ddof=1) / np.sqrt(2), 0])
 
 
 def test_all_numbers_have_a_column_a_setting(tmp_path):

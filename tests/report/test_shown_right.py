@@ -15,9 +15,8 @@ from aoi_fl.report import chart, figures, headline, page, seeds, site, summary
 from aoi_fl.report.measure import three
 from aoi_fl.report.provenance import command, public
 from aoi_fl.report.quantities import key_numbers
-from aoi_fl.report.runs import Run, load, load_all, matching
+from aoi_fl.report.runs import Run, load, load_all
 from aoi_fl.report.summary_card import glance
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.report.recorded import record, trained
@@ -187,10 +186,3 @@ def test_a_cluster_does_not_move_in_lock_step():
     assert (n, n % k) == (5, 1)
     kustomization = (ROOT / "deploy/kubernetes/kustomization.yaml").read_text()
     assert f"AOI_NUM_CLIENTS={n}" in kustomization and f"#AOI_NUM_CLIENTS={n}" in (ROOT / ".env.example").read_text()
-
-
-def test_an_unknown_glob_is_named_by_its_place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError) as found:
-        matching(["x-*"])
-    assert (found.value.key, found.value.value) == ("RUN", "x-*")
