@@ -45,7 +45,7 @@ def reference() -> str:
     last: type[Group] | None = None
     for group, key, default, values, meaning, users in _keys():
         if group is not last:
-            title = f"{group.__name__}: {str(group.__doc__)[0].lower()}{str(group.__doc__)[1:-1]}"
+            title = f"{group.__name__.removesuffix('Keys')}: {str(group.__doc__)[0].lower()}{str(group.__doc__)[1:-1]}"
             lines += [
                 "",
                 f"## {title}",

@@ -9,7 +9,7 @@ from pydantic import ValidationInfo, field_validator
 
 from aoi_fl.config.fields import NAME_PATTERN, Group, kebab, key, seconds
 from aoi_fl.config.policies import DEFAULT, OWN, POLICIES, SEPARATED, is_policy
-from aoi_fl.config.task import Task, Training
+from aoi_fl.config.task import TaskKeys, TrainingKeys
 from aoi_fl.config.values import (
     MILLION,
     Compensate,
@@ -22,7 +22,7 @@ TRACKERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "Weights 
 """Values of ``track``, with the tools' own names."""
 
 
-class Selection(Group):
+class SelectionKeys(Group):
     """Which clients take part, how they decide, and with what weight."""
 
     preset: Literal["recommended", "papers"] = key(
@@ -113,7 +113,7 @@ class Selection(Group):
         return value
 
 
-class Round(Group):
+class RoundKeys(Group):
     """How a round runs."""
 
     num_server_rounds: int = key(30, "number of rounds", ge=1, le=MILLION, short="rounds")
@@ -201,7 +201,7 @@ class Round(Group):
     )
 
 
-class Privacy(Group):
+class PrivacyKeys(Group):
     """Differential privacy of the models."""
 
     privacy: Literal["none", "white", "banded"] = key(
@@ -223,7 +223,7 @@ class Privacy(Group):
     )
 
 
-class Budget(Group):
+class BudgetKeys(Group):
     """The policies that select the clients to refresh their data under a budget."""
 
     budget: float = key(40.0, "spending per round B", ge=1e-9, le=1e12)
@@ -250,7 +250,7 @@ class Budget(Group):
     )
 
 
-class Clock(Group):
+class ClockKeys(Group):
     """Simulated time."""
 
     clock: str = key(
@@ -271,7 +271,7 @@ class Clock(Group):
         return seconds(value) if isinstance(value, str) else value
 
 
-class Output(Group):
+class OutputKeys(Group):
     """Where results go."""
 
     run_name: str = key("", "name of the run; empty: made from policy, data set and time", pattern=NAME_PATTERN)
@@ -299,4 +299,13 @@ class Output(Group):
         return ",".join(names)
 
 
-GROUPS: tuple[type[Group], ...] = (Task, Training, Selection, Round, Privacy, Budget, Clock, Output)
+GROUPS: tuple[type[Group], ...] = (
+    TaskKeys,
+    TrainingKeys,
+    SelectionKeys,
+    RoundKeys,
+    PrivacyKeys,
+    BudgetKeys,
+    ClockKeys,
+    OutputKeys,
+)

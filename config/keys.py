@@ -7,8 +7,8 @@ Flower's configuration is flat and needs a value for every key. So ``auto`` or 0
 import math
 from typing import Any, Self
 
-from aoi_fl.config.groups import Budget, Clock, Output, Privacy, Round, Selection
-from aoi_fl.config.task import CROP_FLIP, Task, Training
+from aoi_fl.config.groups import BudgetKeys, ClockKeys, OutputKeys, PrivacyKeys, RoundKeys, SelectionKeys
+from aoi_fl.config.task import CROP_FLIP, TaskKeys, TrainingKeys
 from aoi_fl.science.errors import ConfigError
 
 # Model, learning rate, decay per round, batch size, local epochs. All data sets except the digits use the setting of
@@ -19,7 +19,7 @@ _OWN = {**_PAPER, "model": "2nn"}  # it accepts images of every size, and tables
 _DIGITS = {"model": "2nn", "learning_rate": 0.2, "learning_rate_decay": 0.98, "batch_size": 10, "local_epochs": 10}
 
 
-class TaskSettings(Task, Training):
+class TaskSettings(TaskKeys, TrainingKeys):
     """The keys of the task and of a client's training."""
 
     def check_form(self, *, regression: bool, images: bool) -> None:
@@ -49,7 +49,7 @@ class TaskSettings(Task, Training):
         return self.learning_rate * self.learning_rate_decay ** (round_ - 1)
 
 
-class RunKeys(TaskSettings, Selection, Round, Privacy, Budget, Clock, Output, extra="forbid"):
+class RunKeys(TaskSettings, SelectionKeys, RoundKeys, PrivacyKeys, BudgetKeys, ClockKeys, OutputKeys, extra="forbid"):
     """Every key of a run: the groups of :mod:`aoi_fl.config.groups` together."""
 
     def flat(self) -> dict[str, bool | int | float | str]:

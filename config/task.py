@@ -22,7 +22,7 @@ OWN_MODEL = "python:MODULE:FUNCTION"
 CROP_FLIP, BFLOAT16 = "crop-flip", "bfloat16"
 
 
-class Task(Group):
+class TaskKeys(Group):
     """The data and the model."""
 
     dataset: str = key(
@@ -113,7 +113,7 @@ class Task(Group):
         return value
 
 
-class Training(Group):
+class TrainingKeys(Group):
     """How a client trains."""
 
     learning_rate: float = key(0.0, "step size; 0: the data set's own, 0.2 for the digits, else 0.1", ge=0, le=1000)
