@@ -19,7 +19,7 @@ from aoi_fl.cli.keys import pairs
 from aoi_fl.config.policies import BUDGETED, POLICIES, REGISTRY
 from aoi_fl.config.values import like
 from aoi_fl.protocol.files import read_text
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice
 
 _App = Annotated[Path, typer.Argument(metavar="[APP]", hidden=True)]
 _Clients = Annotated[int, typer.Option(min=1, max=100_000, help="Number of clients.")]
@@ -90,8 +90,7 @@ def play(
     from aoi_fl.report import page
 
     known = [name for name in POLICIES if name not in BUDGETED]
-    if policy not in known:
-        raise ConfigError("policy", policy, known, "Choose one of these.")
+    check_choice("policy", policy, known)
     app = find(folder, pairs(config or []))
     server, client = _loaded(app)
     with _under(policy, clients, per_round, app.name) as played:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice
 
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 
@@ -41,8 +41,7 @@ def figure(
         raise ConfigError("NAME", runs[0], "runs with a complete round", "Wait for it, or leave the run out.")
     charts = {one.name: one for one in figures(found)}
     name = chart or judge(found[0].rounds).column.replace("_", "-")
-    if name not in charts:
-        raise ConfigError("--chart", name, tuple(charts), "Choose one of these.")
+    check_choice("--chart", name, charts)
     place = output or Path(f"{Path(runs[0]).stem.replace('*', '')}-{name}.pdf")
     save(place, draw(charts[name], inches, kind))
     print(place)

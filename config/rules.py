@@ -9,7 +9,7 @@ from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, REGISTRY, SEPARATED, users_of
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import names_of
-from aoi_fl.science.errors import ConfigError, unknown_rates
+from aoi_fl.science.errors import ConfigError, check_choice, unknown_rates
 from aoi_fl.science.names import USUAL_MAX_AGE
 
 
@@ -285,8 +285,7 @@ def check_settings(index: str, ageing: str, source: str, trains: str, sensitivit
         ("trains", trains, ("selected", "all")),
         ("sensitivities", sensitivities, ("declared", "estimated")),
     ):
-        if value not in allowed:
-            raise ConfigError(key, value, allowed, "Choose one of these.")
+        check_choice(key, value, allowed)
     check(opposed(index, ageing, source, trains, sensitivities, begins=begins))
 
 

@@ -16,7 +16,7 @@ from aoi_fl.config.fields import variable
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import like
 from aoi_fl.protocol.files import read_text
-from aoi_fl.science.errors import ConfigError, did_you_mean
+from aoi_fl.science.errors import ConfigError, check_choice, did_you_mean
 
 APP, OWN = Path("/app"), Path("/own")
 FOLDERS = {"runs-dir": "/runs", "data-dir": "/data", "model-dir": "/data/models"}  # of the image
@@ -143,8 +143,7 @@ def asks_first(environment: Mapping[str, str]) -> bool:
 def _chosen(environment: Mapping[str, str], name: str, *allowed: str) -> str:
     """Return the value of a variable, by default the first one allowed."""
     value = environment.get(name) or allowed[0]
-    if value not in allowed:
-        raise ConfigError(name, value, allowed, "Choose one of these.")
+    check_choice(name, value, allowed)
     return value
 
 

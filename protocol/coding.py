@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import npy
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import check_choice
 
 NONE, FLOAT16, INT8 = "none", "float16", "int8"
 KINDS = (NONE, FLOAT16, INT8)
@@ -59,8 +59,7 @@ class Coded:
 
 def checked(kind: str) -> str:
     """Return a valid kind of compression, or raise ConfigError with the list."""
-    if kind not in KINDS:
-        raise ConfigError("compression", kind, KINDS, "Choose one of these.")
+    check_choice("compression", kind, KINDS)
     return kind
 
 

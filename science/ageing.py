@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.types import Floats, Ints
 
@@ -33,8 +33,7 @@ def ageing_cost(name: Ageing) -> AgeingCost:
 
     Raises ConfigError for another name.
     """
-    if name not in AGEING:
-        raise ConfigError("ageing", name, AGEING, "Choose one of these.")
+    check_choice("ageing", name, AGEING)
     return AGEING[name]
 
 

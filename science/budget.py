@@ -8,7 +8,7 @@ import numpy as np
 
 from aoi_fl.science import draws
 from aoi_fl.science.ageing import ageing_cost, ageing_index
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice
 from aoi_fl.science.names import Ageing, Index
 from aoi_fl.science.selection import Population, Selection
 from aoi_fl.science.spending import BudgetAccount, RoundBudget, check_budget
@@ -103,8 +103,7 @@ class BudgetedSelector:
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        if self.index not in get_args(Index):
-            raise ConfigError("index", self.index, get_args(Index), "Choose one of these.")
+        check_choice("index", self.index, get_args(Index))
         ageing_cost(self.ageing)
         if self.ageing != "linear" and self.index != "whittle":
             raise ConfigError(

@@ -70,6 +70,12 @@ class ConfigError(AoiError, ValueError):
         return ConfigError(f"{place}: {renamed(self.key)}", self.value, allowed, renamed(self.remedy))
 
 
+def check_choice(key: str, value: object, known: Collection[str]) -> None:
+    """Raise ConfigError unless a value is one of those to choose from."""
+    if value not in known:
+        raise ConfigError(key, value, known, "Choose one of these.")
+
+
 def unknown_rates(policy: str) -> ConfigError:
     """Return the refusal of unbiased weights under a policy without known rates."""
     remedy = "Leave it out, or choose random, oldest-age, or a policy under which clients decide."

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from aoi_fl import protocol
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import check_choice
 from aoi_fl.science.types import Mask
 from aoi_fl.strategies.policy import Carrier, RoundOutcome, RoundView
 
@@ -102,6 +102,5 @@ def make_coordination(name: str) -> Coordination:
     ConfigError
         The name is unknown.
     """
-    if name not in _COORDINATIONS:
-        raise ConfigError("coordination", name, tuple(_COORDINATIONS), "Choose one of these.")
+    check_choice("coordination", name, _COORDINATIONS)
     return _COORDINATIONS[name]()

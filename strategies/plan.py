@@ -10,7 +10,7 @@ from aoi_fl import protocol
 from aoi_fl.config.fields import check_range
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.protocol import coding, packing
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice
 from aoi_fl.strategies.records import ClientRecord, State
 
 # From the accepted replies without their arrays, and the name of the weighting metric, to one record.
@@ -117,8 +117,7 @@ class RoundOptions:
             if (key := option.metadata.get("key")) is not None:
                 check_range(option.name, getattr(self, option.name), key)
         coding.checked(self.compression)
-        if self.packing not in packing.KINDS:
-            raise ConfigError("packing", self.packing, packing.KINDS, "Choose one of these.")
+        check_choice("packing", self.packing, packing.KINDS)
         if not 0 <= self.fraction_evaluate <= 1:
             raise ConfigError("fraction_evaluate", self.fraction_evaluate, "from 0 to 1", "Choose another share.")
         if len({self.arrayrecord_key, self.configrecord_key, protocol.AOI}) < 3:

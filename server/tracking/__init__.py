@@ -15,7 +15,7 @@ from typing import Any
 from flwr.app import ArrayRecord
 
 from aoi_fl.config.groups import TRACKERS
-from aoi_fl.science.errors import ConfigError, install
+from aoi_fl.science.errors import ConfigError, check_choice, install
 from aoi_fl.server.tracking.base import Tracker
 from aoi_fl.strategies.records import ClientRecord, Observer, RoundRecord, RunObserver, State
 
@@ -46,8 +46,7 @@ def tracker(
     ------
     ConfigError : the name is unknown, or the tool is not installed.
     """
-    if name not in TRACKERS:
-        raise ConfigError("track", name, tuple(TRACKERS), "Choose one of these.")
+    check_choice("track", name, TRACKERS)
     check_installed([name])
     module = importlib.import_module(f"aoi_fl.server.tracking.{name}")
     tool: Tracker = getattr(module, _CLASSES[name])(run, Path(runs_dir) / run, config, resume=resume)

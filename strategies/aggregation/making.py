@@ -5,7 +5,7 @@ from dataclasses import replace
 from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.config.rules import check, opposed_aggregation
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.aggregation.flower import FlowerAggregation
@@ -38,8 +38,7 @@ def make_aggregation(
     ConfigError
         Settings do not go together, or with the policy.
     """
-    if weights not in weighting.KINDS:
-        raise ConfigError("weights", weights, weighting.KINDS, "Choose one of these.")
+    check_choice("weights", weights, weighting.KINDS)
     traits, private = policy.traits, aggregation if isinstance(aggregation, PrivateMean) else None
     check(
         opposed_aggregation(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.values import Compensate
 from aoi_fl.science.absence import achievable
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import check_choice
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.types import Mask
 from aoi_fl.strategies.policy import RoundOutcome, State
@@ -89,6 +89,5 @@ class Absence:
 
 def make_absence(compensate: Compensate) -> Absence | None:
     """Return the learner of availability, or None under another compensation; raise ConfigError for an unknown one."""
-    if compensate not in get_args(Compensate):
-        raise ConfigError("compensate", compensate, get_args(Compensate), "Choose one of these.")
+    check_choice("compensate", compensate, get_args(Compensate))
     return Absence() if compensate == "availability" else None

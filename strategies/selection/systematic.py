@@ -11,7 +11,7 @@ from aoi_fl import protocol
 from aoi_fl.config.rules import check, uncompensated
 from aoi_fl.config.values import Compensate
 from aoi_fl.science import systematic as science
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.participation import SystematicRule
@@ -153,8 +153,7 @@ class SystematicParticipation(AgeAwareStrategy):
         **settings: Any,
     ) -> None:
         check_jitter(jitter)
-        if phases not in get_args(PhaseRule):
-            raise ConfigError("phases", phases, get_args(PhaseRule), "Choose one of these.")
+        check_choice("phases", phases, get_args(PhaseRule))
         if not 1 <= per_round <= clients:
             allowed = f"a whole number from 1 to {clients}, the number of clients"
             raise ConfigError("clients-per-round", per_round, allowed, "Choose another number.")
