@@ -18,9 +18,10 @@ ROOMS = ("client", "server", "strategies", "learning")
 STOCK = [("from_wheel", "modules"), pytest.param("from_checkout", "folders", marks=pytest.mark.slow)]
 ADOPTED = [
     ("from_wheel", "folders"),
-    ("from_checkout", "folders"),
-    pytest.param("from_wheel", "packages", marks=pytest.mark.slow),
-    pytest.param("from_checkout", "modules", marks=pytest.mark.slow),
+    *(
+        pytest.param(*one, marks=pytest.mark.slow)
+        for one in (("from_checkout", "folders"), ("from_wheel", "packages"), ("from_checkout", "modules"))
+    ),
 ]
 
 LOCALLY = """

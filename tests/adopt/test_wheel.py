@@ -86,7 +86,9 @@ def test_an_installation_shows_one_name(how, request, tmp_path):
     assert works(environment, MEET_US, tmp_path)
 
 
-@pytest.mark.parametrize("first, second", [("aoi-fl", "neighbour"), ("neighbour", "aoi-fl")])
+@pytest.mark.parametrize(
+    "first, second", [("aoi-fl", "neighbour"), pytest.param("neighbour", "aoi-fl", marks=pytest.mark.slow)]
+)
 def test_a_wheel_with_our_room_names_can_coexist(first, second, wheel, tmp_path):
     wheels = {"aoi-fl": wheel, "neighbour": write_wheel(tmp_path, "neighbour", NEIGHBOUR)}
     meet = {"aoi-fl": MEET_US, "neighbour": MEET_NEIGHBOUR}

@@ -165,5 +165,5 @@ def unbroken(tmp_path_factory):
 @pytest.mark.parametrize(("kind", "owned"), KINDS)
 def test_a_broken_private_run_is_the_unbroken_one(kind, owned, fails, unbroken, tmp_path):
     whole, writes = unbroken(kind, owned, fails)
-    for at in random.Random(f"{kind} {owned} {fails}").sample(range(1, writes + 1), 2):
-        check(tmp_path / str(at), whole, kind, owned, at=at, fails=fails)
+    at = random.Random(f"{kind} {owned} {fails}").randint(1, writes)
+    check(tmp_path / str(at), whole, kind, owned, at=at, fails=fails)

@@ -32,6 +32,7 @@ def test_prefix_error_is_that_of_dense_matrices(bands, momentum):
     assert prefix_error(column, rounds, momentum) == pytest.approx(dense, rel=1e-12)
 
 
+@pytest.mark.slow  # it imports JAX
 def test_coefficients_are_those_of_another_library():
     other = pytest.importorskip("jax_privacy.matrix_factorization.toeplitz", reason="jax-privacy is not installed")
     np.testing.assert_allclose(coefficients(50), other.optimal_max_error_strategy_coefs(50), rtol=1e-5)
