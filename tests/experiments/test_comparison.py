@@ -106,13 +106,6 @@ def test_a_plan_names_what_is_wrong(policies, keys, named):
         comparing.plan(policies, 2, keys)
 
 
-def test_a_sweep_has_each_setting_once():
-    keys = {"learning-rate": "0.1,0.5", "max-age": "4,6"}
-    plan = comparing.plan("random,markov-optimal", 2, keys)
-    assert len({c["run-name"] for c in plan}) == len(plan) == 2 * (2 + 4)
-    assert plan == comparing.plan("random,markov-optimal", 2, keys)
-
-
 def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
     command = ("compare", "random,systematic", "--seeds", "2", *SMALL, "--json")
     status, out, err = aoi(*command)
@@ -146,18 +139,6 @@ def test_a_clock_alone_compares_the_arenas_policies():
     assert {(c["num-clients"], c["until"], c["clock"], c["num-server-rounds"]) for c in plan} == {
         (50, 3600.0, "always", 1_000_000)
     }
-
-
-def test_the_preset_is_that_of_a_run():
-    plan = comparing.plan("random,systematic", 1, {})
-    assert [(c["preset"], c["coordination"], c["weights"]) for c in plan] == [
-        ("recommended", "auto", "auto"),
-        ("recommended", "reserve", "size"),
-    ]
-    papers = comparing.plan("random,systematic", 1, {"preset": "papers"})
-    assert [c["coordination"] for c in papers] == ["auto", "poll"]
-    both = comparing.plan("systematic", 1, {"preset": "papers,recommended"})
-    assert [c["coordination"] for c in both] == ["poll", "reserve"]
 
 
 def test_no_setting_is_left_without_a_pair():

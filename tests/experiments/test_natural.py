@@ -9,15 +9,12 @@ import pytest
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.natural_data import (
     DataSource,
-    DataTable,
-    NaturalFederation,
     read_csv,
     read_speakers,
     split_rows,
 )
 from aoi_fl.lab.experiments.runner import reproduce
 from aoi_fl.lab.experiments.studies.natural import Natural
-from aoi_fl.science.selection import RandomSelector
 from tests.refusals import refused
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -76,21 +73,6 @@ def test_speakers_have_their_last_characters(tmp_path):
     np.savez(tmp_path / "less.npz", **arrays)
     with refused("--data-dir", tmp_path / "less.npz"):
         read_speakers(tmp_path / "less.npz", 3)
-
-
-def test_training_lowers_the_loss_of_a_rule():
-    """Class = category of the first feature: a softmax regression learns it from few clients."""
-    rng = np.random.default_rng(1)
-    x = np.stack([rng.integers(3, size=200), 3 + rng.integers(2, size=200)], axis=1)
-    table = DataTable(x, x[:, 0], np.arange(200) % 5, list("abcde"), 5, 3)
-    federation = NaturalFederation(table, [np.flatnonzero(table.clients == i) for i in range(5)], 1, 1, 20, 0.5)
-    found = []
-    federation.play(
-        RandomSelector(2, 1), 20, "size", lambda t, arrays: found.append(federation.evaluate(arrays, x, table.y))
-    )
-    first = federation.evaluate(federation.initial_arrays(), x, table.y)
-    assert first[0] == pytest.approx(np.log(3), rel=1e-5)
-    assert found[-1][0] < 0.4 * first[0] and found[-1][1] == 1.0
 
 
 @real

@@ -1,7 +1,5 @@
 """The noise of the private study is that of its ε, and its runs are ones that the configuration allows."""
 
-from dataclasses import replace
-
 import pytest
 
 from aoi_fl.config.run import RunConfig
@@ -11,7 +9,6 @@ from aoi_fl.lab.privacy.amplification import amplified
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
-from aoi_fl.science.selection import RandomSelector
 
 SHORT = {private._SYSTEMATIC: 30, private._FLOWER: 1}
 
@@ -33,29 +30,8 @@ def test_noise_with_amplification_is_that_of_its_epsilon(epsilon):
     assert bound == pytest.approx(epsilon, rel=0.03)
 
 
-@pytest.mark.parametrize("epsilon", [2, 8])
-def test_noise_of_random_selection_is_that_of_coins_and_no_bound(epsilon):
-    dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
-    white = Account(ParticipationBounds(1, private.ROUNDS), private.ROUNDS, private.NOISE[private._RANDOM][epsilon])
-    coin = dp.PoissonSampledDpEvent(private.PER_ROUND / private.CLIENTS, dp.GaussianDpEvent(white.deviation))
-    by_coins = dp.pld.PLDAccountant().compose(coin, private.ROUNDS).get_epsilon(private.DELTA)
-    assert by_coins == pytest.approx(epsilon, rel=0.01)
-    bound = amplified(RandomSelector(private.PER_ROUND, 1), private.CLIENTS, white, private.DELTA)
-    assert bound is None or bound > 1.5 * epsilon
-
-
 @pytest.mark.parametrize("policy", private.PrivateLearning.policies)
 def test_every_run_of_the_study_is_allowed(policy):
     own = {**private._KEYS[policy], "noise-multiplier": private.NOISE[policy][8]}
     config = RunConfig.parse({**private.PrivateLearning().settings(Options()), **own})
     assert config.privacy == own["privacy"]
-
-
-def test_errors_are_of_every_policy():
-    unit = {"ratio": 6}
-    rows = private.PrivacyError().play(unit, replace(Options(quick=True), rounds=40))
-    assert {row["policy"] for row in rows} >= {"markov-optimal", "systematic", "oldest-age", "random", "any other"}
-    error = {(row["policy"], row["bands"], row["amplified"]): row["error"] for row in rows}
-    assert error["systematic", 6, "no"] < error["systematic", 1, "no"] < error["any other", 1, "no"]
-    for policy, bands in (("markov-optimal", 6), ("systematic", 6), ("random", 1)):
-        assert error[policy, bands, "yes"] < error[policy, bands, "no"]

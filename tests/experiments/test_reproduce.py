@@ -15,13 +15,11 @@ from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.stats import agreement, run_means
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
-from aoi_fl.lab.experiments.papers import intervals, windows
 from aoi_fl.lab.experiments.registry import experiments, find
 from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
 from aoi_fl.lab.experiments.studies.churn import expected_rate
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.markov import MarkovPolicy
-from tests.experiments.test_learning_claims import _learned
 from tests.refusals import refused
 
 # Exact laws of the weights
@@ -78,24 +76,6 @@ def test_the_markov_law_equals_the_enumeration_of_two_rounds():
         product += both * sum(a * b for a, b in parts) / max(first * second, 1)
     law, _ = markov_law(policy, 4)
     assert law.products[0] == pytest.approx(product, abs=1e-14)
-
-
-def test_expected_intervals_sum_to_all_but_last_participations():
-    # n R k/n participations, of which those that no other follows begin no interval.
-    rounds = 4000
-    total = intervals.expected_counts("markov-optimal", rounds).sum()
-    assert total == pytest.approx(15 * rounds - 100, rel=1e-6)
-
-
-def test_expected_windows_of_one_round():
-    assert windows.expected_variance("random", 1, 1000) == pytest.approx(0.15 * 0.85)
-    assert windows.expected_variance("markov-optimal", 1, 1000) == pytest.approx(0.15 * 0.85, rel=1e-3)
-
-
-@pytest.mark.parametrize("kind", ["zero", "returning"])
-def test_without_churn_the_rate_is_the_promised_one(kind):
-    assert expected_rate("markov-increasing", kind, 1e-4) == pytest.approx(0.15, abs=2e-4)
-    assert (expected_rate("markov-optimal", kind, 0.2) > 0.15) is (kind == "returning")
 
 
 @pytest.mark.parametrize("leaving", [0.01, 0.2, 0.7])
@@ -176,12 +156,6 @@ def test_marks_keep_the_end_and_the_means(rounds, kept):
     assert run_means(run, "policy", ("wics",), "loss")["wics"] == pytest.approx(of_marks["wics"], abs=1e-15)
 
 
-def test_a_store_of_other_settings_names_the_difference(tmp_path):
-    Store(tmp_path, "x", {"rounds": 5, "k": 1}, "").add({"seed": 1}, [{"v": 1}], 0)
-    with refused("--out"):
-        Store(tmp_path, "x", {"rounds": 6, "k": 1}, "")
-
-
 # Experiments
 
 
@@ -207,13 +181,6 @@ def test_every_experiment_is_well_formed():
             assert len({tuple(unit.items()) for unit in units}) == len(units) > 0
             # Results are kept under their settings; all that the remarks depend on is in their units.
             assert experiment.settings(options) or name == "remarks"
-
-
-def test_claims_are_not_judged_on_another_data_set():
-    settings = {**find("mnist-iid").settings(Options()), "dataset": "digits"}
-    assert {
-        c.verdict for c in find("mnist-iid").conclude(_learned({"random": 25, "markov-optimal": 20}), settings).claims
-    } == {"not run"}
 
 
 def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):

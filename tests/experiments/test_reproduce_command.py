@@ -1,6 +1,5 @@
 """``aoi reproduce``: interrupted, in processes, without data; what it says meanwhile, and the account it keeps."""
 
-import json
 import re
 import signal
 import sqlite3
@@ -15,12 +14,10 @@ import psutil
 import pytest
 
 from aoi_fl.lab.experiments import registry
-from aoi_fl.lab.experiments.harness.account import behind, typed
 from aoi_fl.lab.experiments.harness.base import Options
-from aoi_fl.lab.experiments.harness.findings import Claim
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find
-from aoi_fl.lab.experiments.runner import reproduce, rewrite, write_pages
+from aoi_fl.lab.experiments.runner import reproduce, rewrite
 from aoi_fl.lab.experiments.summary import write_summary
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
@@ -117,71 +114,6 @@ def test_all_skips_experiments_without_data_before_the_start(aoi, tmp_path, monk
 
 
 # The account
-
-
-def test_a_second_machine_is_named(tmp_path):
-    Store(tmp_path, "x", {}, "two cores").add({"seed": 1}, [{"v": 1}], 1)
-    store = Store(tmp_path, "x", {}, "a server")
-    assert store.machine == "two cores"
-    store.add({"seed": 2}, [{"v": 1}], 2)
-    assert Store(tmp_path, "x", {}, "").machine == "1 unit on two cores; 1 unit on a server"
-    assert json.loads((tmp_path / "x.json").read_text())["units"][0] == {"unit": {"seed": 1}, "seconds": 1}
-
-
-def _recorded(folder, name, options, keep=lambda unit: True):
-    experiment = find(name)
-    store = Store(folder, name, experiment.kept_under(options), "")
-    store.begin(typed(name, options), experiment.units(options))
-    for unit in filter(keep, experiment.units(options)):
-        store.add(unit, [{"round": t, "accuracy": 0.99, "loss": 0.1, "trained": 1} for t in (1, 2)], 1800)
-    return store
-
-
-def test_each_unit_has_the_command_that_ran_it(tmp_path):
-    wics, one = find("wics-learning"), Options(seeds=1)
-    store = _recorded(tmp_path, "wics-learning", one)
-    assert (store.planned, len(store.units)) == (40, 40)
-    cnn = Options(seeds=1, model="cnn")
-    store = Store(tmp_path, "wics-learning", wics.kept_under(one), "")
-    store.begin(typed("wics-learning", cnn), wics.units(cnn))
-    for unit in [unit for unit in wics.units(cnn) if not store.has(unit)][:2]:
-        store.add(unit, [{"v": 1}], 1)
-    again = Store.recorded(tmp_path, "wics-learning")
-    first, second = (f"aoi reproduce wics-learning --seeds 1{more}" for more in ("", " --model cnn"))
-    assert again.commands({}) == [first, second] and again.commands({"model": {"lr"}}) == [first]
-    assert again.commands({"model": {"cnn"}, "trains": {"all"}}) == [second]
-    assert f"`{first}` and `{second}` · 42 of 48 units · seeds: 1 · " in behind(wics, again)
-
-
-def test_results_of_other_settings_name_the_change(tmp_path):
-    experiment = find("arena-trace-iid")
-    settings = {key: value for key, value in experiment.settings(Options()).items() if key != "clock-start"}
-    store = Store(tmp_path, experiment.name, settings, "two cores")
-    store.begin("aoi reproduce arena-trace-iid", [])
-    store.add({"seed": 1}, [{"v": 1}], 1)
-    shown = behind(experiment, store)
-    assert "`aoi reproduce arena-trace-iid` (these are of an earlier version, without clock-start) · " in shown
-
-
-def test_pages_and_claims_have_seeds_hours_and_command(tmp_path):
-    experiment = find("mnist-iid")
-    store = _recorded(tmp_path, "mnist-iid", Options(), lambda unit: unit["seed"] < 10)
-    page = write_pages(experiment, store, tmp_path).read_text()
-    assert "Command: `aoi reproduce mnist-iid` · 20 of 50 units · seeds: 6 to 9 · 10.00 h of one core" in page
-    lines = write_summary(tmp_path).read_text().splitlines()
-    line = next(line for line in lines if line.startswith("- Verdict") and "(unequal.md)" in line)
-    # Of five policies' twenty runs of half an hour, the claim rests on those of two.
-    assert "Seeds: 4. One core: 4.00 h. Command: `aoi reproduce mnist-iid`. " in line
-
-
-def test_a_claim_is_one_line_whatever_its_text(tmp_path, monkeypatch):
-    odd = Claim("`m` < |t| & *small*\n", "a paper", "a\n| b", "", "undecided")
-    monkeypatch.setattr(find("windows"), "claims", (odd,))
-    lines = write_summary(tmp_path).read_text().splitlines()
-    assert '<summary><b class="undecided">undecided</b> <code>m</code> &lt; |t| &amp; *small*</summary>' in "".join(
-        lines
-    )
-    assert lines.count("</details>") == sum("<details" in line for line in lines) and "- a paper: a | b" in lines
 
 
 def test_an_incomplete_seed_is_left_out_of_a_page(tmp_path):

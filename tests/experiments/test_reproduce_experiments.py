@@ -49,12 +49,12 @@ def test_theory_and_simulation_agree(name, tmp_path):
 
 
 def test_no_index_policy_is_below_the_floors(tmp_path, monkeypatch):
-    monkeypatch.setattr(wics_ages, "_BATCH", 3)
+    monkeypatch.setattr(wics_ages.WicsAges, "batch", 3)
     rows, conclusion = play("wics-ages", Options(quick=True, seeds=3), tmp_path)
     assert len(rows) == 3 * 16 and "3 instances for each N" in conclusion.paragraph
     for row in rows:
         assert row["floor"] <= min(row[f"p2 {p}"] for p in ("wics", "abs", "maxpack", "random-budget")) + 1e-9
-    monkeypatch.setattr(wics_exact, "_BATCH", 6)
+    monkeypatch.setattr(wics_exact.WicsExact, "batch", 6)
     rows, conclusion = play("wics-exact", Options(quick=True, seeds=6), tmp_path)
     for row in rows:
         floor = max(row["lagrangian floor"], row["packing bound"])

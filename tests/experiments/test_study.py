@@ -11,15 +11,10 @@ from aoi_fl.lab.experiments.harness.replay import dealt
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study
 from aoi_fl.lab.experiments.registry import others
-from aoi_fl.lab.experiments.studies.cohorts import sorted_phases
 from aoi_fl.lab.experiments.studies.fair_arena import rate_for, write_available
-from aoi_fl.lab.experiments.studies.rare_classes import availability_by_class, availability_of
-from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.lab.simulated_time.traces import drawn_start, read_trace
 from aoi_fl.science.absence import achievable
-from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector
-from aoi_fl.science.systematic import SystematicPolicy
 
 TRACE = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
 STUDIES = [experiment for experiment in others().values() if isinstance(experiment, Study)]
@@ -110,22 +105,6 @@ def test_contrasts_name_what_the_study_has(study):
             assert contrast.column in {measure.column for measure in study.measures}
 
 
-def test_sorted_phases_put_equal_labels_together():
-    labels = [np.array(own) for own in ([2, 2, 1], [0, 0], [2, 2], [1, 1, 0], [0, 0, 0, 1])]
-    phases = sorted_phases(labels)
-    assert np.argsort(phases).tolist() == [1, 4, 3, 2, 0]
-    policy = SystematicPolicy(equal_rates(5, 2), phases)
-    assert [int((policy.count(t) > policy.count(t - 1)).sum()) for t in range(1, 6)] == [2] * 5
-
-
-def test_availability_is_that_of_the_most_frequent_label():
-    by_class = availability_by_class(3)
-    assert sorted(by_class.round(4).tolist()) == np.linspace(0.05, 0.9, 10).round(4).tolist()
-    assert availability_by_class(4).tolist() != by_class.tolist()
-    shares = availability_of([np.array([7, 7, 1]), np.array([0])], by_class)
-    assert shares.tolist() == [by_class[7], by_class[0]]
-
-
 def test_a_common_rate_gives_as_many_as_are_wanted():
     shares = np.array([0.05, 0.2, 0.4, 0.9, 1.0])
     rate = rate_for(1.5, shares)
@@ -155,11 +134,3 @@ def test_training_while_selecting_is_training_along_a_history():
         if t:
             assert all((arrays[name] == models[t][name]).all() for name in arrays)
     assert len(history.members) == 20
-
-
-def test_a_learning_selector_is_told_the_real_losses():
-    there = dealt("digits", "data", "lr", 3, 20, kind="iid")
-    selector = OortSelector(4, 3)
-    there.play(selector, 6, "size", lambda t, arrays: None)
-    losses = selector.seen.losses[selector.seen.taken > 0]
-    assert len(losses) and np.isfinite(losses).all() and losses.max() < 5

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.oracles import quadratic, theorems
 from aoi_fl.lab.experiments.oracles.exact import programmed_variance, selecting_ages
-from aoi_fl.lab.experiments.papers import theory
 from aoi_fl.science.staleness import mean_ages
 
 
@@ -87,60 +85,9 @@ def test_theorem_3s_denominator_by_hand(monkeypatch):
 # Verdicts
 
 
-def test_the_load_theorem_fails_with_a_lower_programme(monkeypatch):
-    monkeypatch.setattr(theorems, "_GRID", ((10, 3), (20, 7), (100, 60)))
-    monkeypatch.setattr(theorems, "_AGES", (1, 4, 10))
-    rows = theorems.load_variances()
-    assert [verdict for _, verdict in theory.judge_load(rows).values()] == ["holds"] * 3
-    broken = [{**row, "programme": row["programme"] - 1e-3, "oldest": 9.0} for row in rows]
-    assert [verdict for _, verdict in theory.judge_load(broken).values()] == ["refuted", "holds", "refuted"]
-    rising = [{**row, "printed": row["printed"] + row["max_age"]} for row in rows]
-    assert theory.judge_load(rising)["remark"][1] == "refuted"
-
-
-def test_the_threshold_theorem_fails_one_age_off():
-    rows = theorems.thresholds(range(1, 21))
-    assert theory.judge_index(rows)["index"][1] == "holds"
-    assert theory.judge_index([{**row, "optimal": row["optimal"] + 1} for row in rows])["index"][1] == "refuted"
-    off = [{**row, "optimal": row["optimal"] + 1, "structured": 0} for row in rows]
-    assert theory.judge_index(off)["index"][1] == "refuted"
-
-
-def test_bounds_below_the_error_are_seen():
-    rows = quadratic.ageing(range(1, 5), (1, 5))
-    assert theory.judge_ageing(rows)["aged"][1] == "holds, vacuous"
-    assert theory.judge_ageing([{**row, "bound": row["excess"] - 1} for row in rows])["aged"][1] == "refuted"
-    rows = quadratic.federated_averaging(range(1, 5), (1, 5))
-    assert theory.judge_averaging(rows)["fedavg"][1] == "holds, vacuous"
-
-
 def test_weights_by_rank_are_those_of_drawn_candidates():
     draws = np.argsort(np.random.default_rng(1).random((40_000, quadratic.CLIENTS)), axis=1)[:, :12]
     taken = np.sort(draws, axis=1)[:, : quadratic.PER_ROUND]  # ranks: 0 is the largest loss
     found = np.bincount(taken.ravel(), minlength=quadratic.CLIENTS) / taken.size
     assert quadratic.expected_weights(12) == pytest.approx(found, abs=0.002)
     assert quadratic.expected_weights(quadratic.PER_ROUND) == pytest.approx(1 / quadratic.CLIENTS)
-
-
-def test_a_larger_skew_that_is_later_refutes_the_remark():
-    rows = quadratic.choosing_by_loss(range(1, 4), 60)
-    assert [row["skew"] for row in rows if row["candidates"] == quadratic.PER_ROUND] == pytest.approx([1.0] * 3)
-    sooner = [{**row, "tenth": 60 - row["candidates"]} for row in rows]
-    later = [{**row, "tenth": row["candidates"]} for row in rows]
-    level = [{**row, "skew": 1.0} for row in sooner]
-    assert [theory.judge_skew(found)["skew"][1] for found in (sooner, later, level)] == [
-        "holds",
-        "refuted",
-        "undecided",
-    ]
-
-
-def test_theorem_3_is_judged_by_its_denominator():
-    row = {"seed": 1, "ratio printed": 100.0, "p2": 1.0, "denominator affordable": 1.0}
-    good = [{**row, "seed": s, "denominator printed": 1.0, "floor printed": 0.5} for s in (1, 2)]
-    empty = {**row, "denominator printed": -1.0, "floor printed": -1.0, "ratio printed": None, "p2": None}
-    wrong = {**row, "denominator printed": 1.0, "floor printed": 2.0}
-    assert theory.judge_ratio(good)["ratio"][1] == "holds"
-    assert theory.judge_ratio([*good, empty])["ratio"][1] == "refuted"
-    assert theory.judge_ratio([empty, wrong])["ratio"][1] == "refuted"
-    assert f"{interval([0.0, 0.0]).show(1, ' %')} of 2" in theory.judge_ratio(good)["ratio"][0]

@@ -6,19 +6,9 @@ from scipy import optimize
 from scipy import stats as scipy_stats
 
 from aoi_fl.lab.experiments.harness.stats import interval, ratio
-from aoi_fl.lab.experiments.harness.times import earlier, levels, reached, shift, shifts, sooner
+from aoi_fl.lab.experiments.harness.times import earlier, shift, shifts, sooner
 
 # Levels and shifts
-
-
-def test_the_levels_are_those_below_the_target():
-    assert levels(0.97).tolist() == pytest.approx([0.94 + i / 1000 for i in range(30)], abs=1e-9)
-    assert levels(0.97)[-1] < 0.97
-
-
-def test_a_level_is_reached_in_the_first_round_at_it():
-    curves = np.array([[0.1, 0.5, 0.4, 0.6], [0.1, 0.2, 0.3, 0.4]])
-    assert reached(curves, 0.5).tolist() == [2, np.inf] and reached(curves, 0.05).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -56,35 +56,6 @@ def test_every_policy_runs_and_its_loads_match_its_history(policy):
     assert [row["trained"] for row in rows] == np.diff(history.offsets).tolist()
 
 
-def _rows(delay, seeds=5):
-    """Return curves that climb by a point in ten rounds; those of ``markov size`` as many rounds later."""
-    return [
-        {"seed": s, "split": "dirichlet 0.3", "policy": p, "round": t, "loss": 1.0, "trained": 15, "met": 0.5}
-        | {"waits": 9, "wait_mean": 6.7, "wait_variance": 0.2, "accuracy": 0.90 + 0.001 * (t - s - late)}
-        | {"data": 1.0, "variance": 0.2, "largest": 0.01 * s}
-        for s in range(6, 6 + seeds)
-        for p, late in (("random", 0), ("markov size", delay))
-        for t in range(1, 101)
-    ]
-
-
-def test_at_equal_data_a_round_of_more_counts_for_more():
-    """From 48 to 77 rounds, in the seed in the middle, 62.5 in the mean; 4 fewer, of 1.5 times as much, are 87.75."""
-    rows = [row | {"data": 1.5 if row["policy"] == "markov size" else 1.0} for row in _rows(-4)]
-    found = Unequal().conclude(rows, Unequal().settings(Options()))
-    line = next(row for row in found.tables[0].rows if row[0] == "markov size")
-    assert line[3] == "1.50 [1.50, 1.50]"
-    assert float(line[4].split()[0]) == pytest.approx(25.25, abs=0.051)
-
-
-def test_what_is_claimed_is_judged_by_the_side_it_names():
-    settings = Unequal().settings(Options())
-    rows = [row | {"policy": {"markov size": "markov equal"}.get(row["policy"], row["policy"])} for row in _rows(3)]
-    assert Unequal().conclude(rows, settings).claims[3].verdict == "holds"
-    rows += [row | {"policy": "systematic size"} for row in _rows(2) if row["policy"] != "random"]
-    assert Unequal().conclude(rows, settings).claims[2].verdict == "refuted"
-
-
 @pytest.mark.parametrize("name", ["random", "markov size", "systematic rates", "markov rates", "systematic jitter"])
 def test_the_variance_is_that_of_a_long_play(name):
     sizes = np.random.default_rng(1).integers(1, 20, 100)
@@ -93,15 +64,3 @@ def test_the_variance_is_that_of_a_long_play(name):
     assert _loads(simulate(policy, everyone, 4000, 1), sizes)[-1]["wait_variance"] == pytest.approx(
         law_variance(policy, sizes), rel=0.05
     )
-
-
-@pytest.mark.parametrize(("late", "verdict"), [(-3, "direction reproduced"), (3, "not reproduced")])
-def test_globecom_is_judged_with_its_own_weights(late, verdict):
-    """Random selection with weights by size is as early as the other: it is no part of the claim."""
-    names = {"markov size": "markov equal", "random": "random equal"}
-    rows = [row | {"policy": names[row["policy"]], "split": "dirichlet 0.6"} for row in _rows(late)]
-    rows += [row | {"policy": "random"} for row in rows if row["policy"] == "markov equal"]
-    claim = Unequal().conclude(rows, Unequal().settings(Options())).claims[4]
-    assert (claim.verdict, claim.setting) == (verdict, "2NN") and f"{late:.2f} [" in claim.ours
-    units = Unequal().units(Options())
-    assert {u["split"] for u in units if u["policy"] == "random equal"} == {"dirichlet 0.3", "dirichlet 0.6"}

@@ -13,7 +13,7 @@ from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, bisect
 from aoi_fl.science.privacy.bounds import ParticipationBounds
-from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
+from aoi_fl.science.privacy.factorisation import coefficients
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
@@ -137,34 +137,6 @@ def test_two_rounds_of_random_selection_are_those_of_quadrature(delta):
     exact = by_quadrature(*twice, 1.0, delta)
     found = epsilon_without_replacement(0.3, 1.0, 2, delta)
     assert exact * (1 - 1e-3) <= found <= exact * 1.01
-
-
-@pytest.mark.parametrize("delta, slack", [(1e-9, 1.8), (1e-3, 1.4)])
-def test_independent_coins_are_bounded_as_by_a_library(delta, slack):
-    dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
-    deviation = 20 / prefix_error(coefficients(1), ROUNDS)
-    coin = dp.PoissonSampledDpEvent(0.15, dp.GaussianDpEvent(deviation))
-    exact = dp.pld.PLDAccountant().compose(coin, ROUNDS).get_epsilon(delta)
-    found = bound(AgeMixture(MarkovPolicy.uniform(100, 15, 0).hazards, coefficients(1), deviation, ROUNDS), delta)
-    assert 0.999 * exact <= found <= slack * exact
-
-
-def test_minimum_separation_sampling_is_that_of_a_library():
-    selection = pytest.importorskip("jax_privacy.batch_selection", reason="jax-privacy is not installed")
-    from jax_privacy.experimental.monte_carlo import sample_generation
-
-    # A table whose largest age is b−1 has one coin from there on: sampling with minimum separation b.
-    policy, deviation = MarkovPolicy.optimal(100, 10, 4), 2.5
-    column = coefficients(5)
-    sampling = selection.BMinSepSampling(policy.probabilities[-1], iterations=60, min_sep=5)
-    ends = []
-    for sign in (1, -1):
-        losses, _ = sample_generation.get_privacy_loss_sample(
-            sampling, deviation, column, seed=1, positive_sample=sign > 0, num_samples=100_000
-        )
-        loss = sign * losses
-        ends.append(bisect(lambda e, loss=loss: np.maximum(-np.expm1(np.minimum(e - loss, 0)), 0).mean() > 1e-3, 50.0))
-    assert 0.98 * max(ends) < bound(AgeMixture(policy.hazards, column, deviation, 60), 1e-3) < 1.04 * max(ends)
 
 
 def test_bounds_fail_no_more_often_than_they_say(monkeypatch):

@@ -1,42 +1,11 @@
 """Σ against enumeration; Γ and ρ where optima are known; both bounds by hand."""
 
-from fractions import Fraction
-from itertools import combinations
-
 import numpy as np
 import pytest
 
 from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.lab.experiments.oracles.skew import objective_gap, selection_skew, skew
-from aoi_fl.lab.experiments.oracles.weight_variance import (
-    random_weight_variance,
-    subset_sums,
-)
 from aoi_fl.science.convergence import ConvergenceConstants
-
-SIZES = [[5], [1, 1], [3, 5, 9], [600, 600, 1200, 40, 40], [1, 2, 3, 5, 8, 13, 21, 34, 55, 89], [7] * 6 + [70] * 3]
-
-
-def enumerated(sizes, k) -> Fraction:
-    """Return Theorem 3 as eqs. (29)–(31) have it, in rational arithmetic."""
-    subsets = list(combinations(range(len(sizes)), k))
-    weights = [{i: Fraction(sizes[i], sum(sizes[j] for j in s)) for i in s} for s in subsets]
-    square = sum(w * w for each in weights for w in each.values()) / Fraction(len(subsets))
-    means = [sum((w.get(i, Fraction(0)) for w in weights), Fraction(0)) / len(subsets) for i in range(len(sizes))]
-    return square - sum(m * m for m in means)
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_theorem_3_against_enumeration(sizes):
-    for k in range(1, len(sizes) + 1):
-        assert random_weight_variance(np.array(sizes), k) == pytest.approx(float(enumerated(sizes, k)), abs=1e-13)
-
-
-def test_subset_sums_are_a_law():
-    law = subset_sums(np.array([4, 1, 1, 9, 2]), 3)
-    assert law.sum() == pytest.approx(1) and len(law) == 4 + 9 + 2 + 1
-    assert law @ np.arange(len(law)) == pytest.approx(3 / 5 * 17)  # mean of a sample without replacement
-    assert subset_sums(np.array([4, 1]), 0).tolist() == [1.0]
 
 
 class Quadratics:

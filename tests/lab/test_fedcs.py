@@ -39,15 +39,6 @@ def test_the_schedule_is_the_papers(times, deadline):
     assert schedule(updates, uploads, deadline, len(times)).tolist() == as_printed(updates, uploads, deadline)
 
 
-def test_a_schedule_by_hand():
-    updates, uploads = np.array([3.0, 1.0, 2.0, 9.0]), np.array([1.0, 2.0, 4.0, 1.0])
-    # Client 1 is done at 3, then client 0, which trained meanwhile, at 4, then client 2 at 8, then client 3 at 10.
-    assert schedule(updates, uploads, 10.0, 4).tolist() == [1, 0, 2, 3]
-    assert schedule(updates, uploads, 9.9, 4).tolist() == [1, 0, 2]
-    assert schedule(updates, uploads, 10.0, 2).tolist() == [1, 0]
-    assert schedule(updates, uploads, 2.9, 4).tolist() == []
-
-
 def test_what_is_foreseen_decides():
     foreseen = Foresight(always(4).until, np.array([4.0, 3.0, 6.0, 10.0]), np.zeros(4))
     selection = FedCS(4, 1, 6.0, 4).select(1, replace(population(4), foresight=foreseen))

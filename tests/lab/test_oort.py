@@ -113,12 +113,3 @@ def test_the_pacer_prefers_more_seconds_once_utility_falls():
         selector.learn(round_, everybody, told([0], [loss], [1.0]))
         paces.append(round(selector.pace, 6))
     assert paces == [0.3] * 5 + [0.5] * 2 + [0.5] * 2 + [0.7] * 2 + [0.9]
-
-
-def test_a_run_of_an_earlier_version_is_gone_on_with():
-    selector, everybody = OortSelector(1, 1), population([10, 10])
-    selector.learn(3, everybody, told([1], [1.0], [2.0]))
-    kept = {name: array for name, array in selector.state_dict().items() if name not in ("seen-tried", "seen-waited")}
-    again = OortSelector(1, 1)
-    again.load_state_dict(kept)
-    assert again.seen.tried.tolist() == [0, 3] and again.seen.waited.tolist() == [0, 0]

@@ -5,7 +5,6 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from aoi_fl.lab.rivals.learning import sequential
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.science.client_stats import Report, drawn_reports
 from aoi_fl.science.simulate import simulate
@@ -33,11 +32,6 @@ def test_candidates_are_drawn_one_after_another_by_size():
     wanted = enumerated(sizes, 3)
     assert np.abs(often / rounds - wanted).max() < 4 * np.sqrt(0.25 / rounds)
     assert wanted.sum() == pytest.approx(3)
-
-
-def test_weights_of_zero_are_never_drawn():
-    assert sequential(np.array([0.9, 0.0, 0.5]), np.array([1.0, 0.0, 2.0]), 3).tolist() == [0, 2]
-    assert sequential(np.zeros(0), np.zeros(0), 3).tolist() == []
 
 
 def test_the_highest_losses_among_the_candidates_by_hand():

@@ -71,8 +71,3 @@ def test_late_updates_weigh_as_in_the_paper():
     moved = [(((mean - (update + 5 * mean) / 6) ** 2).sum() / (mean**2).sum()) for update in late]
     wanted = [0.65 / (t + 1) + 0.35 * (1 - np.exp(-m / max(moved))) for t, m in zip(rounds_late, moved, strict=True)]
     np.testing.assert_allclose(late_weights(rounds_late, np.linalg.norm(late - mean, axis=1)), wanted)
-
-
-def test_with_nothing_in_time_lateness_alone_counts():
-    assert late_weights(np.array([1, 4]), np.zeros(2)).tolist() == [0.65 / 2, 0.65 / 5]
-    assert late_weights(np.array([], dtype=np.int64), np.zeros(0)).tolist() == []

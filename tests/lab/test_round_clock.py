@@ -89,13 +89,6 @@ def test_whoever_is_lost_grows_older_and_is_chosen_again():
     assert history.selection(3).weights.sum() == pytest.approx(1.0)
 
 
-def test_weights_that_are_no_shares_stay_what_they_are():
-    free = np.full(4, np.inf)
-    late = DeviceTrace(always(4), np.array([9.0, 9.0, 9.0, 49.0]), "example", free, free).devices(1.0)
-    found = simulate(F3ast(4, 1), equals(4), 1, 1, clock=RoundClock(late, np.ones(4), deadline=30.0)).selection(1)
-    assert found.clients.tolist() == [0, 1, 2] and found.weights.tolist() == pytest.approx([0.25] * 3)  # 1/4 over r = 1
-
-
 def test_who_learns_is_told_how_long_the_late_were_waited_for():
     selector = FedCS(4, 1, 30.0, 4)
     simulate(selector, equals(4), 2, 1, clock=clock(deadline=30.0))  # 1 leaves, 2 is away, 3 is late; learnt in round 2

@@ -8,7 +8,7 @@ import pytest
 from aoi_fl.science.absence import absent_steps, absent_table, achievable, stride_rates
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.participation import MarkovRule, SystematicRule
-from aoi_fl.science.presence import WINDOW, Presence
+from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import exact, own_table
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
@@ -123,13 +123,6 @@ def test_rates_are_achieved_only_with_learning(make, share, returning):
         assert (plain.reshape(3, -1).mean(axis=1)[:2] < [0.093, 0.2]).all()
 
 
-def test_who_is_always_there_is_asked_what_the_paper_asks():
-    targets = np.full(30, 0.3)
-    _, learning = played(MarkovRule.learning(targets), 1.0, 0.5, 60)
-    _, plain = played(MarkovPolicy.rated(targets), 1.0, 0.5, 60)
-    assert learning.members.tolist() == plain.members.tolist()
-
-
 def noted(rounds):
     presence = Presence()
     for here in rounds:
@@ -143,20 +136,6 @@ def test_counts_by_hand(monkeypatch):
     assert presence.share.tolist() == [4 / 5, 3 / 5, 2 / 5]
     assert presence.returning.tolist() == [1 / 2, 3 / 4, 1 / 4]  # after 0, 2 and 2 rounds away: 0, 2 and 0 returns
     assert presence.staying.tolist() == [3 / 4, 1 / 2, 1 / 2]  # after 3, 1 and 1 rounds there: 2, 0 and 0 stays
-
-
-def test_a_chain_is_learned_and_old_rounds_are_forgotten():
-    rng, n, rounds = np.random.default_rng(4), 400, 2000
-    there, presence = rng.random(n) < 0.25, Presence()
-    for _ in range(rounds):
-        there = np.where(there, rng.random(n) < 0.7, rng.random(n) < 0.1)  # share 0.1/(0.1 + 0.3)
-        presence.note(there)
-    assert presence.share.mean() == pytest.approx(0.25, abs=0.01)
-    assert presence.returning.mean() == pytest.approx(0.1, abs=0.005)
-    assert presence.staying.mean() == pytest.approx(0.7, abs=0.01)
-    for _ in range(WINDOW):
-        presence.note(np.ones(n, bool))
-    assert presence.share.mean() == pytest.approx(1 - 0.75 * (1 - 1 / WINDOW) ** WINDOW, abs=0.02)
 
 
 def test_newcomers_and_memory():

@@ -159,13 +159,3 @@ def test_coins_and_reservations_give_the_same_law_of_x(kind):
         ):
             counts = np.bincount(waits, minlength=len(expected) + 1)[1 : len(expected) + 1]
             assert np.abs(np.cumsum(counts) / n - expected).max() < bound
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_extreme_uniforms(table):
-    floats, last = [float(p) for p in table], 1 - 2.0**-53
-    possible = [x for x in range(1, 20) if above(table, x - 1) != above(table, x)]
-    assert interval_given_age(floats, 0, 0.0) == possible[0]
-    assert above(table, interval_given_age(floats, 0, last) - 1) > 0
-    assert first_age(floats, 0.0) == 0
-    assert above(table, first_age(floats, last)) > 0

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science import load
 from aoi_fl.science.history import History, HistoryBuilder
 from aoi_fl.science.load import WINDOWS, measure, pairs_met
 from aoi_fl.science.markov import MarkovPolicy
@@ -100,30 +99,6 @@ def test_against_loops_over_a_full_matrix(case):
         assert (m.weight_variance, m.weight_dispersion) == (None, None)
 
 
-@given(histories(), st.randoms())
-@settings(max_examples=40, deadline=None)
-def test_arrays_in_any_order_give_the_recorded_history(case, random):
-    table, first_ages = case
-    rounds, n = table.shape
-    builder = HistoryBuilder(n, first_ages)
-    rows = []
-    for t, row in enumerate(table, start=1):
-        who = np.flatnonzero(row)
-        builder.append(Selection(who, row[who] / 7, row[who]))
-        rows += [(t, i, row[i] / 7, row[i]) for i in who]
-    random.shuffle(rows)
-    when, who, weights, draws = zip(*rows, strict=True) if rows else ([], [], [], [])
-    built, recorded = History.from_arrays(n, rounds, when, who, weights, draws, first_ages), builder.history()
-    assert built.rounds == recorded.rounds == rounds
-    for name in ("offsets", "members", "weights", "draws", "first_ages"):
-        left, right = getattr(built, name), getattr(recorded, name)
-        assert left.dtype == right.dtype and np.array_equal(left, right)
-    for t in range(1, rounds + 1):
-        selection = built.selection(t)
-        assert np.array_equal(selection.clients, np.flatnonzero(table[t - 1]))
-        assert np.array_equal(selection.draws, table[t - 1][selection.clients])
-
-
 def test_a_run_without_rounds_yet_has_metrics():
     m = measure(History.from_arrays(4, 0, [], [], []))
     assert (m.window_deviation, m.interval_mean, m.weight_variance, m.participation.max) == ({}, None, None, 0)
@@ -142,15 +117,6 @@ def test_share_of_pairs_against_sets(n):
     found = pairs_met(history, range(1, 31))
     assert found == pytest.approx({t: in_sets(history, t) for t in range(1, 31)})
     assert measure(history).pairs_met == pytest.approx({t: in_sets(history, t) for t in (1, 2, 5, 10, 20, 30)})
-
-
-def test_a_large_population_is_sampled(monkeypatch):
-    history = simulate(RandomSelector(60, 1), equals(400), 30, 1)
-    everybody = pairs_met(history, [30])[30]
-    monkeypatch.setattr(load, "_MOST_PAIRED", 200)
-    sampled = pairs_met(history, [30])[30]
-    assert sampled != everybody
-    assert sampled == pytest.approx(everybody, abs=0.01)
 
 
 def test_without_pairs_or_rounds():

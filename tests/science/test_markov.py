@@ -64,19 +64,6 @@ def test_moments_solve_the_first_passage_equations(policy):
     assert policy.interval_variance == pytest.approx(second[0] - first[0] ** 2, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_interval_pmf_agrees_with_the_moments(policy):
-    pmf = policy.interval_pmf()
-    x = np.arange(1, len(pmf) + 1)
-    assert pmf.min() >= 0
-    assert 1 - 1e-12 < pmf.sum() < 1 + 1e-12
-    assert pmf @ x == pytest.approx(policy.interval_mean, rel=1e-8)
-    assert pmf @ x**2 - (pmf @ x) ** 2 == pytest.approx(policy.interval_variance, rel=1e-6, abs=1e-6)
-    short = policy.interval_pmf(tail=0.01)
-    assert short == pytest.approx(pmf[: len(short)])
-    assert 1 - short.sum() < 0.01 <= 1 - short[:-1].sum() + 1e-12
-
-
 def least_variance(n, k, m, d=0.0):
     """Least Var[X] by a linear programme in the survival function S_a = P(X > a), a = 0 … m.
 
@@ -141,14 +128,6 @@ def test_increasing_table_rises_and_keeps_the_mean(n, k):
             assert (steps[(1 - table[:-1] > 1e-9) & (table[:-1] > 0)] > 0).all()  # strictly, short of rounding to 1
             assert (steps >= 0).all()
             assert policy.interval_mean == pytest.approx(n / k, rel=1e-11)
-
-
-def test_increasing_table_has_the_stated_form():
-    policy = MarkovPolicy.increasing(50, 8, 7, exponent=1.7)
-    rates = -np.log1p(-np.array(policy.probabilities))
-    assert rates / rates[0] == pytest.approx(np.arange(1, 9) ** 1.7)
-    assert MarkovPolicy.increasing(9, 9, 3).probabilities == (1.0,) * 4
-    assert MarkovPolicy.increasing(10, 3, 5, exponent=1e-9).probabilities == pytest.approx((0.3,) * 6)
 
 
 def test_full_participation():
@@ -221,20 +200,3 @@ def test_a_max_age_that_costs_variance_is_warned_of(clients, per_round, max_age,
     """⌊n/k⌋ − 1 is enough where k divides n."""
     MarkovParticipation.optimal(clients, per_round, max_age)
     assert any("max-age" in record.message for record in caplog.records) == warned
-
-
-def test_weight_variance_of_large_populations():
-    """E[1/S] = 1/μ + σ²/μ³ − … for large n: within 1e-6 at a million clients."""
-    n, k = 10**6, 10**4
-    expected = 1 / k + (1 - k / n) * k / k**3 - 1 / n
-    assert MarkovPolicy.optimal(n, k, 10).weight_variance == pytest.approx(expected, rel=1e-6)
-    assert MarkovPolicy.optimal(100, 15, 10).weight_variance == pytest.approx(0.0610285, abs=1e-6)
-
-
-def test_second_eigenvalue_of_uniform_and_periodic_tables():
-    # Uniform: P^m has equal rows, so the chain forgets its start in m steps; eigvals shows rounding noise only.
-    uniform = MarkovPolicy.uniform(20, 3, 4)
-    assert uniform.second_eigenvalue == 0
-    assert np.ptp(np.linalg.matrix_power(transition(uniform), 4), axis=0) == pytest.approx(0, abs=1e-15)
-    assert MarkovPolicy.optimal(100, 20, 10).second_eigenvalue == 1
-    assert MarkovPolicy((0.0, 0.5, 0.0, 1.0), 3, 1, "custom").second_eigenvalue == 1

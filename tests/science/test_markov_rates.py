@@ -1,13 +1,11 @@
 """Markov policies with rates of one's own, against the linear programme, linear algebra and each client alone."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
-from aoi_fl.science import draws, tables
+from aoi_fl.science import draws
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.rates import largest_rate, own_table, size_rates
+from aoi_fl.science.rates import own_table
 from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import equals
@@ -32,17 +30,6 @@ def test_moments_are_those_of_the_tables(max_age, dropout):
         assert policy.interval_variances()[i] == pytest.approx(own.interval_variance, rel=1e-9, abs=1e-9)
         if max_age is not None:
             assert own.max_age == max_age
-
-
-def test_a_large_enough_table_has_the_least_variance():
-    rest = np.array([float(1 / Fraction(r).limit_denominator(1000) % 1) for r in RATES.tolist()])
-    assert MarkovPolicy.rated(RATES).interval_variances() == pytest.approx(rest * (1 - rest), abs=1e-9)
-
-
-def test_equal_rates_are_the_policy_of_the_papers():
-    for n, k, m, d in ((100, 15, 10, 0.0), (93, 1, 100, 0.0), (12, 8, 4, 0.2), (100, 15, 3, 0.3)):
-        assert MarkovPolicy.rated(np.array([k / n]), m, d).table(0) == MarkovPolicy.optimal(n, k, m, d).probabilities
-        assert tables.optimal(Fraction(n, k), m, d) == MarkovPolicy.optimal(n, k, m, d).probabilities
 
 
 @pytest.mark.parametrize("max_age", [None, 4])
@@ -84,16 +71,3 @@ def test_a_dropout_beyond_what_a_table_makes_up_for_is_cut():
 
 def test_a_table_has_at_most_a_million_ages():
     assert len(own_table(1e-8, 20)) == 21 and len(own_table(1e-6)) == 10**6 + 1
-
-
-def test_a_dropout_is_cut_whatever_the_rate_is_rounded_to():
-    for rate in (k / n for n in range(1, 60) for k in range(1, n + 1)):
-        assert own_table(rate, None, 0.999) == (1.0, 1.0)
-    assert own_table(1 / 6, 4, 0.95) == (1.0,) * 5
-
-
-def test_rates_capped_by_a_dropout_of_many_digits_are_reached():
-    dropout = 0.61564540327  # exact() of the cap is above 1 − d, by rounding
-    rates, capped = size_rates(np.array([9, 5, 4, 3, 2, 2, 1, 1, 1, 1]), 3, largest_rate(dropout))
-    policy = MarkovPolicy.rated(rates, dropout=dropout)
-    assert capped and policy.interval_means() == pytest.approx(1 / rates, rel=1e-12)

@@ -7,10 +7,6 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
-from aoi_fl.lab.experiments.oracles.packing import packing_bound, packings
-from aoi_fl.lab.experiments.oracles.skew import skew
-from aoi_fl.lab.experiments.oracles.theorems import threshold
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.rivals.oort import OortSettings
@@ -24,7 +20,6 @@ from aoi_fl.science.absence import absent_table
 from aoi_fl.science.age import first_age, interval_given_age
 from aoi_fl.science.ageing import ageing_cost, ageing_index
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
-from aoi_fl.science.convergence import ConvergenceConstants
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
@@ -39,19 +34,7 @@ from tests.science.populations import equals
 
 ONES, TWO, NAN, INF = np.ones(2), np.array([1, 3]), math.nan, math.inf
 MARKOV = (MarkovPolicy.optimal, MarkovPolicy.increasing, MarkovPolicy.uniform)
-BOUND = {"distance": 1.0, "weight_variance": 0.0, "gap": 0.0, "least_skew": 1.0, "largest_skew": 1.0}
 OF_FIVE = np.array([4, 1, 7, 3, 5])
-
-
-def bound(**changed):
-    return fedavg_bound(FedAvgConstants(1.0, 1.0, 0.0, 0.0, 2, 1), 1, **BOUND | changed)
-
-
-def aged(rate, learning_rate=0.1):
-    constants = ConvergenceConstants(2.0, 0.5, learning_rate, 3)
-    return aged_bound(
-        constants, TWO, np.array([[0, 1]]), smallest_rate=rate, distance=9.0, gradient_square=ONES, gradient_growth=ONES
-    )
 
 
 def index_by(ageing):
@@ -89,14 +72,6 @@ GROUPS = [
     ),
     (lambda total: BoundedSelector(BudgetedSelector(10.0), total), "total-budget", [(0.0,), (-1.0,), (NAN,)]),
     (lambda late: RoundClock(steady(2).devices(1.0), ONES, deadline=late), "deadline", [(0.0,)]),
-    (skew, "loss of the global model minus the mean of the local minima", [(ONES / 2, ONES, 2 * ONES, ONES / 2)], -1.0),
-    (FedAvgConstants, "local_steps", [(1.0, 1.0, 0.0, 0.0, 1, 1)], 1),
-    (FedAvgConstants, "convexity", [(1.0, 0.0, 0.0, 0.0, 2, 1)], 0.0),
-    (ConvergenceConstants, "convexity", [(1.0, 0.0, 0.1, 1)], 0.0),
-    (lambda least, most: bound(least_skew=least, largest_skew=most), "least_skew", [(0.0, 1.0), (2.0, 1.0)]),
-    (lambda gap: bound(gap=gap), "gap", [(-1.0,)], -1.0),
-    (aged, "smallest_rate", [(0.0,), (0.2,)]),
-    (aged, "smallest_rate", [(None, 4.0)], 4.0),
     (
         lambda *spells: Availability.from_spells(spells, 100),
         "client 0: spell 0",
@@ -143,8 +118,6 @@ GROUPS = [
     (own_table, "rate", [(1e-8,)], 1e-8),
     (own_table, "rate", [(0.5, 2_000_000)], 0.5),
     (tables.optimal, "dropout", [(Fraction(5, 3), 4, 0.5)], 0.5),
-    (packings, "clients", [(np.ones(17), 3.0)], 17),
-    (packing_bound, "payment of client 1", [(np.array([5.0, 50.0]), ONES, 40.0)]),
     *[
         (lambda wrong=wrong: OortSettings(**wrong), next(iter(wrong)), [()])
         for wrong in ({"exploring": 1.5}, {"cut_off": -0.1}, {"clip": NAN}, {"penalty": -1.0}, {"window": 0})
@@ -221,7 +194,6 @@ GROUPS = [
     (index_by, "ageing", [(lambda ages: -ages,)], "-1 at age 1"),
     (index_by, "ageing", [(lambda ages: np.where(ages > 3, NAN, ages),)], "nan at age 4"),
     (ageing_cost, "ageing", [("cubic",)], "cubic"),
-    (lambda charge: threshold(charge, np.ones(1), np.ones(1), 1.0), "charge", [(-1.0,), (NAN,), (INF,)]),
 ]
 
 

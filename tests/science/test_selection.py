@@ -62,18 +62,6 @@ def test_oldest_age_and_random_against_a_full_sort(who, k, round_):
     assert RandomSelector(k, 5).select(round_, who).clients.tolist() == sorted(smallest)
 
 
-def test_hand_made_cases():
-    who = population(ages=[4, 0, 9, 9, 1], sizes=[10, 20, 30, 40, 50], available=[True, True, True, True, False])
-    oldest = OldestAgeSelector(3, 1).select(1, who)
-    assert oldest.clients.tolist() == [0, 2, 3]
-    assert oldest.weights.tolist() == [1 / 3] * 3
-    everybody = RandomSelector(7, 1).select(1, who)  # fewer than k: all four
-    assert everybody.clients.tolist() == [0, 1, 2, 3]
-    assert everybody.weights == pytest.approx([0.1, 0.2, 0.3, 0.4])
-    alone = ProportionalSelector(7, 1).select(1, population([0, 0], [3, 5], [False, True]))
-    assert (alone.clients.tolist(), alone.weights.tolist(), alone.draws.tolist()) == ([1], [1.0], [7])
-
-
 def test_clients_without_examples_get_no_weight():
     who = population([0, 0, 0], sizes=[0, 3, 0])
     for make in (RandomSelector, ProportionalSelector):

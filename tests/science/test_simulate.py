@@ -3,7 +3,7 @@ import pytest
 
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import OldestAgeSelector, Population, RandomSelector
+from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
 
@@ -44,32 +44,6 @@ def test_markov_intervals_have_the_mean_and_variance_of_theory(make):
     # Renewal theory: the mean age is (E[X²]/E[X] − 1)/2.
     square = policy.interval_variance + policy.interval_mean**2
     assert m.mean_age == pytest.approx((square / policy.interval_mean - 1) / 2, rel=0.03)
-
-
-def test_oldest_age_serves_in_turn():
-    m = measure(simulate(OldestAgeSelector(K, 7), population(), 1000, seed=7))
-    assert set(m.interval_counts) == {6, 7}
-    assert m.peak_age == 6
-    assert m.interval_variance == pytest.approx(2 / 9, rel=0.01)  # the least that whole numbers of mean 20/3 can have
-
-
-def test_from_age_zero_the_optimal_policy_moves_in_step():
-    history = simulate(MarkovPolicy.optimal(N, K, M), population(), 11, seed=2, start="zero")
-    chosen = np.diff(history.offsets)
-    assert chosen[:5].tolist() == [0] * 5
-    assert abs(chosen[5] - 100 / 3) < 4 * np.sqrt(100 * 2 / 9)
-    assert chosen[5] + chosen[6] == 100
-    assert chosen[7:11].tolist() == [0] * 4
-    assert measure(history).empty_rounds == 9
-    in_step = simulate(MarkovPolicy.optimal(10, 2, 10), population(10), 25, seed=2, start="zero")
-    assert np.diff(in_step.offsets).tolist() == [0, 0, 0, 0, 10] * 5
-
-
-def test_only_the_available_take_part():
-    available = np.arange(20) % 2 == 0
-    for policy in (MarkovPolicy.uniform(20, 10, 3), OldestAgeSelector(15, 1), RandomSelector(4, 1)):
-        history = simulate(policy, population(20, available=available), 30, seed=1)
-        assert set(history.members.tolist()) == set(range(0, 20, 2))
 
 
 def test_sizes_follow_their_law():

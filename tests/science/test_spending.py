@@ -57,17 +57,6 @@ def test_rounds_spend_a_total_until_it_pays_nobody_more(clients, total, budget, 
     assert (bounded.over(payments) is None) == (left >= exact(payments.min()))
 
 
-def test_the_last_round_by_hand():
-    # Index (Δ+1)(Δ+2)·10·φ/2p: 4, 10/3, 2; round 1 takes 0 (5) and 1 (3) of 10, 7 are left of 15. Ages 0 0 1, index
-    # 4, 10/3, 6: 2 (5) leaves 2, which pays nobody.
-    payments, sensitivities = np.array([5.0, 3.0, 5.0]), np.array([2.0, 1.0, 1.0])
-    bounded = BoundedSelector(BudgetedSelector(10.0), 15.0)
-    history = simulate(bounded, everybody(payments, sensitivities), 9, 1)
-    assert [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] == [[0, 1], [2]]
-    assert bounded.over(payments) == "2 is left of the total budget of 15, and the smallest payment is 3"
-    assert bounded.over(np.array([np.nan, 2.0])) is None  # somebody cheaper has come
-
-
 def test_only_a_round_s_own_budget_is_strict():
     people = everybody(np.array([4.0]), np.array([1.0]))
     for total, rounds in ((8.0, 2), (4.0, 1)):

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science.interval_law import StrideLaw
-from aoi_fl.science.phases import newcomer_phase, spread_phases
-from aoi_fl.science.rates import equal_rates, exact, pooled_variance, size_rates
+from aoi_fl.science.phases import newcomer_phase
+from aoi_fl.science.rates import exact, pooled_variance, size_rates
 from aoi_fl.science.rule import Clocks
 from aoi_fl.science.strides import Strides
 from aoi_fl.science.systematic import SystematicPolicy
@@ -148,39 +148,6 @@ def test_the_latest_participation_precedes_the_next_stride(rate):
     strides = Strides(np.full(len(ticks), rate), phases, jitter=1.0)
     starts = strides.last_start(0)
     assert (strides.due(starts, np.nextafter(1.0, 0)) < strides.start_of(strides.begun(0) + 1)).all()
-
-
-@pytest.mark.parametrize("jitter", [0.3, 1.0])
-def test_laws_under_jitter_are_those_of_a_long_run(jitter):
-    policy = SystematicPolicy.equal(100, 15, "spread", jitter=jitter, seed=9)
-    chosen = played(policy, 3000)
-    for rounds in (1, 5, 10, 50):
-        y = chosen.reshape(-1, rounds, 100).sum(axis=1)
-        assert y.var() == pytest.approx(StrideLaw(0.15, jitter).window_variances([rounds])[0], abs=0.01)
-    intervals = np.concatenate([np.diff(np.flatnonzero(column)) for column in chosen.T])
-    centred = (intervals - intervals.mean()) ** 2
-    error = centred.std() / math.sqrt(len(intervals))
-    assert abs(centred.mean() - policy.interval_variances()[0]) < 4 * error
-
-
-def test_rates_that_fit_each_other_give_exactly_k():
-    for rates in (
-        [0.75, 0.25],
-        [0.5, 0.25, 0.25],
-        [0.25] * 2 + [0.5] * 3 + [1],
-        [0.2] * 2 + [0.4] * 4,
-        [0.6, 0.4],
-        [0.1] * 5 + [0.25] * 2,
-    ):
-        assert np.ptp(played(SystematicPolicy.rated(np.array(rates)), 200).sum(axis=1)) == 0
-
-
-def test_spread_phases_are_shuffled_by_the_seed_and_nothing_else():
-    rates = equal_rates(40, 6)
-    one, same, other = (spread_phases(rates, seed) for seed in (1, 1, 2))
-    assert np.array_equal(one, same) and not np.array_equal(one, other)
-    neighbours = np.abs(np.diff(one))
-    assert np.median(neighbours) > 0.1  # numbers that are neighbours are not neighbours in phase
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.1, 0.15, 0.5, 1 / 3, 0.99]), st.integers(1, 40)), min_size=1, max_size=9))

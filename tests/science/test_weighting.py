@@ -1,13 +1,11 @@
 """Aggregation weights: E[ω_i] = q_i of the unbiased ones, by enumeration of all that can happen."""
 
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
 
-from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.mixing import stationary
-from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
+from aoi_fl.science.selection import ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import long_run_rates, simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weighting import weigh
@@ -62,40 +60,6 @@ def test_unbiased_under_systematic_participation():
     mean, spread = moments((0.1, s, unbiased(s, RATES)) for s in rounds)
     assert mean == pytest.approx(SHARES, abs=1e-15)
     assert spread == pytest.approx(unbiased_weight_variance(SIZES, RATES))
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_unbiased_under_stationary_markov_clients(dropout):
-    policy = MarkovPolicy.rated(RATES, 3, dropout)
-    rates = []
-    for i in range(5):
-        hazards = np.array(policy.table(i)) * (1 - dropout)
-        rates.append(float(stationary(hazards) @ hazards))  # takes part in any one round
-    cases = []
-    for pattern in product((False, True), repeat=5):
-        s = np.flatnonzero(pattern)
-        cases.append((np.prod(np.where(pattern, rates, 1 - np.array(rates))), s, unbiased(s, policy.rates)))
-    mean, spread = moments(cases)
-    assert mean == pytest.approx(SHARES, rel=1e-12)
-    assert spread == pytest.approx(unbiased_weight_variance(SIZES, RATES), rel=1e-10)
-
-
-def test_weighting_of_a_history():
-    for weighting, policy in product(("equal", "size"), (SystematicPolicy.rated(RATES), OldestAgeSelector(3, 1))):
-        history = simulate(policy, population(SIZES), 20, 1, weighting=weighting)
-        for t in range(1, 21):
-            chosen = history.selection(t)
-            parts = SIZES[chosen.clients] if weighting == "size" else np.ones(len(chosen.clients))
-            assert chosen.weights == pytest.approx(parts / max(parts.sum(), 1))
-
-
-def test_shares_of_sizes_below_one_sum_to_one():
-    assert weigh("size", np.array([1, 2]), np.array([0.5, 0.25, 0.125])) == pytest.approx([2 / 3, 1 / 3])
-
-
-def test_nobody_weighs_nothing():
-    for weighting in ("equal", "size", "unbiased"):
-        assert weigh(weighting, np.empty(0, np.int64), SIZES, RATES).tolist() == []
 
 
 def test_unbiased_weights_of_proportional_draws_are_its_own():

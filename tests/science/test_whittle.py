@@ -154,14 +154,3 @@ def test_alpha_is_the_coefficient_that_appendix_a1_sums_up():
     # P2 is meant to be the bound's sum over rounds and clients: φ/(TN) = α σ² β/2.
     phi = sensitivities(sizes, growth, constants, rounds=200)
     np.testing.assert_allclose(phi / (200 * 3), alphas(sizes, constants) * growth * beta / 2, rtol=1e-12)
-
-
-def test_index_and_threshold_agree_on_ties_and_at_zero():
-    ages = np.arange(2000)
-    index = whittle_index(ages, np.full(2000, 0.3), np.full(2000, 0.7), 1.1)
-    for age in ages[::37]:
-        one = np.array([0.3]), np.array([0.7]), 1.1
-        assert threshold(index[age], *one)[0] == age + 1  # at a tie: wait
-        assert threshold(np.nextafter(index[age], 0), *one)[0] == age
-        assert threshold(np.nextafter(index[age], np.inf), *one)[0] == age + 1
-    assert threshold(0.0, np.array([5.0, 9.0]), np.array([1.0, 0.1]), 40.0).tolist() == [0, 0]

@@ -14,13 +14,6 @@ from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
 from tests.refusals import refused
 
 
-@pytest.mark.parametrize("mu", [0.05, 0.7, 3.0, 12.0])
-@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
-def test_epsilon_is_that_of_a_library(mu, delta):
-    library = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
-    assert epsilon_of(mu, delta) == pytest.approx(library.get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-9)
-
-
 @pytest.mark.parametrize("mu, epsilon", [(0.5, 0.0), (1.0, 2.0), (4.0, 20.0)])
 def test_delta_is_the_formula(mu, epsilon):
     formula = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
@@ -32,10 +25,6 @@ def test_the_multiplier_keeps_its_epsilon():
         multiplier = multiplier_of(epsilon, 1e-6)
         assert epsilon * (1 - 1e-4) < epsilon_of(1 / multiplier, 1e-6) <= epsilon
         assert multiplier == float(f"{multiplier:.6g}")
-
-
-def test_huge_mu_does_not_overflow():
-    assert epsilon_of(100.0, 1e-6) == pytest.approx(5000 + 100 * norm.isf(1e-6), rel=0.01)
 
 
 @pytest.mark.parametrize("bands, separation, most", [(1, 1, 3), (2, 2, 4), (3, 3, 3), (3, 4, 2)])
@@ -55,15 +44,6 @@ def test_sensitivity_is_the_largest_over_all_patterns(bands, separation, most):
 
 
 # n = 100, k = 15, T = 100, δ = 10⁻³: b = 6, K = 17
-@pytest.mark.parametrize(
-    "bands, most, error, epsilon",
-    [(1, 17, 6, 26.2), (1, 17, 3.5, 60.1), (6, 17, 20, 2.15), (6, 17, 6, 9.91), (6, 17, 3.5, 21.0), (1, 100, 6, 106.7)],
-)
-def test_epsilon_at_equal_error(bands, most, error, epsilon):
-    unit = Account(ParticipationBounds(6, most), 100, noise_multiplier=1.0, bands=bands)
-    account = Account(ParticipationBounds(6, most), 100, noise_multiplier=error / unit.error, bands=bands)
-    assert account.error == pytest.approx(error)
-    assert account.epsilon(1e-3) == pytest.approx(epsilon, rel=0.01)
 
 
 def test_epsilon_grows_with_the_participations_so_far():
