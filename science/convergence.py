@@ -7,23 +7,9 @@ References
 Xu, Xiao, Wu, Wu, Zhou & Sun 2024, Age-of-Information-Aware Federated Learning, J. Comput. Sci. Technol.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats, Ints
-
-
-def check_constants(constants: Any, least: Mapping[str, float]) -> None:
-    """Raise ConfigError unless every constant is finite, and positive or at least its own minimum."""
-    for field in fields(constants):
-        value, low = getattr(constants, field.name), least.get(field.name)
-        if not (np.isfinite(value) and (value > 0 if low is None else value >= low)):
-            allowed = f"finite and {'> 0' if low is None else f'≥ {low:g}'}"
-            raise ConfigError(field.name, value, allowed, "Correct the value.")
 
 
 @dataclass(frozen=True)
@@ -42,9 +28,6 @@ class ConvergenceConstants:
     convexity: float
     learning_rate: float
     local_steps: int
-
-    def __post_init__(self) -> None:
-        check_constants(self, {})
 
 
 def alphas(sizes: Ints, constants: ConvergenceConstants) -> Floats:

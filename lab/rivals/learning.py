@@ -66,11 +66,7 @@ class ClientStats:
     @classmethod
     def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "ClientStats":
         """Return the statistics of a :meth:`state_dict`."""
-        names = {f.name: f"seen-{f.name}" for f in fields(cls)}
-        found = cls(**{name: memory[kept].copy() for name, kept in names.items() if kept in memory})
-        found.reach(len(found.taken))
-        found.tried = np.maximum(found.tried, found.last)  # a run of an earlier version has not kept it
-        return found
+        return cls(**{f.name: memory[f"seen-{f.name}"].copy() for f in fields(cls)})
 
 
 def number_of_candidates(given: int, per_round: int, least: int) -> int:

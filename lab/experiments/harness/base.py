@@ -91,6 +91,27 @@ class Experiment(ABC):
         """Draw the rows of all units."""
 
 
+class Instances(Experiment):
+    """An experiment on random instances by number, some of them a unit."""
+
+    batch: int  # instances a unit
+
+    def units(self, options: Options) -> list[Unit]:
+        """Return a unit for each batch of instances and each cell of the factors."""
+        count = options.seeds or self.counts[options.quick]
+        cells = [dict(zip(self.factors, values, strict=True)) for values in product(*self.factors.values())]
+        return [{**cell, "first": first} for first in range(1, count + 1, self.batch) for cell in cells]
+
+    def play(self, unit: Unit, options: Options) -> Rows:
+        """Return the rows of each instance, with its number."""
+        seeds = range(unit["first"], unit["first"] + self.batch)
+        return [{"seed": seed, **self.instance(unit, seed, options)} for seed in seeds]
+
+    @abstractmethod
+    def instance(self, unit: Unit, seed: int, options: Options) -> Row:
+        """Return what is measured of an instance."""
+
+
 def pick(rows: Iterable[Row], name: str, **where: Any) -> list[Any]:
     """Return a column of the rows that have these values in other columns."""
     return [row[name] for row in rows if where.items() <= row.items()]

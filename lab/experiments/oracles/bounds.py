@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.convergence import ConvergenceConstants, alphas, check_constants
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.convergence import ConvergenceConstants, alphas
 from aoi_fl.science.types import Floats
 
 
@@ -39,9 +38,6 @@ class FedAvgConstants:
     gradient_square: float
     local_steps: int
     per_round: int
-
-    def __post_init__(self) -> None:
-        check_constants(self, {"gradient_variance": 0.0, "gradient_square": 0.0, "local_steps": 2, "per_round": 1})
 
     @property
     def delay(self) -> float:
@@ -95,15 +91,8 @@ def fedavg_bound(
     weight_variance, gap : Σ and Γ
     least_skew, largest_skew : ρ_ > 0 and ρ̄ ≥ ρ_
 
-    Raises ConfigError for a value outside these ranges.
     Source: [1], Theorem 2, eq. (27).
     """
-    for name, value in (("distance", distance), ("weight_variance", weight_variance), ("gap", gap), ("rounds", rounds)):
-        if not (value >= 0 and np.isfinite(value)):
-            raise ConfigError(name, value, "finite and ≥ 0", "Correct the value.")
-    if not 0 < least_skew <= largest_skew < np.inf:
-        remedy = "Correct the skews: the bound has no value for a least skew of 0."
-        raise ConfigError("least_skew", least_skew, f"above 0 and at most largest_skew, {largest_skew}", remedy)
     c, steps, m = constants, constants.local_steps, constants.per_round
     scale = c.smoothness / 2 / (rounds + c.delay)
     spread = 16 * c.gradient_square * steps * m**2 * (steps + 1) * (weight_variance + 1)
@@ -140,17 +129,9 @@ def aged_bound(
     gradient_square, gradient_growth : (N,) G_i² and σ_i² of Assumption 4
     smallest_rate : η̄, the smallest learning rate of all rounds; by default the largest
 
-    Raises ConfigError if η̄ is not in (0, 2/μ), or exceeds η̃.
     Source: [2], Theorem 1, eq. (9), with α_i as the appendix derives it (:func:`alphas`).
     """
     rate = constants.learning_rate if smallest_rate is None else smallest_rate
-    if not 0 < rate <= constants.learning_rate or rate >= 2 / constants.convexity:
-        raise ConfigError(
-            "smallest_rate",
-            rate,
-            f"above 0, below 2/μ = {2 / constants.convexity:g}, at most the largest rate, {constants.learning_rate:g}",
-            "Choose another rate.",
-        )
     shrunk = (1 - constants.convexity * rate / 2) ** len(ages) * distance
     gradients = len(ages) * gradient_square + ages.sum(axis=0) * gradient_growth
     return constants.smoothness / 2 * (shrunk + float(alphas(sizes, constants) @ gradients))

@@ -9,7 +9,6 @@ from aoi_fl.lab.experiments.harness.base import Floats, Ints, Row, Rows
 from aoi_fl.lab.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import choose
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.objective import p2
@@ -117,13 +116,11 @@ def threshold(charge: float, payments: Floats, sensitivities: Floats, budget: fl
     """Return the age H_i from which on a refresh is worth the service charge λ: select iff Δ_i ≥ H_i.
 
     H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋, the largest integer with H(H+1) ≤ 2λp/(Bφ). Where λ equals the index of an age, H is the
-    next age. Source: Xu et al. 2024, eq. (25); print lost the floor. Raises ConfigError for a bad charge.
+    next age. Source: Xu et al. 2024, eq. (25); print lost the floor.
 
     >>> threshold(24.0, np.array([10.0]), np.array([1.0]), 40.0).tolist()
     [3]
     """
-    if not (charge >= 0 and np.isfinite(charge)):
-        raise ConfigError("charge", charge, "a finite number ≥ 0", "Choose another charge.")
     ages = np.floor(-0.5 + np.sqrt(0.25 + 2.0 * charge * payments / (budget * sensitivities))).astype(np.int64)
     # The root may be rounded across an integer; the index itself decides, so that (25) and (26) always agree.
     ages -= (ages > 0) & (whittle_index(ages - 1, payments, sensitivities, budget) > charge)

@@ -8,7 +8,7 @@ import numpy as np
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
-from aoi_fl.lab.experiments.harness.base import Experiment
+from aoi_fl.lab.experiments.harness.base import Instances
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
@@ -123,57 +123,44 @@ def count(found, wanted):
     return sum(of.beyond(wanted) for of in found)
 
 
-_BATCH = 20  # instances a unit
 _AGEINGS = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's
 _BEATING = ("abs", "maxpack", "wics")  # these should beat Random
 
 
-class WicsAges(Experiment):
+class WicsAges(Instances):
     """Fig. 10."""
 
     name = "wics-ages"
     title = "WICS's ages, N = 10 to 40"
     source = f"{WICS}, Fig. 10 and P2"
     minutes = 11
+    factors = {"clients": CLIENTS, "budget": BUDGETS}
+    counts, batch = (200, 20), 20
     version = 2  # with P2 under a φ that means something
 
     def settings(self, options):
         return {"rounds": options.rounds or (50 if options.quick else 200)}
 
-    def units(self, options):
-        instances = options.seeds or (20 if options.quick else 200)
-        return [
-            {"clients": n, "budget": b, "first": first}
-            for first in range(1, instances + 1, _BATCH)
-            for n in CLIENTS
-            for b in BUDGETS
-        ]
+    def instance(self, unit, seed, options):
+        """Simulate all policies on an instance."""
+        rounds, budget = self.settings(options)["rounds"], float(unit["budget"])
+        table, population = section5_instance(unit["clients"], seed), section5(unit["clients"], seed)
+        meant = replace(population, sensitivities=table.sizes / table.sizes.sum() * table.staleness)
 
-    def play(self, unit, options):
-        """Simulate all policies on the same instances."""
-        rounds, rows = self.settings(options)["rounds"], []
-        for seed in range(unit["first"], unit["first"] + _BATCH):
-            table = section5_instance(unit["clients"], seed)
-            population = section5(unit["clients"], seed)
-            row = {
-                "seed": seed,
-                "floor": lagrangian_floor(table.payments, table.sensitivities, unit["budget"], rounds),
-            }
-            meant = replace(population, sensitivities=table.sizes / table.sizes.sum() * table.staleness)
-            for policy, index in BUDGETED.items():
-                player = BudgetedSelector(float(unit["budget"]), index, seed, False, False)
-                ages = mean_ages(simulate(player, population, rounds, seed))
-                row[f"p2 {policy}"] = p2(ages, table.sensitivities)
-                row[f"weighted_age {policy}"] = weighted_average_age(ages, table.sizes)
-                player = BudgetedSelector(float(unit["budget"]), index, seed, False, False)
-                row[f"p2 meant {policy}"] = p2(mean_ages(simulate(player, meant, rounds, seed)), meant.sensitivities)
-            for ageing in _AGEINGS:
-                for made_for in ("linear", ageing):
-                    player = BudgetedSelector(float(unit["budget"]), "whittle", seed, ageing=made_for)
-                    ages = mean_ages(simulate(player, population, rounds, seed), ageing_cost(ageing))
-                    row[f"{ageing} {made_for}"] = p2(ages, table.sensitivities)
-            rows.append({column: float(f"{value:.9g}") if column != "seed" else value for column, value in row.items()})
-        return rows
+        def ages(people, cost="linear", index="whittle", **how):
+            player = BudgetedSelector(budget, index, seed, **how)
+            return mean_ages(simulate(player, people, rounds, seed), ageing_cost(cost))
+
+        row = {"floor": lagrangian_floor(table.payments, table.sensitivities, unit["budget"], rounds)}
+        for policy, index in BUDGETED.items():
+            own = ages(population, index=index)
+            row[f"p2 {policy}"] = p2(own, table.sensitivities)
+            row[f"weighted_age {policy}"] = weighted_average_age(own, table.sizes)
+            row[f"p2 meant {policy}"] = p2(ages(meant, index=index), meant.sensitivities)
+        for ageing in _AGEINGS:
+            for made_for in ("linear", ageing):
+                row[f"{ageing} {made_for}"] = p2(ages(population, ageing, ageing=made_for), table.sensitivities)
+        return {column: float(f"{value:.9g}") for column, value in row.items()}
 
     def conclude(self, rows, settings):
         cells = [(n, b) for n in CLIENTS for b in BUDGETS]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Experiment
+from aoi_fl.lab.experiments.harness.base import Instances
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
@@ -11,34 +11,28 @@ from aoi_fl.lab.experiments.oracles.optimum import CLIENTS, POLICIES, draw_insta
 from aoi_fl.lab.experiments.oracles.packing import packing_bound
 from aoi_fl.science.objective import lagrangian_floor
 
-_BATCH = 20  # instances a unit
 _NEAR = 0.05  # what counts as near-optimal: the paper gives no number
 
 
-class WicsExact(Experiment):
+class WicsExact(Instances):
     """Section 4's "near-optimal", measured."""
 
     name = "wics-exact"
     title = "WICS against the exact optimum, N = 3"
     source = f"{WICS}, Section 4 (the paper solves no instance exactly)"
     minutes = 0.3
+    counts, batch = (400, 40), 20
 
     def settings(self, options):
         return {"clients": CLIENTS}
 
-    def units(self, options):
-        return [{"first": first} for first in range(1, (options.seeds or (40 if options.quick else 400)) + 1, _BATCH)]
-
-    def play(self, unit, options):
-        """Solve the instances, and follow each index policy until its ages repeat."""
-        rows = []
-        for seed in range(unit["first"], unit["first"] + _BATCH):
-            case = draw_instance(seed)
-            terms = (case.payments, case.sensitivities, case.budget)
-            row = {"seed": seed, "optimum": exact_optimum(case)}
-            row |= {"lagrangian floor": lagrangian_floor(*terms), "packing bound": packing_bound(*terms)}
-            rows.append(row | {policy: long_run_p2(case, index) for policy, index in POLICIES.items()})
-        return rows
+    def instance(self, unit, seed, options):
+        """Solve an instance, and follow each index policy until its ages repeat."""
+        case = draw_instance(seed)
+        terms = (case.payments, case.sensitivities, case.budget)
+        floors = {"lagrangian floor": lagrangian_floor(*terms), "packing bound": packing_bound(*terms)}
+        values = {policy: long_run_p2(case, index) for policy, index in POLICIES.items()}
+        return {"optimum": exact_optimum(case), **floors, **values}
 
     def conclude(self, rows, settings):
         gaps = _gaps(rows)

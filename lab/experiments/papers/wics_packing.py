@@ -1,7 +1,7 @@
 """The distance of index policies from the packing bound on P2, at the paper's own size: ten clients."""
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
+from aoi_fl.lab.experiments.harness.base import Instances, by_seed
 from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
@@ -15,7 +15,6 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
 
 _CLIENTS = 10
-_BATCH = 10  # instances a unit
 _NEAR = 0.05  # what counts as near-optimal: the paper gives no number
 _TICKS = (5, 10, 20, 50, 100, 200)  # percent
 _STOP = "wics, stop at the first"
@@ -26,7 +25,7 @@ _STYLES = {
 }
 
 
-class WicsPacking(Experiment):
+class WicsPacking(Instances):
     """Section 4's "near-optimal" at N = 10, and Algorithm 1's literal variants."""
 
     name = "wics-packing"
@@ -34,30 +33,22 @@ class WicsPacking(Experiment):
     title = "WICS against the packing bound, N = 10"
     source = f"{WICS}, Section 4 and Algorithm 1 (the paper computes no bound)"
     minutes = 3
+    factors = {"budget": BUDGETS}
+    counts, batch = (50, 10), 10
 
     def settings(self, options):
         return {"clients": _CLIENTS, "rounds": 200 if options.quick else 1000}
 
-    def units(self, options):
-        instances = options.seeds or (10 if options.quick else 50)
-        return [{"budget": b, "first": first} for first in range(1, instances + 1, _BATCH) for b in BUDGETS]
-
-    def play(self, unit, options):
-        """Bound the optimum of each instance from below, and simulate the policies and the literal variants on it."""
-        rounds, budget, rows = self.settings(options)["rounds"], float(unit["budget"]), []
-        for seed in range(unit["first"], unit["first"] + _BATCH):
-            table = section5(_CLIENTS, seed)
-            row = {
-                "seed": seed,
-                "packing bound": packing_bound(table.payments, table.sensitivities, budget),
-                "lagrangian floor": lagrangian_floor(table.payments, table.sensitivities, budget),
-            }
-            players = {p: BudgetedSelector(budget, index, seed) for p, index in BUDGETED.items()}
-            players |= {name: BudgetedSelector(budget, "whittle", seed, **how) for name, how in _VARIANTS.items()}
-            for name, player in players.items():
-                row[name] = p2(mean_ages(simulate(player, table, rounds, seed)), table.sensitivities)
-            rows.append(row)
-        return rows
+    def instance(self, unit, seed, options):
+        """Bound an instance's optimum from below, and simulate the policies and the literal variants on it."""
+        rounds, budget, table = self.settings(options)["rounds"], float(unit["budget"]), section5(_CLIENTS, seed)
+        terms = (table.payments, table.sensitivities, budget)
+        row = {"packing bound": packing_bound(*terms), "lagrangian floor": lagrangian_floor(*terms)}
+        players = {p: BudgetedSelector(budget, index, seed) for p, index in BUDGETED.items()}
+        players |= {name: BudgetedSelector(budget, "whittle", seed, **how) for name, how in _VARIANTS.items()}
+        for name, player in players.items():
+            row[name] = p2(mean_ages(simulate(player, table, rounds, seed)), table.sensitivities)
+        return row
 
     def conclude(self, rows, settings):
         names = [*BUDGETED, *_VARIANTS]

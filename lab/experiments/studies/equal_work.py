@@ -1,13 +1,14 @@
 """Equal work: systematic participation against few random clients, with the server's momentum and a served average."""
 
+from collections.abc import Mapping, Sequence
+
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
 from aoi_fl.lab.experiments.studies.arena import ARENAS, read_in_time
 from aoi_fl.lab.experiments.studies.entrants import BOTH
 
-_ARENA = ARENAS[0]
-_CASE = "trace, Dirichlet 0.3"
-LEVELS = (0.9, 0.92)
+CASE = "trace, Dirichlet 0.3"
+_LEVELS = (0.9, 0.92)
 _FEW = "random:clients-per-round={}:over-selection=1"
 _AGE = "systematic:weights=size:compensate=availability"
 _RANDOM, _OURS = "random, k = 4, both", "systematic, both"
@@ -25,16 +26,40 @@ _ENTRANTS = {
 
 
 class ArenaStudy(Study):
-    """Policies on the devices and data of the arena with a trace."""
+    """Entrants on the devices and data of an arena, one a policy."""
 
     source = "In no paper; the arena's devices and data"
-    cases = (_CASE,)
+    arena = ARENAS[0]
+    cases: Sequence[str] = (CASE,)
+    entrants: Mapping[str, str]  # by policy
+
+    def __init_subclass__(cls):
+        cls.policies = tuple(getattr(cls, "entrants", ()))
 
     def datasets(self, options):
-        return _ARENA.datasets(options)
+        return self.arena.datasets(options)
 
     def settings(self, options):
-        return _ARENA.settings(options)
+        return self.arena.settings(options)
+
+    def keys(self, policy, seed, options):
+        """Return the run keys of a policy."""
+        return self.arena.keys(self.entrants[policy], seed, options)
+
+    def play(self, unit, options):
+        """Run a federation in simulated time, and return when and at what work it reaches the levels."""
+        keys = self.keys(unit["policy"], unit["seed"], options)
+        return [self.row(played(self.name, keys, options), keys)]
+
+    def row(self, ledger, keys):
+        """Return when a run reaches the levels, with its work and its balance of load."""
+        found, shares = read_in_time(ledger, keys)
+        row = {}
+        for level in _LEVELS:
+            row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, keys["until"]))
+            row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, keys["until"]))
+        row |= {"worked": round(found.worked, 2), "final": found.accuracy_at(keys["until"])}
+        return {**row, **load_of(found, shares)}
 
 
 class EqualWork(ArenaStudy):
@@ -44,7 +69,7 @@ class EqualWork(ArenaStudy):
     page = "fair-arena"
     title = "About equal work: few random clients or systematic participation, momentum and a served average"
     minutes = 30
-    policies = tuple(_ENTRANTS)
+    entrants = _ENTRANTS
     measures = (
         Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True),
         Measure("hours_90", "device-hours until 90 %", 2, 1 / 3600),
@@ -57,11 +82,11 @@ class EqualWork(ArenaStudy):
         Hypothesis(
             "With momentum 0.5 and a served average of 0.8, systematic participation reaches 90 % at most one minute "
             "later than four random clients a round, at a Jain's index above 0.80",
-            (Contrast(_CASE, _OURS, "reached_90", -1, _RANDOM, 1.0), Contrast(_CASE, _OURS, "jain", 1, None, 0.8)),
+            (Contrast(CASE, _OURS, "reached_90", -1, _RANDOM, 1.0), Contrast(CASE, _OURS, "jain", 1, None, 0.8)),
         ),
         expect(
             "With both, systematic participation shares the load more evenly than four random clients a round",
-            (_CASE,),
+            (CASE,),
             _OURS,
             "jain",
             1,
@@ -69,7 +94,7 @@ class EqualWork(ArenaStudy):
         ),
         expect(
             "Momentum and a served average bring random selection to 90 % sooner",
-            (_CASE,),
+            (CASE,),
             _RANDOM,
             "reached_90",
             -1,
@@ -77,7 +102,7 @@ class EqualWork(ArenaStudy):
         ),
         expect(
             "Momentum and a served average bring systematic participation to 90 % sooner",
-            (_CASE,),
+            (CASE,),
             _OURS,
             "reached_90",
             -1,
@@ -89,12 +114,7 @@ class EqualWork(ArenaStudy):
 
     @property
     def blocks(self):
-        return [[(_CASE, p) for p in self.policies[i : i + 2]] for i in range(0, len(self.policies), 2)]
-
-    def play(self, unit, options):
-        """Run a federation in simulated time, and return when and at what work it reaches the levels."""
-        keys = _ARENA.keys(_ENTRANTS[unit["policy"]], unit["seed"], options)
-        return [costs(played(self.name, keys, options), keys)]
+        return [[(CASE, p) for p in self.policies[i : i + 2]] for i in range(0, len(self.policies), 2)]
 
     def summary(self, rows, settings):
         return (
@@ -106,19 +126,10 @@ class EqualWork(ArenaStudy):
         )
 
 
-def costs(ledger, keys):
-    """Return when a run in simulated time reaches the levels, with its work and its balance of load."""
-    clients, end = keys["num-clients"], keys["until"]
-    found, shares = read_in_time(ledger, keys)
-    available = int((shares > 0).sum())
-    row = {}
-    for level in LEVELS:
-        row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, end))
-        row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, end))
+def load_of(found, shares):
+    """Return a run's balance of load among the clients that are ever available, its rounds and updates."""
+    clients, available = len(shares), int((shares > 0).sum())
     return {
-        **row,
-        "worked": _rounded(found.worked),
-        "final": found.accuracy_at(end),
         "jain": round(found.load.participation.jain * clients / available, 4),
         "never": round((found.never - clients + available) / available, 4),
         "rounds": found.rounds,

@@ -1,25 +1,24 @@
 """The arena with about equally many updates a round: every rival gets the information that its paper assumes."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.federation import played
+from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.study import Measure, expect, within
-from aoi_fl.lab.experiments.studies.arena import ARENAS
-from aoi_fl.lab.experiments.studies.equal_work import ArenaStudy, costs
+from aoi_fl.lab.experiments.studies.equal_work import CASE, ArenaStudy
 from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
 
-_ARENA = ARENAS[0]
-_CASE = "trace, Dirichlet 0.3"
 _RANDOM = "random"
-_DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
+DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
 _ENTRANTS = {
     _RANDOM: "random",
-    _DECIDE[0]: "markov-optimal:weights=size:compensate=availability",
-    _DECIDE[1]: "systematic:weights=size:compensate=availability",
+    DECIDE[0]: "markov-optimal:weights=size:compensate=availability",
+    DECIDE[1]: "systematic:weights=size:compensate=availability",
     "oldest-age": "oldest-age:weights=size",
     "oort, speeds": "oort:foresight=true",
     "fedcs, speeds": "fedcs:foresight=true",
@@ -33,21 +32,50 @@ _LEVEL = 1.0  # minutes within which two policies count as level
 
 def _sooner(policy, text):
     claim = f"{text} reaches 90 % sooner than random selection with about 15 updates a round"
-    return expect(claim, (_CASE,), policy, "reached_90", -1, _RANDOM)
+    return expect(claim, (CASE,), policy, "reached_90", -1, _RANDOM)
 
 
 def _level(policy, text):
     claim = f"{text} reaches 90 % within {_LEVEL:g} minute of random selection with about 15 updates a round"
-    return within(claim, (_CASE,), policy, "reached_90", _RANDOM, _LEVEL)
+    return within(claim, (CASE,), policy, "reached_90", _RANDOM, _LEVEL)
 
 
-class FairArena(ArenaStudy):
+class HourStudy(ArenaStudy):
+    """Entrants on the phones that exist in the hour; the rate of those that decide gives as many updates."""
+
+    fixed: Mapping[str, Any] = {"over-selection": 1.0, "learning-rate-decay": 1.0}  # run keys
+    told: Mapping[str, Any]  # the settings of the results that differ from the arena's
+
+    def settings(self, options: Options) -> Mapping[str, Any]:
+        return {**super().settings(options), "num-clients": "devices available within the hour", **self.told}
+
+    def keys(self, policy: str, seed: int, options: Options) -> dict[str, Any]:
+        """Return the run keys of a policy, with the devices of the hour in a file."""
+        keys = dict(self.arena.keys(self.entrants[policy], seed, options))
+        start = float(keys.pop("clock-start", 0.0))
+        path = options.work.absolute() / self.name / f"devices-{seed}.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shares = write_available(Path(keys["clock"]), path, start, keys["until"])
+        wanted = min(keys["clients-per-round"], int(shares.sum()))
+        if policy in DECIDE:
+            wanted = max(1, round(rate_for(wanted, shares) * len(shares)))
+        return {
+            **keys,
+            "clock": str(path),
+            **({"clock-start": start} if start else {}),
+            "num-clients": len(shares),
+            "clients-per-round": wanted,
+            **self.fixed,
+        }
+
+
+class FairArena(HourStudy):
     """Ten policies on the phones that exist in the hour, with about 15 updates a round and a constant rate."""
 
     name = "fair-arena"
     title = "The arena with the devices of the hour, and with what each rival assumes"
     minutes = 130
-    policies = tuple(_ENTRANTS)
+    entrants = _ENTRANTS
     measures = (
         Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True, margin=_LEVEL),
         Measure("hours_90", "device-hours until 90 %", 2, 1 / 3600),
@@ -56,8 +84,8 @@ class FairArena(ArenaStudy):
         Measure("updates", "updates a round", 1, compared=False),
     )
     hypotheses = (
-        _level(_DECIDE[1], "Systematic participation with learned availability"),
-        _level(_DECIDE[0], "Markov participation with learned availability"),
+        _level(DECIDE[1], "Systematic participation with learned availability"),
+        _level(DECIDE[0], "Markov participation with learned availability"),
         _sooner("oort, speeds", "Oort with the devices' speeds"),
         _sooner("fedcs, speeds", "FedCS with the devices' speeds"),
         _sooner("refl, forecast", "REFL with its forecast of availability and late updates"),
@@ -66,36 +94,7 @@ class FairArena(ArenaStudy):
     planned, first = 10, 41
     committed = "755522cc"
 
-    def settings(self, options):
-        changed = {
-            "num-clients": "devices available within the hour",
-            "over-selection": 1.0,
-            "learning-rate-decay": 1.0,
-            "updates a round": "clients-per-round under every policy",
-        }
-        return {**super().settings(options), **changed}
-
-    def play(self, unit, options):
-        """Run a federation in simulated time, and return when and at what work it reaches the levels."""
-        seed, policy = unit["seed"], unit["policy"]
-        keys = _ARENA.keys(_ENTRANTS[policy], seed, options)
-        start = float(keys.pop("clock-start", 0.0))
-        source = Path(keys["clock"])
-        folder = options.work.absolute() / self.name
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"devices-{seed}.npz"
-        shares = write_available(source, path, start, keys["until"])
-        wanted = min(keys["clients-per-round"], int(shares.sum()))
-        rate = rate_for(wanted, shares) if policy in _DECIDE else wanted / len(shares)
-        keys |= {
-            "clock": str(path),
-            **({"clock-start": start} if start else {}),
-            "num-clients": len(shares),
-            "clients-per-round": max(1, round(rate * len(shares))),
-            "over-selection": 1.0,
-            "learning-rate-decay": 1.0,
-        }
-        return [costs(played(self.name, keys, options), keys)]
+    told = {**HourStudy.fixed, "updates a round": "clients-per-round under every policy"}
 
     def summary(self, rows, settings):
         return (

@@ -1,11 +1,10 @@
 """The arena without foresight: 1,000 generated devices, six hours, and each rival with its best weights."""
 
-from aoi_fl.lab.experiments.harness.federation import played
-from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
+from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, expect
 from aoi_fl.lab.experiments.studies.arena import Arena, read_in_time
 from aoi_fl.lab.experiments.studies.entrants import own_keys
+from aoi_fl.lab.experiments.studies.equal_work import ArenaStudy, load_of
 
-_ARENA = Arena("open-arena", partition="dirichlet:0.3")
 _CASE = "generated, Dirichlet 0.3"
 _HOURS = (1, 3, 6)
 _RANDOM, _ROBIN, _MARKOV, _SYSTEMATIC = "random", "round-robin", "markov", "systematic"
@@ -53,15 +52,16 @@ def _fairer(policy, text):
     return expect(claim, (_CASE,), policy, "jain", 1, _RANDOM)
 
 
-class OpenArena(Study):
+class OpenArena(ArenaStudy):
     """Eight policies on 1,000 generated devices, with what a server knows from its clients' replies."""
 
     name = "open-arena"
     title = "The arena without foresight: 1,000 devices, six hours"
     source = "In no paper; generated devices, MNIST"
+    arena = Arena("open-arena", partition="dirichlet:0.3")
     cases = (_CASE,)
     minutes = 60
-    policies = tuple(_ENTRANTS)
+    entrants = _ENTRANTS
     measures = (
         *(
             Measure(f"accuracy_{hour}", f"accuracy after {hour} h, %", 2, 100.0, drawn=hour != _HOURS[1])
@@ -86,37 +86,21 @@ class OpenArena(Study):
     planned, first = 10, 301
     committed = "e1b3b01d"
 
-    def datasets(self, options):
-        return _ARENA.datasets(options)
-
     def settings(self, options):
-        return {**_ARENA.settings(options), **({} if options.quick else _SHARED)}
+        return {**super().settings(options), **({} if options.quick else _SHARED)}
 
-    def play(self, unit, options):
-        """Run a federation in simulated time, and return its accuracy after each hour, its load and its work."""
+    def keys(self, policy, seed, options):
+        """Return the run keys of a policy."""
         settings = self.settings(options)
-        keys = {
-            **settings,
-            "num-server-rounds": int(settings["until"]),
-            "max-empty-rounds": 0,
-            "device": "cpu",
-            "seed": unit["seed"],
-            **own_keys(_ENTRANTS[unit["policy"]], ()),
-        }
-        found, shares = read_in_time(played(self.name, keys, options), keys)
-        clients, available = keys["num-clients"], int((shares > 0).sum())
-        end = settings["until"]
-        return [
-            {
-                **{f"accuracy_{hour}": found.accuracy_at(end * hour / _HOURS[-1]) for hour in _HOURS},
-                "jain": round(found.load.participation.jain * clients / available, 4),
-                "never": round((found.never - clients + available) / available, 4),
-                "updates": round(found.used / found.rounds, 3),
-                "worked": round(found.worked, 2),
-                "wasted": round(found.wasted, 2),
-                "rounds": found.rounds,
-            }
-        ]
+        rest = {"num-server-rounds": int(settings["until"]), "max-empty-rounds": 0, "device": "cpu", "seed": seed}
+        return {**settings, **rest, **own_keys(self.entrants[policy], ())}
+
+    def row(self, ledger, keys):
+        """Return a run's accuracy after each hour, its load and its work."""
+        found, shares = read_in_time(ledger, keys)
+        hours = {f"accuracy_{hour}": found.accuracy_at(keys["until"] * hour / _HOURS[-1]) for hour in _HOURS}
+        work = {"worked": round(found.worked, 2), "wasted": round(found.wasted, 2)}
+        return {**hours, **load_of(found, shares), **work}
 
     def summary(self, rows, settings):
         return (
