@@ -84,6 +84,8 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
         print(f"aoi: {warning}", file=sys.stderr)
     left = comparing.missing(configs)
     if left and not quiet:
+        for line in comparing.describe_data(left):
+            print(f"aoi: {line}", file=sys.stderr)
         print(f"aoi: {len(left)} of {len(configs)} runs to complete", file=sys.stderr, flush=True)
     begun = time.monotonic()
     try:

@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import re
+import unicodedata
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,15 +32,31 @@ _CLIENTS = "client-column"  # the key in messages
 _SHOWN = 3
 _FEW = 5  # different cells that look like numbers may be words, such as age groups
 _EXACT = 2**53  # larger whole numbers are no exact floating-point numbers
-_MARKS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})  # of a missing value
-_MORE_MARKS = frozenset({"none", "-", "--", "."})  # also of a missing value in a column of numbers
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?", re.I)
-_MONTH = re.compile(r"(?=.*\d)[\w ,.-]*\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b[\w ,.:-]*", re.I)
-# Numbers that need another form: 1,5 and 1.234,5; 12 %; $ 3; EUR 3; <0.5; 5 kg; (5) and 5- for -5.
-_NUMBER = re.compile(
-    r"\(?[<>≤≥~]?=?\s*([$€£¥]|[A-Z]{3}\s)?\s*[-+−]?[\d.,'’\s]*\d[\d.,'’\s]*(e[-+]?\d+)?\s*(%|[$€£¥]|\s[A-Za-zµ°/²³]+)?[-−]?\)?",
+_MANY = 10  # different cells with digits, each in less than four rows on average, are no words
+_MARKS = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "nat", "null", "\\n", "?"})  # of a missing value
+_MORE_MARKS = frozenset(  # also of a missing value in a column of numbers
+    {"none", "nil", "-", "--", ".", "*", "unknown", "missing", "#div/0!", "#value!", "#num!", "#ref!", "#null!"}
+)
+# 2024-01-31T10:00, 31.1.24; 20240131T1000; 2024-01, 2024-W05, 2024 Q1; Q1 2024; 13:45:00.5 pm, 1h30; 3 days 01:00.
+_DATE = re.compile(
+    r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{8}T\d+.*|(1[89]|20)\d\d[-/ ]?[wqm]?\d{1,2}|q\d[-/ ](1[89]|20)\d\d|"
+    r"\d{1,2}(:|h)\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?|\d+ days?\b.*",
     re.I,
 )
+# March 3, 3-Mar-24; 3. März 2024, 3 de mayo de 2024.
+_MONTH = re.compile(
+    r"(?=.*\d)[\w ,.-]*\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b[\w ,.:-]*|"
+    r"\d{1,2}\.?[ -](de )?[^\W\d_]{3,}\.?,?[ -](de )?\d{2,4}.*",
+    re.I,
+)
+# Numbers that need another form: 1,5 and 1.234,5; 12 %; $ 3; EUR 3; <0.5; 5 kg; (5) and 5- for -5; 3 ± 1; 1/2; 2×10^3.
+_NUMBER = re.compile(
+    r"\(?[<>≤≥~]?=?\s*([$€£¥]|[A-Z]{3}\s)?\s*[-+−]?[\d.,'’_\s]*\d[\d.,'’_\s]*((e|\s?[×x*]\s?10\^?)[-+−]?\d+)?"
+    r"\s*((±|\+/-)\s*[\d.,]+|/\s?\d+|%|[$€£¥]|\s[A-Za-zµ°/²³]+)?[-−]?\)?|0x[\da-f]+",
+    re.I,
+)
+_AFFIXED = re.compile(r"(\D*?)([-+−]?\d[\d.,]*)(\D*)")  # 5kg, Rs. 5, [5], and words such as s5
+_IDENTIFIER = re.compile(r"[^\W\d_][\w #-]*?\d+")
 _FILL = "Fill in the cell, leave out the row, or set missing=median."
 
 
@@ -54,9 +71,12 @@ class _Column:
     fill: bool = False  # whether missing values have a meaning: the median, or a word of their own
 
     def refuse(self, value: object, allowed: str, remedy: str, at: int | None = None) -> NoReturn:
+        raise self.fault(value, allowed, remedy, at)
+
+    def fault(self, value: object, allowed: str, remedy: str, at: int | None = None) -> ConfigError:
         where = "" if at is None else f"row {at + self.first_row}, "
         value = f"{value[:60]}…" if isinstance(value, str) and len(value) > 60 else value
-        raise ConfigError(f"{where}column {self.name} of {self.path}", value, allowed, remedy)
+        return ConfigError(f"{where}column {self.name} of {self.path}", value, allowed, remedy)
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
@@ -70,37 +90,57 @@ class _Column:
         values = np.asarray(pandas.to_numeric(pandas.Series(stripped), errors="coerce"), np.float64)
         if missing.all():
             self.refuse("", "a column with values", f"Leave it out: -c drop={self.name}.")
-        is_number = np.isfinite(values)
+        is_number = ~np.isnan(values)
         if not is_number.any() or 2 * is_number.sum() < (~missing).sum():
-            self._check_words(empty)
+            self._check(self._not_words(empty), empty)
             return None
-        bad = ~is_number & ~missing
+        bad = ~np.isfinite(values) & ~missing
+        fault = None
         if bad.any():
             at = int(bad.argmax())
             unlimited = bool(np.isinf(values[at]))
             allowed = "a finite number" if unlimited else "a number with a decimal point, as in most rows"
-            self.refuse(self.cells[at], allowed, "Correct the cell, or leave out the row.", at)
-        if missing.any() and not self.fill:
-            at = int(missing.argmax())
-            self.refuse(self.cells[at], "a value: no cell may be empty", _FILL, at)
+            fault = self.fault(self.cells[at], allowed, "Correct the cell, or leave out the row.", at)
+        self._check(fault, missing)
         return np.where(missing, np.nan, values)
 
-    def _check_words(self, empty: NDArray[np.bool_]) -> None:
-        """Refuse empty cells, dates, times, and numbers in another form than 1234.5."""
-        if empty.any() and not self.fill:
-            self.refuse("", "a value: no cell may be empty", _FILL, int(empty.argmax()))
+    def _check(self, fault: ConfigError | None, missing: NDArray[np.bool_]) -> None:
+        """Raise a fault of the cells, and missing values that have no meaning."""
+        faults = [fault] if fault else []
+        if missing.any() and not self.fill:
+            at = int(missing.argmax())
+            faults.append(self.fault(self.cells[at], "a value: no cell may be empty", _FILL, at))
+        if faults:
+            raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
+
+    def _not_words(self, empty: NDArray[np.bool_]) -> ConfigError | None:
+        """Return the fault of dates, times, and numbers in another form than 1234.5."""
         words = [cell.strip() for cell in self.cells]
+        present = [i for i in range(len(words)) if not empty[i]]
+
+        def like(found: Sequence[int], least: int) -> bool:
+            return len({words[i] for i in found}) > least and 2 * len(found) >= len(present)
+
+        point = "Write it as in 1234.5"
         for pattern, allowed, remedy in (
             (_DATE, "a number or a word, not a date or a time", "Write the days or seconds since a first one"),
             (_MONTH, "a number or a word, not a date", "Write the days since a first one"),
-            (_NUMBER, "a number with a decimal point, without marks and units", "Write it as in 1234.5"),
+            (_NUMBER, "a number with a decimal point, without marks and units", point),
+            (_AFFIXED, "a number with a decimal point, without marks and units", point),
+            (None, "a number or a word that repeats", "Write numbers without marks, dates as days since a first one"),
         ):
-            like = [i for i, cell in enumerate(words) if not empty[i] and pattern.fullmatch(cell[:100])]
-            enough = len({words[i] for i in like}) > (_FEW if pattern is _NUMBER else 1)
-            if enough and 2 * len(like) >= int((~empty).sum()):
-                self.refuse(
-                    words[like[0]], allowed, f"{remedy}, or leave the column out: -c drop={self.name}.", like[0]
-                )
+            if pattern is None:
+                found = [i for i in present if re.search(r"\d", words[i]) and not _IDENTIFIER.fullmatch(words[i][:100])]
+                enough = like(found, max(_MANY, len(present) // 4))
+            else:
+                matches = {i: match for i in present if (match := pattern.fullmatch(words[i][:100]))}
+                if pattern is _AFFIXED:
+                    matches = _quantities(matches)
+                found, enough = [*matches], like([*matches], _FEW if pattern in (_NUMBER, _AFFIXED) else 1)
+            if enough:
+                at = found[0]
+                return self.fault(words[at], allowed, f"{remedy}, or leave the column out: -c drop={self.name}.", at)
+        return None
 
     @cached_property
     def whole(self) -> bool:
@@ -161,7 +201,7 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
         try:
             return function(*arguments)
         except ConfigError as error:
-            faults.append(error)
+            faults.extend(error.errors if isinstance(error, ConfigErrors) else [error])
 
     targets = judged(_targets, columns[target])
     clients = judged(_owners, columns[client]) if client else ([], None)
@@ -211,6 +251,18 @@ def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
     columns, _ = _columns(kind, path, {client}, False)
     _check_named(columns, path, {_CLIENTS: client})
     return tuple(_owners(columns[client])[0])
+
+
+def _quantities(cells: dict[int, re.Match[str]]) -> dict[int, re.Match[str]]:
+    """Return the cells that are numbers with a mark: a unit after it, a currency, or a decimal point; none of many."""
+    found = {
+        i: cell
+        for i, cell in cells.items()
+        if (cell[3] and not re.search(r"[^\W\d_]", cell[1]))
+        or "." in cell[2]
+        or any(unicodedata.category(sign) == "Sc" for sign in cell[1])
+    }
+    return found if len({(cell[1], cell[3]) for cell in found.values()}) <= 2 else {}
 
 
 def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple[dict[str, _Column], list[str]]:

@@ -21,14 +21,18 @@ from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
-from aoi_fl.learning.data import named_clients
+from aoi_fl.learning.cautions import cautions
+from aoi_fl.learning.data import load, named_clients
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import prepare
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, settled
 
-_WHOLE = ("clock", "track", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file", "target")
+_FILES = ("clock", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file")
+_NAMES = ("track", "target", "client-column", "drop", "clients", "must-include")
+_WHOLE = (*_FILES, *_NAMES)  # a comma in these separates no values of a sweep
+_OF_DATA = ("dataset", "target", "client-column", "drop", "missing")
 _FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs
 _OURS = {"policy": "the first argument", "seed": "--seeds", "run-name": "no name", "resume": "no key"}
 _COMMON = (*_FIXED, *(key for key in _OURS if key != "policy"), "clock", "clock-start", "data-dir", "runs-dir")
@@ -125,6 +129,17 @@ def check_devices(configs: Sequence[Mapping[str, Any]]) -> list[str]:
             if few := too_few(trace, config["clients-per-round"], config["over-selection"]):
                 found[few] = None
     return list(found)
+
+
+def describe_data(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what the user's own tables are read as, each once, and the warnings about them."""
+    lines = []
+    for name, *keys in dict.fromkeys(tuple(str(config[key]) for key in _OF_DATA) for config in configs):
+        if name.startswith(OWN_DATA):
+            target, client, drop, missing = keys
+            table = load(name, "", target=target, client=client, drop=drop, missing=missing)
+            lines += [f"{name}: {line}" for line in (table.understood, *cautions(table)) if line]
+    return lines
 
 
 def check_target(config: Mapping[str, Any], target: float | None) -> None:

@@ -2,6 +2,8 @@
 
 import gzip
 import hashlib
+import html
+import json
 import os
 import subprocess
 import sys
@@ -290,14 +292,52 @@ def test_a_missing_value_is_refused_or_the_median(mark, tmp_path):
     assert len(filled.train_y) + len(filled.test_y) == ROWS and np.isfinite(filled.train_x).all()
 
 
-def test_all_faults_of_a_file_are_one_answer(tmp_path):
-    table = frame().astype({"income": object}).assign(weight=[f"{i},5" for i in range(ROWS)])
-    table.loc[3, "income"] = ""
-    with pytest.raises(ConfigError) as caught:
-        load(saved(tmp_path / "a.csv", table))
-    assert all(column in str(caught.value) for column in ("income", "weight"))
-    kept = data.load(f"csv:{tmp_path / 'a.csv'}", "unused", target="passed", drop="income,weight")
-    assert len(kept.train_y) + len(kept.test_y) == ROWS
+# Columns of numbers, dates and times that look like words, and columns of words that look like these.
+FORMS = ["{}1,5", "{}.5kg", "₹{}", "ca. {}", "{}.5*", "{} ± 2", "{}/60", "{}:05:03.5", "{} Mai 2024", "2024-W{}"]
+FORMS += ["20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]"]
+WORDS = ["s{}", "Ward {}", "room-{}", "grade {} b", "only"]
+
+
+@pytest.mark.parametrize("form", FORMS + WORDS)
+def test_whole_columns_of_another_form_are_refused(form, tmp_path):
+    cells = [form.replace("{}", str(10 + i % (40 if form in FORMS else 12))) for i in range(ROWS)]
+    name = saved(tmp_path / "a.csv", frame().assign(colour=cells))
+    if form in WORDS:
+        assert load(name).train_x.shape[1] == 7 + len(set(cells))
+    else:
+        with refused("row 2, column colour", cells[0]):
+            load(name)
+    assert data.load(name, "unused", target="passed", drop="colour,school").train_x.shape[1] == 1
+
+
+def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
+    """German dates, decimal commas, empty cells and cp1252: all faults in one answer; with their remedies a page."""
+    monkeypatch.chdir(tmp_path)
+    clinics = ["St. Mary’s #07", "Zürich", "Müller & Söhne"]
+    random, rows = np.random.default_rng(1), np.arange(90)
+    height = random.normal(1.7, 0.1, len(rows))
+    raw = {
+        "Datum": [f"{1 + i % 28:02d}.03.2024" if i % 9 else "" for i in rows],
+        "Klinik": [clinics[i % 3] for i in rows],
+        "größe": [f"{h:.2f}" if i % 17 != 3 else "" for i, h in enumerate(height)],
+        "gewicht": [f"{60 + i},5" if i % 7 else "NA" for i in rows],
+        "krank": np.where(height > 1.7, "ja", "nein"),
+    }
+    saved(Path("raw.csv"), pandas.DataFrame(raw), sep=";", encoding="cp1252")
+    how = ["compare", "random,systematic", "--per-round", "2", "--rounds", "3", "--seeds", "1", "--model", "lr"]
+    how += ["--dataset", "csv:raw.csv", "-c", "target=krank", "-c", "client-column=Klinik"]
+    status, _, err = aoi(*how)
+    places = [f"row {row}, column {name}" for row, name in ((3, "Datum"), (2, "Datum"), (5, "größe"), (3, "gewicht"))]
+    assert status == 2 and all(place in err for place in places) and not Path("runs").exists()
+    status, out, err = aoi(*how, "-c", "drop=Datum,gewicht", "-c", "missing=median", "--json")
+    assert status == 0 and err.count("90 rows") == err.count("cp1252") == 1, err
+    found = json.loads(out)
+    run = found["runs"][0]["run"]
+    ledger = tmp_path / "runs" / run / "ledger.sqlite"
+    assert {row["name"] for row in read(ledger, "clients")} == set(clinics) == {*read_run(ledger)["test_by_client"]}
+    assert all(name in html.unescape(Path(found["page"]).read_text()) for name in next(iter(found["worst"].values())))
+    assert {row["name"] for row in json.loads(aoi("clients", run, "--json")[1])["clients"]} == set(clinics)
+    assert all(name in aoi("export", run, "--csv", "--table", "clients")[1] for name in clinics)
 
 
 def test_codes_beyond_exact_numbers_stay_apart(tmp_path):
