@@ -1,16 +1,13 @@
 """Simulated time in the local engine, against timelines worked out by hand."""
 
 import hashlib
-import logging
 import math
 import sqlite3
 from itertools import cycle, islice, pairwise
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.serverapp.strategy import FedAvg
+from flwr.app import ConfigRecord, Message, RecordDict
 
 from aoi_fl.client.app import app as client_app
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
@@ -26,7 +23,7 @@ from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import AgeAwareStrategy, Plan, Policy, PolicyTraits
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.exchange import Exchange
-from tests.fakes import ToyApp, unchanged
+from tests.fakes import ToyApp, unchanged, zeros
 from tests.refusals import refused
 
 # Sent the model at second 0, client 0 answers at 10, client 1 leaves at 15 and would need 20, client 2 is away until
@@ -51,98 +48,87 @@ def grid(ran):
     return ClockedGrid(ToyApp(learn), {}, 4, lambda: None, trace)
 
 
-def send(grid, clients, timeout, **how):
+def messages_to(grid, clients, round_=""):
     nodes = list(grid._contexts)
-    content = RecordDict({"arrays": ArrayRecord({"w": Array(np.zeros(2))}), "config": ConfigRecord()})
-    messages = {client: Message(content, nodes[client], "train") for client in clients}
-    return messages, Exchange(grid, messages, timeout, sequential=True, **how)
+    content = RecordDict({"arrays": zeros(), "config": ConfigRecord()})
+    return {client: Message(content, nodes[client], "train", group_id=round_) for client in clients}
+
+
+def send(grid, clients, timeout, **how):
+    return Exchange(grid, messages_to(grid, clients), timeout, sequential=True, **how)
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_a_round_ends_at_its_deadline_and_takes_what_has_come(grid, ran, ordered):
-    messages, exchange = send(grid, [3, 2, 1, 0], 30.0, ordered=ordered)
+def test_a_round_ends_at_its_deadline_with_what_arrived(grid, ran, ordered):
+    messages = messages_to(grid, [3, 2, 1, 0])
+    exchange = Exchange(grid, messages, 30.0, sequential=True, ordered=ordered)
     came = [(exchange.client_of(reply), grid.clock.came(reply)) for reply in exchange]
     assert came == [(0, 10.0)]
     assert exchange.missing == {1, 2, 3}
     assert grid.clock.simulated == 30.0
     worked = {client: grid.clock.worked(message.metadata.message_id) for client, message in messages.items()}
     assert worked == {0: 10.0, 1: 15.0, 2: 0.0, 3: 30.0}
-    assert ran == [0], "who is lost or late does not train in earnest"
+    assert ran == [0]  # a lost or late client does not train in earnest
 
 
-def test_a_round_ends_when_all_have_answered(grid, ran):
-    _, exchange = send(grid, [3, 0], 600.0, ordered=True)
-    assert [exchange.client_of(reply) for reply in exchange] == [3, 0]
-    assert grid.clock.simulated == 50.0
-    assert ran == [3, 0]
-
-
-def test_a_round_ends_when_enough_have_come(grid, ran):
-    _, exchange = send(grid, [3, 0], 600.0, ordered=True, enough=1)
+def test_a_round_ends_when_enough_or_all_have_answered(grid, ran):
+    exchange = send(grid, [3, 0], 600.0, ordered=True, enough=1)
     for reply in exchange:
         assert exchange.client_of(reply) == 0
         exchange.counted()
-    assert grid.clock.simulated == 10.0
-    assert exchange.satisfied
-    assert ran == [0]
-    # The next round is not held up by who was not waited for.
-    _, exchange = send(grid, [3], 600.0)
-    assert [exchange.client_of(reply) for reply in exchange] == [3]
-    assert grid.clock.simulated == 60.0
+    assert grid.clock.simulated == 10.0 and exchange.satisfied and ran == [0]
+    exchange = send(grid, [3, 0], 600.0, ordered=True)  # which the surplus client of the last round does not delay
+    assert [exchange.client_of(reply) for reply in exchange] == [3, 0]
+    assert grid.clock.simulated == 60.0 and ran == [0, 3, 0]
 
 
 def test_time_passes_without_available_nodes(grid):
     nodes = list(grid.get_node_ids())
-    assert len(nodes) == 4, "the roll is called before the clock starts"
+    assert len(nodes) == 4  # before the clock starts
     send(grid, [0], 1.0)
     assert list(grid.get_node_ids()) == [nodes[0], nodes[1], nodes[3]]
-    lonely = Availability.from_spells([[(30, 40)]], 100.0)
-    alone = DeviceTrace(lonely, np.ones(1), "example", np.ones(1), np.ones(1))
-    grid = ClockedGrid(ClientApp(), {}, 1, lambda: None, alone)
+    grid = lone([(30, 40)])
     send(grid, [0], 1.0)
     assert len(list(grid.get_node_ids())) == 1
     assert grid.clock.simulated == 30.0
 
 
-def test_a_deadline_that_nobody_can_meet_is_said_once(grid, caplog):
-    logging.getLogger("flwr").propagate = True
+def lone(spells, training=1.0, download=1.0, upload=1.0, **config):
+    """Return a grid of a single client."""
+    there = Availability.from_spells([spells], 100.0)
+    trace = DeviceTrace(there, np.array([training]), "example", np.array([download]), np.array([upload]))
+    return ClockedGrid(ToyApp(unchanged), config, 1, lambda: None, trace)
+
+
+def test_a_deadline_below_every_training_time_warns_once(grid, caplog):
     for _ in range(2):
-        assert list(send(grid, [3], 5.0)[1]) == []
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 1
-    assert all(part in said[0] for part in ("5 ", "50 s", "train-timeout"))
+        assert list(send(grid, [3], 5.0)) == []
+    (record,) = caplog.records
+    assert all(part in record.getMessage() for part in ("5 ", "50 s", "train-timeout"))
 
 
-def test_loading_takes_its_time():
-    spells = Availability.from_spells([[(0, 100)]], 100.0)
-    trace = DeviceTrace(spells, np.array([2.0]), "example", np.array([8.0]), np.array([4.0]))
-    grid = ClockedGrid(ToyApp(unchanged), {"local-epochs": 3, "compression": "float16"}, 1, lambda: None, trace)
-    list(send(grid, [0], 600.0)[1])
-    size = len(Array(np.zeros(2)).data)
+def test_model_transfer_and_epochs_take_their_time():
+    grid = lone([(0, 100)], 2.0, 8.0, 4.0, **{"local-epochs": 3, "compression": "float16"})
+    list(send(grid, [0], 600.0))
+    size = len(zeros()["w"].data)
     assert grid.clock.simulated == 1 + size / 8 + 3 * 2.0 + size / 2 / 4  # half as many bytes up as down
     foreseen = grid.clock.foresight
     assert (foreseen.seconds[0], foreseen.uploads[0]) == (grid.clock.simulated, size / 2 / 4)
 
 
 def test_flowers_own_loop_waits_in_simulated_time(grid):
-    replies = list(grid.send_and_receive(send_only(grid, [0, 1, 3]), timeout=20.0))
+    replies = list(grid.send_and_receive(messages_to(grid, [0, 1, 3]).values(), timeout=20.0))
     assert len(replies) == 1
     assert grid.clock.simulated == 20.0
-    assert len(list(grid.send_and_receive(send_only(grid, [0, 3])))) == 2
+    assert len(list(grid.send_and_receive(messages_to(grid, [0, 3]).values()))) == 2
     assert grid.clock.simulated == 70.0
 
 
-def send_only(grid, clients, round_=""):
-    nodes = list(grid._contexts)
-    content = RecordDict({"arrays": ArrayRecord({"w": Array(np.zeros(2))}), "config": ConfigRecord()})
-    return [Message(content, nodes[client], "train", group_id=round_) for client in clients]
-
-
 def test_surplus_clients_are_forgotten_in_the_next_round(grid, ran):
-    late = list(grid.push_messages(send_only(grid, [3], "1")))
+    late = list(grid.push_messages(messages_to(grid, [3], "1").values()))
     grid.clock.wait(late, 1, 0.0, 20.0)
     assert list(grid.pull_messages(late)) == []
-    ids = list(grid.push_messages(send_only(grid, [0], "2")))
+    ids = list(grid.push_messages(messages_to(grid, [0], "2").values()))
     grid.clock.wait(ids, 1, 0.0, 90.0)
     assert len(list(grid.pull_messages(ids))) == 1
     grid.clock.wait(late, 1, 0.0, 90.0)
@@ -150,14 +136,8 @@ def test_surplus_clients_are_forgotten_in_the_next_round(grid, ran):
     assert ran == [0]
 
 
-def test_a_strategy_of_flowers_own_runs_by_the_clock():
-    grid = ClockedGrid(ToyApp(unchanged), {}, 4, lambda: None, steady(4))
-    FedAvg(fraction_evaluate=0.0).start(grid, ArrayRecord({"w": Array(np.zeros(2))}), num_rounds=3)
-    assert grid.clock.simulated == 33.0
-
-
-class Nobody(Policy):
-    """Sends the model to nobody."""
+class Empty(Policy):
+    """Sends the model to no client."""
 
     traits = PolicyTraits(1)
 
@@ -165,19 +145,17 @@ class Nobody(Policy):
         return Plan(np.empty(0, np.int64), np.empty(0))
 
 
-def test_rounds_in_which_nobody_is_chosen_do_not_rush_by():
+def test_rounds_without_a_chosen_client_take_time():
     grid = ClockedGrid(AgeAwareApp(), {}, 4, lambda: None, steady(4))
     with pytest.raises(NothingTrainedError):
-        strategy = AgeAwareStrategy(Nobody(), options=RoundOptions(evaluate_clients=0))
-        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2))}), 5)
+        strategy = AgeAwareStrategy(Empty(), options=RoundOptions(evaluate_clients=0))
+        strategy.start(grid, zeros(), 5)
     assert grid.clock.simulated == 5.0
 
 
-def test_devices_that_are_never_there_are_refused():
-    nobody = Availability.from_spells([[], []], 100.0)
-    trace = DeviceTrace(nobody, np.ones(2), "example", np.ones(2), np.ones(2))
+def test_devices_that_are_never_available_are_refused():
     with refused("clock"):
-        ClockedGrid(ClientApp(), {}, 2, lambda: None, trace)
+        lone([])
 
 
 # Whole runs ----------------------------------------------------------------------------------------------------------
@@ -290,57 +268,37 @@ def test_a_clock_is_for_the_local_engine_alone(tmp_path):
         run_local(server_app, "aoi_fl.client.app:app", values, nodes=100, workers=2)
 
 
-def test_more_clients_a_round_than_are_there_is_said(tmp_path, caplog):
-    logging.getLogger("flwr").propagate = True
-    play(tmp_path, "few", policy="random", clock="bernoulli:0.2", **{"num-server-rounds": 1})
-    assert any(
-        "A round selects 8 clients" in record.getMessage() and "of 30 are available on average" in record.getMessage()
-        for record in caplog.records
-    )
+SELECT, DECIDE = "A round selects 8 clients", "Clients decide as if they were always available"
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [({}, True), ({"compensate": "availability"}, False), ({"policy": "random"}, False)]
+    ("how", "warnings"),
+    [
+        ({"policy": "random", "clock": "bernoulli:0.2"}, {SELECT}),
+        ({"policy": "random", "clock": "bernoulli:0.5"}, set()),
+        ({"policy": "systematic", "clock": "bernoulli:0.5"}, {DECIDE}),
+        ({"policy": "systematic", "clock": "bernoulli:0.5", "compensate": "availability"}, set()),
+    ],
 )
-def test_how_many_take_part_where_clients_decide_is_said(how, told, tmp_path, caplog):
-    logging.getLogger("flwr").propagate = True
-    how = {"policy": "systematic", "clock": "bernoulli:0.5"} | how
-    play(tmp_path, "decide", **how, **{"num-server-rounds": 1})
-    assert told == ("Clients decide as if they were always available" in caplog.text)
+def test_too_few_available_clients_are_a_warning(how, warnings, tmp_path, caplog):
+    play(tmp_path, "few", **how, **{"num-server-rounds": 1})
+    assert {warning for warning in (SELECT, DECIDE) if warning in caplog.text} == warnings
 
 
-def test_a_run_that_nobody_finishes_in_time_says_what_to_raise(tmp_path):
+def test_a_run_without_a_reply_in_time_fails_with_the_remedy(tmp_path):
     with pytest.raises(NothingTrainedError, match=r"no reply by the deadline.*Raise train-timeout"):
         play(tmp_path, "slow", policy="random", clock="always", **{"train-timeout": 1.5, "num-server-rounds": 1})
 
 
-def test_a_late_client_counts_its_waiting_time(tmp_path):
-    folder = play(tmp_path, "late", policy="oort", clock="generated", **{"train-timeout": 10.0, "over-selection": 1.5})
-    rows = read(folder / LEDGER, "participations")
-    late = [row for row in rows if row["outcome"] == "late"]
-    came = {}
-    for row in rows:
-        if row["outcome"] == "trained":
-            came[row["round"]] = max(row["seconds"], came.get(row["round"], 0.0))
-    assert late and max(row["seconds"] for row in late) == pytest.approx(10.0)
-    assert all(came.get(row["round"], 0.0) <= row["seconds"] + 1e-9 for row in late)
-
-
-def test_who_is_given_foresight_has_it_from_the_first_round_on(tmp_path):
-    """Some devices take longer than a round may: told so, FedCS asks none of them, in the first round neither."""
-    folder = play(
-        tmp_path,
-        "told",
-        policy="fedcs",
-        foresight=True,
-        clock="generated",
-        **{"train-timeout": 20.0, "sizes": "zipf:1.2"},
-    )
+def test_foresight_holds_from_the_first_round_on(tmp_path):
+    """Some devices take longer than a round may: FedCS with foresight asks none of them."""
+    how = {"policy": "fedcs", "foresight": True, "clock": "generated", "train-timeout": 20.0, "sizes": "zipf:1.2"}
+    folder = play(tmp_path, "foresight", **how)
     late = {row["round"] for row in read(folder / LEDGER, "participations") if row["outcome"] == "late"}
     assert 1 not in late
 
 
-def test_no_round_begins_after_until_while_nobody_is_there(tmp_path):
+def test_no_round_begins_after_until_without_clients(tmp_path):
     """All leave after a minute and a half, and come back a day later."""
     trace, of_each = tmp_path / "gap.npz", {"seconds": [0.0, 95.0, 86400.0], "available": [True, False, False]}
     changes = {key: np.tile(values, 30) for key, values in of_each.items()}

@@ -3,12 +3,13 @@
 import time
 
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
+from tests.fakes import zeros
 
 
 @pytest.fixture
@@ -25,10 +26,12 @@ def app():
 
     @app.train()
     def train(message, context):
+        context.state.setdefault("mine", MetricRecord({"n": 1, "each": [1, 2]}))
         message.content["arrays"]["w"] = Array(message.content["arrays"]["w"].numpy() + 1)
-        message.content["config"]["rate"] = 99.0
+        message.content["config"]["steps"].append(3)
         message.content["notes"] = MetricRecord({"n": 1})
-        return Message(RecordDict({"arrays": message.content["arrays"]}), reply_to=message)
+        content = {"arrays": message.content["arrays"], "mine": context.state["mine"]}
+        return Message(RecordDict(content), reply_to=message)
 
     @app.evaluate()
     def evaluate(message, context):
@@ -72,82 +75,54 @@ def test_a_client_runs_when_its_reply_is_pulled(app):
 
     @app.query("mark")
     def mark(message, context):
+        time.sleep(0.05)
         ran.append(context.node_config["partition-id"])
         return Message(RecordDict(), reply_to=message)
 
-    grid = LocalGrid(app, {}, 3)
+    grid = LocalGrid(app, {}, 20)
     ids = list(grid.push_messages(messages(grid, "query.mark")))
     assert ran == []
     list(grid.pull_messages([ids[2]]))
     assert ran == [2]
     assert list(grid.pull_messages(["unknown"])) == []
+    assert 1 <= len(list(grid.send_and_receive(messages(grid, "query.mark"), timeout=0.12))) < 10
+    assert len(list(grid.send_and_receive(messages(grid, "query.mark")[:3]))) == 3
 
 
-def test_what_a_client_writes_into_its_message_stays_with_it(grid):
-    arrays = ArrayRecord({"w": Array(_zeros())})
-    config = ConfigRecord({"rate": 0.5})
-    replies = list(grid.pull_messages(grid.push_messages(messages(grid, "train", arrays=arrays, config=config))))
-    assert [r.content["arrays"]["w"].numpy().tolist() for r in replies] == [[1.0, 1.0]] * 5
-    assert arrays["w"].numpy().tolist() == [0.0, 0.0] and config["rate"] == 0.5
-
-
-def test_sender_and_receiver_share_no_record(app):
-    @app.train("kept")
-    def train(message, context):
-        context.state.setdefault("mine", MetricRecord({"n": 1, "each": [1, 2]}))
-        message.content["config"]["steps"].append(3)
-        return Message(RecordDict({"mine": context.state["mine"]}), reply_to=message)
-
-    grid, config = LocalGrid(app, {}, 2), ConfigRecord({"steps": [1, 2]})
+def test_sender_and_receiver_share_no_record(grid):
+    arrays, config = zeros(), ConfigRecord({"steps": [1, 2]})
     for _ in range(2):
-        replies = list(grid.pull_messages(grid.push_messages(messages(grid, "train.kept", config=config))))
-        assert [dict(reply.content["mine"]) for reply in replies] == [{"n": 1, "each": [1, 2]}] * 2
-        assert config["steps"] == [1, 2]
+        sent = messages(grid, "train", arrays=arrays, config=config)
+        replies = list(grid.pull_messages(grid.push_messages(sent)))
+        assert [reply.content["arrays"]["w"].numpy().tolist() for reply in replies] == [[1.0, 1.0]] * 5
+        assert [dict(reply.content["mine"]) for reply in replies] == [{"n": 1, "each": [1, 2]}] * 5
+        assert arrays["w"].numpy().tolist() == [0.0, 0.0] and config["steps"] == [1, 2]
+        assert set(sent[0].content) == {"arrays", "config"}
         for reply in replies:
             reply.content["mine"]["n"] = 9
             reply.content["mine"]["each"].append(3)
 
 
-def _zeros():
-    import numpy as np
-
-    return np.zeros(2)
-
-
-@pytest.mark.parametrize(("how", "text"), [("error", "ValueError: no power"), ("exit", "SystemExit: 3")])
-def test_a_client_that_raises_answers_with_an_error(grid, how, text):
-    replies = list(
-        grid.pull_messages(grid.push_messages(messages(grid, "evaluate", config=ConfigRecord({"how": how}))))
-    )
-    assert len(replies) == 5 and all(r.has_error() and text in r.error.reason for r in replies)
-
-
-def test_an_unknown_question_is_an_error_too(grid):
-    (reply, *_) = grid.pull_messages(grid.push_messages(messages(grid, "query.weather")))
-    assert reply.has_error() and "weather" in reply.error.reason
+@pytest.mark.parametrize(
+    ("kind", "how", "reason"),
+    [
+        ("evaluate", "error", "ValueError: no power"),
+        ("evaluate", "exit", "SystemExit: 3"),
+        ("query.weather", "", "weather"),
+    ],
+)
+def test_a_client_that_raises_answers_with_an_error(grid, kind, how, reason):
+    replies = list(grid.pull_messages(grid.push_messages(messages(grid, kind, config=ConfigRecord({"how": how})))))
+    assert len(replies) == 5 and all(r.has_error() and reason in r.error.reason for r in replies)
 
 
-def test_what_is_no_reply_is_an_error():
-    for answer in (
-        lambda message: None,
-        lambda message: Message(RecordDict(), 7, "query.who"),
-        lambda message: message,
-    ):
-        grid = LocalGrid(lambda message, context, answer=answer: answer(message), {}, 1)
-        (reply,) = grid.pull_messages(grid.push_messages(messages(grid)))
-        assert reply.has_error() and "something else than a reply" in reply.error.reason
-
-
-def test_send_and_receive_stops_at_its_timeout(app):
-    @app.query("slow")
-    def slow(message, context):
-        time.sleep(0.05)
-        return Message(RecordDict(), reply_to=message)
-
-    grid = LocalGrid(app, {}, 20)
-    replies = list(grid.send_and_receive(messages(grid, "query.slow"), timeout=0.12))
-    assert 1 <= len(replies) < 10
-    assert len(list(grid.send_and_receive(messages(grid, "query.slow")[:3]))) == 3
+@pytest.mark.parametrize(
+    "answer", [lambda message: None, lambda message: Message(RecordDict(), 7, "query.who"), lambda message: message]
+)
+def test_what_is_no_reply_is_an_error(answer):
+    grid = LocalGrid(lambda message, context: answer(message), {}, 1)
+    (reply,) = grid.pull_messages(grid.push_messages(messages(grid)))
+    assert reply.has_error() and "something else than a reply" in reply.error.reason
 
 
 def test_a_server_app_completes_and_its_errors_arrive(app):
