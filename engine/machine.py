@@ -6,7 +6,7 @@ import inspect
 import os
 from pathlib import Path
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_whole
 
 _GROUP = Path("/sys/fs/cgroup")  # of this process, seen from inside a container
 
@@ -14,8 +14,7 @@ _GROUP = Path("/sys/fs/cgroup")  # of this process, seen from inside a container
 def check(workers: int, threads: int) -> None:
     """Raise ConfigError if workers times threads exceed the cores: fewer of them are faster."""
     cores = usable_cores()
-    if workers < 1:
-        raise ConfigError("--workers", workers, "at least 1", "Raise it.")
+    check_whole("--workers", workers)
     if workers == 1 and threads > cores:
         allowed = f"at most {cores}, the cores of this process"
         raise ConfigError("threads", threads, allowed, "Lower them.")

@@ -14,6 +14,7 @@ with status 2.
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
+from numbers import Integral
 
 _MOST = 200  # characters of a value in a message
 NAMES = "at most 100 letters, digits, '.', '_' and '-', a letter or digit first"
@@ -74,6 +75,12 @@ def check_choice(key: str, value: object, known: Collection[str]) -> None:
     """Raise ConfigError unless a value is one of those to choose from."""
     if value not in known:
         raise ConfigError(key, value, known, "Choose one of these.")
+
+
+def check_whole(key: str, value: object, least: int = 1) -> None:
+    """Raise ConfigError unless a value is a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ConfigError(key, value, f"a whole number from {least} on", "Give such a number.")
 
 
 def unknown_rates(policy: str) -> ConfigError:

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from numbers import Integral
 from typing import Self
 
 import numpy as np
 
 from aoi_fl.science import age, mixing, tables
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_whole
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.names import usual_max_age
 from aoi_fl.science.rates import check_rates, exact, largest_rate, own_table
@@ -69,8 +68,8 @@ class MarkovPolicy(AgeRule):
             age.checked(self.hazards)
             return
         check_rates(self.rates)
-        if self.own_max_age is not None and self.own_max_age < 0:
-            raise ConfigError("max-age", self.own_max_age, "a whole number from 0 on", "Raise it.")
+        if self.own_max_age is not None:
+            check_whole("max-age", self.own_max_age, 0)
         reached = largest_rate(self.dropout)
         if (above := np.flatnonzero(self.rates > reached)).size:
             rate, allowed = self.rates[above[0]], f"at most 1 − dropout = {reached:g}"
@@ -335,9 +334,6 @@ class MarkovPolicy(AgeRule):
 def check_sizes(clients: int, per_round: int, max_age: int) -> None:
     """Raise ConfigError unless n, k and m are whole numbers in their ranges."""
     for name, value, least in (("clients", clients, 1), ("per-round", per_round, 1), ("max-age", max_age, 0)):
-        if isinstance(value, bool) or not isinstance(value, Integral):
-            raise ConfigError(name, value, f"a whole number from {least} on", "Give a whole number.")
-        if value < least:
-            raise ConfigError(name, value, f"a whole number from {least} on", "Raise it.")
+        check_whole(name, value, least)
     if per_round > clients:
         raise ConfigError("per-round", per_round, f"at most clients, {clients}", "Lower it.")

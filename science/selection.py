@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_whole
 from aoi_fl.science.types import Floats, Ints, Mask
 
 _PURPOSE = "select"  # the purpose under which every central choice draws
@@ -272,5 +272,4 @@ def smallest(keys: Floats, eligible: Mask, count: int) -> Ints:
 
 def check_per_round(per_round: int) -> None:
     """Raise ConfigError unless at least one client is wanted."""
-    if per_round < 1:
-        raise ConfigError("clients-per-round", per_round, "at least 1", "Raise it.")
+    check_whole("clients-per-round", per_round)

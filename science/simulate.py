@@ -9,7 +9,7 @@ import numpy as np
 
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Reports, drawn_reports
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_choice, check_whole
 from aoi_fl.science.history import History, HistoryBuilder
 from aoi_fl.science.names import Start, Weighting
 from aoi_fl.science.rule import Clocks, ParticipationRule, is_decentralised
@@ -83,10 +83,8 @@ def simulate(
     Raises ConfigError if ``rounds`` < 1, ``start`` is unknown, the policy has another number of clients, or unbiased
     weights meet a policy without rates.
     """
-    if rounds < 1:
-        raise ConfigError("rounds", rounds, "at least 1", "Raise it.")
-    if start not in get_args(Start):
-        raise ConfigError("start", start, ("stationary", "zero"), "Choose one of these.")
+    check_whole("rounds", rounds)
+    check_choice("start", start, get_args(Start))
     there = availability or (lambda round_: population.available) if clock is None else clock.here
     arrived: Arrived = (lambda round_, chosen: chosen & there(round_)) if clock is None else clock.play
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import check_whole
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import exact
 from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector, Selector
@@ -59,9 +59,8 @@ def bounds(policy: Decentralised | Selector, rounds: int, clients: int | None = 
 
     Raises ConfigError if ``rounds`` or ``clients`` is below 1.
     """
-    for name, value in (("rounds", rounds), ("clients", 1 if clients is None else clients)):
-        if value < 1:
-            raise ConfigError(name, value, "a whole number from 1 on", "Raise it.")
+    check_whole("rounds", rounds)
+    check_whole("clients", 1 if clients is None else clients)
     separation, most, attained = 1, rounds, False
     match policy:
         case MarkovPolicy():

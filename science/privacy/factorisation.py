@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import ConfigError, check_whole
 from aoi_fl.science.types import Floats
 
 KEY_BYTES = 32
@@ -38,8 +38,7 @@ def coefficients(bands: int, momentum: float = 0.0) -> Floats:
     >>> coefficients(4).tolist()
     [1.0, 0.5, 0.375, 0.3125]
     """
-    if bands < 1:
-        raise ConfigError("bands", bands, "a whole number from 1 on", "Raise it. 1 is white noise.")
+    check_whole("bands", bands)
     if not 0 <= momentum < 1:
         raise ConfigError("momentum", momentum, "from 0 to below 1", "Choose another momentum.")
     order = np.arange(1, bands)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol import npy
-from aoi_fl.science.errors import ConfigError, check_choice
+from aoi_fl.science.errors import ConfigError, check_choice, check_whole
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
@@ -103,8 +103,7 @@ class PrivateMean:
         if not self.max_epsilon > 0:
             raise ConfigError("max-epsilon", self.max_epsilon, "above 0", "Raise it. Infinity means no bound.")
         for key, value in (("bands", self.bands), ("rounds", self.rounds), ("per-round", self.per_round)):
-            if value < 1:
-                raise ConfigError(key, value, "a whole number from 1 on", "Raise it.")
+            check_whole(key, value)
         check_choice("metrics", self.metrics, METRICS)
         if self.strategy is not None and not averages(self.strategy):
             allowed = tuple(kind.__name__ for kind in AVERAGING)

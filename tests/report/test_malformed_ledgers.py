@@ -187,7 +187,7 @@ def inner_page(size: int, child: int) -> bytes:
 
 def test_pages_that_refer_to_one_another_have_an_end(tmp_path, monkeypatch):
     """Nine inner pages, each with 31 pointers to the next: more rows than any reader has time for, in a small file."""
-    monkeypatch.setattr(ledger, "_LONGEST_READ", 2.0)
+    monkeypatch.setattr(ledger, "_LONGEST_READ", 0.5)
     path = play(tmp_path / "bad") / "ledger.sqlite"
     with closing(sqlite3.connect(path)) as db:
         (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'run'").fetchone()

@@ -7,6 +7,7 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
+from aoi_fl.engine.machine import check
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.rivals.oort import OortSettings
@@ -23,6 +24,8 @@ from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.privacy.bounds import bounds
+from aoi_fl.science.privacy.factorisation import coefficients
 from aoi_fl.science.rates import equal_rates, given_rates, make_rates, own_table, size_rates
 from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
@@ -97,6 +100,16 @@ GROUPS = [
             when,
         )
         for when, who in ((0, 1), (4, 1), (2, -1), (2, 3))
+    ],
+    *[
+        (call, key, [(value,) for value in (0, 2.5, "3", True, NAN)])
+        for call, key in (
+            (lambda k: RandomSelector(k, 1), "clients-per-round"),
+            (lambda rounds: bounds(MARKOV[0](10, 2), rounds), "rounds"),
+            (lambda clients: bounds(RandomSelector(2, 1), 9, clients), "clients"),
+            (coefficients, "bands"),
+            (lambda workers: check(workers, 1), "--workers"),
+        )
     ],
     *[(make, "clients", [(0, 1, 1), (True, 1, 1)]) for make in MARKOV],
     *[(make, "per-round", [(10, 0, 1), (10, -3, 1), (100, 120, 1), (10, 2.5, 1)]) for make in MARKOV],
