@@ -36,7 +36,7 @@ from aoi_fl.strategies.records import Participation, State
 from aoi_fl.strategies.round.collection import Collector, Work
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.exchange import GRACE, Exchange, OpenExchange
-from aoi_fl.strategies.round.recorder import Recorder
+from aoi_fl.strategies.round.recorder import RoundRecorder
 from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import Refused, Update
@@ -74,7 +74,7 @@ class AtWork:
         """The collectors of the rounds from which clients work on."""
         return {work.client: work.origin for work in self._works.values() if work.origin is not None}
 
-    def release(self, recorder: Recorder, clock: Clock) -> None:
+    def release(self, recorder: RoundRecorder, clock: Clock) -> None:
         """Free the places of clients that have left without an update."""
         sent = {} if self._exchange is None else self._exchange.messages
         for work in self._sorted() if self._buffered else ():
@@ -110,7 +110,12 @@ class AtWork:
         self._again |= messages
 
     def keep(
-        self, recorder: Recorder, clock: Clock, exchange: Exchange | None, collector: Collector, silent: Iterable[int]
+        self,
+        recorder: RoundRecorder,
+        clock: Clock,
+        exchange: Exchange | None,
+        collector: Collector,
+        silent: Iterable[int],
     ) -> Collection[int]:
         """Let clients without an answer work on, and return them; none if a subclass's step returned the replies.
 
@@ -142,7 +147,7 @@ class AtWork:
                 collector.work(client), comes=clock.arrives(i), stops=clock.stops(i)
             )
 
-    def _name_strays(self, recorder: Recorder, exchange: OpenExchange) -> None:
+    def _name_strays(self, recorder: RoundRecorder, exchange: OpenExchange) -> None:
         """Name the clients that answered what they were not asked: in the log, where the round has a row of them."""
         strays = {client for node in exchange.strays if (client := self._roster.number(node)) is not None}
         exchange.strays = []
@@ -153,7 +158,7 @@ class AtWork:
             else:
                 recorder.drop(Participation(client, self._roster.name(client), "refused", reason=_STRAY))
 
-    def wait(self, recorder: Recorder, clock: Clock, seconds: float) -> None:
+    def wait(self, recorder: RoundRecorder, clock: Clock, seconds: float) -> None:
         """Wait until an update arrives, at most this long, for rounds in which all clients still work."""
         until = clock.now() + seconds
         while self._works and clock.now() < until:
@@ -163,7 +168,7 @@ class AtWork:
                 return
             clock.wait((), 0, _LOOK, min(until, first))
 
-    def come(self, recorder: Recorder, clock: Clock) -> list[Work]:
+    def come(self, recorder: RoundRecorder, clock: Clock) -> list[Work]:
         """Return and forget the works of earlier rounds with an arrived update, in client order.
 
         A work that is too late for any later round ends; the round's record names its client.
@@ -183,7 +188,7 @@ class AtWork:
         self._open = [(exchange, collector) for exchange, collector in self._open if collector.round in waited]
         return come
 
-    def end(self, recorder: Recorder, clock: Clock) -> None:
+    def end(self, recorder: RoundRecorder, clock: Clock) -> None:
         """End all works after the last round; the round's record names their clients."""
         for work in self._sorted():
             self._drop(recorder, clock, work, "late", "the run ended before its update arrived")
@@ -244,13 +249,18 @@ class AtWork:
             former.model, former.sent = ArrayRecord(model), self._works[clients[0]].sent
             self._interrupted.append(former)
 
-    def _fetch(self, recorder: Recorder, clock: Clock) -> None:
+    def _fetch(self, recorder: RoundRecorder, clock: Clock) -> None:
         """Read the arrived replies of earlier rounds."""
         for exchange, collector in self._open:
             self._read(recorder, clock, exchange, collector, exchange.ready())
 
     def _read(
-        self, recorder: Recorder, clock: Clock, exchange: Exchange, collector: Collector, replies: Iterable[Message]
+        self,
+        recorder: RoundRecorder,
+        clock: Clock,
+        exchange: Exchange,
+        collector: Collector,
+        replies: Iterable[Message],
     ) -> set[int]:
         """Keep the updates in replies to an earlier round's messages, drop the others, and return their clients."""
         answered = set()
@@ -270,12 +280,12 @@ class AtWork:
             del reply  # the next one is made when this one is gone
         return answered
 
-    def _end(self, recorder: Recorder, clock: Clock, work: Work, reason: str) -> None:
+    def _end(self, recorder: RoundRecorder, clock: Clock, work: Work, reason: str) -> None:
         """End a work whose update no longer counts."""
         self._drop(recorder, clock, work, "late", reason)
         self._roster.patience.ended(TRAINING, {work.client}, recorder.round, None)
 
-    def _drop(self, recorder: Recorder, clock: Clock, work: Work, outcome: str, reason: str) -> None:
+    def _drop(self, recorder: RoundRecorder, clock: Clock, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]
         if self._exchange is not None:
             self._exchange.forget({work.client})

@@ -7,7 +7,7 @@ from flwr.app import ArrayRecord
 
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView
 from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS
-from aoi_fl.strategies.round.recorder import Recorder
+from aoi_fl.strategies.round.recorder import RoundRecorder
 
 
 class Round:
@@ -29,7 +29,7 @@ class Round:
     """
 
     def __init__(self, number: int, opened: float | None = None, hidden: bool = False) -> None:
-        self.recorder, self.opened = Recorder(number, hidden), opened
+        self.recorder, self.opened = RoundRecorder(number, hidden), opened
         self.plan, self.planned = Plan(np.empty(0, np.int64), np.empty(0)), False
         self.model = ArrayRecord()
         self.sent = self.step_begun = 0.0

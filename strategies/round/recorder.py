@@ -22,7 +22,7 @@ _OF_PLANS = ("spent", "dropout")  # entries that a plan may set
 _COUNTS = ("willing", "declined", "dropped")  # of clients, which the training completes
 
 
-class Recorder:
+class RoundRecorder:
     """Writes the record of one round.
 
     Parameters

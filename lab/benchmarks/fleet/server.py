@@ -42,7 +42,7 @@ class Notes:
         self.write(**counts, outcomes={p.name: p.outcome for p in record.participations}, rounds_late=late)
 
 
-class Timer(RoundTimer):
+class FleetTimer(RoundTimer):
     """A timer that notes the wait until a round may begin, which does not count as the round's time."""
 
     def __init__(self, seconds, notes):
@@ -99,7 +99,7 @@ def play(grid, config):
     strategy = MarkovParticipation.optimal(
         n, k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
     )
-    strategy._run.timer = Timer(seconds, notes)
+    strategy._run.timer = FleetTimer(seconds, notes)
     count_calls(grid, notes.calls)
     notes.write(begun=True)
     strategy.start(grid, record(str(config["model"])), int(config["rounds"]))
