@@ -9,7 +9,7 @@ import pytest
 from aoi_fl.report.runs import load
 from tests.adopt.installation import ROOT
 
-APPS = {"quickstart_numpy": 3, "quickstart_sklearn": 3, "advanced_pytorch": 3}
+APPS = ["quickstart_numpy", "quickstart_sklearn", pytest.param("advanced_pytorch", marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_an_app_is_played_and_adopted(app, aoi, tmp_path):
     status, out, err = aoi("adopt", app.name)
     assert status == 0 and texts(app) == before
     added = [line for line in out.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    assert 0 < len(added) <= APPS[app.name]
+    assert 0 < len(added) <= 3
     assert aoi("adopt", app.name, "--write")[0] == 0 and texts(app) != before
     assert sum(line[1:] in lines for line in added for lines in texts(app).values()) == len(added)
     forget(app.name)

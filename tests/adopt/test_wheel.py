@@ -78,7 +78,7 @@ def test_every_module_and_template_of_a_room_is_in_the_wheel(wheel):
             assert (f"aoi_fl/{path.relative_to(ROOT)}" in files) == shipped
 
 
-@pytest.mark.parametrize("how", ["from_wheel", "from_checkout"])
+@pytest.mark.parametrize("how", ["from_wheel", pytest.param("from_checkout", marks=pytest.mark.slow)])
 def test_an_installation_shows_one_name(how, request, tmp_path):
     environment = request.getfixturevalue(how)
     others = rooms() | {"typings"}  # jax-privacy brings its own tests and docs

@@ -45,7 +45,10 @@ def test_age_costs_a_third_of_random_selection(shown):
     assert markov["epsilon_amplified"] < random["epsilon_amplified"] / 3
 
 
-@pytest.mark.parametrize("policy", ["markov-optimal", "systematic --phases random", "random"])
+@pytest.mark.parametrize(
+    "policy",
+    ["systematic --phases random", *(pytest.param(p, marks=pytest.mark.slow) for p in ("markov-optimal", "random"))],
+)
 def test_the_noise_multiplier_of_an_epsilon_gives_it_back(shown, policy):
     for option, key in (("", "epsilon"), ("--amplified", "epsilon_amplified")):
         found = shown(f"--policy {policy} --epsilon 4 {option}")
