@@ -87,13 +87,14 @@ class Overlay:
             if not (curves := self.curves(setting)):
                 continue
             label = self.measured if alone and self.measured else setting.label
-            data += curve(i, label, curves, self.hover, most=self.most)
-            table |= numbers(self.column.format(setting.label), curves, most=self.most)
+            drawn, columns = curve(i, label, self.column.format(setting.label), curves, self.hover, most=self.most)
+            data += drawn
+            table |= columns
             expected = self.theory(setting) if self.theory else None
             if expected is not None:
                 name = self.expected if alone else f"{setting.label}, {self.expected}"
                 data.append(theory_line(i, name, *expected, self.hover, mode="lines"))
-                table |= numbers(f"{self.expected}, {setting.label}", [expected])
+                table[f"{self.expected}, {setting.label}"] = by_x(*expected)
                 note = f"{self.note} The dotted line is the {self.expected}."
         if not data:
             return None
@@ -157,18 +158,20 @@ def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: A
 
 
 def curve(
-    run: int, label: str, curves: Sequence[Curve], hover: str, *, most: float = np.inf, **more: Any
-) -> list[dict[str, Any]]:
-    """Return a setting's line, the mean of its seeds, and from three seeds on a 95 % band.
+    run: int, label: str, column: str, curves: Sequence[Curve], hover: str, *, most: float = np.inf, **more: Any
+) -> tuple[list[dict[str, Any]], dict[str, dict[Any, Any]]]:
+    """Return a setting's traces and table: the seeds' mean, and from three seeds on a 95 % band.
 
-    ``most`` is the largest possible value. The band of a quantity without negative values ends at 0.
+    ``most`` is the largest possible value. The band of a quantity without negative values ends at 0. The table has
+    columns by x.
     """
     if len(curves) == 1:
-        return [line(run, label, *curves[0], hover, **more)]
-    x, mean, half = average(curves)
-    x = x.astype(np.int64) if (x == np.rint(x)).all() else x
+        return [line(run, label, *curves[0], hover, **more)], {column: by_x(*curves[0])}
+    at, mean, half = average(curves)
+    x = at.astype(np.int64) if (at == np.rint(at)).all() else at
+    table = {f"{column}: mean": by_x(at, mean)}
     if len(curves) < LEAST_SEEDS:
-        return [line(run, label, x, mean, hover, **more)]
+        return [line(run, label, x, mean, hover, **more)], table
     low, high = ends(curves, mean, half, most)
     band = {
         "type": "scatter",
@@ -182,7 +185,8 @@ def curve(
         "hoverinfo": "skip",
         "showlegend": False,
     }
-    return [band, line(run, label, x, mean, f"{hover} ± %{{customdata:.2g}}", customdata=plain(half), **more)]
+    middle = line(run, label, x, mean, f"{hover} ± %{{customdata:.2g}}", customdata=plain(half), **more)
+    return [band, middle], table | {f"{column}: from": by_x(at, low), f"{column}: to": by_x(at, high)}
 
 
 def ends(
@@ -202,17 +206,9 @@ def ends(
     return np.maximum(mean - half, np.minimum(least, mean)), np.minimum(mean + half, np.maximum(most, mean))
 
 
-def numbers(label: str, curves: Sequence[Curve], *, most: float = np.inf) -> dict[str, dict[Any, Any]]:
-    """Return a curve's numbers by column and x: the seeds' mean, and from three on the interval."""
-    if len(curves) == 1:
-        x, y = curves[0]
-        return {label: dict(zip(plain(x), plain(y), strict=True))}
-    x, mean, half = average(curves)
-    parts = {"mean": mean}
-    if len(curves) >= LEAST_SEEDS:
-        low, high = ends(curves, mean, half, most)
-        parts |= {"from": low, "to": high}
-    return {f"{label}: {part}": dict(zip(plain(x), plain(values), strict=True)) for part, values in parts.items()}
+def by_x(x: ArrayLike, y: ArrayLike) -> dict[Any, Any]:
+    """Return a column of a table: y by x."""
+    return dict(zip(plain(x), plain(y), strict=True))
 
 
 def rows(columns: Sequence[dict[Any, Any]]) -> list[list[Any]]:

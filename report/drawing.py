@@ -106,7 +106,7 @@ def _heat_map(axes: Axes, trace: dict[str, Any]) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     scale = [(float(at), _colour(name)) for at, name in trace["colorscale"]]
-    values = np.array(_full(trace["z"]), np.float64)
+    values = _numbers(trace["z"])
     x, y = (
         _numbers(trace[side]) if side in trace else np.arange(values.shape[axis]) for side, axis in (("x", 1), ("y", 0))
     )
@@ -139,11 +139,7 @@ def _axis(axes: Axes, side: str, layout: dict[str, Any]) -> None:
 
 
 def _numbers(values: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.array([np.nan if value is None else value for value in values], np.float64)
-
-
-def _full(rows: list[list[Any]]) -> list[list[float]]:
-    return [[np.nan if value is None else value for value in row] for row in rows]
+    return np.array(values, np.float64)  # None becomes NaN
 
 
 def _colour(name: Any) -> Any:

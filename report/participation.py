@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import HEIGHT, Chart, colour, curve, layout, numbers, swatch, text, whole
+from aoi_fl.report.chart import HEIGHT, Chart, colour, curve, layout, swatch, text, whole
 from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, Run
 from aoi_fl.report.seeds import Setting
 
@@ -120,10 +120,9 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
         if alone:
             more = {"customdata": [text(name) for name in named], "meta": {"clients": order[rank].tolist()}}
         hover = "client %{customdata}: %{y} rounds" if alone else "rank %{x}: %{y:.4g} rounds"
-        drawn = curve(i, setting.label, curves, hover, mode="lines", **more)
+        drawn, table = curve(i, setting.label, setting.label, curves, hover, mode="lines", **more)
         drawn[-1]["line"]["shape"] = "hvh" if alone else "linear"
         data += drawn
-        table = numbers(setting.label, curves)
         names = named if alone else [f"rank {r}" for r in next(iter(table.values()))]
         rows += [
             [setting.label, *row] for row in zip(names, *(values.values() for values in table.values()), strict=True)
