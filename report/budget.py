@@ -97,7 +97,7 @@ def _objectives(setting: Setting) -> list[tuple[Curve, Curve]]:
     """Return each seed's P2 and its floor to each round; none for a seed whose payments or φ are unknown."""
     found: list[tuple[Curve, Curve]] = []
     for run in setting.runs:
-        if not run.empty and (known := payments_and_sensitivities(run)) is not None:
+        if (known := payments_and_sensitivities(run)) is not None:
             floor = [lagrangian_floor(*known, float(run.policy["budget"]), t + 1) for t in range(len(run.rounds))]
             found.append(((run.numbers, running_objective(run, known[1])), (run.numbers, floor)))
     return found
@@ -109,7 +109,7 @@ def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[n
     The sensitivities are the declared ones or, if the server estimates them, its last estimates. The result is also
     None if a client joined after round 1: P2 and its floor need the same clients in all rounds.
     """
-    if not run.budgeted:
+    if not run.budgeted or run.empty:
         return None
     learned = run.estimated
     declared = {
@@ -118,7 +118,7 @@ def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[n
         if (row["since"] or 1) <= 1
     }
     pairs = [declared.get(client, (None, None)) for client in range(run.size)]
-    if not pairs or any(value is None for pair in pairs for value in pair):
+    if any(value is None for pair in pairs for value in pair):
         return None
     payments, sensitivities = np.array(pairs, dtype=np.float64).T
     return payments, sensitivities
@@ -136,7 +136,7 @@ def running_objective(run: Run, sensitivities: NDArray[np.float64], ageing: Agei
 def objective_and_floor(run: Run) -> tuple[float, float] | None:
     """Return P2 over all rounds, and its floor in as many; None where a client's payment or φ is unknown."""
     known = payments_and_sensitivities(run)
-    if known is None or run.empty:
+    if known is None:
         return None
     value = float(running_objective(run, known[1])[-1])
     return value, lagrangian_floor(*known, float(run.policy["budget"]), len(run.rounds))

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from aoi_fl.report import budget, measure
-from aoi_fl.report.in_time import InTime
 from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, difference, interval, judged
 from aoi_fl.report.measure import LedgerMeasure, three
 from aoi_fl.report.quantities import Table, quantities
@@ -219,15 +218,10 @@ def _rounds(setting: Setting) -> str:
     return _span(min(counts), max(counts))
 
 
-def _timed(value: Callable[[InTime], float], show: Callable[[InTime, float], str]) -> Callable[[Setting], str]:
-    """Return a function that shows the mean of a value over a setting's seeds in simulated time."""
-
-    def cell(setting: Setting) -> str:
-        first = setting.first.in_time
-        mean = _mean(setting, lambda run: None if run.in_time is None else value(run.in_time))
-        return "" if first is None or mean is None else show(first, mean)
-
-    return cell
+def _never(setting: Setting) -> str:
+    found = setting.first.in_time
+    mean = _mean(setting, lambda run: None if run.in_time is None else run.in_time.never)
+    return "" if found is None or mean is None else f"{mean:.0f} of {found.clients}"
 
 
 def _shown(title: str) -> Callable[[Setting], str]:
@@ -236,7 +230,6 @@ def _shown(title: str) -> Callable[[Setting], str]:
     return lambda setting: "" if (mean := quantity.mean(setting)) is None else quantity.show(mean)
 
 
-_never = _timed(lambda found: found.never, lambda found, mean: f"{mean:.0f} of {found.clients}")
 _MONEY: dict[str, Callable[[Setting], str]] = {
     "spent a round": _shown("payments a round, mean"),
     "budget a round": _shown("budget a round"),

@@ -133,7 +133,7 @@ def _objective(part: int) -> Callable[[Run], float | None]:
 def _ageing(run: Run) -> float | None:
     """Return the cost that WICS minimises if it is not linear; the linear cost is P2."""
     known, ageing = budget.payments_and_sensitivities(run), str(run.policy.get("ageing"))
-    if known is None or run.empty or ageing not in AGEING:
+    if known is None or ageing not in AGEING:
         return None
     return float(budget.running_objective(run, known[1], cast(Ageing, ageing))[-1])
 
