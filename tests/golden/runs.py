@@ -107,7 +107,8 @@ def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -
     for newer in ("epsilon", "nodes", "at_work"):  # columns of other runs: private, deployed, without a barrier
         if row[newer] is None:
             del row[newer]
-    del row["started"], row["metrics"]  # a run of this app reports no other metrics, tests/server/test_record.py
+    # A run of this app reports no other metrics: tests/server/test_record.py.
+    del row["started"], row["metrics"], row["by_client"]
     row["participations"] = [asdict(part) | ({} if timed else {"seconds": None}) for part in parts]
     for part in row["participations"]:
         if part["reason"] is not None:
