@@ -24,6 +24,7 @@ from aoi_fl.client.promises import Forbidden, refused_now
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, DECLINED
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.protocol.arrays import config_key
+from aoi_fl.protocol.own_code import is_stop, surviving
 from aoi_fl.science.errors import ConfigError
 
 Introduce: TypeAlias = Callable[[Context, ParticipationRequest], Mapping[str, bool | float | int | str]]
@@ -144,11 +145,9 @@ class ClientApp(flwr.clientapp.ClientApp):
         kind = message.metadata.message_type
         if self._at_once is None or kind != protocol.TRAIN or protocol.AOI not in message.content:
             return 1
-        try:
-            with opened(message, context, _ask(message)) as handed:
-                return self._at_once(handed, context)
-        except (Exception, SystemExit):  # the client's own reply reports the error
-            return 1
+        with surviving(), opened(message, context, _ask(message)) as handed:
+            return self._at_once(handed, context)
+        return 1  # the client's own reply reports the error
 
     def train_together(self, messages: Sequence[Message], contexts: Sequence[Context]) -> list[Message | None]:
         """Answer many clients' train messages at once; None for a client that has to train alone.
@@ -159,7 +158,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         willing: dict[int, tuple[Member, ParticipationReply, Message]] = {}
         with ExitStack() as stack:
             for i, (message, context) in enumerate(zip(messages, contexts, strict=True)):
-                with suppress(Exception, SystemExit):
+                with surviving():
                     member = self._member(message, context, _ask(message))
                     answer = member.answer(trains=True, alone=stack.enter_context(member.training()))
                     if answer.takes_part:
@@ -175,7 +174,9 @@ class ClientApp(flwr.clientapp.ClientApp):
                 trained = self._train_many(
                     [handed for _, _, handed in willing.values()], [contexts[i] for i in willing]
                 )
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                if is_stop(error):
+                    raise
                 logger.warning("Training %d clients together failed (%r). They train one by one.", len(willing), error)
                 return replies
             for (i, (member, answer, _)), reply in zip(willing.items(), trained, strict=True):
@@ -190,7 +191,7 @@ class ClientApp(flwr.clientapp.ClientApp):
         """
         if protocol.category(message.metadata.message_type) != protocol.TRAIN or protocol.AOI not in message.content:
             return None
-        with suppress(Exception, SystemExit):  # the client's own reply reports the error
+        with surviving():  # the client's own reply reports the error
             ask = _ask(message)
             if ask.wire == protocol.BROADCAST:
                 answer = self._member(message, context, ask).answer()

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.flower import messages as flower
 from aoi_fl.flower.messages import RunValue, failure
-from aoi_fl.protocol.own_code import error_and_place
+from aoi_fl.protocol.own_code import error_and_place, is_stop
 
 
 class LocalGrid(Grid):
@@ -168,7 +168,9 @@ class LocalGrid(Grid):
         handed, context = self._hand_over(message)
         try:
             reply = _apart(answer(self._app, handed, context))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_stop(error):
+                raise
             reply = failure(message, error_and_place(error))
         self._sign(reply)
         context.run_config = self._run_config

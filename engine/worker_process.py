@@ -23,7 +23,7 @@ from flwr.clientapp import ClientApp
 
 from aoi_fl.engine.local import answer
 from aoi_fl.engine.parent import leave_with_parent
-from aoi_fl.protocol.own_code import error_and_place
+from aoi_fl.protocol.own_code import error_and_place, is_stop
 
 # Never fork: torch's and gRPC's threads do not survive it. A spawned process inherits no other worker's files.
 _SPAWN = multiprocessing.get_context("spawn")
@@ -142,7 +142,9 @@ def _play(app: ClientApp, message: Message, context: Context, file: Path, memory
     try:
         reply = answer(app, message, context)
         file.write_bytes(pickle.dumps((reply, context.state), pickle.HIGHEST_PROTOCOL))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_stop(error):
+            raise
         file.unlink(missing_ok=True)
         reason = error_and_place(error)
         # The memory may stay full for the clients that follow.

@@ -10,12 +10,13 @@ from contextlib import contextmanager, suppress
 from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from aoi_fl.protocol.files import digest
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.names import OWN_PREFIX
 
+T = TypeVar("T")
 _LONGEST = 300  # characters of an error of own code
 
 
@@ -143,12 +144,50 @@ def naming(key: str, value: str, what: str, remedy: str = "correct it") -> Itera
     """
     try:
         yield
-    except (AoiError, KeyboardInterrupt):
+    except AoiError:
         raise
     except BaseException as error:
+        if is_stop(error):
+            raise
         frame = traceback.extract_tb(error.__traceback__)[2:][-1:]  # behind this one and the block's
         place = "".join(f" ({Path(one.filename).name}:{one.lineno})" for one in frame if one.filename[0] != "<")
         raise unusable(key, value, f"{what} {error_line(error)}{place}", remedy) from error
+
+
+def is_stop(error: BaseException) -> bool:
+    """Return whether an error is a request to stop this process: Ctrl-C, or a signal that Flower answers."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, KeyboardInterrupt) or any(frame.name == "flwr_exit" for frame in frames)
+
+
+@contextmanager
+def surviving() -> Iterator[None]:
+    """Suppress all that an app raises in the block, also to end the process, but a request to stop it."""
+    try:
+        yield
+    except BaseException as error:
+        if is_stop(error):
+            raise
+
+
+def call_own(key: str, function: Callable[..., Any], *arguments: Any, made: Callable[[Any], T], wanted: str) -> T:
+    """Call a function of own code on the server, and return what ``made`` makes of its result; its exceptions pass.
+
+    Raises
+    ------
+    ConfigError : the function would end the process, perhaps as a success, or its result cannot be used.
+    """
+    try:
+        result = function(*arguments)
+    except BaseException as error:
+        if isinstance(error, Exception) or is_stop(error):
+            raise
+        allowed = "a function that returns or raises an exception"
+        raise ConfigError(key, error_and_place(error), allowed, "Correct it.") from error
+    try:
+        return made(result)
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(key, brief(result), wanted, "Change what it returns.") from None
 
 
 _NOT_THEIRS = re.compile(

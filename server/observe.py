@@ -7,10 +7,12 @@ from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord
 
 from aoi_fl.protocol import default_name
 from aoi_fl.protocol.arrays import from_record
+from aoi_fl.protocol.own_code import call_own
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.logs import tell
@@ -75,8 +77,16 @@ class Hook:
         """Call the function."""
         row = asdict(record)
         row |= row.pop("metrics")
-        if answer := self._function({key: row[key] for key in row if key not in NO_COLUMNS}):
+        shown = {key: row[key] for key in row if key not in NO_COLUMNS}
+        wanted = "a function that returns None, a truth value or a reason"
+        if answer := call_own("on_round", self._function, shown, made=_ending, wanted=wanted):
             self._finish(answer if isinstance(answer, str) else f"the hook stopped it after round {record.round}")
+
+
+def _ending(answer: object) -> object:
+    if answer is not None and not isinstance(answer, str | int | np.bool_):  # a generator is true, and has not begun
+        raise TypeError
+    return answer
 
 
 def seconds_left(seconds: Sequence[float], rounds_left: int) -> float | None:

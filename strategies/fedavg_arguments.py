@@ -12,7 +12,9 @@ from typing import Any
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Strategy
 
+from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies.aggregation.metrics import metrics_or_none
 from aoi_fl.strategies.plan import RoundOptions
 
 # FedAvg's name -> the field of RoundOptions.
@@ -84,12 +86,7 @@ def judging(
         pass
 
     def judge(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
-        metrics = evaluate_fn(round_, arrays)
-        if metrics is not None and not isinstance(metrics, MetricRecord):
-            raise ConfigError(
-                "evaluate_fn", f"one that returned a {type(metrics).__name__}", wanted, "Change what it returns."
-            )
-        return metrics
+        return call_own("evaluate_fn", evaluate_fn, round_, arrays, made=metrics_or_none, wanted=wanted)
 
     return judge
 

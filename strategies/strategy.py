@@ -26,7 +26,8 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.flower import is_opaque
 from aoi_fl.strategies.aggregation.making import make_aggregation
-from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
+from aoi_fl.strategies.aggregation.metrics import messages_of
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivacyGuarantee, PrivateMean
 from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
 from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import Resume, RoundOptions
@@ -166,7 +167,7 @@ class AgeAwareStrategy(Strategy):
         if k is not None and private.per_round not in (k, run.options.enough):
             allowed = f"{k}, the number of clients that the policy selects"
             raise ConfigError("per-round", private.per_round, allowed, f"Set per_round of the PrivateMean to {k}.")
-        privacy = run.privacy = Privacy(private, self.policy.traits.law, run.needs)
+        privacy = run.privacy = PrivacyGuarantee(private, self.policy.traits.law, run.needs)
         if (why := privacy.over(1)) is not None:
             remedy = "Raise noise-multiplier or max-epsilon."
             raise ConfigError("max-epsilon", private.max_epsilon, f"larger: {why}", remedy)
@@ -379,9 +380,11 @@ class AgeAwareStrategy(Strategy):
         else:
             self._check_step()
         aggregate = self.aggregate_train
-        messages: Iterable[Message] = self.configure_train(round_, arrays, config, grid)
+        messages = self._overridden.call(
+            "configure_train", self.configure_train, round_, arrays, config, grid, made=messages_of
+        )
         if run.round.number != round_ or not run.round.planned:
-            self._overridden.adopt_training(round_, arrays, messages := list(messages), grid)
+            self._overridden.adopt_training(round_, arrays, messages, grid)
         if not self._dispatch.count and not self.options.buffer:
             run.at_work.wait(run.round.recorder, run.clock, timeout)
         fresh, metrics = aggregate(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
@@ -398,9 +401,11 @@ class AgeAwareStrategy(Strategy):
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
-        messages: Iterable[Message] = self.configure_evaluate(round_, arrays, config, grid)
+        messages = self._overridden.call(
+            "configure_evaluate", self.configure_evaluate, round_, arrays, config, grid, made=messages_of
+        )
         if self._evaluation.evaluation is None:
-            self._evaluation.adopt(round_, messages := list(messages))
+            self._evaluation.adopt(round_, messages)
         return self.aggregate_evaluate(round_, self._dispatch.send(grid, messages, timeout, sequential=False))
 
     def _used(self) -> ConfigError:

@@ -122,6 +122,14 @@ def test_an_exception_of_a_hook_reaches_its_caller(tmp_path, monkeypatch):
     assert aoi_fl.run("random", **KEYS).status == "completed"  # the next run has no hook
 
 
+@pytest.mark.parametrize("answer", [lambda: sys.exit(0), lambda: (i for i in ()), lambda: {"stop": 1}])
+def test_a_hook_that_would_end_the_process_or_returns_no_answer_is_named(answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with refused("on_round"):
+        aoi_fl.run("random", run_name="p", on_round=lambda row: answer(), **KEYS)
+    assert aoi_fl.load("p").status == "failed"
+
+
 def test_a_notebook_completes_the_run_keys():
     keys, shared = set(RunKeys.model_fields) - {"policy"}, {"num_clients", "learning_rate", "dataset"}
     assert keys < set(inspect.signature(aoi_fl.run).parameters)

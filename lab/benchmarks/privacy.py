@@ -7,7 +7,7 @@ from unittest.mock import patch
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.benchmarks.base import Row, Times, need, stopwatch
 from aoi_fl.lab.benchmarks.training import federation
-from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivacyGuarantee
 
 KEYS = {
     "dataset": "mnist",
@@ -24,7 +24,7 @@ KEYS = {
     "delta": 1e-3,
     "noise-multiplier": 1e-4,  # so little that training goes on
 }
-_MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (Privacy, "over"))
+_MECHANISM = ((ByPrivateMean, "begin"), (ByPrivateMean, "add"), (ByPrivateMean, "finish"), (PrivacyGuarantee, "over"))
 
 
 def run(data):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.protocol.arrays import model_key
+from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import (
@@ -38,7 +39,15 @@ from aoi_fl.strategies.aggregation.base import (
     together,
 )
 from aoi_fl.strategies.aggregation.mean import RunningMean, without_rounding
-from aoi_fl.strategies.aggregation.metrics import alike, common, finite, whole
+from aoi_fl.strategies.aggregation.metrics import (
+    alike,
+    common,
+    finite,
+    messages_of,
+    metrics_or_none,
+    model_and_metrics,
+    whole,
+)
 from aoi_fl.strategies.fedavg_arguments import chain_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import State
@@ -122,7 +131,14 @@ class FlowerAggregation:
         if not accepted:
             return None, None
         known = self._extremes()
-        made, good, why = self._sifted(accepted, lambda pairs: self._made(pairs, known))
+
+        def make(pairs: list[tuple[Message, float]]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+            made = self._made(pairs, known)
+            if made[0] is None and len(pairs) < len(accepted):  # as Bulyan of two: such a set proves nothing
+                raise ArithmeticError("the strategy makes no model of so few replies")
+            return made
+
+        made, good, why = self._sifted(accepted, make)
         self.spoiled = spoilers(accepted, good, why)
         if made is None and why is not None:
             log_failure(self._round, MODEL_STAYS, called(accepted), why)
@@ -148,7 +164,7 @@ class FlowerAggregation:
             logger.warning("Round %d: the evaluation of %s is left out: it lacks metrics", round_, some_of(left))
 
         def make(some: list[Message]) -> tuple[MetricRecord | None]:
-            return (self._strategy.aggregate_evaluate(round_, self._ready(some)),)
+            return (self._call("aggregate_evaluate", round_, self._ready(some), made=metrics_or_none),)
 
         made, good, why = self._sifted(items, make)
         log_left_out(round_, nodes_of(one for i, one in items.items() if i not in good), why, none=made is None)
@@ -182,7 +198,7 @@ class FlowerAggregation:
     def summary(self) -> None:
         """Let the strategy say what it is."""
         logger.info("aggregation by Flower's %s", type(self._strategy).__name__)
-        self._strategy.summary()
+        self._call("summary", made=bool)
 
     def _made(
         self, accepted: Sequence[tuple[Message, float]], known: int
@@ -193,7 +209,7 @@ class FlowerAggregation:
         """
         replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
         with np.errstate(all="ignore"), _attributes(self._chain(), self._silenced):
-            arrays, metrics = self._strategy.aggregate_train(self._round, replies)
+            arrays, metrics = self._call("aggregate_train", self._round, replies, made=model_and_metrics)
             arrays = None if arrays is None else in_types_of(self._model, arrays)
             if arrays is not None and not self.opaque and averages(self._strategy):
                 arrays = self._with_statistics(arrays, accepted)
@@ -203,6 +219,11 @@ class FlowerAggregation:
         if why is not None:
             raise ArithmeticError(why)
         return arrays, metrics
+
+    def _call(self, method: str, *arguments: Any, made: Callable[[Any], T]) -> T:
+        """Call a method of the strategy."""
+        where, wanted = f"{method} of {type(self._strategy).__name__}", "one that returns what Flower's strategies do"
+        return call_own(where, getattr(self._strategy, method), *arguments, made=made, wanted=wanted)
 
     def _with_statistics(self, arrays: ArrayRecord, accepted: Sequence[tuple[Message, float]]) -> ArrayRecord:
         """Return a model whose batch statistics are the updates' mean, outside momentum and adaptive steps."""
@@ -271,8 +292,8 @@ class FlowerAggregation:
         if not nodes:  # without nodes Flower's sampling would wait
             return {}
         with _attributes(self._chain(), _EVERYBODY):
-            configure = getattr(self._strategy, f"configure_{kind}")
-            messages = list(configure(round_, arrays, config, ChosenNodes(grid, nodes)))
+            chosen = ChosenNodes(grid, nodes)
+            messages = self._call(f"configure_{kind}", round_, arrays, config, chosen, made=messages_of)
         drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
         if strangers := drafts.keys() - set(nodes):
             allowed = f"a strategy that writes to selected nodes only, and it writes to node {min(strangers)}"

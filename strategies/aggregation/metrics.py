@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl import protocol
+from aoi_fl.protocol.own_code import call_own
 from aoi_fl.strategies.aggregation.base import together
 from aoi_fl.strategies.plan import AggregateMetrics
 from aoi_fl.strategies.validation import is_bounded, metrics_key, metrics_of
@@ -49,7 +50,8 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
     if not contents:
         return None
     if function is not None:
-        return function(list(contents), key)
+        wanted = "a function of (records, weighted_by_key) that returns a MetricRecord"
+        return call_own("metrics_aggr_fn", function, list(contents), key, made=metrics_or_none, wanted=wanted)
     records = [record for record in (metrics_of(content, key) for content in contents) if record is not None]
     means = MetricRecord()
     for name, shape in _usual(records):
@@ -60,6 +62,27 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
         if good:
             means.update(_MEANS([RecordDict({"metrics": record}) for record in good], key))
     return finite(means)
+
+
+def metrics_or_none(made: Any) -> MetricRecord | None:
+    """Return metrics that own code has made, None as it is; raise TypeError for anything else."""
+    return made if made is None or isinstance(made, MetricRecord) else MetricRecord(dict(made))
+
+
+def model_and_metrics(made: Any) -> tuple[ArrayRecord | None, MetricRecord | None]:
+    """Return what an aggregation of own code has made; raise TypeError for anything else."""
+    arrays, metrics = made
+    if arrays is not None and not isinstance(arrays, ArrayRecord):
+        raise TypeError
+    return arrays, metrics_or_none(metrics)
+
+
+def messages_of(made: Any) -> list[Message]:
+    """Return the messages that own code has made; raise TypeError for anything else."""
+    messages = list(made)
+    if not all(isinstance(message, Message) for message in messages):
+        raise TypeError
+    return messages
 
 
 def usable(

@@ -140,7 +140,7 @@ class PrivateMean:
         apart = kept_bounds(law, rounds, clients).min_separation
         values: dict[str, Any] = {"clip": 1.0, "bands": min(apart, rounds), **more}
         made = cls(noise_multiplier=multiplier_of(epsilon, delta), rounds=rounds, per_round=k, delta=delta, **values)
-        Privacy(made, law, clients)
+        PrivacyGuarantee(made, law, clients)
         return made
 
     @property
@@ -149,7 +149,7 @@ class PrivateMean:
         return float(getattr(self.strategy, "server_momentum", 0.0)) if type(self.strategy) is FedAvgM else 0.0
 
 
-class Privacy:
+class PrivacyGuarantee:
     """What a private run guarantees, round by round.
 
     Parameters
@@ -221,7 +221,7 @@ class ByPrivateMean:
         self._held: dict[int, Mapping[str, NDArray[Any]]] = {}  # until a function has accepted their metrics
         self.spoiled: Mapping[int, str] = {}
 
-    def promise(self, privacy: Privacy, model: ArrayRecord, clients: int, done: int) -> None:
+    def promise(self, privacy: PrivacyGuarantee, model: ArrayRecord, clients: int, done: int) -> None:
         """Take the account by which noise is drawn, and check the model, before the next round.
 
         Parameters

@@ -105,7 +105,7 @@ class Releases:
         if round_ != self.spent:
             self._nonces.append(secrets.token_bytes(KEY_BYTES))
             self._release, self.training = total + self._noise.of(round_), training
-            self._digests.append(_digest(self._nonces[-1], npy.dumps(self._release)))
+            self._digests.append(self._digest(self._nonces[-1], npy.dumps(self._release)))
             self._write_release(self._nonces[-1])
             self._write_key()
         return self._release
@@ -140,7 +140,7 @@ class Releases:
             owner = {name: kept[name] for name in self._run}
             self._release, nonce = npy.view(array).astype(np.float64), _from_hex(last["nonce"])
             round_, beside, self.training = int(last["round"]), (kept["beside"], last["beside"]), last.get("training")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
             raise self._refusal(f"cannot be read ({why})") from error
         if mode & 0o077:
@@ -155,10 +155,10 @@ class Releases:
                 )
         if round_ == self.spent + 1:  # it was written, and the process ended before it was noted beside the secret
             self._nonces.append(nonce)
-            self._digests.append(_digest(nonce, array))
+            self._digests.append(self._digest(nonce, array))
         if not done <= self.spent <= done + 1:
             raise self._refusal(f"has the releases of {self.spent} rounds, and {done} rounds are complete")
-        if round_ != self.spent or (round_ and self._digests[-1] != _digest(nonce, array)):
+        if round_ != self.spent or (round_ and self._digests[-1] != self._digest(nonce, array)):
             raise self._refusal(f"does not go with {self._beside.name}")
         if beside[0] != _changed(self._beside) and beside[1] != _changed(self._path):
             raise self._refusal("is a copy, as from a backup. Later rounds may have been published")
@@ -170,6 +170,10 @@ class Releases:
     def _beside(self) -> Path:
         assert self._path is not None
         return self._path.with_suffix(".release")
+
+    def _digest(self, nonce: bytes, release: bytes) -> str:
+        """Return what binds the release at hand, with its training, to the secret's file."""
+        return hashlib.sha256(nonce + release + json.dumps(self.training).encode()).hexdigest()
 
     def _write_release(self, nonce: bytes) -> None:
         if self._path is not None:
@@ -197,10 +201,6 @@ def _write(path: Path, content: bytes) -> None:
 def _changed(path: Path) -> int:
     """Return when the system last changed a file, in nanoseconds."""
     return os.stat(path).st_ctime_ns
-
-
-def _digest(nonce: bytes, release: bytes) -> str:
-    return hashlib.sha256(nonce + release).hexdigest()
 
 
 def _from_hex(text: str, size: int | None = None) -> bytes:

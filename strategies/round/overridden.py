@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
@@ -12,10 +12,11 @@ from flwr.serverapp.strategy import Strategy
 
 from aoi_fl import protocol
 from aoi_fl.protocol.arrays import model_key
+from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, called, flaw, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
-from aoi_fl.strategies.aggregation.metrics import whole
+from aoi_fl.strategies.aggregation.metrics import metrics_or_none, model_and_metrics, whole
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.round.collection import Collector
@@ -26,6 +27,7 @@ from aoi_fl.strategies.round.training import TrainingStep
 from aoi_fl.strategies.validation import Refused, Update, check_metrics, read_update
 
 logger = logging.getLogger("flwr")
+T = TypeVar("T")
 TrainStep: TypeAlias = Callable[..., tuple[ArrayRecord | None, MetricRecord | None]]
 EvaluateStep: TypeAlias = Callable[..., MetricRecord | None]
 
@@ -53,6 +55,11 @@ class OverriddenSteps:
     def has_updates(self) -> bool:
         """Whether a step of a subclass has the round's updates."""
         return self._held is not None
+
+    def call(self, name: str, step: Callable[..., Any], *arguments: Any, made: Callable[[Any], T]) -> T:
+        """Call a step, which may be a subclass's."""
+        where, wanted = f"{name} of {self._run.strategy}", "one that returns what Flower's strategies do"
+        return call_own(where, step, *arguments, made=made, wanted=wanted)
 
     def wrap(self, strategy: Strategy) -> None:
         """Have replies checked and recorded before they reach a step that is not ours."""
@@ -126,7 +133,9 @@ class OverriddenSteps:
             def make() -> tuple[ArrayRecord | None, MetricRecord | None]:
                 self._held = held, collector
                 try:
-                    arrays, metrics = step(server_round, held.in_order())
+                    arrays, metrics = self.call(
+                        "aggregate_train", step, server_round, held.in_order(), made=model_and_metrics
+                    )
                 except Exception as error:  # over what a client has sent
                     log_failure(server_round, MODEL_STAYS, called(held.replies), error)
                     arrays, metrics = None, None
@@ -162,7 +171,8 @@ class OverriddenSteps:
         def evaluated(server_round: int, replies: Sequence[Message]) -> MetricRecord | None:
             self.has_evaluations = True
             try:
-                return step(server_round, whole(replies, self._run.options.weighted_by_key))
+                usable = whole(replies, self._run.options.weighted_by_key)
+                return self.call("aggregate_evaluate", step, server_round, usable, made=metrics_or_none)
             except Exception as error:  # over what a client has sent
                 log_failure(server_round, NO_METRICS, nodes_of(replies), error)
                 return None

@@ -17,7 +17,7 @@ from aoi_fl.protocol import ParticipationReply, ParticipationRequest, packing
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.aggregation.base import Aggregation
-from aoi_fl.strategies.aggregation.private import Privacy
+from aoi_fl.strategies.aggregation.private import PrivacyGuarantee
 from aoi_fl.strategies.clock import MACHINE, ROUND_TRIP, Clock, clock_of
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
@@ -137,7 +137,7 @@ class Run:
         self.timer, self.inbox, self.progress = RoundTimer(options.round_seconds), Inbox(), RunProgress()
         self.at_work, self.served = AtWork(options, self.roster), ServedModel(options.serve_average)
         self.joining: Joining | None = None
-        self.privacy: Privacy | None = None
+        self.privacy: PrivacyGuarantee | None = None
         self.complete: str | None = None
         self.last = 0
         self.round, self._started = Round(0), 0  # the last round that has started

@@ -13,7 +13,7 @@ from aoi_fl import protocol
 from aoi_fl.config.values import names_of
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.coding import NONE
-from aoi_fl.protocol.own_code import brief
+from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
@@ -140,8 +140,10 @@ class TrainingStep:
     ) -> tuple[Mapping[int, Draft], dict[int, ParticipationRequest]]:
         """Return what each node of a round's plan is sent: the aggregation's content, and our record."""
         run, plan, number = self._run, round_.plan, round_.number
-        extra = {} if self._configure is None else self._configure(number)
-        config = ConfigRecord({**config, "server-round": number, **extra})
+        config = ConfigRecord({**config, "server-round": number})
+        if self._configure is not None:
+            wanted = "a function of the round that returns a dict of values for a ConfigRecord"
+            config.update(call_own("configure", self._configure, number, made=ConfigRecord, wanted=wanted))
         clients = plan.clients.tolist()
         nodes = [run.roster.node(client) for client in clients]
         drafts = run.aggregation.to_train(number, round_.model, config, nodes, grid)

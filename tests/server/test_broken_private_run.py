@@ -161,9 +161,13 @@ def unbroken(tmp_path_factory):
     return Unbroken(tmp_path_factory.mktemp("unbroken"))
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("fails", "breaks"),
+    [(False, 1), (True, 1), *(pytest.param(*many, marks=pytest.mark.slow) for many in ((False, 13), (True, 7)))],
+)
 @pytest.mark.parametrize(("kind", "owned"), KINDS)
-def test_a_broken_private_run_is_the_unbroken_one(kind, owned, fails, unbroken, tmp_path):
+def test_a_broken_private_run_is_the_unbroken_one(kind, owned, fails, breaks, unbroken, tmp_path):
+    """The slow ones are 104 kills and 56 failed writes."""
     whole, writes = unbroken(kind, owned, fails)
-    at = random.Random(f"{kind} {owned} {fails}").randint(1, writes)
-    check(tmp_path / str(at), whole, kind, owned, at=at, fails=fails)
+    for at in random.Random(f"{kind} {owned} {fails}").sample(range(1, writes + 1), breaks):
+        check(tmp_path / str(at), whole, kind, owned, at=at, fails=fails)

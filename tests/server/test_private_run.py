@@ -18,7 +18,7 @@ from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import Ledger, read, read_run
-from aoi_fl.strategies.aggregation.private import ByPrivateMean, Privacy, PrivateMean
+from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivacyGuarantee, PrivateMean
 from tests.refusals import refused
 
 
@@ -86,7 +86,7 @@ def test_the_refusal_of_bands_names_max_age(cap, bands_):
     errors = []
     for build in (
         lambda: RunConfig.parse(sizes | private),
-        lambda: Privacy(PrivateMean(1.0, 1.0, 100, 15, bands_), MarkovPolicy.optimal(100, 15, cap), None),
+        lambda: PrivacyGuarantee(PrivateMean(1.0, 1.0, 100, 15, bands_), MarkovPolicy.optimal(100, 15, cap), None),
     ):
         with pytest.raises(ConfigError) as error:
             build()

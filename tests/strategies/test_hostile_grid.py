@@ -1,5 +1,6 @@
 """One hostile client of ten costs its own places and one deadline: a sample of policies, aggregations and kinds."""
 
+import gc
 import itertools
 import math
 import random
@@ -15,6 +16,7 @@ from flwr.serverapp import strategy as flower
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import (
     BudgetedRefresh,
     F3astSelection,
@@ -22,6 +24,7 @@ from aoi_fl.strategies import (
     OldestAge,
     PrivateMean,
     RandomSelection,
+    RoundOptions,
     SystematicParticipation,
 )
 from tests import fakes
@@ -117,6 +120,13 @@ class Grid(fakes.ScriptedGrid):
         super().__init__(*arguments, present=there if away else None, **more)
 
 
+def making(policy, aggregation):
+    """Return what makes the strategy, and options of its rounds."""
+    options = AGGREGATIONS[aggregation]()
+    given = {"aggregation": options.pop("aggregation")} if "aggregation" in options else {}
+    return partial(POLICIES[policy], **given), options
+
+
 def run(folder, policy, aggregation, kind):
     """Return the notes of a run, and its clock; ``kind`` None: all clients are honest."""
     how = {} if kind is None else KINDS[kind]
@@ -136,8 +146,7 @@ def run(folder, policy, aggregation, kind):
     app = ToyApp(learn, declares=declare, evaluates=1.0, spoil=spoil)
     grid = partial(Grid, script=how.get("script"), takes=how.get("takes"), away=how.get("away"))
     notes = Timed()
-    make = partial(POLICIES[policy], **{k: v for k, v in AGGREGATIONS[aggregation]().items() if k == "aggregation"})
-    more = {k: v for k, v in AGGREGATIONS[aggregation]().items() if k != "aggregation"}
+    make, more = making(policy, aggregation)
     limits = {"train_timeout": DEADLINE, "ask_timeout": DEADLINE, "max_empty_rounds": 10, **more}
     fakes.play(make, app, folder, ROUNDS, N, grid, notes, record_of({"w": np.zeros(3, np.float32)}), **limits)
     return notes, notes.grid.clock.now()
@@ -179,17 +188,29 @@ CELLS = [
     ("fedcs", "Bulyan", "wrong shape"),
     ("refl", "FedAvg", "silent"),
     ("increasing reserve", "mean", "huge"),
+    ("random", "Bulyan", "largest"),
 ]
-UNBIASED = ("mean", "mean with a function")  # aggregations for F3AST, whose weights are unbiased
+FEWEST = {"Bulyan": 3}  # updates without which an aggregation makes no model
+
+
+@cache
+def is_refused(policy, aggregation):
+    """Return whether the product refuses the two together, as unbiased weights with a Flower strategy."""
+    make, options = making(policy, aggregation)
+    try:
+        make(options=RoundOptions(**options))
+    except ConfigError:
+        return True
+    return False
 
 
 def in_product(policy, aggregation, kind):
     alike = kind == "largest" and aggregation == "FedAvgM"  # one of CELLS stands for them
-    return not alike and (policy != "f3ast" or aggregation in UNBIASED) and (policy, aggregation, kind) not in CELLS
+    return not alike and (policy, aggregation, kind) not in CELLS and not is_refused(policy, aggregation)
 
 
 PRODUCT = [cell for cell in itertools.product(POLICIES, AGGREGATIONS, KINDS) if in_product(*cell)]
-SAMPLE = [pytest.param(*cell, marks=pytest.mark.slow) for cell in random.Random(51).sample(PRODUCT, 100)]
+SAMPLE = [pytest.param(*cell, marks=pytest.mark.slow) for cell in random.Random(51).sample(PRODUCT, 150)]
 
 
 @cache
@@ -201,11 +222,12 @@ def usual(policy):
 
 
 @pytest.mark.parametrize(("policy", "aggregation", "kind"), CELLS + SAMPLE)
-def test_one_client_costs_its_places_and_a_deadline(policy, aggregation, kind, tmp_path):
+def test_one_client_costs_its_places_and_a_deadline(policy, aggregation, kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # Flower collects at each record that it reads, the whole process
     notes, seconds = run(tmp_path, policy, aggregation, kind)
     own, others = usual(policy)
     assert len(notes.rounds) == ROUNDS and trained(notes, False) >= others - own
     deadlines = 2 if kind == "leaves and returns" else 1  # an honest client may leave in the middle of its work
     assert seconds <= (deadlines + 0.1) * DEADLINE and not any(
-        record.empty for record in notes.rounds[1:] if record.willing > 1
+        record.empty for record in notes.rounds[1:] if record.willing > FEWEST.get(aggregation, 1)
     )

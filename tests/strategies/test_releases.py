@@ -1,6 +1,8 @@
 """What a private run has published: once a round, with fresh noise, in any history of kills, copies and restores."""
 
+import hashlib
 import json
+import math
 import os
 import random
 import shutil
@@ -46,7 +48,8 @@ class Server:
         for round_ in range(done + 1, until + 1):
             release = private.of(round_, draw.standard_normal(SIZE))
             nonce, digest = json.loads((self.folder / "noise.key").read_text())["rounds"][-1]
-            assert releases._digest(bytes.fromhex(nonce), releases.npy.dumps(release)) == digest
+            content = bytes.fromhex(nonce) + releases.npy.dumps(release) + b"null"  # no training is kept with it
+            assert hashlib.sha256(content).hexdigest() == digest
             self.published.setdefault(round_, set()).add(release.tobytes())
             np.save(self.folder / f"state-{round_}.npy", private.state_dict()["private/digest"])
             if self.left == 0:  # between checkpoint and ledger
@@ -97,6 +100,16 @@ def changed(**values):
     return lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
+def released(**values):
+    """Change what lies beside the secret."""
+
+    def change(path):
+        about, _, array = (beside := path.with_suffix(".release")).read_bytes().partition(b"\n")
+        beside.write_bytes(json.dumps({**json.loads(about), **values}).encode() + b"\n" + array)
+
+    return change
+
+
 def device(path):
     path.unlink()
     os.mkfifo(path)
@@ -122,6 +135,8 @@ def device(path):
         (lambda path: path.write_text("["), "JSONDecodeError"),
         (lambda path: path.with_suffix(".release").unlink(), "No such file"),
         (lambda path: path.with_suffix(".release").write_bytes(b"{}\n"), "cannot be read"),
+        (released(round=math.inf), "OverflowError"),
+        (released(training=5), "does not go with"),
     ],
 )
 def test_a_key_that_is_not_the_runs_own_is_refused(tmp_path, monkeypatch, spoil, named):

@@ -1,0 +1,119 @@
+"""Own functions that a strategy calls, and own apps: none ends the process, as a success or with a foreign error."""
+
+import asyncio
+import sys
+from itertools import count
+
+import numpy as np
+import pytest
+from flwr.app import MetricRecord
+from flwr.serverapp import strategy as flower
+
+from aoi_fl.science.errors import ConfigError
+from aoi_fl.strategies import RandomSelection, RoundOptions
+from tests.fakes import HOSTILE, Notes, ScriptedGrid, ToyApp, record_of
+
+
+class Gone(BaseException):
+    """What no handler of exceptions expects."""
+
+
+def raising(error):
+    def fail(*arguments):
+        raise error
+
+    return fail
+
+
+ENDS = {
+    "exit 0": lambda *_: sys.exit(0),
+    "exit": lambda *_: sys.exit(),
+    "a generator's exit": raising(GeneratorExit()),
+    "cancelled": raising(asyncio.CancelledError()),
+    "another": raising(Gone()),
+}
+RESULTS = {
+    "number": lambda *_: 3,
+    "text": lambda *_: "abc",
+    "generator": lambda *_: (i for i in (1, 2)),
+    "tuple": lambda *_: (None,),
+    "triple": lambda *_: (None, None, None),
+    "objects": lambda *_: {"loss": object()},
+}
+
+
+def from_the_second(bad, good):
+    calls = count(1)
+    return lambda *arguments: good(*arguments) if next(calls) == 1 else bad(*arguments)
+
+
+def metrics(*_):
+    return MetricRecord({"loss": 1.0})
+
+
+def method(name):
+    def make(bad):
+        strategy = flower.FedAvg()
+        setattr(strategy, name, from_the_second(bad, getattr(strategy, name)))
+        return {"aggregation": strategy}
+
+    return make
+
+
+def step(name):
+    def make(bad):
+        good = getattr(RandomSelection, name)
+        own = lambda self, *arguments: bad() if arguments[0] > 1 else good(self, *arguments)  # noqa: E731
+        return {"strategy": type("Own", (RandomSelection,), {"__module__": "own", name: own})}
+
+    return make
+
+
+# What is given, and whether a fault in it costs a round in place of the run, since a client may be the cause.
+KINDS = {
+    "configure": (lambda bad: {"configure": from_the_second(bad, lambda round_: {"lr": 0.1})}, False),
+    "evaluate_fn": (lambda bad: {"evaluate_fn": from_the_second(bad, metrics)}, False),
+    "train_metrics_aggr_fn": (lambda bad: {"train_metrics_aggr_fn": from_the_second(bad, metrics)}, True),
+    "evaluate_metrics_aggr_fn": (lambda bad: {"evaluate_metrics_aggr_fn": from_the_second(bad, metrics)}, True),
+    "aggregate_train": (method("aggregate_train"), True),
+    "aggregate_evaluate": (method("aggregate_evaluate"), True),
+    "configure_train": (method("configure_train"), False),
+    "configure_evaluate": (method("configure_evaluate"), False),
+    "own configure_train": (step("configure_train"), False),
+    "own configure_evaluate": (step("configure_evaluate"), False),
+    "own aggregate_train": (step("aggregate_train"), True),
+    "own aggregate_evaluate": (step("aggregate_evaluate"), True),
+}
+
+
+def play(app, folder, strategy=RandomSelection, evaluate_fn=None, **settings):
+    notes = Notes()
+    options = RoundOptions(run="r", seed=3, join_timeout=0.2, evaluate_clients=2, deterministic=True)
+    made = strategy(3, options=options, observer=notes, **settings)
+    grid = ScriptedGrid(app, {"runs-dir": str(folder), "seed": 3}, 4)
+    made.start(grid, record_of({"w": np.zeros(3, np.float32)}), 3, evaluate_fn=evaluate_fn)
+    return notes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_own_function_costs_rounds_or_is_named(kind, tmp_path):
+    make, costs = KINDS[kind]
+    for name, bad in (ENDS | RESULTS).items():
+        if costs:
+            notes = play(ToyApp(evaluates=1.0), tmp_path, **make(bad))
+            assert len(notes.rounds) == 3 and not notes.rounds[0].empty, name
+            assert kind == "train_metrics_aggr_fn" or (notes.rounds[2].empty == ("aggregate_train" in kind)), name
+        else:
+            with pytest.raises(ConfigError) as error:
+                play(ToyApp(evaluates=1.0), tmp_path, **make(bad))
+                pytest.fail(name)
+            assert error.value.key.startswith(kind.removeprefix("own ")), name
+
+
+@pytest.mark.parametrize("kind", ["query.hello", "train", "evaluate"])
+def test_an_app_that_would_end_the_process_costs_its_client_alone(kind, tmp_path):
+    for name, bad in (ENDS | RESULTS).items():
+        spoil = lambda message, act, what, _, client: bad() if (what, client) == (kind, HOSTILE) else act()  # noqa: B023, E731
+        notes = play(ToyApp(evaluates=1.0, spoil=spoil), tmp_path)
+        others = [p.outcome for r in notes.rounds for p in r.participations if p.client != HOSTILE]
+        assert len(notes.rounds) == 3 and others and set(others) == {"trained"}, name
