@@ -42,6 +42,8 @@ class RunConfig(RunKeys):
                 numeric = field is not None and field.annotation in (int, float)
                 range_ = allowed(field) if field is not None and numeric else f"at most {_LONGEST} characters long"
                 raise ConfigError(kebab(key), value, range_, "Shorten it.")
+            if isinstance(value, str) and "\0" in value:
+                raise ConfigError(kebab(key), value, "a text without NUL", "Correct it.")
         return expanded(values)
 
     @model_validator(mode="after")

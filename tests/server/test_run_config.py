@@ -111,6 +111,7 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"budget": 0}, "budget", 0, "from 1e-09"),
         ({"resume": "perhaps"}, "resume", "perhaps", "true or false"),
         ({"resume": True}, "run-name", "", "resume=true"),
+        ({"runs-dir": "a\0b"}, "runs-dir", "a\0b", "NUL"),
     ],
 )
 def test_every_refusal_has_four_fields(values, key, value, allowed):
