@@ -187,7 +187,8 @@ def call_own(key: str, function: Callable[..., Any], *arguments: Any, made: Call
     try:
         return made(result)
     except (AttributeError, TypeError, ValueError):
-        raise ConfigError(key, brief(result), wanted, "Change what it returns.") from None
+        value = f"{type(result).__name__}: {brief(result)}"
+        raise ConfigError(key, value, wanted, "Change what it returns.") from None
 
 
 _NOT_THEIRS = re.compile(

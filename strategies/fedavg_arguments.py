@@ -14,7 +14,6 @@ from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.aggregation.metrics import metrics_or_none
 from aoi_fl.strategies.plan import RoundOptions
 
 # FedAvg's name -> the field of RoundOptions.
@@ -86,9 +85,15 @@ def judging(
         pass
 
     def judge(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
-        return call_own("evaluate_fn", evaluate_fn, round_, arrays, made=metrics_or_none, wanted=wanted)
+        return call_own("evaluate_fn", evaluate_fn, round_, arrays, made=_record, wanted=wanted)
 
     return judge
+
+
+def _record(made: Any) -> MetricRecord | None:
+    if made is not None and not isinstance(made, MetricRecord):
+        raise TypeError
+    return made
 
 
 def inherited(options: RoundOptions, inner: Strategy) -> RoundOptions:
