@@ -51,13 +51,11 @@ class Availability:
         )
 
     def _refuse(self, wrong: Mask, allowed: str) -> None:
+        client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
         if wrong.any():
-            row = int(np.argmax(wrong))
-            client = int(np.searchsorted(self.offsets, row, side="right")) - 1
-            spell = f"{self.begins[row]:g} to {self.ends[row]:g} s"
-            raise ConfigError(
-                f"client {client}: spell {row - self.offsets[client]}", spell, allowed, "Correct the trace."
-            )
+            number = f"spell {int(np.argmax(wrong)) - self.offsets[client[np.argmax(wrong)]]}"
+            spells = np.stack([self.begins, self.ends], axis=1)
+            refuse(wrong, client, number, spells, allowed, "{0[0]:g} to {0[1]:g} s")
 
     @classmethod
     def from_spells(cls, spells: list[list[tuple[float, float]]], period: float = math.inf) -> "Availability":
@@ -78,35 +76,17 @@ class Availability:
         """
         starts = np.asarray(offsets, dtype=np.int64)
         when, on = np.asarray(seconds, dtype=np.float64), np.asarray(present, dtype=np.bool_)
-        until = np.append(when[1:], period)
         counts = np.diff(starts)
+        until = np.append(when[1:], period)
         until[starts[1:][counts > 0] - 1] = period
         client = np.repeat(np.arange(len(counts)), counts)
-        if not np.isfinite(when).all():
-            j = int(np.argmin(np.isfinite(when)))
-            raise ConfigError(
-                f"client {client[j]}: second", when[j], "finite, counted from the trace's start", "Correct the trace."
-            )
-        unsorted = np.flatnonzero(until[:-1] <= when[:-1]) if len(when) else np.empty(0, np.int64)
-        unsorted = unsorted[client[unsorted] == client[unsorted + 1]]
-        if len(unsorted):
-            j = int(unsorted[0])
-            remedy = "Sort the seconds, and keep one change for each."
-            raise ConfigError(f"client {client[j]}: second", when[j + 1], f"above the one before, {when[j]:g}", remedy)
-        if (when < 0).any():
-            j = int(np.argmax(when < 0))
-            raise ConfigError(
-                f"client {client[j]}: second", when[j], "at least 0, the trace's start", "Correct the trace."
-            )
-        on_before = np.append(False, on[:-1] & (client[1:] == client[:-1]))
-        if (twice := np.flatnonzero(on & on_before)).size:
-            j = int(twice[0])
-            raise ConfigError(
-                f"client {client[j]}: change",
-                f"to available at second {when[j]:g}",
-                "a change, and the client is available already",
-                "Delete this entry.",
-            )
+        follows = np.append(False, client[1:] == client[:-1])[: len(client)]
+        before, on_before = (np.append(first, of[:-1])[: len(client)] for first, of in ((0.0, when), (False, on)))
+        refuse(~np.isfinite(when), client, "second", when, "finite, counted from the trace's start")
+        refuse(follows & (when <= before), client, "second", when, "above the one before; sort the seconds")
+        refuse(when < 0, client, "second", when, "at least 0, the trace's start")
+        twice = "a change, and the client is available already"
+        refuse(on & on_before & follows, client, "change", when, twice, "to available at second {:g}")
         keep = on & (until > when)
         return cls(offsets_of(client[keep], len(counts)), when[keep], until[keep], period)
 
@@ -224,6 +204,14 @@ class Availability:
     def _at(self, values: Floats, rows: Ints) -> Floats:
         """Return the values of rows; rows that do not exist get others' values, which the caller ignores."""
         return values.take(rows, mode="clip") if len(values) else np.zeros(len(rows))
+
+
+def refuse(wrong: Mask, client: Ints, what: str, values: Floats, allowed: str, shown: str = "") -> None:
+    """Raise ConfigError for the first wrong row, with its client and its value."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        value = shown.format(values[row]) if shown else values[row]
+        raise ConfigError(f"client {client[row]}: {what}", value, allowed, "Correct the trace.")
 
 
 def offsets_of(who: Ints, clients: int) -> Ints:

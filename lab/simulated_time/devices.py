@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from aoi_fl.lab.simulated_time.availability import Availability, always
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.lab.simulated_time.availability import Availability, always, refuse
 from aoi_fl.science.types import Floats, Ints
 from aoi_fl.strategies.clock import ROUND_TRIP
 
@@ -82,16 +81,10 @@ class DeviceTrace:
     upload: Floats
 
     def __post_init__(self) -> None:
-        speeds = np.isfinite(self.speed) & (self.speed >= 0)
-        if not speeds.all():
-            i = int(np.argmin(speeds))
-            raise ConfigError(
-                f"client {i}: seconds for its {self.unit}", self.speed[i], "at least 0", "Correct the trace."
-            )
+        slow, clients = ~(np.isfinite(self.speed) & (self.speed >= 0)), np.arange(len(self.speed))
+        refuse(slow, clients, f"seconds for its {self.unit}", self.speed, "at least 0")
         for way, rates in (("download", self.download), ("upload", self.upload)):
-            if not (rates > 0).all():
-                i = int(np.argmin(rates > 0))
-                raise ConfigError(f"client {i}: {way}", rates[i], "above 0 bytes a second", "Correct the trace.")
+            refuse(~(rates > 0), clients, way, rates, "above 0 bytes a second")
 
     @property
     def clients(self) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
-from aoi_fl.lab.simulated_time.availability import Availability, bernoulli
+from aoi_fl.lab.simulated_time.availability import Availability, bernoulli, refuse
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
 from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.learning import archive
@@ -153,9 +153,8 @@ def _changes(path: Path) -> DeviceTrace:
         if array.shape != (length,):
             allowed = f"of shape ({length},), as offsets and seconds imply"
             raise ConfigError(name, f"of shape {array.shape}", allowed, "Correct the file.")
-    if (odd := np.flatnonzero(~np.isin(available, (0, 1)))).size:
-        client = int(np.searchsorted(offsets, odd[0], side="right")) - 1
-        raise ConfigError(f"client {client}: available", available[odd[0]], "1 (available) or 0", "Correct the file.")
+    client = np.repeat(np.arange(clients), np.diff(offsets))
+    refuse(~np.isin(available, (0, 1)), client, "available", available, "1 (available) or 0")
     lasts = float(seconds.max(initial=0))
     if lasts == 0:
         allowed = "above 0, because it is the trace's length"

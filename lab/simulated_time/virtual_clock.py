@@ -166,8 +166,7 @@ class VirtualClock(Clock):
     def load_state_dict(self, memory: State) -> None:
         """Continue from a saved state."""
         if "clock" in memory:
-            self._now, *more = memory["clock"].tolist()
-            self.model = more[0] if more else 0.0  # earlier versions did not save it
+            self._now, self.model = memory["clock"].tolist()
 
     def await_anybody(self, availability: Availability, until: float = np.inf) -> Mask:
         """Return (n,) the available clients; if there are none, wait for one, at most until then."""

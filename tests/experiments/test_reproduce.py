@@ -1,111 +1,19 @@
-import itertools
 import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from aoi_fl.lab.experiments.harness import federation
 from aoi_fl.lab.experiments.harness.account import behind
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
-from aoi_fl.lab.experiments.harness.federation import marked
 from aoi_fl.lab.experiments.harness.findings import Conclusion
-from aoi_fl.lab.experiments.harness.stats import agreement, run_means
 from aoi_fl.lab.experiments.harness.store import Store
-from aoi_fl.lab.experiments.oracles.weight_laws import markov_law, proportional_law, random_law, systematic_law
 from aoi_fl.lab.experiments.registry import experiments, find
 from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
-from aoi_fl.lab.experiments.studies.churn import expected_rate
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.markov import MarkovPolicy
 from tests.refusals import refused
-
-# Exact laws of the weights
-
-
-@pytest.mark.parametrize("sizes", [[1, 1, 1, 1, 1], [1, 2, 3, 4, 50, 1, 2], [7, 7, 1]])
-def test_theorem_3_equals_the_enumeration_of_all_subsets(sizes):
-    sizes = np.array(sizes, dtype=np.int64)
-    n = len(sizes)
-    for k in range(1, n + 1):
-        subsets = list(itertools.combinations(range(n), k))
-        weights = np.zeros((len(subsets), n))
-        for row, subset in zip(weights, subsets, strict=True):
-            row[list(subset)] = sizes[list(subset)] / sizes[list(subset)].sum()
-        law, sigma = random_law(sizes, k)
-        assert sigma == pytest.approx(weights.var(axis=0).sum(), abs=1e-12)
-        assert law.square == pytest.approx((weights**2).sum(axis=1).mean(), abs=1e-12)
-        # Two independent rounds: the estimate about their mean has half the variance in expectation.
-        assert law.estimate(2) == pytest.approx(sigma / 2, abs=1e-12)
-
-
-def test_theorem_4_equals_the_enumeration_of_all_draws():
-    sizes, k = np.array([1, 2, 5], dtype=np.int64), 3
-    shares = sizes / sizes.sum()
-    mean, square = np.zeros(3), np.zeros(3)
-    for drawn in itertools.product(range(3), repeat=k):
-        chance, weight = shares[list(drawn)].prod(), np.bincount(drawn, minlength=3) / k
-        mean += chance * weight
-        square += chance * weight**2
-    law, sigma = proportional_law(sizes, k)
-    assert sigma == pytest.approx((square - mean**2).sum())
-    assert law.square == pytest.approx(square.sum())
-
-
-def test_the_systematic_law_equals_the_enumeration_of_all_phases():
-    n, k, lags = 8, 3, 12
-    phases = (np.arange(n) + 0.5) / n  # one within each stretch on which all rounds are the same
-    there = np.diff(np.floor(k / n * np.arange(lags + 2)[:, None] + phases), axis=0)  # (rounds, phases)
-    law, sigma = systematic_law(n, k, lags)
-    assert law.products == pytest.approx([n * (there[0] * there[h]).mean() / k**2 for h in range(1, lags + 1)])
-    assert (law.square, sigma) == pytest.approx((1 / k, 1 / k - 1 / n)) and (there.sum(axis=1) == k).all()
-
-
-def test_the_markov_law_equals_the_enumeration_of_two_rounds():
-    policy = MarkovPolicy.increasing(3, 1, 2)
-    rate, (_, again) = 1 / policy.interval_mean, policy.renewals(1)
-    # A client's part in two rounds running: both, only the first, only the second, neither.
-    chance = {(1, 1): rate * again, (1, 0): rate * (1 - again), (0, 1): rate * (1 - again)}
-    chance[0, 0] = 1 - sum(chance.values())
-    product = 0.0
-    for parts in itertools.product(chance, repeat=3):
-        both = math.prod(chance[part] for part in parts)
-        first, second = (sum(part[i] for part in parts) for i in (0, 1))
-        product += both * sum(a * b for a, b in parts) / max(first * second, 1)
-    law, _ = markov_law(policy, 4)
-    assert law.products[0] == pytest.approx(product, abs=1e-14)
-
-
-@pytest.mark.parametrize("leaving", [0.01, 0.2, 0.7])
-def test_a_systematic_client_catches_up_after_an_absence(leaving):
-    # Every state and its probability: ticks accrued (3 more of 20 a round), whether a round is owed, whether present.
-    law = dict.fromkeys(itertools.product(range(20), (False, True), (False, True)), 1 / 80)
-    for _ in range(4000):
-        after, present, took_part = dict.fromkeys(law, 0.0), 0.0, 0.0
-        for (ticks, owing, here), chance in law.items():
-            owed = owing or ticks + 3 >= 20
-            present += chance * here
-            took_part += chance * (here and owed)
-            for moves, share in ((True, leaving), (False, 1 - leaving)):
-                after[(ticks + 3) % 20, owed and not here, here != moves] += chance * share
-        law = after
-    assert expected_rate("systematic", "returning", leaving) == pytest.approx(took_part / present, rel=1e-9)
-    assert expected_rate("systematic", "gap", leaving) == 0.15
-
-
-# Statistics
-
-
-def test_agreement_sees_a_point_that_is_off():
-    rng = np.random.default_rng(1)
-    points = [(rng.normal(j, 1, 20), float(j)) for j in range(50)]
-    assert agreement(points).holds
-    assert not agreement([*points, (rng.normal(0, 1, 20), 2.0)]).holds
-    assert not agreement([([3.0, 3.0], 4.0)]).holds
-    assert agreement([([3.0, 3.0], 3.0)]).holds
-
 
 # Results on disk
 
@@ -134,32 +42,10 @@ def test_a_store_has_a_line_for_each_run(tmp_path):
     assert Store(tmp_path, "x", {}, "").rows == [{**columns, **row} for row in store.rows]
 
 
-def test_a_store_reads_a_line_for_each_row(tmp_path):
-    store = Store(tmp_path, "x", {}, "")
-    store.add({"seed": 1}, [{"round": 1, "v": 0.5}, {"round": 2, "v": 0.5}], 0)
-    assert (tmp_path / "x.csv").read_text() == "seed,round,v\n1,1..2,0.5\n"
-    (tmp_path / "x.csv").write_text("seed,round,v\n1,1,0.5\n1,2,0.5\n")
-    assert Store(tmp_path, "x", {}, "").rows == store.rows
-    (tmp_path / "x.csv").write_text("seed,round,v\n1,1..2,0.5 0.6 0.7\n")
-    with refused("--out", "x.csv", "equal length"):
-        Store(tmp_path, "x", {}, "")
-
-
-@pytest.mark.parametrize(("rounds", "kept"), [(200, range(10, 201, 10)), (7, range(1, 8))])
-def test_marks_keep_the_end_and_the_means(rounds, kept):
-    run = [{"round": t, "accuracy": t / 1000, "loss": 1 / t, "policy": "wics", "seed": 1} for t in range(1, rounds + 1)]
-    marks = marked([{key: row[key] for key in ("round", "accuracy", "loss")} for row in run])
-    assert [row["round"] for row in marks] == list(kept)
-    assert marks[-1]["loss"] == run[-1]["loss"]
-    of_marks = run_means(({**row, "policy": "wics", "seed": 1} for row in marks), "policy", ("wics",), "loss")
-    assert of_marks["wics"] == pytest.approx([np.mean([row["loss"] for row in run])], abs=1e-15)
-    assert run_means(run, "policy", ("wics",), "loss")["wics"] == pytest.approx(of_marks["wics"], abs=1e-15)
-
-
 # Experiments
 
 
-@pytest.mark.parametrize("name", ["load-variance", "intervals", "windows"])
+@pytest.mark.parametrize("name", ["intervals"])
 def test_theory_and_simulation_agree_and_more_seeds_only_add(name, tmp_path, capsys):
     options = Options(quick=True, seeds=8)
     page = reproduce(find(name), options, tmp_path, 1).read_text()

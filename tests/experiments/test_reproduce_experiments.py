@@ -1,17 +1,12 @@
-"""Each experiment as small as it goes, from its units to its picture; and that seeds are paired."""
-
-from dataclasses import replace
+"""The skew by hand, runs in pairs of equal seed, and the papers' start."""
 
 import numpy as np
 import pytest
 
 from aoi_fl import protocol
-from aoi_fl.lab.experiments.harness import drawing
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.replay import dealt
-from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.oracles.skew_problem import optima
-from aoi_fl.lab.experiments.papers import wics_ages, wics_exact
 from aoi_fl.lab.experiments.papers.speed import MEMORYLESS
 from aoi_fl.lab.experiments.registry import find
 from aoi_fl.lab.experiments.studies.start_learning import history_of
@@ -21,46 +16,6 @@ from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import read_run
 from tests.fakes import TRAIN, ScriptedGrid
-
-QUICK = Options(quick=True, seeds=2)
-
-
-def play(name, options, folder, keep=lambda unit: True):
-    """Play some units of an experiment, draw them, and return its rows and paragraph."""
-    experiment, options = find(name), replace(options, work=folder)
-    rows = [
-        {**unit, **row} for unit in experiment.units(options) if keep(unit) for row in experiment.play(unit, options)
-    ]
-    settings = experiment.settings(options)
-    drawing.draw(folder / "picture.png", lambda figure: experiment.plot(rows, settings, figure))
-    assert (folder / "picture.png").read_bytes()[:4] == b"\x89PNG"
-    return rows, experiment.conclude(rows, settings)
-
-
-@pytest.mark.parametrize("name", ["churn", "dropout"])
-def test_theory_and_simulation_agree(name, tmp_path):
-    rows, conclusion = play(name, QUICK, tmp_path)
-    assert " agree at all " in conclusion.paragraph and "NOT" not in conclusion.paragraph
-    if name == "dropout":
-        lost = {t: [r["mean"] for r in rows if (r["table"], r["dropout"]) == (t, 0.5)] for t in ("plain", "adaptive")}
-        # n/k plus d/(1-d): a client that is lost tries again in the next round.
-        assert np.mean(lost["plain"]) == pytest.approx(100 / 15 + 1, abs=0.05)
-        assert np.mean(lost["adaptive"]) == pytest.approx(100 / 15, abs=0.05)
-
-
-def test_no_index_policy_is_below_the_floors(tmp_path, monkeypatch):
-    monkeypatch.setattr(wics_ages.WicsAges, "batch", 3)
-    rows, conclusion = play("wics-ages", Options(quick=True, seeds=3), tmp_path)
-    assert len(rows) == 3 * 16 and "3 instances for each N" in conclusion.paragraph
-    for row in rows:
-        assert row["floor"] <= min(row[f"p2 {p}"] for p in ("wics", "abs", "maxpack", "random-budget")) + 1e-9
-    monkeypatch.setattr(wics_exact.WicsExact, "batch", 6)
-    rows, conclusion = play("wics-exact", Options(quick=True, seeds=6), tmp_path)
-    for row in rows:
-        floor = max(row["lagrangian floor"], row["packing bound"])
-        assert floor - 1e-9 <= row["optimum"] <= min(row["wics"], row["abs"], row["maxpack"]) + 1e-9
-    gaps = [100 * (row["wics"] / row["optimum"] - 1) for row in rows]
-    assert conclusion.tables[0].rows[0][:2] == ["wics", interval(gaps).show(2, " %")]
 
 
 def test_the_skew_is_the_one_recomputed_by_hand(tmp_path):

@@ -64,6 +64,19 @@ def test_moments_solve_the_first_passage_equations(policy):
     assert policy.interval_variance == pytest.approx(second[0] - first[0] ** 2, rel=1e-8, abs=1e-8)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_interval_pmf_agrees_with_the_moments(policy):
+    pmf = policy.interval_pmf()
+    x = np.arange(1, len(pmf) + 1)
+    assert pmf.min() >= 0
+    assert 1 - 1e-12 < pmf.sum() < 1 + 1e-12
+    assert pmf @ x == pytest.approx(policy.interval_mean, rel=1e-8)
+    assert pmf @ x**2 - (pmf @ x) ** 2 == pytest.approx(policy.interval_variance, rel=1e-6, abs=1e-6)
+    short = policy.interval_pmf(tail=0.01)
+    assert short == pytest.approx(pmf[: len(short)])
+    assert 1 - short.sum() < 0.01 <= 1 - short[:-1].sum() + 1e-12
+
+
 def least_variance(n, k, m, d=0.0):
     """Least Var[X] by a linear programme in the survival function S_a = P(X > a), a = 0 … m.
 

@@ -100,17 +100,6 @@ def test_the_index_of_any_cost_makes_a_client_indifferent(ageing, timing):
     assert (np.diff(index) >= 0).all()
 
 
-def test_closed_forms_of_linear_and_quadratic_ageing():
-    one = (np.full(51, 5.0), np.full(51, 0.3), 25.0)
-    np.testing.assert_allclose(ageing_index(AGES, *one, AGEING["linear"]), whittle_index(AGES, *one), rtol=1e-12)
-    quadratic = 25.0 * 0.3 / 5.0 * (AGES + 1) * (AGES + 2) * (4 * AGES + 3) / 6
-    np.testing.assert_allclose(ageing_index(AGES, *one, AGEING["quadratic"]), quadratic, rtol=1e-12)
-    # What age 0 costs is paid whatever is done.
-    assert ageing_index(np.empty(0, np.int64), np.empty(0), np.empty(0), 1.0, AGEING["root"]).size == 0
-    shifted = ageing_index(AGES, *one, lambda ages: ages**2 + 7)
-    np.testing.assert_allclose(shifted, quadratic, rtol=1e-12)
-
-
 def test_ages_that_no_run_reaches_have_an_index_without_a_table():
     ages = np.concatenate([np.arange(100_003), [3_000_000, 2**31 - 1]])  # the oldest that a client may declare
     one = (np.ones(ages.size), np.ones(ages.size), 1.0)

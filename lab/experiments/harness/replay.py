@@ -90,6 +90,17 @@ class Federation(ABC):
             observe=observe,
         )
 
+    def late(self, policy, rounds, weighting, evaluate, count, availability=None):
+        """Train as :meth:`play`; return the means of ``evaluate(model)`` over some late rounds, and the history."""
+        marks, found = late_rounds(rounds, count), []
+
+        def after(round_, arrays):
+            if round_ in marks:
+                found.append(evaluate(arrays))
+
+        history = self.play(policy, rounds, weighting, after, availability)
+        return np.mean(found, axis=0).tolist(), history
+
     def _aggregated(self, arrays, selection, round_):
         """Return the model after a round, and each participant's mean training loss."""
         if not len(selection.clients):

@@ -12,6 +12,8 @@ from aoi_fl.lab.experiments.harness.verdicts import joint, side
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.load import interval_counts
 
+_OPTIMAL = "markov-optimal"
+_ORDER = (_OPTIMAL, "markov-increasing", "random", "proportional")  # by the paper, from the least spread
 _SHOWN = 30  # waits that the picture shows one by one
 _TOLD = 0.001  # share of longer waits that the picture mentions
 _CLAIMED_PEAK = 6  # rounds; of rounds missed it is the same peak, a round earlier
@@ -81,18 +83,17 @@ class Intervals(setting.PolicyFigure):
             f"{met}; lengths expected fewer than {_LEAST:.0f} times over all seeds are compared together. Other than "
             "in the paper, ages start from the stationary law, and the increasing policy's p_a is ours."
         )
-        peaks = [_peak(row) for row in _table(rows, "markov-optimal", settings["rounds"])]
+        found, exact = _table(rows, _OPTIMAL, settings["rounds"]), expected_counts(_OPTIMAL, settings["rounds"])
+        peaks = [_peak(row) for row in found]
         peak = max(set(peaks), key=peaks.count)
-        top = interval([float(row[peak - 1] / row.sum()) for row in _table(rows, "markov-optimal", settings["rounds"])])
-        exact = expected_counts("markov-optimal", settings["rounds"])
+        top = interval([float(row[peak - 1] / row.sum()) for row in found])
         paragraph += (
             f" The optimal policy's histogram peaks at {peak} rounds ({peak - 1} missed) with every seed, a share of "
             f"{top.show(3)} (theory {exact[peak - 1] / exact.sum():.3f}, its peak at {_peak(exact)})."
             if len(set(peaks)) == 1
             else f" The optimal policy's histogram peaks at {sorted(set(peaks))} rounds, depending on the seed."
         )
-        order = [spreads[p] for p in ("markov-optimal", "markov-increasing", "random", "proportional")]
-        wider = [difference(b, a) for a, b in pairwise(order)]
+        wider = [difference(spreads[b], spreads[a]) for a, b in pairwise(_ORDER)]
         claims = (
             Claim(
                 "Intervals spread least under Markov optimal, then Markov increasing (the non-optimal), random, "
@@ -100,10 +101,7 @@ class Intervals(setting.PolicyFigure):
                 f"{JOURNAL}, Fig. 3",
                 "histograms",
                 "standard deviations "
-                + ", ".join(
-                    f"{p} {deviation[p].show(2)}"
-                    for p in ("markov-optimal", "markov-increasing", "random", "proportional")
-                )
+                + ", ".join(f"{p} {deviation[p].show(2)}" for p in _ORDER)
                 + f"; histograms and exact law {met}",
                 met.verdict(joint([side(wider, 1), "holds" if met.holds else "refuted"])),
                 reasons={"holds": "standard deviations rise in this order, as the laws do"},
@@ -113,12 +111,12 @@ class Intervals(setting.PolicyFigure):
                 f"{JOURNAL}, Fig. 3",
                 "a peak around 6 rounds",
                 f"peak at {peak} rounds ({peak - 1} missed), {top.show(3)} of all intervals; standard deviation "
-                f"{deviation['markov-optimal'].show(2)}",
+                f"{deviation[_OPTIMAL].show(2)}",
                 met.verdict(
                     "undecided"
                     if len(set(peaks)) > 1
                     else "holds"
-                    if _CLAIMED_PEAK in (peak, peak - 1) and deviation["markov-optimal"].high < 1
+                    if _CLAIMED_PEAK in (peak, peak - 1) and deviation[_OPTIMAL].high < 1
                     else "refuted"
                 ),
                 reasons={"holds": "peak at 7 rounds, 6 missed, as the law has"},
@@ -127,16 +125,21 @@ class Intervals(setting.PolicyFigure):
         return Conclusion(paragraph, claims, (table,))
 
     def plot(self, rows, settings, figure):
-        there = self.policies
+        there, rounds = self.policies, settings["rounds"]
         panels = figure.subplots(2, 3, sharex=True)
         for axes, policy in zip(panels.flat, there, strict=False):
-            found = _table(rows, policy, settings["rounds"]).sum(axis=0)[:_SHOWN]
-            exact = expected_counts(policy, settings["rounds"])
+            counts, exact = _table(rows, policy, rounds).sum(axis=0), expected_counts(policy, rounds)
             x = np.arange(1, _SHOWN + 1)
-            total = _table(rows, policy, settings["rounds"]).sum()
-            axes.bar(x, found / total, color=STYLES[policy]["color"], alpha=0.55, width=0.85, label="measured, bars")
+            axes.bar(
+                x,
+                counts[:_SHOWN] / counts.sum(),
+                color=STYLES[policy]["color"],
+                alpha=0.55,
+                width=0.85,
+                label="measured, bars",
+            )
             axes.plot(x, (exact / exact.sum())[:_SHOWN], "k.", markersize=6, label="exact")
-            if policy == "markov-optimal":  # the paper gives its place, and no height
+            if policy == _OPTIMAL:  # the paper gives its place, and no height
                 axes.axvline(_CLAIMED_PEAK, color="black", linestyle=":", label=f"paper's peak, around {_CLAIMED_PEAK}")
             beyond = exact[_SHOWN:].sum() / exact.sum()
             axes.set(title=policy + (f" ({100 * beyond:.1f} % > {_SHOWN})" if beyond > _TOLD else ""))

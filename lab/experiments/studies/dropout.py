@@ -59,33 +59,28 @@ class Dropout(Experiment):
         ]
 
     def conclude(self, rows, settings):
-        points = []
-        for table in ("plain", "aware"):
-            for d in _LOST:
-                exact = policy(table, d)
-                points.append((pick(rows, "mean", table=table, dropout=d), exact.interval_mean))
-                points.append((pick(rows, "variance", table=table, dropout=d), exact.interval_variance))
-        met = agreement(points)
+        def shown(table, column, digits=3):
+            return interval(pick(rows, column, table=table, dropout=_SHOWN)).show(digits)
+
+        met = agreement(
+            [
+                (pick(rows, column, table=table, dropout=d), getattr(policy(table, d), f"interval_{column}"))
+                for table in ("plain", "aware")
+                for d in _LOST
+                for column in _MEASURES
+            ]
+        )
         lines = []
         for table, title in _TABLES.items():
-            found = {c: interval(pick(rows, c, table=table, dropout=_SHOWN)) for c in ("mean", "variance", "counted")}
             exact = policy(table, _SHOWN)
-            lines.append(
-                [
-                    title,
-                    found["mean"].show(3),
-                    f"{exact.interval_mean:.3f}",
-                    found["variance"].show(3),
-                    f"{exact.interval_variance:.3f}",
-                    found["counted"].show(2),
-                ],
-            )
-        estimate = interval(pick(rows, "estimate", table="adaptive", dropout=_SHOWN))
+            mean, variance = f"{exact.interval_mean:.3f}", f"{exact.interval_variance:.3f}"
+            lines.append([title, shown(table, "mean"), mean, shown(table, "variance"), variance])
+            lines[-1].append(shown(table, "counted", 2))
         paragraph = (
             f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "
-            f"{estimate.show(3)}; its theory is of the table made for d. Measured means and variances of the "
-            f"other two and the theory of the chain with hazards (1−d)p {met}. A lost client of the papers' table is "
-            "certain to try again in the next round, so d costs d/(1−d) rounds in the mean."
+            f"{shown('adaptive', 'estimate')}; its theory is of the table made for d. Measured means and variances of "
+            f"the other two and the theory of the chain with hazards (1−d)p {met}. A lost client of the papers' table "
+            "is certain to try again in the next round, so d costs d/(1−d) rounds in the mean."
         )
         head = ("table", "E[X]", "by theory", "Var[X]", "by theory", "clients a round")
         return Conclusion(paragraph, (), (Table(f"At d = {_SHOWN}", head, lines),))

@@ -13,7 +13,6 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
-from aoi_fl.lab.experiments.harness.replay import late_rounds
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Measure, Study, differences, expect, runs_of
 from aoi_fl.lab.rivals.f3ast import F3ast
@@ -151,21 +150,20 @@ class Natural(Study):
         federation = NaturalFederation(
             table, train, seed, chosen["local-epochs"], chosen["batch-size"], chosen["learning-rate"]
         )
-        marks = late_rounds(rounds, _EVALUATIONS)
-        found = []
-
-        def after(round_, arrays):
-            if round_ in marks:
-                found.append(federation.evaluate(arrays, *test))
-
         there = np.ones((rounds + 1, n), np.bool_)
         if where == _PHONES:
             trace = _availability(options.data_dir, n)
             start = _ROUND * int(draws.uniform(seed, 0, "natural-start", 0) * trace.period / _ROUND)
             there = np.array([trace.here(start + _ROUND * t) for t in range(rounds + 1)])
         make, weighting = _MAKE[unit["policy"]]
-        history = federation.play(make(n, seed), rounds, weighting, after, lambda round_: there[round_])
-        loss, accuracy = np.mean(found, axis=0).tolist()
+        (loss, accuracy), history = federation.late(
+            make(n, seed),
+            rounds,
+            weighting,
+            lambda arrays: federation.evaluate(arrays, *test),
+            _EVALUATIONS,
+            lambda round_: there[round_],
+        )
         available = int(there[1:].any(axis=0).sum())
         return [
             {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.replay import dealt_as, late_rounds
+from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.oort import OortSelector
@@ -108,19 +108,15 @@ class RareClasses(Study):
         shares = availability_of([part.y.numpy() for part in there.parts], by_class)
         rounds = chosen["num-server-rounds"]
         rare, others = _tests(there, np.argsort(by_class)[:_RARE])
-        marks = late_rounds(rounds, _EVALUATIONS)
-        found = []
-
-        def after(round_, arrays):
-            if round_ in marks:
-                found.append((there.task.evaluate(arrays, rare)[1], there.task.evaluate(arrays, others)[1]))
-
-        def available(round_):
-            return draws.uniforms(seed, round_, "rare-classes-availability", _CLIENTS) < shares
-
         make, weighting = _MAKE[unit["policy"]]
-        history = there.play(make(seed), rounds, weighting, after, available)
-        on_rare, on_others = np.mean(found, axis=0).tolist()
+        (on_rare, on_others), history = there.late(
+            make(seed),
+            rounds,
+            weighting,
+            lambda arrays: [there.task.evaluate(arrays, part)[1] for part in (rare, others)],
+            _EVALUATIONS,
+            lambda round_: draws.uniforms(seed, round_, "rare-classes-availability", _CLIENTS) < shares,
+        )
         return [
             {
                 "rare": round(on_rare, 5),

@@ -1,5 +1,7 @@
 """The start of a federation: every client at age 0 against ages from the stationary law."""
 
+from itertools import product
+
 import numpy as np
 from scipy import stats
 
@@ -12,6 +14,7 @@ from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 
 _CASES = {"optimal, k=15": ("optimal", 15), "optimal, k=20": ("optimal", 20), "increasing, k=15": ("increasing", 15)}
+_NAMED = {"stationary": "the stationary law", "zero": "age 0"}
 _CLIENTS, _MAX_AGE, _SHOWN = 100, 10, 60
 
 
@@ -34,7 +37,7 @@ class Start(Experiment):
     title = "Clients a round after a start from age 0 and from the stationary law"
     source = "Not in the papers: they start all ages at 0 and do not show the effect"
     minutes = 0.2
-    factors = {"case": tuple(_CASES), "start": ("stationary", "zero")}
+    factors = {"case": tuple(_CASES), "start": tuple(_NAMED)}
     counts = (20, 5)
     whole_seeds = True
 
@@ -49,21 +52,16 @@ class Start(Experiment):
 
     def conclude(self, rows, settings):
         lines, tests = [], []
-        for name in _CASES:
+        for name, start in product(_CASES, _NAMED):
             policy = _policy(name)
-            mixing = policy.mixing_rounds()
-            for start in ("stationary", "zero"):
-                found = _table(rows, name, start)
-                chances = _chances(policy, start, found.shape[1])
-                empty = interval((found == 0).sum(axis=1))
-                expected = float(((1 - chances) ** _CLIENTS).sum())
-                most = interval(found.max(axis=1))
-                mixes = "at once" if start == "stationary" else "never" if mixing is None else f"{mixing} rounds"
-                named = "the stationary law" if start == "stationary" else "age 0"
-                lines.append([name, named, empty.show(1), f"{expected:.1f}", most.show(0), mixes])
-                trials = _CLIENTS * len(found)
-                for count, p in zip(found.sum(axis=0).tolist(), chances.tolist(), strict=True):
-                    tests.append(_two_sided(count, trials, min(max(p, 0.0), 1.0)))
+            found, mixing = _table(rows, name, start), policy.mixing_rounds()
+            chances = _chances(policy, start, found.shape[1])
+            expected = float(((1 - chances) ** _CLIENTS).sum())
+            mixes = "at once" if start == "stationary" else "never" if mixing is None else f"{mixing} rounds"
+            empty, most = interval((found == 0).sum(axis=1)), interval(found.max(axis=1))
+            lines.append([name, _NAMED[start], empty.show(1), f"{expected:.1f}", most.show(0), mixes])
+            trials, sums = _CLIENTS * len(found), found.sum(axis=0)
+            tests += [_two_sided(n, trials, min(max(p, 0.0), 1.0)) for n, p in zip(sums, chances, strict=True)]
         worst, limit = min(tests), FAMILYWISE / len(tests)
         paragraph = (
             "n=100, m=10. The number of clients in every round follows its exact binomial law: "
@@ -88,7 +86,7 @@ class Start(Experiment):
             x = np.arange(1, _SHOWN + 1)
             for start, colour, marker in (("zero", COLOURS[3], "v"), ("stationary", COLOURS[0], "o")):
                 chances = _chances(_policy(name), start, _SHOWN)
-                label = f"from {'age 0' if start == 'zero' else 'the stationary law'}"
+                label = f"from {_NAMED[start]}"
                 axes.plot(x, _CLIENTS * chances, color=colour, linewidth=1.2, label=f"{label}, exact")
                 mean = _table(rows, name, start)[:, :_SHOWN].mean(axis=0)
                 axes.plot(x, mean, marker, color=colour, markersize=4, label=f"{label}, measured")

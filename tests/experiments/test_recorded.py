@@ -1,0 +1,51 @@
+"""Recorded units that need no data set have the same rows when they are played again."""
+
+from pathlib import Path
+
+import pytest
+
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.store import Store
+from aoi_fl.lab.experiments.registry import find
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+NAMES = (
+    "theory",
+    "remarks",
+    "sigma",
+    "load-variance",
+    "intervals",
+    "windows",
+    "start",
+    "churn",
+    "dropout",
+    "wics-ages",
+    "wics-exact",
+    "wics-packing",
+    "traces",
+    "privacy-error",
+)
+
+
+def _units():
+    """Return the shortest unit of each policy, part or kind of each experiment; a long one is a slow test."""
+    for name in NAMES:
+        shortest = {}
+        for known in sorted(Store.recorded(RESULTS, name)._units, key=lambda known: known["seconds"]):
+            of = tuple(value for value in known["unit"].values() if isinstance(value, str))
+            if of != ("trace",):  # of a file that the repository lacks
+                shortest.setdefault(of, known)
+        for known in shortest.values():
+            marks = [pytest.mark.slow] if known["seconds"] > 2 else []
+            yield pytest.param(name, known["unit"], id=f"{name} {[*known['unit'].values()]}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "unit"), _units())
+def test_a_recorded_unit_is_played_again(name, unit):
+    recorded = [row for row in Store.recorded(RESULTS, name).rows if unit.items() <= row.items()]
+    rows = [{**unit, **row} for row in find(name).play(unit, Options())]
+    assert len(rows) == len(recorded)
+    for row, kept in zip(rows, recorded, strict=True):
+        numbers = {column: value for column, value in row.items() if isinstance(value, int | float)}
+        assert {column: kept[column] for column in numbers} == pytest.approx(numbers, rel=1e-6, abs=1e-12)
+        assert {**kept, **numbers}.items() >= row.items()
