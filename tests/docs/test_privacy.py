@@ -48,7 +48,3 @@ def test_the_costs_are_those_of_the_account():
                 account = Account(kept, 100, error / unit, bands)
                 epsilon = amplified(POLICIES[name], 100, account, 1e-3) if hidden else account.epsilon(1e-3)
                 assert epsilon == pytest.approx(float(cell), rel=0.004)
-
-
-def test_the_page_is_short():
-    assert len(PAGE.split()) <= 1500
