@@ -76,7 +76,8 @@ class Gatekeeper:
                 return None
             if packing.is_packed(reply) and found.unread:
                 raise Refusal(METRICS, found.unread)
-            own = own_record(found.own, {**self._texts, "compression": arrival.coded})
+            asked = None if arrival.asked is None else found.own
+            own = own_record(asked, {**self._texts, "compression": arrival.coded})
             leaves = self._gate.release(arrival, replace(found, own=own), size)
             content = write(leaves, found, packing.unpack(reply.content))
         except Refusal as refusal:
@@ -152,21 +153,20 @@ def read(content: RecordDict) -> Content:
 def write(leaves: Content, reply: Content, records: RecordDict) -> RecordDict:
     """Return a content with the records that leave of a reply; unchanged arrays keep their bytes."""
     made: dict[str, Any] = {}
-    for key, record in records.items():
-        if key in leaves.arrays:
-            old, new = cast(ArrayRecord, record), leaves.arrays[key]
-            made[key] = ArrayRecord({n: _array(old[n], reply.arrays[key][n], new[n], reply.unread) for n in new})
-        elif key in leaves.metrics:
-            made[key] = MetricRecord(cast(Any, leaves.metrics[key]))
-        elif key in leaves.configs:
-            made[key] = ConfigRecord(cast(Any, leaves.configs[key]))
-        elif key == protocol.AOI and leaves.own is not None:
-            made[key] = ConfigRecord(cast(Any, leaves.own))
+    for key, new in leaves.arrays.items():
+        old = cast(ArrayRecord, records[key])
+        made[key] = ArrayRecord({n: _array(old[n], reply.arrays[key][n], new[n], reply.unread) for n in new})
+    made |= {key: MetricRecord(cast(Any, record)) for key, record in leaves.metrics.items()}
+    made |= {key: ConfigRecord(cast(Any, record)) for key, record in leaves.configs.items()}
+    if leaves.own is not None:
+        made[protocol.AOI] = ConfigRecord(cast(Any, leaves.own))
     return RecordDict(made)
 
 
 def _array(old: Array, values: NDArray[Any], new: NDArray[Any], unread: str) -> Array:
     if unread:
         return old
-    data = old.data if new is values else npy.dumps(new)
+    head = npy.head(new)  # another one, and bytes after the values, could carry data
+    same = new is values and old.data.startswith(head) and len(old.data) == len(head) + new.nbytes
+    data = old.data if same else npy.dumps(new)
     return Array(str(new.dtype), tuple(new.shape), _NUMPY, data)

@@ -18,7 +18,7 @@ from aoi_fl.client.deciding import Decider, make_decider
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import Identity, identity, is_simulated
-from aoi_fl.client.promises import Device, Forbidden, Promise, has_promised, refused_now, strictest
+from aoi_fl.client.promises import Device, Forbidden, Promise, check_gate, has_promised, refused_now, strictest
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.science import whittle
@@ -280,6 +280,7 @@ def device_of(context: Context, who: Identity, *, bound: bool) -> Device:
     if not is_simulated(context) and (bound or not node.keys().isdisjoint(rules.KEYS)):
         allowed = "set in node.toml, because the client keeps its promises and its owner's rules there"
         raise Forbidden("state-dir", None, allowed, "Set it to a folder of this client.")
+    check_gate(node)
     return Device(who.state_dir, who.name, durable=False)
 
 

@@ -15,6 +15,7 @@ from types import NoneType
 from typing import Any
 
 from aoi_fl import protocol
+from aoi_fl.client.gate import rules
 from aoi_fl.client.gate.book import GATE, Book
 from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Refusal
@@ -181,6 +182,20 @@ def strictest(known: Promise | None, separation: int, rounds: int | None, *, sin
     )
 
 
+def check_gate(node: Mapping[str, Value]) -> None:
+    """Refuse the rules that only the gate of a SuperNode keeps where there is none, as in a simulation.
+
+    Raises
+    ------
+    Forbidden : a node without a ``state-dir`` has such a rule.
+    """
+    kept = (rules.MIN_HOURS, rules.UPDATES, rules.NORM, rules.BYTES, rules.METRICS, rules.APPS)
+    for key in node.keys() & {*kept, EVALUATE}:
+        if STATE not in node and (key in kept or node[key] == rules.METRICS_ONLY):
+            remedy = "Leave it out, or start the client as a SuperNode of AoI-FL with a state-dir."
+            raise Forbidden(key, node[key], "set for a SuperNode of AoI-FL alone, whose gate keeps it", remedy)
+
+
 def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str | None:
     """Return the key of the owner's rule that forbids a training, or an evaluation, now; or None.
 
@@ -189,6 +204,7 @@ def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str |
     """
     if node.keys().isdisjoint(KEYS):
         return None
+    check_gate(node)
     folder = Path(str(node.get(STATE, "")))
     gate = Gate(node, "", book := Book(folder))
     rule = gate.rules.forbids(datetime.now())

@@ -27,9 +27,17 @@ def dumps(array: NDArray[Any]) -> bytes:
     """
     if array.dtype.hasobject:
         raise ValueError("the array holds Python objects, which are not sent")
-    columns_first = not array.flags.c_contiguous and array.flags.f_contiguous
-    values = array.T if columns_first else array
-    return b"".join((_head(array.dtype, array.shape, columns_first), values.tobytes()))
+    values = array.T if _columns_first(array) else array
+    return b"".join((head(array), values.tobytes()))
+
+
+def head(array: NDArray[Any]) -> bytes:
+    """Return the bytes that ``numpy.save`` would write before an array's values."""
+    return _head(array.dtype, array.shape, _columns_first(array))
+
+
+def _columns_first(array: NDArray[Any]) -> bool:
+    return not array.flags.c_contiguous and array.flags.f_contiguous
 
 
 def view(data: bytes) -> NDArray[Any]:

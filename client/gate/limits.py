@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.client.gate.rules import NORM
-from aoi_fl.protocol import ARRAYS, coding
+from aoi_fl.protocol import ARRAYS, CONFIG, METRICS, coding
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -58,8 +58,9 @@ class Content:
     @property
     def is_large(self) -> bool:
         """Whether the records without arrays could hold an update."""
-        values = [v for record in (*self.metrics.values(), *self.configs.values()) for v in record.values()]
-        return sum(map(_size, values)) > FEW
+        records = [*self.metrics.items(), *self.configs.items()]
+        size = sum(len(n) // 8 + _size(v) for _, record in records for n, v in record.items())
+        return size + sum(len(key) // 8 for key in (*self.arrays, *dict(records))) > FEW
 
 
 def _size(value: Any) -> int:
@@ -69,17 +70,20 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
+def _is_number(value: Any) -> bool:
+    return all(isinstance(v, int | float) for v in (value if isinstance(value, list | tuple) else [value]))
+
+
 def trimmed(content: Content, names: frozenset[str] | None) -> Content:
-    """Return a reply without the metrics that may not leave; configurations obey the same names."""
+    """Return a reply with the allowed metrics alone, in records of customary keys; configurations obey too."""
     if names is None:
         return content
-    kept = {
-        kind: {key: {n: v for n, v in record.items() if n in names} for key, record in getattr(content, kind).items()}
-        for kind in ("metrics", "configs")
-    }
-    metrics = {key: record for key, record in kept["metrics"].items() if record or key == "metrics"}
-    configs = {key: record for key, record in kept["configs"].items() if record}
-    return replace(content, metrics=metrics, configs=configs)
+    kept = [
+        {n: v for record in records.values() for n, v in record.items() if n in names and _is_number(v)}
+        for records in (content.metrics, content.configs)
+    ]
+    metrics = {METRICS: kept[0]} if content.metrics else {}
+    return replace(content, metrics=metrics, configs={CONFIG: kept[1]} if kept[1] else {})
 
 
 def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tuple[Content, float]:
@@ -115,6 +119,8 @@ def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tu
     for name, base in pairs.items():
         if base is not None:
             norm = math.hypot(norm, scales[name] * _norm(new[name], base))
+    if sum(np.count_nonzero(new[name] != model[name]) for name, base in pairs.items() if base is None) > FEW:
+        raise Refusal(NORM, f"more than {FEW} values change that are not floating")
     if not math.isfinite(norm):
         raise Refusal(NORM, "the change is not finite")
     if norm <= most * (1 if kind == coding.NONE else 1 - _SPARE):
@@ -167,7 +173,7 @@ def _blocks(array: NDArray[Any], base: NDArray[Any]) -> Iterator[tuple[slice, ND
         values, before = new[part], old[part]
         with np.errstate(over="ignore", invalid="ignore"):
             change = values.astype(np.float64) - before.astype(np.float64)
-            change[(values == before) | (np.isnan(values) & np.isnan(before))] = 0.0
+            change[values == before] = 0.0
         yield part, before, change
 
 

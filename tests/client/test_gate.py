@@ -145,7 +145,14 @@ def numbers(reply):
         return 0 if reply is None else len(reply.error.reason) // 80
     content = packing.unpack(reply.content)
     records = [*content.metric_records.items(), *content.config_records.items()]
-    values = [v for key, record in records for v in record.values() if key != "aoi" or isinstance(v, list | bytes)]
+    items = [
+        (n, v) for key, record in records for n, v in record.items() if key != "aoi" or isinstance(v, list | bytes)
+    ]
+    values = [
+        *(v for _, v in items),
+        *(n[8:] for n, _ in items if n != "num-examples"),
+        *(key[8:] for key, _ in records),
+    ]
     arrays = sum(len(array.data) for record in content.array_records.values() for array in record.values())
     return arrays + sum(len(v) if isinstance(v, list | bytes | str) else 1 for v in values)
 
@@ -173,6 +180,8 @@ LARGE = {
     "bytes in a configuration": RecordDict({"config": ConfigRecord({"w": bytes(4000)})}),
     "text in a configuration": RecordDict({"config": ConfigRecord({"w": "x" * 4000})}),
     "packed arrays": packing.pack(update()),
+    "the name of a metric": RecordDict({"metrics": MetricRecord({"x" * 4000: 1.0})}),
+    "the key of a record": RecordDict({"x" * 4000: MetricRecord({"loss": 1.0})}),
 }
 QUESTIONS = ("query.hello", "query.participate", "query.bid")
 KINDS = ("train", "train.more", "evaluate", "evaluate.more", "query.data", *QUESTIONS)
@@ -292,6 +301,30 @@ def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
         assert reply.has_error() and numbers(reply) == 0
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (np.zeros(1000, np.int32), np.arange(1000, dtype=np.int32)),
+        (np.zeros(1000, np.bool_), np.ones(1000, np.bool_)),
+        (np.full(9, np.nan, np.float32), (np.arange(9, dtype=np.uint32) + 0x7FC00000).view(np.float32)),
+    ],
+    ids=["integers", "a mask", "bits of NaN"],
+)
+def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
+    device = Device(tmp_path, lambda message: RecordDict({"arrays": model(q=new)}), **{"max-norm": 1.0})
+    assert rule_of(device(train(1, arrays=model(q=old)))) == "max-norm"
+
+
+@pytest.mark.parametrize("kind", [*QUESTIONS, "evaluate"])
+@pytest.mark.parametrize("arrays", [{}, {"arrays": to_record({f"a{i}": np.zeros(1) for i in range(1000)})}])
+@pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1, "evaluate": "metrics-only"}])
+def test_no_scales_leave_without_their_arrays(tmp_path, kind, arrays, rule):
+    content = RecordDict({**arrays, "aoi": answer(compression="int8", scales=tuple(NUMBERS))})
+    device = Device(tmp_path, lambda message: content, **rule)
+    left = [numbers(device(train(t, kind, own={"compression": "int8"}))) for t in (1, 2, 3)]
+    assert sum(n > 2 for n in left) <= bool(kind == "evaluate" and arrays and "min-hours" in rule)
+
+
 def test_a_code_that_was_not_asked_for_does_not_leave(tmp_path):
     device = Device(tmp_path, lambda message: coded("int8", [1, 0, 0], scales=(1e-9,)), **{"max-norm": 1.0})
     assert device(train(1)).has_error() and device(train(2, own={"compression": "float16"})).has_error()
@@ -325,6 +358,7 @@ def test_the_norm_is_that_of_all_values(tmp_path, shape, order):
 
 
 W = to_record({"w": MODEL["w"]})["w"].data
+COMMENTED = W[:8] + b"G\0" + W[10:].split(b"}")[0].ljust(62) + b"}#secret\n" + W[-12:]
 SECRETS = {
     "metric": {"metrics": MetricRecord({"num-examples": 1, "secret": 42.0})},
     "configuration": {"config": ConfigRecord({"secret": "secret"})},
@@ -332,6 +366,12 @@ SECRETS = {
     "array": {"arrays": model(secret=np.array(42.0))},
     "record's key": {"secret": MetricRecord({"x": 1})},
     "our record": {"aoi": ConfigRecord({"name": "pi", "takes-part": True, "age": 0, "secret": 42})},
+    "record of another node": {"aoi": ConfigRecord({"name": "pi", "secret": "secret"})},
+    "key of metrics": {"secret": MetricRecord({"num-examples": 1})},
+    "key of arrays": {"secret": model()},
+    "text of a metric": {"config": ConfigRecord({"num-examples": "secret", "loss": ["secret"]})},
+    "end of an array": {"arrays": ArrayRecord({"w": Array("float32", (3,), "numpy.ndarray", W + b"secret")})},
+    "header of an array": {"arrays": ArrayRecord({"w": Array("float32", (3,), "numpy.ndarray", COMMENTED)})},
     "name": {"aoi": ConfigRecord({"name": "secret", "takes-part": True, "age": 0})},
     "type of an array": {"arrays": ArrayRecord({"w": Array("secret", (3,), "numpy.ndarray", W)})},
 }
@@ -527,6 +567,20 @@ def test_the_clientapp_asks_the_gate_before_it_promises(tmp_path):
     assert refused_now(device.node) is None  # as in a sandbox, where its folder has no file of the gate
     assert refused_now(device.node, evaluation=True) == "evaluate"
     assert rule_of(device(train(1))) == refused_now(device.node) == "min-hours"  # the gate has lost its state
+
+
+GATES = {"min-hours": 1, "max-updates": 1, "max-norm": 1.0, "max-bytes": 9, "metrics": "none", "apps": APP}
+
+
+@pytest.mark.parametrize(("key", "value"), [*GATES.items(), ("evaluate", "metrics-only")])
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [("query.hello", {}), ("query.participate", {}), ("train", {}), ("train", None), ("evaluate", None)],
+)
+def test_a_simulation_refuses_a_rule_that_only_the_gate_keeps(tmp_path, key, value, kind, own):
+    app, node = Counting(), {"name": "pi", "simulated": True, key: value}
+    reply = app(train(1, kind, own=own), Context(1, 7, node, RecordDict(), {"runs-dir": str(tmp_path)}))
+    assert reply.has_error() and key in reply.error.reason and app.trained == 0
 
 
 def spoil(how, folder):
