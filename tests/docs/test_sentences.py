@@ -143,7 +143,7 @@ def sentences():
     return [
         (
             README,
-            "accuracy after an hour is that of random selection](docs/results/fair-arena.md) within {:m1} points, "
+            "accuracy after an hour equals random selection's](docs/results/fair-arena.md) within {:m1} points, "
             "and the load is fairer",
             10,
             [max(final, key=lambda n: abs(n.low))._replace(mean=max(abs(n.low) for n in final))],
