@@ -46,7 +46,7 @@ COORDINATIONS = {
     "central": {"policy": "oldest-age", "server-momentum": 0.5},
 }
 KINDS = [(kind, owned) for kind in COORDINATIONS for owned in (False, True)]  # owned: clients keep their own states
-_BEGUN = 20  # the configuration is written down before so many writes
+_BEGUN = 20  # by so many writes the configuration is written down
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -143,7 +143,7 @@ def check(folder, whole, kind, owned, *, at, fails):
     status, output = break_off(folder, kind, owned, resume=True)
     assert "Traceback" not in output, output
     if status == 2 and not recorded(folder / NAME):
-        assert "aoi: " in output and at < _BEGUN, output
+        assert "aoi: " in output and at <= _BEGUN, output
         return "not begun"
     assert status == 0, output
     lost = trained(whole) - trained(folder)
