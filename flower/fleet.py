@@ -92,6 +92,7 @@ class HttpFleetApi:
     def __init__(self, superlink: str, authority: Path, key: ec.EllipticCurvePrivateKey) -> None:
         client: Any = import_module("flwr.supernode.fleet_http_client")
         auth: Any = import_module("flwr.supernode.node_auth_http_interceptor")
+        self._public = public_key_to_bytes(key.public_key())
         signed = auth.NodeAuthHttpInterceptor(key, key.public_key())
         self._client = client.FleetHttpClient.from_server_address(superlink, False, str(authority), [signed])
 
@@ -101,13 +102,18 @@ class HttpFleetApi:
         request = heartbeat_pb2.SendNodeHeartbeatRequest(node=node, heartbeat_interval=seconds)
         self._call(self._client.SendNodeHeartbeat, request)
 
+    def activate(self) -> int:
+        """Connect as a SuperNode does and return the node's id."""
+        request = fleet_pb2.ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
+        return int(self._call(self._client.ActivateNode, request).node_id)
+
     def deactivate(self, node_id: int) -> None:
         """Disconnect a node."""
         self._call(self._client.DeactivateNode, fleet_pb2.DeactivateNodeRequest(node_id=node_id))
 
     @staticmethod
-    def _call(function: Callable[[Any], object], request: object) -> None:
+    def _call(function: Callable[[Any], Any], request: object) -> Any:
         try:
-            function(request)
+            return function(request)
         except Exception as error:  # of httpx, which comes with that Flower
             raise ConnectionError(str(error)) from error

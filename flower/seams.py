@@ -130,18 +130,18 @@ FLEET = Seam(
     flwr.common.constant: SYSTEM_TIME_TOLERANCE TIMESTAMP_TOLERANCE
     flwr.supercore.primitives.asymmetric: public_key_to_bytes sign_message
     """,
-    "the SuperLink's Fleet API speaks HTTP: `aoi doctor` cannot check whether it knows this client's key",
+    "the SuperLink's Fleet API speaks HTTP: `aoi doctor` checks a client's key there",
     on=GRPC,
 )
 HTTP_FLEET = Seam(
-    "the end of a former session, over HTTP",
+    "the end of a former session and a check of a client's key, over HTTP",
     "fleet",
     """
     flwr.supernode.fleet_http_client: FleetHttpClient.from_server_address FleetHttpClient.SendNodeHeartbeat
-    flwr.supernode.fleet_http_client: FleetHttpClient.DeactivateNode
+    flwr.supernode.fleet_http_client: FleetHttpClient.ActivateNode FleetHttpClient.DeactivateNode
     flwr.supernode.node_auth_http_interceptor: NodeAuthHttpInterceptor(private_key,public_key)
     """,
-    "a client that was killed is refused until its former session ends",
+    "a client that was killed is refused until its former session ends, and `aoi doctor` cannot try its key",
     on=HTTP,
 )
 VIRTUAL = Seam(

@@ -67,17 +67,12 @@ def _connection(
 
 
 def _registration(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> Iterator[Finding]:
-    from aoi_fl.flower.seams import FLEET
-
-    if not FLEET.there:
-        yield Finding("registration", "warn", f"not tried: {FLEET.lost}", "Ask the operator: flwr supernode list")
-        return
     from aoi_fl.client.device.registration import standing
     from aoi_fl.flower.fleet import AHEAD, BEHIND
 
     answer = standing(host, port, ca, key)
     if answer.problem:
-        remedy = "Check that HOST:PORT is the Fleet API of a SuperLink of Flower 1.34 (port 9092 unless changed)."
+        remedy = "Check that HOST:PORT is the Fleet API of a SuperLink (port 9092 unless changed)."
         yield Finding("registration", "fail", f"the SuperLink does not answer as one: {answer.problem}", remedy)
     elif not answer.authenticates:
         remedy = "Ask the operator to start it with --enable-supernode-auth: now any machine can be a client."

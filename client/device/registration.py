@@ -6,11 +6,16 @@ the client, as at its start, and deactivates it again.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from aoi_fl.flower.fleet import FleetApi
+from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
+from aoi_fl.flower.seams import FLEET
+
+_UNAUTHENTICATED, _SERVER_ERROR = 401, 500  # statuses of HTTP
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
     key : the client's private key
     """
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if not FLEET.there:
+        return _standing_over_http(target, ca, key)
     with grpc.secure_channel(target, grpc.ssl_channel_credentials(ca)) as channel:
         fleet = FleetApi(channel, key)
         try:
@@ -51,6 +58,23 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
             return RegistrationStatus(True, True, _connects(fleet))
         except grpc.RpcError as error:
             return RegistrationStatus(True, problem=f"{error.code().name}: {error.details()}")
+
+
+def _standing_over_http(target: str, ca: bytes, key: ec.EllipticCurvePrivateKey) -> RegistrationStatus:
+    """Return the standing over HTTP, where each call is signed and a refused signature is one of a wrong clock."""
+    with NamedTemporaryFile() as authority:
+        Path(authority.name).write_bytes(ca)
+        fleet = HttpFleetApi(target, Path(authority.name), key)
+        try:
+            fleet.deactivate(fleet.activate())
+        except ConnectionError as error:
+            status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+            if status == _UNAUTHENTICATED:
+                return RegistrationStatus(True)
+            if status is not None and status < _SERVER_ERROR:
+                return RegistrationStatus(True, True, False)
+            return RegistrationStatus(True, problem=str(error))
+    return RegistrationStatus(True, True, True)
 
 
 def _refused(fleet: FleetApi, *, signed: bool) -> str:

@@ -3,11 +3,15 @@
 import json
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
+from aoi_fl.client.device.reach import split_address
+from aoi_fl.client.device.registration import RegistrationStatus, standing
 from aoi_fl.docker.control import read_pems
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.seams import FLEET
@@ -91,3 +95,23 @@ def test_registered_supernodes_train_over_https(tmp_path):
         online = [node for node in control.nodes() if node.status == "online"]
     assert said["rounds"] == [{"anna": "trained", "ben": "trained"}] * 2
     assert len(online) == 2  # eve's key is not registered
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(FLEET.there, reason="tests/client/test_doctor.py does this over gRPC")
+def test_the_doctor_tries_a_key_over_https(tmp_path, monkeypatch):
+    from flwr.supernode import node_auth_http_interceptor as signing
+
+    make_client_key(tmp_path / "key", tmp_path / "key.pub")
+    private = load_ssh_private_key((tmp_path / "key").read_bytes(), None)
+    with superlink() as link:
+        host, port = split_address(link.fleet)
+        assert standing(host, port, link.authority, private) == RegistrationStatus(True, True, False)
+        link.control().register(read_pems(tmp_path / "key.pub")[0] + b"\n", "anna")
+        for _ in range(2):  # the second time shows that the first one left
+            assert standing(host, port, link.authority, private) == RegistrationStatus(True, True, True)
+        for ahead, known in ((20.0, False), (-400.0, False), (-100.0, True)):
+            now = datetime.now(UTC) + timedelta(seconds=ahead)
+            monkeypatch.setattr(signing, "now", lambda now=now: now)
+            assert standing(host, port, link.authority, private).in_time is known
+    assert standing(host, port, link.authority, private).problem
