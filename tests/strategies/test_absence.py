@@ -1,4 +1,4 @@
-"""Clients that come and go, played by real clients: what each achieves is its target as far as it is there."""
+"""Clients that come and go: each achieves its target as far as it is available."""
 
 from types import SimpleNamespace
 
@@ -19,66 +19,39 @@ N, K, ROUNDS = 10, 2, 60
 SHARES = np.array([1.0] * 5 + [0.4] * 4 + [0.1])
 
 
-def there(round_):
-    return draws.uniforms(9, round_, "there", N) < (SHARES if round_ > 1 else 1.0)  # all come to the roll call
+def available(round_):
+    return draws.uniforms(9, round_, "there", N) < (SHARES if round_ > 1 else 1.0)  # all join in the first round
 
 
-def play(folder, make, rounds=ROUNDS, resume=None, node=None):
-    def coming(grid):
-        following = max([0 if resume is None else resume.next_round - 1, *(r.round for r in grid.notes.rounds)]) + 1
-        return np.flatnonzero(there(following))
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (lambda **s: MarkovParticipation.optimal(N, K, 10, compensate="availability", **s), MarkovRule),
+        (lambda **s: SystematicParticipation(N, K, compensate="availability", **s), SystematicRule),
+    ],
+    ids=["markov", "systematic"],
+)
+def test_the_simulator_predicts_clients_that_come_and_go(make, rule, tmp_path):
+    """The simulator does not know forced participations: up to the first one they agree."""
 
     def grid(*arguments):
-        made = ScriptedGrid(*arguments, present=coming)
-        for context in made._contexts.values():
-            context.node_config |= node or {}
-        return made
+        return ScriptedGrid(*arguments, present=lambda grid: np.flatnonzero(available(len(grid.notes.rounds) + 1)))
 
-    notes, _, strategy = fakes.play(make, ToyApp(), folder, rounds, N, grid=grid, start=zeros(1), resume=resume, seed=5)
-    return notes, strategy
-
-
-def trained(record):
-    return sorted(p.client for p in record.participations if p.outcome == "trained" and not p.forced)
-
-
-MAKERS = {
-    "markov": lambda **s: MarkovParticipation.optimal(N, K, 10, compensate="availability", **s),
-    "markov-size": lambda **s: MarkovParticipation.optimal(N, K, 10, rates=[0.2] * N, compensate="availability", **s),
-    "reserve": lambda **s: MarkovParticipation.optimal(
-        N, K, 10, compensate="availability", coordination="reserve", **s
-    ),
-    "systematic": lambda **s: SystematicParticipation(N, K, compensate="availability", **s),
-}
-
-
-@pytest.mark.parametrize(("name", "policy"), [("markov", MarkovRule), ("systematic", SystematicRule)])
-def test_real_clients_take_part_when_the_simulator_says(name, policy, tmp_path):
-    """Whoever is forced counts as having taken part, which the simulator does not know: up to there they agree."""
-    notes, _ = play(tmp_path, MAKERS[name])
-    made = policy.learning(np.full(N, K / N), *([5] if policy is SystematicRule else []))
+    notes, *_ = fakes.play(make, ToyApp(), tmp_path, ROUNDS, N, grid=grid, start=zeros(1), seed=5)
+    policy = rule.learning(np.full(N, K / N), *([5] if rule is SystematicRule else []))
     population = Population(np.zeros(N, np.int64), np.ones(N, np.int64), np.ones(N, bool))
-    history = simulate(made, population, ROUNDS, 5, availability=there)
-    until = next((r.round for r in notes.rounds if r.forced), ROUNDS + 1)
+    history = simulate(policy, population, ROUNDS, 5, availability=available)
+    until = next((record.round for record in notes.rounds if record.forced), ROUNDS + 1)
     assert until > 5
-    for record in notes.rounds[: until - 1]:
-        assert trained(record) == history.selection(record.round).clients.tolist()
+    assert notes.trained()[: until - 1] == [history.selection(t).clients.tolist() for t in range(1, until)]
 
 
-def outcome_of(*parts):
-    """Return a round of three connected clients, of which some had these results."""
+@pytest.mark.parametrize("result", ["late", "failed", "refused", "declined"])
+def test_a_client_without_an_update_counts_as_absent(result):
     view = SimpleNamespace(
         free=np.ones(3, np.bool_), resting=np.zeros(3, np.bool_), known=np.ones(3, np.bool_), second_attempt=False
     )
-    results = [
-        ClientOutcome(client, "train", False, False, result)
-        for client, result in zip(parts[::2], parts[1::2], strict=True)
-    ]
-    return RoundOutcome(view, Plan(np.zeros(0, np.int64), np.zeros(0)), results, 0)
-
-
-@pytest.mark.parametrize("outcome", ["late", "failed", "refused", "declined"])
-def test_whoever_takes_no_part_was_away_for_whatever_reason(outcome):
+    outcome = [ClientOutcome(1, "train", False, False, result)]
     absence = Absence()
-    absence.note(outcome_of(1, outcome), np.zeros(3, np.bool_))
+    absence.note(RoundOutcome(view, Plan(np.zeros(0, np.int64), np.zeros(0)), outcome, 0), np.zeros(3, np.bool_))
     assert absence.presence.share.tolist() == [1.0, 0.5, 1.0]

@@ -1,6 +1,7 @@
-"""What a Flower strategy remembers, across a break: kept in a real checkpoint, or said to be missing."""
+"""The state of a Flower strategy across a break: kept in a real checkpoint, or reported as missing."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -69,8 +70,8 @@ class OwnState(flower.FedAvg):
         self.count = iter(range(state["next"], 99))
 
 
-@pytest.mark.parametrize("make", [Noisy, OwnState])
-def test_generators_sets_and_a_state_of_its_own_survive_a_resume(make, tmp_path, caplog):
+@pytest.mark.parametrize("make", [Noisy, OwnState, partial(flower.FedYogi, eta=0.1), flower.FedAvgM])
+def test_the_state_of_an_aggregation_survives_a_resume(make, tmp_path, caplog):
     whole = play(make, tmp_path / "whole", 5)
     np.testing.assert_array_equal(interrupted(make, tmp_path / "cut", 2, 5), whole)
     assert "checkpoint" not in caplog.text
@@ -85,7 +86,7 @@ class Halving(flower.FedAvg):
         return super().configure_train(server_round, arrays, config, grid)
 
 
-def test_what_it_wrote_into_the_configuration_outlives_a_break(tmp_path):
+def test_its_changes_of_the_configuration_survive_a_resume(tmp_path):
     made = []
 
     def make():
@@ -114,32 +115,17 @@ class Foreign(flower.FedAvg):
 
 
 def test_unsaved_state_is_reported_once_at_save_and_at_load(tmp_path, caplog):
+    def reported():
+        return [m.split()[0] for m in caplog.messages if "is not in the checkpoint" in m]
+
     kept = Kept(tmp_path / "checkpoints")
     play(Foreign, tmp_path, 2, observer=kept)
-    said = [r.getMessage() for r in caplog.records if "is not in the checkpoint" in r.getMessage()]
-    assert len(said) == 2  # of each once, and nothing of functions
-    assert said[0].startswith("Foreign.schedule is not in the checkpoint (schedule[1]['a'] is of type ")
-    assert "Opaque, which a checkpoint cannot hold): a resumed run would start it anew" in said[0]
-    assert said[1].startswith("Foreign.pulse is not in the checkpoint")
+    assert reported() == ["Foreign.schedule", "Foreign.pulse"]  # and nothing of functions
+    assert "schedule[1]['a']" in caplog.text
     caplog.clear()
     arrays, resume = kept.reloaded(2)
     play(Foreign, tmp_path, 4, arrays, resume)  # what can be kept is: else the third round's count would be 1
-    said = [r.getMessage() for r in caplog.records if "is not in the checkpoint" in r.getMessage()]
-    assert [text.split()[0] for text in said] == ["Foreign.schedule", "Foreign.pulse"]
-    assert "the resumed run starts it anew" in said[0]
-
-
-OPTIMIZERS = {
-    "FedAdam": lambda: flower.FedAdam(eta=0.1, beta_1=0.9, beta_2=0.99),
-    "FedAvgM": lambda: flower.FedAvgM(server_learning_rate=0.5, server_momentum=0.9),
-    "FedYogi": lambda: flower.FedYogi(eta=0.1),
-}
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_the_optimizers_state_is_carried_across_a_resume(name, tmp_path):
-    whole = play(OPTIMIZERS[name], tmp_path / "whole", 5)
-    assert interrupted(OPTIMIZERS[name], tmp_path / "cut", 2, 5).tobytes() == whole.tobytes()
+    assert reported() == ["Foreign.schedule", "Foreign.pulse"]
 
 
 VALUES = {
@@ -158,7 +144,7 @@ def test_a_value_comes_back_as_it_was(value, tmp_path):
     assert pickle.dumps(found["value"]) == pickle.dumps(value)
 
 
-def test_what_holds_itself_is_named():
+def test_a_value_that_holds_itself_is_named():
     ring = [0]
     ring.append(ring)
     arrays, lost = state.dump({"one": [1], "ring": ring})

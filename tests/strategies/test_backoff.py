@@ -1,4 +1,4 @@
-"""Who does not answer in time is tried again with growing pauses, the same ones whether or not the run is killed."""
+"""A client that does not answer in time is tried again after growing pauses."""
 
 import itertools
 import math
@@ -15,26 +15,16 @@ from aoi_fl.strategies import (
     OldestAge,
     RandomSelection,
     RoundOptions,
-    SystematicParticipation,
 )
 from aoi_fl.strategies.clock import MACHINE, Clock
 from aoi_fl.strategies.round.retry import TRAINING, Backoff, RetryPolicy
-from aoi_fl.strategies.round.roster import Roster
 from tests import fakes
-from tests.fakes import ASK, EVALUATE, HUNG, LOST, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
+from tests.fakes import ASK, EVALUATE, HUNG, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
 
 N = 6
 NOT_WAITED = "no reply, like the last time, so it was not waited for as long"
 everyone = partial(RandomSelection, N)
 POLICY = MarkovPolicy.increasing(N, 2, 4)
-POLICIES = {
-    "poll": lambda **settings: MarkovParticipation(POLICY, coordination="poll", **settings),
-    "broadcast": lambda **settings: MarkovParticipation(POLICY, coordination="broadcast", **settings),
-    "reserve": lambda **settings: MarkovParticipation(POLICY, coordination="reserve", **settings),
-    "systematic": lambda **settings: SystematicParticipation(N, 2, **settings),
-    "random": lambda **settings: RandomSelection(3, **settings),
-    "oldest-age": lambda **settings: OldestAge(3, **settings),
-}
 
 
 class Ticking(Clock):
@@ -54,18 +44,12 @@ class Ticking(Clock):
 
 
 class Slow(ScriptedGrid):
-    """A grid with a clock of its own; ``said`` has the clients that accepted a round and were heard in time."""
+    """A grid with a clock of its own."""
 
     def __init__(self, folder, script, takes=None):
         app = ToyApp(sines, examples=lambda client: 10 + client, evaluates=lambda client: client)
         super().__init__(app, {"runs-dir": str(folder), "seed": 5}, N, script=script, takes=takes)
-        self.clock, self.said = Ticking(), []
-
-    def heard(self, reply, kind, round_, client):
-        if kind == ASK and not self.script(kind, round_, client):
-            answer = reply.content.get("aoi", {})
-            self.said.append((client, answer.get("next-round", round_ if answer["takes-part"] else 0)))
-        return reply
+        self.clock = Ticking()
 
 
 class Timed(Notes):
@@ -84,20 +68,21 @@ class Timed(Notes):
         super().round_done(record, arrays, memory)
 
 
-def play(make, folder, script, rounds=10, killed=False, kind=Slow, **options):
-    """Play rounds, each by a server of its own if the run is killed after every one; return records and grids."""
+def play(make, folder, script, rounds=10, kind=Slow, **options):
+    """Run rounds in time that passes in waiting alone; return notes and grid."""
     defaults = {"ask_timeout": 0.05, "train_timeout": 0.05, "evaluate_timeout": 0.05, "evaluate_clients": 0}
-    options = RoundOptions(**{"run": "r", "seed": 5, "deterministic": True, "join_timeout": 0.2, **defaults, **options})
-    notes, grids = Timed(killed), []
-    for round_ in range(1, rounds + 1) if killed else [1]:
-        resume, arrays = (notes.resume(), notes.arrays) if round_ > 1 else (None, zeros(5))
-        grids.append(kind(folder, script))
-        notes.clock = grids[-1].clock
-        try:
-            make(options=options, observer=notes, resume=resume).start(grids[-1], arrays, rounds)
-        except KeyboardInterrupt:
-            continue
-    return notes, grids
+    options = {"run": "r", "seed": 5, "deterministic": True, "join_timeout": 0.2, **defaults, **options}
+    grid = kind(folder, script)
+    notes = Timed(clock=grid.clock)
+    make(options=RoundOptions(**options), observer=notes).start(grid, zeros(5), rounds)
+    return notes, grid
+
+
+def willing(coordination):
+    """Return a maker of a policy under which every client always takes part."""
+    if coordination == "random":
+        return partial(RandomSelection, N)
+    return partial(MarkovParticipation.optimal, N, N, 0, coordination=coordination)
 
 
 def scripted(**behaviour):
@@ -112,11 +97,9 @@ def scripted(**behaviour):
 
 @pytest.mark.parametrize("policy", ["random", "broadcast"])
 def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
-    make = {
-        "random": everyone,
-        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="broadcast", **settings),
-    }[policy]
-    notes, (grid,) = play(make, tmp_path, scripted(c2=(TRAIN, 1, 99, HUNG)), 9, train_timeout=1.0, evaluate_clients=N)
+    notes, grid = play(
+        willing(policy), tmp_path, scripted(c2=(TRAIN, 1, 99, HUNG)), 9, train_timeout=1.0, evaluate_clients=N
+    )
     assert grid.rounds(TRAIN, 2) == [1, 2, 4, 8]
     for record in notes.rounds:
         late = [(p.client, p.outcome) for p in record.participations if p.outcome != "trained"]
@@ -128,29 +111,12 @@ def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
     assert evaluating == {8 + 1} & evaluating  # it rests from that too, while it rests
 
 
-@pytest.mark.parametrize("delay", [1, LOST])
-@pytest.mark.parametrize(("late", "soon"), [(2, True), (4, False)])
-def test_a_slow_client_is_tried_again_at_once_until_its_third_silence(late, soon, delay, tmp_path):
-    """Its last answer is late by one round, but not by the deadline."""
-
-    def script(*about):
-        kind, round_, client = about
-        return 0 if (kind, client) != (TRAIN, 2) or round_ > late else delay if round_ == late else LOST
-
-    _, (grid,) = play(everyone, tmp_path, script, 9, evaluate_clients=N, train_timeout=1.0)
-    tried = [1, 2, 4, 8, 9][: 2 + (late == 4)]
-    rest = range(late + 1, 10) if soon and delay == 1 else range(2 * late, 10)
-    assert grid.rounds(TRAIN, 2) == [*tried, *rest]
-
-
-@pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_a_silent_trainer_is_not_forced(wire, tmp_path):
+def test_a_silent_trainer_is_not_forced(tmp_path):
     lonely = MarkovPolicy.optimal(N, 1, 0)  # everyone with probability 1/6: many a round is empty
 
-    def make(**settings):
-        return MarkovParticipation(lonely, coordination=wire, **settings)
-
-    notes, _ = play(make, tmp_path, scripted(c0=(TRAIN, 1, 99, HUNG), c1=(TRAIN, 1, 99, HUNG)), 40)
+    notes, _ = play(
+        partial(MarkovParticipation, lonely), tmp_path, scripted(c0=(TRAIN, 1, 99, HUNG), c1=(TRAIN, 1, 99, HUNG)), 40
+    )
     silent: set[int] = set()
     for record in notes.rounds:
         forced = [p.client for p in record.participations if p.forced]
@@ -170,94 +136,35 @@ def test_no_pause_grows_while_no_client_answers(tmp_path):
     assert notes.took[2:8] == pytest.approx(0.2)
 
 
-def test_who_sleeps_by_leave_of_the_policy_is_not_mute(tmp_path, monkeypatch):
-    asleep = np.arange(N) == 2
-    monkeypatch.setattr(Roster, "asleep", lambda self, round_: asleep)
-    script = scripted(c2=(TRAIN, 1, 5, HUNG), c3=(TRAIN, 1, 5, HUNG))
-    _, (grid,) = play(everyone, tmp_path, script, 5)
-    sent = {client: grid.rounds(TRAIN, client) for client in (2, 3)}
-    assert sent == {2: [1, 2, 3, 4, 5], 3: [1, 2, 4]}
-
-
-@pytest.mark.parametrize(
-    ("wire", "no"), [("poll", False), ("reserve", False), ("reserve", True)], ids=["poll", "reserve", "reserve, no"]
-)
-def test_a_client_that_sleeps_is_still_sent_its_training(wire, no, tmp_path):
+def test_a_client_that_sleeps_is_still_sent_its_training(tmp_path):
     def pushed(folder, **lie):
         class Liar(Slow):
             def heard(self, reply, kind, round_, client):
                 if kind == ASK and client == 1:
-                    said = {"takes-part": not no, "next-round": round_ + no}
+                    said = {"takes-part": True, "next-round": round_}
                     reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **said, **lie})
                 return reply
 
-        make = partial(MarkovParticipation, POLICY, coordination=wire, round_seconds=0.01)
-        _, (grid,) = play(make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0)
+        make = partial(MarkovParticipation, POLICY, coordination="reserve", round_seconds=0.01)
+        _, grid = play(make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0)
         return grid.rounds(TRAIN, 1)
 
     honest = pushed(tmp_path / "honest")
     assert 1 < len(honest) < 8 and pushed(tmp_path / "sleeps", sleeps=1e9) == honest
 
 
-def test_a_surplus_is_not_mute(tmp_path):
-    script = scripted(c2=(TRAIN, 1, 9, HUNG))
-    make = {"make": everyone, "script": script, "rounds": 5}
-    _, (grid,) = play(folder=tmp_path / "enough", enough=N - 1, deterministic=False, **make)
-    assert grid.rounds(TRAIN, 2) == [1, 2, 3, 4, 5]
-    _, (grid,) = play(folder=tmp_path / "not", enough=N, deterministic=False, **make)
-    assert grid.rounds(TRAIN, 2) == [1, 2, 4]
-
-
-EVERY_OTHER = {
-    "every other": (True, False),
-    "two of three": (True, True, False),
-    "in pairs": (True, True, False, False),
-}
-
-
 @pytest.mark.parametrize("wire", ["random", "broadcast", "poll"])
-@pytest.mark.parametrize("pattern", EVERY_OTHER.values(), ids=EVERY_OTHER)
+@pytest.mark.parametrize("pattern", [(True, False), (True, True, False), (True, True, False, False)])
 def test_who_answers_now_and_then_costs_few_deadlines(pattern, wire, tmp_path):
-    make = {
-        "random": everyone,
-        "broadcast": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="broadcast", **settings),
-        "poll": lambda **settings: MarkovParticipation.optimal(N, N, 0, coordination="poll", **settings),
-    }[wire]
     turns = itertools.cycle(pattern)
 
     def script(kind, round_, client):
         return HUNG if (kind, client) == (ASK if wire == "poll" else TRAIN, 2) and next(turns) else 0
 
-    notes, (grid,) = play(make, tmp_path, script, 40, train_timeout=1.0, ask_timeout=1.0)
+    notes, grid = play(willing(wire), tmp_path, script, 40, train_timeout=1.0, ask_timeout=1.0)
     assert 1.0 <= grid.clock.now() < 2.7  # a deadline each time that it is silent after an answer, 10 to 20, before
     assert all(record.trained >= N - 1 for record in notes.rounds)
     assert sum(record.trained == N for record in notes.rounds) >= 4
-
-
-def test_a_slow_client_that_was_silent_once_is_waited_for_again(tmp_path):
-    """To be given as much time again as the others take would lose it every other time."""
-
-    slow = partial(Slow, takes=lambda kind, round_, client: (0.5 if client == 2 else 0.1) if kind == TRAIN else 0.0)
-    notes, _ = play(everyone, tmp_path, scripted(c2=(TRAIN, 1, 1, LOST)), 20, kind=slow, train_timeout=1.0)
-    assert [record.trained for record in notes.rounds][-12:] == [N] * 12
-
-
-ROUNDS = 12
-
-
-def trained(notes, client):
-    return [
-        r.round for r in notes.rounds if any((p.client, p.outcome) == (client, "trained") for p in r.participations)
-    ]
-
-
-def test_a_late_update_still_announces_the_next_round(tmp_path):
-    awaited, _ = play(POLICIES["reserve"], tmp_path / "in time", scripted(), ROUNDS, evaluate_clients=N)
-    client, when = next((who, when) for who in range(N) if len(when := trained(awaited, who)) > 2)
-    assert when[1] > when[0] + 1
-    script = scripted(**{f"c{client}": (TRAIN, when[0], when[0], 1)})
-    late, (grid,) = play(POLICIES["reserve"], tmp_path / "late", script, ROUNDS, evaluate_clients=N)
-    assert trained(late, client) == when[1:] and grid.rounds(ASK, client) == [1]
 
 
 def tries(seconds_a_round: float, rounds: int) -> list[int]:
@@ -271,18 +178,15 @@ def tries(seconds_a_round: float, rounds: int) -> list[int]:
     return tried
 
 
-def test_pauses_double_up_to_64_short_or_simulated_rounds():
+def test_pauses_double_up_to_64_rounds_or_last_a_minute_or_four():
     doubled = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256]
     assert tries(0.5, 300)[:8] == doubled[:8]  # no pause is longer than a minute before the last ones
-    assert tries(math.nan, 300) == doubled
-
-
-def test_a_pause_lasts_a_minute_or_four_rounds():
+    assert tries(math.nan, 300) == doubled  # simulated rounds
     assert tries(10.0, 30) == [1, 2, 4, 8, 14, 20, 26]  # a minute is six rounds
     assert tries(600.0, 20) == [1, 2, 4, 8, 12, 16, 20]
 
 
-def test_what_was_remembered_goes_by_rounds_until_the_next_try():
+def test_a_resumed_pause_goes_by_rounds_until_the_next_try():
     before, after = Backoff(), Backoff()
     for round_ in (1, 2, 4, 8):
         before.note(7, round_)
@@ -332,17 +236,17 @@ def test_absence_forgives_no_silence(tmp_path):
 def extra(grid, make, folder):
     """Return the seconds of a run beyond those of a run in which training takes each client 0.1 seconds."""
     prompt = partial(Slow, takes=lambda kind, round_, client: 0.1 * (kind == TRAIN))
-    _, (usual,) = play(make, folder, scripted(), 60, kind=prompt, train_timeout=1.0)
+    _, usual = play(make, folder, scripted(), 60, kind=prompt, train_timeout=1.0)
     return grid.clock.now() - usual.clock.now()
 
 
 @pytest.mark.parametrize("client_takes", [1.05, 1.5, 3.0])
 @pytest.mark.parametrize("policy", ["random", "broadcast", "poll", "reserve"])
 def test_a_client_that_is_just_late_costs_one_deadline(policy, client_takes, tmp_path):
-    make = everyone if policy == "random" else partial(MarkovParticipation.optimal, N, N, 0, coordination=policy)
+    make = willing(policy)
     takes = lambda kind, round_, client: (client_takes if client == 2 else 0.1) if kind == TRAIN else 0.0  # noqa: E731
     slow = partial(Slow, takes=takes)
-    notes, (grid,) = play(make, tmp_path, scripted(), 60, kind=slow, train_timeout=1.0)
+    notes, grid = play(make, tmp_path, scripted(), 60, kind=slow, train_timeout=1.0)
     assert extra(grid, make, tmp_path) <= 1 + 0.15 * len(grid.rounds(TRAIN, 2))
     assert [record.trained for record in notes.rounds] == 60 * [N - 1] and len(grid.rounds(TRAIN, 2)) < 10
 
@@ -385,5 +289,5 @@ def test_a_client_that_is_slow_and_late_in_turn_costs_three_deadlines(tmp_path):
             self.awaited |= (kind, client) == (TRAIN, 2)
             return super().heard(reply, kind, round_, client)
 
-    _, (grid,) = play(everyone, tmp_path, scripted(), 60, kind=Cunning, train_timeout=1.0)
+    _, grid = play(everyone, tmp_path, scripted(), 60, kind=Cunning, train_timeout=1.0)
     assert 2 < extra(grid, everyone, tmp_path) <= 3.5 and len(grid.rounds(TRAIN, 2)) < 10

@@ -1,4 +1,4 @@
-"""Budgeted refresh in the federation: whom it pays, what it does with bids, absences and failures."""
+"""Budgeted refresh in the federation: payments, bids, absences and failures."""
 
 import logging
 from functools import partial
@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.strategies import BudgetedRefresh
-from tests.fakes import ScriptedGrid, ToyApp, play, unchanged, zeros
+from tests.fakes import ToyApp, play, unchanged, zeros
 from tests.refusals import refused
 
 B = 10.0
@@ -17,19 +17,27 @@ PAYMENTS, SENSITIVITIES = [4.0, 3.0, 5.0, 6.0], [0.9, 0.5, 0.2, 0.7]
 ONE = 1  # the client that misbehaves
 
 
-def by_hand(ages, there=(0, 1, 2, 3), payments=PAYMENTS, sensitivities=SENSITIVITIES, budget=B):
+def by_hand(ages, there):
     """Xu et al., eq. (26) and Algorithm 1 with ≤ B, in plain Python."""
-    index = {i: (ages[i] + 1) * (ages[i] + 2) * budget * sensitivities[i] / (2 * payments[i]) for i in there}
-    left, chosen = budget, []
+    index = {i: (ages[i] + 1) * (ages[i] + 2) * B * SENSITIVITIES[i] / (2 * PAYMENTS[i]) for i in there}
+    left, chosen = B, []
     for i in sorted(index, key=lambda i: (-index[i], i)):
-        if payments[i] <= left:
-            left -= payments[i]
+        if PAYMENTS[i] <= left:
+            left -= PAYMENTS[i]
             chosen.append(i)
     return sorted(chosen)
 
 
 def refreshed_of(notes):
     return [[p.client for p in r.participations if p.refreshed] for r in notes.rounds]
+
+
+def follows_the_algorithm(notes, there):
+    """Check that each round refreshes what the algorithm chooses of the clients ``there(round)``."""
+    ages = [0] * len(PAYMENTS)
+    for record, refreshed in zip(notes.rounds, refreshed_of(notes), strict=True):
+        assert refreshed == by_hand(ages, there(record.round)), record.round
+        ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
 
 
 def federation(terms=None, spoil=None, kinds=("query.bid",)):
@@ -45,17 +53,9 @@ def federation(terms=None, spoil=None, kinds=("query.bid",)):
     return ToyApp(unchanged, examples=1, declares=terms or declare, spoil=behave)
 
 
-def run(folder, app=None, rounds=6, needs=4, budget=B, index="whittle", away=(), notes=None, nodes=4, **how):
-    """Run rounds; ``away`` has the rounds in which a client is not connected."""
-
-    def present(grid):
-        following = max((record.round for record in grid.notes.rounds), default=0) + 1
-        return [i for i in range(nodes) if following not in dict(away).get(f"c{i}", ())]
-
-    grid = partial(ScriptedGrid, present=present)
+def run(folder, app=None, rounds=6, needs=4, budget=B, index="whittle", nodes=4, **how):
     make = partial(BudgetedRefresh, BudgetedSelector(budget, index, 1), needs, **how)
-    more = {"grid": grid, "notes": notes, "start": zeros(), "seed": 1, "join_timeout": 0.1}
-    return play(make, app or federation(), folder, rounds, nodes, **more)[0]
+    return play(make, app or federation(), folder, rounds, nodes, start=zeros(), seed=1, join_timeout=0.1)[0]
 
 
 def with_bid(**changes):
@@ -78,10 +78,7 @@ def no_record(message, reply):
 BAD_BIDS = {
     "nan": (with_bid(bid=float("nan")), "refused", "bid is nan"),
     "negative": (with_bid(bid=-0.5), "refused", "its bid is -0.5, below 0"),
-    "text": (with_bid(bid="much"), "refused", "bid is 'much'"),
-    "huge": (with_bid(bid=2**63 - 1, payment=2**63 - 1), "refused", "its declared payment is 3"),
     "dearer": (with_bid(payment=3.5), "refused", "it asks for 3.5, its declared payment is 3"),
-    "nan payment": (with_bid(payment=float("nan")), "refused", "payment is nan"),
     "another's name": (with_bid(name="client-0"), "refused", "calls itself 'client-0'"),
     "no record": (no_record, "refused", "malformed bid"),
     "error": (raises, "failed", "no bid today"),
@@ -100,32 +97,19 @@ def test_a_bad_bid_leaves_its_bidder_out_of_that_round(bid, trains, tmp_path, ca
 
     caplog.set_level(logging.WARNING, "flwr")
     notes = run(tmp_path, federation(spoil=in_round_3), source="bid", trains=trains)
-    ages = [0] * 4
-    for record, refreshed in zip(notes.rounds, refreshed_of(notes), strict=True):
-        there = [0, 2, 3] if record.round == 3 else [0, 1, 2, 3]
-        assert refreshed == by_hand(ages, there), record.round
-        ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
-        trained = [p.client for p in record.participations if p.outcome == "trained"]
-        assert trained == (refreshed if trains == "selected" else there)
+    there = lambda round_: [0, 2, 3] if round_ == 3 else [0, 1, 2, 3]  # noqa: E731
+    follows_the_algorithm(notes, there)
+    expected = refreshed_of(notes) if trains == "selected" else [there(record.round) for record in notes.rounds]
+    assert notes.trained() == expected
     third = notes.rounds[2]
     (out,) = [p for p in third.participations if p.client == ONE]
     assert (out.outcome, out.name, out.refreshed, out.payment) == (outcome, "client-1", False, None)
     assert words in out.reason and third.dropped == 1
     assert "Round 3: client-1 (client 1)" in caplog.text and words in caplog.text
-    assert all(r.dropped == 0 for r in notes.rounds if r.round != 3)
-    assert any(ONE in chosen for chosen in refreshed_of(notes)[3:])
+    assert sum(record.dropped for record in notes.rounds) == 1
 
 
-def test_a_total_budget_ends_the_run(tmp_path):
-    whole = run(tmp_path / "a", rounds=9, total_budget=25.0)
-    ages, left = [0] * 4, 25.0
-    for record, refreshed in zip(whole.rounds, refreshed_of(whole), strict=True):
-        assert refreshed == by_hand(ages, budget=min(B, left)) and record.spent == sum(PAYMENTS[i] for i in refreshed)
-        ages, left = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)], left - record.spent
-    assert len(whole.rounds) == 3 and left < min(PAYMENTS)
-
-
-def test_who_asks_for_less_is_paid_less(tmp_path):
+def test_a_client_that_asks_for_less_is_paid_less(tmp_path):
     notes = run(tmp_path, federation(spoil=with_bid(bid=100.0, payment=0.5)), rounds=2, source="bid")
     # Its own index stands; with half a unit for it, 4 and 5 fit as well: 0 is worth 2.25 and 3 is 1.17, but 0.5+4+6>10.
     assert refreshed_of(notes)[0] == [0, 1, 2]
@@ -134,46 +118,21 @@ def test_who_asks_for_less_is_paid_less(tmp_path):
     assert [p.payment for p in first.participations] == [4.0, 0.5, 5.0]
 
 
-JOINERS = {
-    "no payment": ({"sensitivity": 5.0}, "has declared no payment or sensitivity"),
-    "no sensitivity": ({"payment": 1.0}, "has declared no payment or sensitivity"),
-    "too dear": (
-        {"payment": 11.0, "sensitivity": 5.0},
-        "client client-3 can never be chosen: the budget does not pay 11",
-    ),
-}
+@pytest.mark.parametrize("key", ["payment", "sensitivity"])
+def test_without_usable_terms_no_run_starts(key, tmp_path):
+    with refused(f"{key} of client client-0", None):
+        run(tmp_path, federation(lambda i: {other: 1.0 for other in ("payment", "sensitivity") if other != key}))
 
 
-@pytest.mark.parametrize("how", [{}, {"source": "bid", "trains": "all"}], ids=str)
-@pytest.mark.parametrize(("terms", "words"), JOINERS.values(), ids=JOINERS.keys())
-def test_who_comes_later_on_impossible_terms_is_never_chosen(terms, words, how, tmp_path, caplog):
-    def declare(i):
-        return terms if i == 3 else {"payment": PAYMENTS[i], "sensitivity": SENSITIVITIES[i]}
-
-    caplog.set_level(logging.WARNING, "flwr")
-    notes = run(tmp_path, federation(declare), rounds=6, needs=3, away={"c3": range(1, 3)}, **how)
-    assert len(notes.rounds) == 6 and caplog.text.count(words) == 1
-    ages = [0] * 3
-    for refreshed in refreshed_of(notes):
-        assert refreshed == by_hand(ages, (0, 1, 2))
-        ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
-    assert all(r.dropped == 0 for r in notes.rounds)  # it is not asked for a bid that it cannot make
-    if how:
-        assert [len(r.participations) for r in notes.rounds] == [3, 3, 4, 4, 4, 4]
+@pytest.mark.parametrize("source", ["server", "bid"])
+def test_maxpack_needs_no_sensitivity(source, tmp_path):
+    app = federation(lambda i: {"payment": 1.0} | ({"sensitivity": 1.0} if i != 2 else {}))
+    assert refreshed_of(run(tmp_path, app, rounds=1, index="maxpack", source=source))[0]
 
 
-def test_without_usable_terms_no_run_starts(tmp_path):
-    def without(key, whom):
-        return lambda i: {k: v for k, v in {"payment": 1.0, "sensitivity": 1.0}.items() if i != whom or k != key}
-
-    for key in ("payment", "sensitivity"):
-        with refused(f"{key} of client client-0", None):
-            run(tmp_path, federation(lambda i, key=key: without(key, i)(i)))
-    assert refreshed_of(run(tmp_path / "m", federation(without("sensitivity", 2)), rounds=1, index="maxpack"))
-    app = federation(without("sensitivity", 2))
-    assert refreshed_of(run(tmp_path / "b", app, rounds=1, index="maxpack", source="bid"))[0]
+def test_a_budget_below_every_payment_is_refused(tmp_path):
     with refused("budget", 2.5):
-        run(tmp_path / "n", budget=2.5)
+        run(tmp_path, budget=2.5)
 
 
 @pytest.mark.parametrize("whom", [(0,), (ONE,), (0, ONE, 3)], ids=str)
@@ -186,10 +145,7 @@ def test_an_omission_at_the_first_roll_call_leaves_one_out(source, key, whom, tm
 
     caplog.set_level(logging.WARNING, "flwr")
     notes = run(tmp_path, federation(declare), rounds=4, source=source)
-    ages, there = [0] * 4, [i for i in range(4) if i not in whom]
-    for refreshed in refreshed_of(notes):
-        assert refreshed == by_hand(ages, there)
-        ages = [0 if i in refreshed else age + 1 for i, age in enumerate(ages)]
+    follows_the_algorithm(notes, lambda round_: [i for i in range(4) if i not in whom])
     for i in range(4):
         assert caplog.text.count(f"client client-{i} has declared no payment or sensitivity") == (i in whom)
 
@@ -212,16 +168,9 @@ def test_who_takes_and_never_delivers_is_not_paid_and_rests(index, source, train
         def declare(i):
             return {"payment": 1.0, "sensitivity": extreme if hostile and i == ONE else 1.0 + i / 10}
 
-        make = partial(
-            BudgetedRefresh,
-            BudgetedSelector(2.0, index, 1),
-            10,
-            source=source,
-            trains=trains,
-            total_budget=2.0 * ROUNDS,
-        )
         app = ToyApp(unchanged, examples=1, declares=declare, spoil=behave)
-        notes, *_ = play(make, app, folder, ROUNDS, 10, start=zeros(), seed=1)
+        how = {"source": source, "trains": trains, "total_budget": 2.0 * ROUNDS}
+        notes = run(folder, app, ROUNDS, 10, 2.0, index, 10, **how)
         parts = [p for r in notes.rounds for p in r.participations if p.refreshed]
         assert sum(r.spent for r in notes.rounds) == sum(p.outcome == "trained" for p in parts)
         assert [p.payment for p in parts] == [1.0 if p.outcome == "trained" else None for p in parts]
@@ -250,10 +199,8 @@ def test_an_extreme_client_that_delivers_takes_a_bounded_share(index, source, tm
     def declare(i):
         return {"payment": 1.0, "sensitivity": 1e30 if i == ONE else 1.0 + i / 10}
 
-    make = partial(BudgetedRefresh, BudgetedSelector(2.0, index, 1), 10, source=source)
-    notes, *_ = play(
-        make, ToyApp(unchanged, examples=1, declares=declare, spoil=behave), tmp_path, ROUNDS, 10, start=zeros(), seed=1
-    )
+    app = ToyApp(unchanged, examples=1, declares=declare, spoil=behave)
+    notes = run(tmp_path, app, ROUNDS, 10, 2.0, index, 10, source=source)
     counts = np.bincount([i for chosen in refreshed_of(notes) for i in chosen], minlength=10)
     assert counts[ONE] <= 0.65 * ROUNDS and counts.min() >= 2
 

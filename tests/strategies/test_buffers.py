@@ -68,17 +68,11 @@ def test_what_is_not_finite_stays_and_the_rest_is_trained(make, compression, tmp
         assert caplog.text.count(f"Array {name} of the first model holds") == 1
 
 
-def test_an_observer_that_has_seen_something_is_averaged(tmp_path):
-    model = {"low": np.array([INF, INF], np.float32)}
-    seen = lambda name, array, number: np.array([number, array[1] if number == 1 else 2.0], np.float32)  # noqa: E731
-    notes, found = play(seen, model, tmp_path, rounds=1)
-    assert outcomes(notes) == TRAINED[:1]
-    assert found["low"].tolist() == [2.0, INF]  # 0·1 + 1·2 + 2·3 + 3·4 of 10; one has seen nothing there
-
-
-@pytest.mark.parametrize("value", [INF, -INF, NAN])
-@pytest.mark.parametrize("at", [(0, 0), (0, 1)])
-def test_what_was_finite_or_another_infinity_is_refused(at, value, tmp_path):
+@pytest.mark.parametrize(
+    ("at", "value", "bad"),
+    [((0, 0), NAN, "refused"), ((0, 0), -INF, "refused"), ((0, 1), INF, "refused"), ((0, 1), -INF, "trained")],
+)
+def test_what_was_finite_or_another_infinity_is_refused(at, value, bad, tmp_path):
     def spoil(name, array, number):
         if number == 1:
             array = array.copy()
@@ -86,7 +80,6 @@ def test_what_was_finite_or_another_infinity_is_refused(at, value, tmp_path):
         return array
 
     notes, found = play(spoil, {"mask": MASK}, tmp_path)
-    bad = "trained" if at == (0, 1) and value == -INF else "refused"
     assert outcomes(notes) == [[(0, "trained"), (1, bad), (2, "trained"), (3, "trained")]] * 2
     np.testing.assert_array_equal(found["mask"], MASK)
 
@@ -97,26 +90,16 @@ def test_late_updates_of_such_a_model_are_changes():
     assert not np.isfinite(npy.change(np.array([INF]), np.array([-INF])))[0]
 
 
-def test_a_finite_model_needs_no_caution(tmp_path, caplog):
-    play(lambda name, array, number: array, {"w": np.zeros(2)}, tmp_path)
-    assert "of the first model holds" not in caplog.text
-
-
 # Whole numbers ------------------------------------------------------------------------------------------------------
-
-LARGE = [2**53 + 1, 2**60 + 7, 2**62 + 1, 2**63 - 1]
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize(
     "buffer",
     [
-        np.array(LARGE, np.int64),
-        -np.array(LARGE, np.int64),
-        np.array([2**64 - 1, 2**53 + 1, 5], np.uint64),
+        np.array([2**53 + 1, 2**60 + 7, -(2**63), 2**63 - 1]),
+        np.array([[2**64 - 1, 2**53 + 1, 5]], np.uint64),
         np.array(2**53 + 1),
-        np.array([[2**63 + 3]], np.uint64),
-        np.array([-(2**63), 2**63 - 1]),
     ],
 )
 def test_large_whole_numbers_come_back_as_they_are(buffer, make, tmp_path):
@@ -128,18 +111,6 @@ def test_large_whole_numbers_come_back_as_they_are(buffer, make, tmp_path):
 def test_a_large_whole_number_has_no_mean_and_stays(tmp_path):
     _, found = play(lambda name, array, number: array + number, {"n": np.array([2**40 + 1, 7])}, tmp_path, rounds=1)
     assert found["n"].tolist() == [2**40 + 1, 9]  # 7 and the mean of 0 to 3 by size, 2
-
-
-def test_small_counts_are_rounded_as_before(tmp_path):
-    for start in (0, 1, 2, 3, 100):
-        _, found = play(
-            lambda name, array, number: array + number // 2,
-            {"n": np.array(start)},
-            tmp_path / str(start),
-            rounds=1,
-            make=partial(RandomSelection, weights="equal"),
-        )
-        assert found["n"] == np.rint(start + 0.5)
 
 
 STEPS = {

@@ -7,11 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from aoi_fl.config.run import RunConfig
 from aoi_fl.science import draws
 from aoi_fl.science.dropout import achieved, largest_dropout, reissued
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import MarkovParticipation
 from tests import fakes
 from tests.fakes import HELLO, HUNG, TRAIN, ScriptedGrid, ToyApp, zeros
@@ -21,25 +19,19 @@ WARM_UP, ROUNDS = 40, 140
 WIRES = ("poll", "broadcast", "reserve")
 
 
-def failing(dropout, kind=TRAIN, rounds=range(1000)) -> ToyApp:
-    """Return an app whose clients fail with probability d on messages of one kind: before training, or when asked."""
+def failing(dropout) -> ToyApp:
+    """Return an app whose clients fail with probability d before training."""
 
     def behave(message, act, sent, round_, client):
-        if sent == kind and round_ in rounds and draws.uniform(77, round_, "lost", client) < dropout:
+        if sent == TRAIN and draws.uniform(77, round_, "lost", client) < dropout:
             raise RuntimeError("out of reach")
         return act()
 
     return ToyApp(examples=1, loss=None, spoil=behave)
 
 
-def play(folder, app, wire="poll", *, adaptive=True, n=N, k=K, rates="equal", weights="auto", rounds=ROUNDS, **options):
-    settings = {
-        "coordination": wire,
-        "compensate": "dropout" if adaptive else "none",
-        "rates": rates,
-        "weights": weights,
-    }
-    make = partial(MarkovParticipation.optimal, n, k, M, **settings)
+def play(folder, app, wire="poll", *, n=N, k=K, rounds=ROUNDS, **options):
+    make = partial(MarkovParticipation.optimal, n, k, M, coordination=wire, compensate="dropout")
     return fakes.play(make, app, folder, rounds, n, start=zeros(), **{"seed": 5} | options)[0]
 
 
@@ -61,25 +53,17 @@ def quiet():
     logging.getLogger("flwr").setLevel(logging.NOTSET)
 
 
-@pytest.mark.parametrize("wire", ["reserve", pytest.param("poll", marks=pytest.mark.slow)])
-def test_participations_that_count_are_n_over_k_rounds_apart(wire, tmp_path):
-    """Within 0.15 round of 2.5, some four standard errors; without adaptation they are 2.93 apart (the thinned chain).
+def test_participations_that_count_are_n_over_k_rounds_apart(tmp_path):
+    """Within 0.15 round of 2.5, some four standard errors; without adaptation they are 2.93 apart.
 
     The error: 780 intervals with a deviation of 0.9 give 0.032; the estimate of d, off by 0.014 for some fifty rounds
     at a time, another 0.02.
     """
-    adapted = play(tmp_path / "on", failing(D), wire)
+    adapted = play(tmp_path, failing(D), "reserve")
     waits = intervals(adapted)
     assert len(waits) > 700 and waits.mean() == pytest.approx(N / K, abs=0.15)
     estimates = [r.dropout for r in adapted.rounds]
     assert estimates[0] == 0 and np.mean(estimates[WARM_UP:]) == pytest.approx(D, abs=0.04)
-    if wire != "poll":
-        return
-    plain = play(tmp_path / "off", failing(D), wire, adaptive=False)
-    thinned = MarkovPolicy(MarkovPolicy.optimal(N, K, M).probabilities, N, K, "optimal", dropout=D)
-    assert thinned.interval_mean == pytest.approx(2.93, abs=0.01)
-    assert intervals(plain).mean() == pytest.approx(thinned.interval_mean, abs=0.15)
-    assert {r.dropout for r in plain.rounds} == {None}
 
 
 def test_the_estimate_by_hand(tmp_path):
@@ -99,14 +83,14 @@ def silent(kind, round_, client):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_who_is_not_waited_for_is_not_lost(wire, tmp_path):
+def test_surplus_clients_are_not_lost(wire, tmp_path):
     notes = play(tmp_path, failing(0), wire, rounds=30, enough=K // 2)
     assert sum(len(record.surplus) for record in notes.rounds) > 30
     assert {record.dropout for record in notes.rounds} == {0.0}
 
 
 @pytest.mark.parametrize("wire", ["poll", "broadcast"])
-def test_who_does_not_answer_was_as_willing_as_the_others(wire, tmp_path):
+def test_a_silent_client_counts_as_willing_as_the_others(wire, tmp_path):
     grid = partial(ScriptedGrid, script=silent)
     short = {"ask_timeout": 0.05, "train_timeout": 0.05, "deterministic": False}
     notes = play(tmp_path, failing(0), wire, rounds=2, grid=grid, **short)
@@ -116,9 +100,9 @@ def test_who_does_not_answer_was_as_willing_as_the_others(wire, tmp_path):
     assert second.dropout == round(lost / (0.98 * K + first.trained + lost), 3) > 0
 
 
-def test_who_takes_part_always_achieves_what_is_left():
+def test_a_certain_participation_achieves_what_dropout_leaves():
     assert achieved(np.array([1.0, 0.7, 0.2]), 0.3).tolist() == [0.7, 0.7, 0.2]
-    assert achieved(np.array([0.5]), 1.0).tolist() == [0.001]  # whoever is heard after all weighs no more than finitely
+    assert achieved(np.array([0.5]), 1.0).tolist() == [0.001]  # no weight is infinite
 
 
 def test_too_much_dropout_is_cut_and_named(tmp_path, caplog):
@@ -135,7 +119,3 @@ def test_the_largest_dropout_has_a_table(n, k):
     assert most == math.floor(1000 * (1 - k / n) + 1e-9) / 1000
     policy = reissued(MarkovPolicy.optimal(n, k, 4), 0.9999)
     assert policy.dropout == most and policy.interval_mean == pytest.approx(n / k)
-
-
-def test_the_run_key_makes_the_policy_adapt():
-    assert make_strategy(RunConfig.parse({"compensate": "dropout"}), "r").parameters()["adaptive_dropout"] is True

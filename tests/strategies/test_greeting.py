@@ -21,26 +21,20 @@ def late(grid):
     return range(ALL if grid.round >= 4 else N)
 
 
-def make_app(change=lambda client, said: None):
-    def behave(message, act, kind, round_, client):
-        reply = act()
-        if kind == HELLO:
-            change(client, reply.content["aoi"])
-        return reply
-
-    return ToyApp(lambda array, client, round_: array + np.float32(client), spoil=behave)
+def learn(array, client, round_):
+    return array + np.float32(client)
 
 
 def markov(**settings):
     return MarkovParticipation(POLICY, **settings)
 
 
-def play(make, folder, far, monkeypatch, rounds=ROUNDS, resume=None, app=None, present=late, **settings):
+def play(make, folder, far, monkeypatch, app=None, present=late, **settings):
     """Run rounds over what the strategy takes for a network, if ``far``."""
     monkeypatch.setattr(round_run, "uploads", lambda grid: far)
-    how = {"start": zeros(3), "resume": resume, "seed": 5, "ask_timeout": 5.0}
+    how = {"start": zeros(3), "seed": 5, "ask_timeout": 5.0}
     grid = partial(ScriptedGrid, present=present)
-    notes, *_ = fakes.play(partial(make, **settings), app or make_app(), folder, rounds, ALL, grid=grid, **how)
+    notes, *_ = fakes.play(partial(make, **settings), app or ToyApp(learn), folder, ROUNDS, ALL, grid=grid, **how)
     return notes, notes.grid
 
 
@@ -63,26 +57,11 @@ def test_newcomers_decide_as_if_they_were_asked_by_themselves(wire, tmp_path, mo
     assert fewer == [12, 0, 0, 0, 4] + [0] * 7
 
 
-@pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_a_newcomer_between_rounds_is_greeted_early(wire, tmp_path, monkeypatch):
-    now = [0.0]
-
-    def make(**settings):
-        strategy = markov(coordination=wire, **settings)
-        strategy._run.timer = RoundTimer(30.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
-        return strategy
-
-    notes, grid = play(make, tmp_path, True, monkeypatch, present=lambda grid: range(N if now[0] < 95 else ALL))
-    assert grid.whom(HELLO, 5) == [6, 7] and now[0] == 30 * (ROUNDS - 1)  # it was opened at 90
-    assert notes.rounds[4].asked - notes.rounds[3].asked == 2 and not {6, 7} & set(grid.whom(ASK, 5))
-    assert {p.client for record in notes.rounds for p in record.participations} >= {6, 7}
-
-
 @pytest.mark.parametrize(
     ("wire", "far", "expected"),
     [("poll", True, {None}), ("reserve", True, {-24.0, 0.0}), ("reserve", False, {None, 0.0, 7.0})],
 )
-def test_a_request_names_the_time_since_its_rounds_start(wire, far, expected, tmp_path, monkeypatch):
+def test_a_newcomer_between_rounds_hears_when_its_round_starts(wire, far, expected, tmp_path, monkeypatch):
     now = [0.0]
 
     def make(**settings):
@@ -94,8 +73,9 @@ def test_a_request_names_the_time_since_its_rounds_start(wire, far, expected, tm
         now[0] += 7.0 * (kind == ASK and client == 0)
         return act()
 
-    app = ToyApp(lambda array, client, round_: array + np.float32(client), spoil=behave)
+    app = ToyApp(learn, spoil=behave)
     _, grid = play(make, tmp_path, far, monkeypatch, app=app, present=lambda grid: range(N if now[0] < 95 else ALL))
+    assert grid.whom(HELLO, 5) == [6, 7] and (not far or not {6, 7} & set(grid.whom(ASK, 5)))
     told = {about: record.get("elapsed") for about, record in zip(grid.sent, grid.records, strict=True)}
     assert set(told.values()) == expected
     if far and wire == "reserve":

@@ -24,7 +24,6 @@ PEOPLE = Population(
 )
 KINDS = {
     "as in a run": PEOPLE,
-    "all of one age": replace(PEOPLE, ages=np.zeros(CLIENTS, np.int64)),
     "half of them away": replace(PEOPLE, available=RNG.random(CLIENTS) < 0.5),
     "prices far apart": replace(PEOPLE, payments=RNG.lognormal(0, 3, CLIENTS)),
 }

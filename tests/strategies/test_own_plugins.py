@@ -15,25 +15,18 @@ RAISED = (
     "1 / 0",
     "None.absent",
     "{}['key']",
-    "nowhere",
-    "int('x')",
     "open('/nowhere')",
-    "__import__('nowhere_at_all')",
     "(lambda f: f(f))(lambda f: f(f))",
     "[0] * (1 << 62)",
     "sys.exit(0)",
-    "sys.exit()",
     "raise_(SystemExit)",
     "raise_(GeneratorExit)",
-    "raise_(BaseException('gone'))",
     "raise_(ModuleNotFoundError('x', name='torch'))",
     "raise_(asyncio.CancelledError)",
     "raise_(Mute)",
     "raise_(StopIteration)",
     "raise_(ExceptionGroup('g', [OSError()]))",
     "raise_(ValueError('long ' * 10**6 + chr(10) + chr(27)))",
-    "raise_(AssertionError)",
-    "next(iter(()))",
 )
 HEAD = """
 import asyncio, sys
@@ -65,70 +58,49 @@ TWO = np.array([0, 1])
 """
 SELECTIONS = (
     "None",
-    "3",
     "'01'",
-    "[0, 1]",
     "(0, 1)",
     "TWO",
-    "{0, 1}",
-    "True",
     "Odd()",
     "Selection",
     "iter(TWO)",
     "(i for i in __import__('itertools').count())",
-    "evenly",
     "{}",
     "of(np.array([0, 4]))",
-    "of(np.array([-1, 0]))",
     "of(np.array([1, 1]))",
     "of(np.array([0.0, 1.0]))",
     "of(np.array([True, False, True, False]))",
-    "of(np.array(['0', '1']))",
     "of([0, 10**30])",
     "of([0, None])",
     "of([[0], [1, 2]])",
-    "of([[0, 1]])",
     "of(np.array([2**63], np.uint64))",
     "of(np.array(0), 1, 1)",
-    "of(range(2))",
     "of('01')",
-    "of({0: 1})",
     "Selection(None, None, None)",
     "Selection((i for i in TWO), np.ones(2) / 2, np.ones(2))",
     "of(TWO, np.array([np.nan, 1]))",
     "of(TWO, np.array([2.0, -1.0]))",
-    "of(TWO, np.array([np.inf, 0]))",
     "of(TWO, np.ones(2))",
-    "of(TWO, np.zeros(2))",
     "of(TWO, np.ones(3) / 3)",
-    "of(TWO, np.ones(1))",
     "of(TWO, ['a', 'b'])",
     "of(TWO, None, np.zeros(2))",
     "of(TWO, None, np.array([1, -1]))",
-    "of(TWO, None, np.ones(3))",
     "of(TWO, None, np.array([0.5, 1.5]))",
-    "of(TWO, np.array([[0.5], [0.5]]))",
     "of(TWO, np.array([0.5 + 1j, 0.5]))",
-    "of(TWO, 0.5)",
     "of(TWO, [0.5, [0.5]])",
     "of(TWO, np.array([0.5, 0.5], 'M8[s]'))",
 )
 MASKS = (
     "None",
     "True",
-    "1",
     "'yes'",
-    "[True]",
     "np.ones(len(u))",
-    "np.ones(len(u), int)",
     "np.ones((len(u), 1), bool)",
     "np.ones(len(u) + 1, bool)",
     "np.full(len(u), np.nan)",
     "(x > 0 for x in u)",
     "[None] * len(u)",
-    "np.array(['a'])",
     "Odd()",
-    "{}",
     "ages >= np.sort(ages)[-2:][0]",
     "np.random.random(len(u)) < 0.5",
     "self.again()",
@@ -138,33 +110,24 @@ RATES = ("None", "0.5", "'a'", "[2.0] * 4", "[-0.1] * 4", "[np.nan] * 4", "[np.i
 DESCRIBED = ("None", "'a'", "{'a': np.ones(2)}", "{'a': Odd()}", "{(1, 2): 3}", "{'a': float('nan')}", "[1]")
 STATES = (
     "None",
-    "3",
     "'abc'",
-    "[1]",
     "{1: np.ones(1)}",
     "{'': np.ones(1)}",
     "{'a': 'text'}",
-    "{'a': None}",
     "{'a': Odd()}",
     "{'a': np.array([None])}",
     "{'a': [[1], [1, 2]]}",
     "{'a': np.ones(1, complex)}",
-    "{'a': np.array(['x'])}",
     "{'a': np.broadcast_to(np.ones(1), (1 << 31,))}",
-    "{'a': {}}",
 )
 PLANS = (
     "None",
-    "TWO",
     "evenly(TWO)",
-    "Plan",
     "Plan(None, None)",
-    "Plan(TWO, None)",
     "Plan(TWO, -np.ones(2))",
     "Plan(TWO, np.array([np.inf, 1]))",
     "Plan(TWO, ['a', 'b'])",
     "Plan([0, 0], np.ones(2))",
-    "Plan([0, 4], np.ones(2))",
     "Plan(TWO > 0, np.ones(2))",
     "Plan(TWO, np.ones(2), refresh=[1, 2])",
     "Plan(TWO, np.ones(2), rates=-np.ones(4))",
@@ -172,9 +135,7 @@ PLANS = (
     "Plan(TWO, np.ones(2), payments=-np.ones(4))",
     "Plan(TWO, np.ones(2), refused={9: 'no'})",
     "Plan(TWO, np.ones(2), refused=[1])",
-    "Plan(TWO, np.ones(2), ledger=[1])",
     "Plan(TWO, np.ones(2), ledger={'nothing': 1})",
-    "Plan(TWO, np.ones(2), sensitivities=[1])",
     "Plan(TWO, np.ones(2), ledger={'budget': 'x'})",
 )
 TRAITS = ("None", "PolicyTraits", "PolicyTraits('4')", "PolicyTraits(-1)", "PolicyTraits(None)", "3")
@@ -182,19 +143,14 @@ MODULES = (
     *RAISED,
     "x = (",
     "import nowhere_at_all",
-    "from numpy import nowhere",
     "del Own",
     "Own = 3",
-    "Own = None",
     "Own = lambda: None",
-    "Own = lambda: 5",
     "Own = lambda clients, other: 5",
     "Own = type",
-    "Own = object",
     "Own = lambda *, per_round, a: 5",
     "Own = Policy",
     "Own = lambda: Odd()",
-    "Own = lambda: Own",
 )
 GOOD = "of(TWO)"
 
@@ -292,15 +248,6 @@ def test_no_run_with_bad_code_ends_in_a_traceback_or_as_a_success(lay, tmp_path)
         assert name in str(error.value) and len(notes.rounds) <= 1, text
 
 
-@pytest.mark.parametrize(
-    "text", [selector("of(TWO, -np.ones(2))"), selector("sys.exit(0)"), policy(observe=("o", "3"))]
-)
-def test_a_run_with_bad_code_ends_with_one_line(text, lay, aoi):
-    name = lay(text)
-    status, out, err = aoi("run", "--policy", name, *RUN)
-    check(name, text, status, out + err)
-
-
 SLOTS = selector().replace("Own:\n", "Own:\n    __slots__ = ()\n")
 
 
@@ -322,10 +269,9 @@ FROM_ROUND_3 = {
 def test_code_that_begins_to_fail_in_round_3_ends_no_run_as_a_success(kind, lay, aoi):
     for number, bad in enumerate(("sys.exit(0)", "None")):
         name = lay(FROM_ROUND_3[kind](bad))
-        keys = [f"run-name=r{number}" if value == "run-name=r" else value for value in RUN]
-        keys[keys.index("--rounds") + 1] = "5"
-        status, out, err = aoi("run", "--policy", name, *keys)
+        keys = [f"run-name=r{number}" if word == "run-name=r" else word for word in RUN]
+        status, out, err = aoi("run", "--policy", name, *keys, "--rounds", "5")
         check(name, bad, status, out + err)
         if kind in ("a selector", "a rule"):
-            status, out, err = aoi("simulate", "--policy", name, *SHAPE[:-1], "5")
+            status, out, err = aoi("simulate", "--policy", name, *SHAPE, "--rounds", "5")
             check(name, bad, status, out + err)

@@ -16,8 +16,7 @@ from aoi_fl.strategies import (
     RoundOptions,
     SelectorPolicy,
 )
-from aoi_fl.strategies.plan import Resume
-from tests.fakes import Notes, honest_app, play
+from tests.fakes import honest_app, play
 
 
 class First(Policy):
@@ -25,11 +24,11 @@ class First(Policy):
 
     traits = PolicyTraits(4)
 
-    def __init__(self, clients=(0, 1), ends=99):
-        self.clients, self.ends, self.seen = np.array(clients), ends, []
+    def __init__(self, ends=99):
+        self.ends, self.seen = ends, []
 
     def plan(self, view):
-        return Plan(self.clients, np.ones(len(self.clients)))
+        return Plan(np.array([0, 1]), np.ones(2))
 
     def observe(self, outcome):
         self.seen.append([(one.client, one.result) for one in outcome.clients])
@@ -46,32 +45,23 @@ def strategy_of(policy):
     return partial(AgeAwareStrategy, policy)
 
 
-def test_policy_of_one_method_runs(tmp_path):
-    policy = First()
-    notes, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=3)
-    assert [[part.client for part in record.participations] for record in notes.rounds] == [[0, 1]] * 3
-    assert policy.seen == [[(0, "trained"), (1, "trained")]] * 3
-    assert notes.memories[3]["policy/seen-rounds"] == 3 and strategy.complete is None
-
-
 def test_names_of_a_policys_state_are_its_own(tmp_path):
     """Also names of the strategy's own state, and an array of another byte order."""
     mine = {name: np.arange(9, dtype=">f8") for name in ("last", "over", "so_far", "next_round", "unable")}
     policy, found = First(), {}
     policy.state_dict, policy.load_state_dict = lambda: mine, found.update
     notes, _, _ = play(strategy_of(policy), honest_app(), tmp_path, rounds=2)
-    resume = Resume(3, notes.clients, notes.memories[2])
-    again, _, strategy = play(partial(AgeAwareStrategy, policy, resume=resume), honest_app(), tmp_path, rounds=3)
+    again, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=3, resume=notes.resume())
     assert [part.client for part in again.rounds[-1].participations] == [0, 1] and strategy.complete is None
     assert all(np.array_equal(found[name], mine[name]) for name in mine)
 
 
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
-    notes, _, strategy = play(strategy_of(First(ends=2)), honest_app(), tmp_path, rounds=9)
-    assert len(notes.rounds) == 2 and strategy.complete == "enough is known"
-    resume, again = Resume(3, notes.clients, notes.memories[2]), Notes()
-    make = partial(AgeAwareStrategy, First(ends=2), resume=resume)
-    _, _, strategy = play(make, honest_app(), tmp_path, rounds=9, notes=again)
+    policy = First(ends=2)
+    notes, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=9)
+    assert notes.trained() == [[0, 1]] * 2 and strategy.complete == "enough is known"
+    assert policy.seen == [[(0, "trained"), (1, "trained")]] * 2
+    again, _, strategy = play(strategy_of(First(ends=2)), honest_app(), tmp_path, rounds=9, resume=notes.resume())
     assert not again.rounds and strategy.complete == "enough is known"
 
 
@@ -79,17 +69,17 @@ class Dice:
     """A selector that draws from a generator of its own, and says nothing of a state."""
 
     def __init__(self):
-        self.drawn, self.told = np.random.default_rng(1), []
+        self.drawn = np.random.default_rng(1)
 
     def select(self, round_, population):
         return evenly(np.sort(self.drawn.choice(len(population.ages), 2, replace=False)))
 
 
 def test_a_selector_that_draws_goes_on_after_a_resume(tmp_path):
-    whole, _, _ = play(strategy_of(SelectorPolicy(Dice(), 2)), honest_app(), tmp_path / "whole", rounds=8)
-    first, _, _ = play(strategy_of(SelectorPolicy(Dice(), 2)), honest_app(), tmp_path / "cut", rounds=4)
-    make = partial(AgeAwareStrategy, SelectorPolicy(Dice(), 2), resume=first.resume())
-    rest, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=8)
+    make = lambda **settings: AgeAwareStrategy(SelectorPolicy(Dice(), 2), **settings)  # noqa: E731
+    whole, _, _ = play(make, honest_app(), tmp_path / "whole", rounds=8)
+    first, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=4)
+    rest, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=8, resume=first.resume())
     assert first.trained() + rest.trained() == whole.trained()
 
 
@@ -98,8 +88,7 @@ def test_former_hook_is_refused_when_the_class_is_made():
         type("Old", (RandomSelection,), {"choose": lambda self, ask, grid: None})
 
 
-@pytest.mark.parametrize("far", [False, True])
-def test_policy_observes_a_round_once_where_a_client_is_forced(far, tmp_path):
+def test_policy_observes_a_round_once_where_a_client_is_forced(tmp_path):
     """In broadcast all decline, and one of them then trains: one outcome, in which it is forced."""
     outcomes = []
     strategy = MarkovParticipation.optimal(4, 1, 30, coordination="broadcast", options=RoundOptions(seed=3))

@@ -34,7 +34,6 @@ RATES = {
 # What is made, the key that is named, and arguments by name; the value follows where it is named.
 ARGUMENTS = [
     (partial(MarkovParticipation.optimal, 5, 2), "compensate", [{"compensate": "guessed"}], "guessed"),
-    (partial(MarkovParticipation.increasing, 5, 2), "compensate", [{"compensate": "availability"}], "availability"),
     (partial(SystematicParticipation, 5, 2), "compensate", [{"compensate": "dropout"}], "dropout"),
     (
         partial(SystematicParticipation, 5, 2, compensate="availability"),
@@ -46,21 +45,15 @@ ARGUMENTS = [
         (partial(RandomSelection, 2), key, [{key: value}])
         for key, value in {
             "fraction_train": 0.5,
-            "min_train_nodes": 2,
             "fraction_evaluate": 1.5,
             "arrayrecord_key": "aoi",
             "weights": "heavy",
-            "fraction_fit": 0.5,
         }.items()
     ],
     (partial(RandomSelection, 2), "aggregation", [{"aggregation": OldestAge(1)}, {"aggregation": object()}]),
     (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "weights", [{"weights": "unbiased"}]),
     (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "arrayrecord_key", [{"arrayrecord_key": "w"}]),
-    (
-        partial(RandomSelection, 2, aggregation=flower.FedAdam()),
-        "train_metrics_aggr_fn",
-        [{"train_metrics_aggr_fn": print}],
-    ),
+    (partial(RandomSelection, 2, aggregation=flower.FedAdam()), "metrics_aggr_fn", [{"train_metrics_aggr_fn": print}]),
     (
         partial(RandomSelection, 2, options=LATE),
         "late-rounds",
@@ -91,10 +84,8 @@ ARGUMENTS = [
         (RoundOptions, key, [{key: value}])
         for key, value in {
             "join_timeout": 0.0,
-            "late_rounds": -1,
             "until": NAN,
             "train_timeout": "soon",
-            "seed": -1,
         }.items()
     ],
     (ServedModel, "serve_average", [{"share": -0.1}, {"share": 1.0}]),
@@ -111,15 +102,12 @@ ARGUMENTS = [
 KEYS = [
     ({"policy": "systematic", "compensate": "availability", "jitter": 0.2}, "compensate", "availability"),
     ({"policy": "random", "compensate": "availability"}, "compensate", "availability"),
-    ({"serve-average": -0.1}, "serve-average", -0.1),
     ({"policy": "random", "server-momentum": 0.5, "late-rounds": 2}, "late-rounds", 2),
     ({"policy": "random", "server-momentum": 0.5, "weights": "unbiased"}, "weights", "unbiased"),
     ({"policy": "wics", "sensitivities": "estimated"}, "sensitivities", "estimated"),
     (WICS | {"ageing": "quadratic", "index-source": "bid"}, "ageing", "quadratic"),
-    (WICS | {"sensitivities": "estimated", "index-source": "bid"}, "sensitivities", "estimated"),
     (STALE | {"sensitivities": "bound", "local-steps": 0}, "sensitivities", "bound"),
     ({"policy": "wics", "sensitivities": "staleness", "local-steps": 5}, "sensitivities", "staleness"),
-    ({"policy": "wics", "sensitivities": "bound", "local-steps": 5}, "sensitivities", "bound"),
 ]
 
 

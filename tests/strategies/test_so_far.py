@@ -1,42 +1,36 @@
-"""How a run is judged: the same after a break as without one, and whoever plays the rounds."""
+"""A run is judged after a break as without one."""
 
 import pytest
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.fakes import Notes, ScriptedGrid, ToyApp, zeros
+from tests.fakes import EVALUATE, TRAIN, Notes, ScriptedGrid, ToyApp, zeros
 
 N = 3
 
 
-def failing(at=(), mortals=range(N)) -> ToyApp:
-    """Return an app that fails at some pairs of message type and round."""
-    at = set(at)
+def failing(kind, rounds) -> ToyApp:
+    """Return an app that fails on one kind of message in some rounds."""
 
-    def behave(message, act, kind, round_, client):
-        if (kind, round_) in at and client in mortals:
+    def behave(message, act, sent, round_, client):
+        if sent == kind and round_ in rounds:
             raise OSError("no power")
         return act()
 
     return ToyApp(examples=1, evaluates=1.0, spoil=behave)
 
 
-def rounds_of(app, kind):
-    return sorted({round_ for sent, round_, _ in app.sent if sent == kind})
+def evaluated(app):
+    return sorted({round_ for sent, round_, _ in app.sent if sent == EVALUATE})
 
 
 def play(app, folder, rounds, after=(), aggregation=None, **options):
     """Run rounds, resumed after each of these; return their records and why the run stopped, if it did."""
     notes, resume = Notes(after), None
     for _ in range(len(after) + 1):
-        strategy = RandomSelection(
-            N,
-            aggregation=aggregation,
-            options=RoundOptions(run="r", join_timeout=0.2, **options),
-            observer=notes,
-            resume=resume,
-        )
+        how = {"options": RoundOptions(run="r", join_timeout=0.2, **options), "observer": notes, "resume": resume}
+        strategy = RandomSelection(N, aggregation=aggregation, **how)
         try:
             grid = ScriptedGrid(app, {"runs-dir": str(folder)}, N)
             strategy.start(grid, notes.arrays if notes.models else zeros(), rounds)
@@ -47,22 +41,22 @@ def play(app, folder, rounds, after=(), aggregation=None, **options):
 
 @pytest.mark.parametrize("after", [(), (2,), (1, 2, 3)])
 def test_one_bad_round_does_not_end_a_clients_evaluations(after, tmp_path):
-    app = failing({("evaluate", 3)})
+    app = failing(EVALUATE, [3])
     rounds, _ = play(app, tmp_path, 5, after)
-    assert rounds_of(app, "evaluate") == [1, 2, 3, 4, 5]
+    assert evaluated(app) == [1, 2, 3, 4, 5]
     assert [record.client_loss for record in rounds] == [1.0, 1.0, None, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("after", [(), (1,), (2, 3)])
 def test_clients_without_evaluation_are_asked_once(after, tmp_path):
-    app = failing(("evaluate", round_) for round_ in range(9))
+    app = failing(EVALUATE, range(9))
     play(app, tmp_path, 4, after)
-    assert rounds_of(app, "evaluate") == [1]
+    assert evaluated(app) == [1]
 
 
 @pytest.mark.parametrize("after", [(), (1,), (2,), (1, 2)])
 def test_rounds_without_an_update_are_counted_across_a_break(after, tmp_path):
-    app = failing(("train", round_) for round_ in range(2, 9))
+    app = failing(TRAIN, range(2, 9))
     rounds, stopped = play(app, tmp_path, 8, after, max_empty_rounds=2)
     assert (len(rounds), stopped) == (3, "no usable update arrived in 2 rounds in a row (max-empty-rounds)")
 
@@ -77,4 +71,4 @@ class Undecided(flower.FedAvg):
 @pytest.mark.parametrize("after", [(), (1,), (1, 2)])
 def test_unusable_updates_are_no_success_after_a_resume(after, tmp_path):
     with pytest.raises(NothingTrainedError, match="not one update could be used"):
-        play(failing(), tmp_path, 3, after, aggregation=Undecided())
+        play(failing(TRAIN, ()), tmp_path, 3, after, aggregation=Undecided())

@@ -8,7 +8,6 @@ import numpy as np
 from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
-from aoi_fl.strategies.aggregation.mean import RunningMean
 from tests.fakes import (
     MODEL,
     TRAIN,
@@ -16,7 +15,6 @@ from tests.fakes import (
     everyone,
     examples_of,
     honest_app,
-    model,
     play,
     same_model,
     steps_of,
@@ -26,11 +24,16 @@ SLOW = 3
 WORK = [9.0, 9.0, 9.0, 48.0]  # seconds, and one more there and back: rounds end at 20, 30, 40, 50, client 3 at 49
 
 
-def clocked(app, config, nodes, work=WORK, there=None):
+def clocked(app, config, nodes, work=WORK):
     seconds = np.array([one / examples_of(client) for client, one in enumerate(work)])
     free = np.full(nodes, np.inf)
-    trace = DeviceTrace(there or always(nodes), seconds, "example", free, free)
+    trace = DeviceTrace(always(nodes), seconds, "example", free, free)
     return ClockedGrid(app, config, nodes, lambda: None, trace)
+
+
+def late(folder, rounds, late_rounds, grid=clocked, timeout=20.0):
+    more = {"grid": grid, "train_timeout": timeout, "late_rounds": late_rounds}
+    return play(everyone, honest_app(), folder, rounds, **more)[:2]
 
 
 def share(rounds_late):
@@ -61,31 +64,26 @@ def dropped(notes):
 
 
 def test_an_update_three_rounds_late_has_less_weight(tmp_path):
-    notes, result, _ = play(everyone, honest_app(), tmp_path, rounds=4, grid=clocked, train_timeout=20.0, late_rounds=3)
+    notes, result = late(tmp_path, 4, 3)
     assert [round(record.clock) for record in notes.rounds] == [20, 30, 40, 50]
     assert [record.trained for record in notes.rounds] == [3, 3, 3, 4] and dropped(notes) == []
     assert [record.messages for record in notes.rounds] == [16, 6, 6, 6]  # a busy client is sent nothing
-    (late,) = [part for part in notes.rounds[3].participations if part.client == SLOW]
-    assert (late.outcome, late.rounds_late, late.seconds, late.device_seconds) == ("trained", 3, 49.0, 49.0)
-    assert (late.age, late.loss) == (0, 1.0 + SLOW)
+    (part,) = [one for one in notes.rounds[3].participations if one.client == SLOW]
+    assert (part.outcome, part.rounds_late, part.seconds, part.device_seconds) == ("trained", 3, 49.0, 49.0)
+    assert (part.age, part.loss) == (0, 1.0 + SLOW)
     weights = {part.client: part.weight for part in notes.rounds[3].participations}
     assert math.isclose(weights[SLOW] / weights[0], 4 * share(3)) and math.isclose(sum(weights.values()), 1.0)
     same_model(result.arrays, model_after(4, 3))
 
 
-def test_who_is_later_than_that_is_late_with_all_its_work(tmp_path):
-    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=3, grid=clocked, train_timeout=20.0, late_rounds=2)
+def test_a_later_update_is_late_with_all_its_work(tmp_path):
+    notes, _ = late(tmp_path, 3, 2)
     assert dropped(notes) == [(3, SLOW, "late", 40.0, "no update within 2 rounds more")]
 
 
-def test_who_is_at_work_when_the_run_ends_is_late(tmp_path):
-    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=2, grid=clocked, train_timeout=20.0, late_rounds=3)
+def test_a_client_at_work_when_the_run_ends_is_late(tmp_path):
+    notes, _ = late(tmp_path, 2, 3)
     assert dropped(notes) == [(2, SLOW, "late", 30.0, "the run ended before its update arrived")]
-    assert not any(name.startswith("late") for name in notes.memories[2])
-    notes, *_ = play(
-        everyone, honest_app(), tmp_path, rounds=9, grid=clocked, run="b", train_timeout=20.0, late_rounds=3, until=25.0
-    )
-    assert [part[:4] for part in dropped(notes)] == [(2, SLOW, "late", 30.0)]
 
 
 def slow(kind, round_, client):
@@ -94,32 +92,16 @@ def slow(kind, round_, client):
 
 
 def test_over_a_network_it_is_fetched_when_it_is_there(tmp_path):
-    notes, result, _ = play(
-        everyone,
-        honest_app(),
-        tmp_path,
-        rounds=3,
-        grid=partial(ScriptedGrid, script=slow),
-        train_timeout=0.5,
-        late_rounds=4,
-    )
+    notes, result = late(tmp_path, 3, 4, partial(ScriptedGrid, script=slow), 0.5)
     assert [record.trained for record in notes.rounds] == [3, 3, 4] and dropped(notes) == []
-    (late,) = [part for part in notes.rounds[2].participations if part.client == 0]
-    assert late.rounds_late == 2 and late.device_seconds is None and 0.5 < late.seconds < 60
+    (part,) = [one for one in notes.rounds[2].participations if one.client == 0]
+    assert part.rounds_late == 2 and part.device_seconds is None and 0.5 < part.seconds < 60
     same_model(result.arrays, model_after(3, 2, late=0))
-
-
-def test_a_change_counts_whatever_the_order_of_its_arrays():
-    start = model()
-    backwards = {name: np.ones_like(start[name].numpy()) for name in reversed(list(start))}
-    mean = RunningMean(start)
-    mean.add_change(backwards, 1.0)
-    assert list(mean.result()) == list(start)
 
 
 def test_a_round_waits_for_the_first_busy_client(tmp_path):
     """All need 24 s or more of 20: the second round ends with the first two updates, at 25 s, and none is lost."""
     grid = partial(clocked, work=[24.0, 24.0, 30.0, 30.0])
-    notes, *_ = play(everyone, honest_app(), tmp_path, rounds=3, grid=grid, train_timeout=20.0, late_rounds=2)
+    notes, _ = late(tmp_path, 3, 2, grid)
     assert [(r.clock, r.trained, r.empty) for r in notes.rounds][:2] == [(20.0, 0, True), (25.0, 2, False)]
     assert not [part for part in dropped(notes) if part[0] < 3]

@@ -93,17 +93,15 @@ def test_a_client_that_always_volunteers_is_taken_as_its_rule_explains(coordinat
     assert K / N < shares[LIAR] < 1.7 * K / N and np.delete(shares, LIAR).mean() == pytest.approx(K / N, rel=0.15)
 
 
-def test_a_resumed_run_remembers_its_volunteers(tmp_path):
-    law = MarkovPolicy.increasing(100, 10, 5).law()
-    bounds = VolunteerBound(), VolunteerBound()
+def test_a_resumed_run_remembers_its_volunteers():
+    law, bound, resumed = MarkovPolicy.increasing(100, 10, 5).law(), VolunteerBound(), VolunteerBound()
     for round_ in range(1, 60):
-        allowed = [bound.allowed(law, 4, round_, 0.01).tolist() for bound in bounds]
-        assert allowed[0] == allowed[1]
-        for bound in bounds:
-            outcomes = [outcome(client) for client in range(4) if allowed[0][client] and round_ % (client + 1) == 0]
-            bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
-        bounds = bounds[0], VolunteerBound()
-        bounds[1].load_state_dict(bounds[0].state_dict())
+        allowed = bound.allowed(law, 4, round_, 0.01)
+        assert allowed.tolist() == resumed.allowed(law, 4, round_, 0.01).tolist()
+        outcomes = [outcome(client) for client in range(4) if allowed[client] and round_ % (client + 1) == 0]
+        bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
+        resumed = VolunteerBound()
+        resumed.load_state_dict(bound.state_dict())
 
 
 class Decides(Policy):
@@ -133,6 +131,6 @@ def test_the_bound_is_refused_where_a_strategy_cannot_keep_it(make, options):
 
 
 @pytest.mark.parametrize("keys", [{"policy": "random"}, {"rates": "size"}, {"compensate": "dropout"}, {"buffer": 2}])
-def test_the_bound_needs_a_law_that_all_clients_share(keys):
+def test_run_keys_refuse_the_bound_without_a_common_law(keys):
     with refused("volunteer-error"):
         RunConfig.parse({"volunteer-error": 0.001, **keys})
