@@ -35,7 +35,8 @@ from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.records import Participation, State
 from aoi_fl.strategies.round.collection import Collector, Work
 from aoi_fl.strategies.round.current import Round
-from aoi_fl.strategies.round.exchange import GRACE, Exchange, OpenExchange
+from aoi_fl.strategies.round.exchange import GRACE, Exchange
+from aoi_fl.strategies.round.open_exchange import OpenExchange
 from aoi_fl.strategies.round.recorder import RoundRecorder
 from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roster import Roster
@@ -60,7 +61,8 @@ class AtWork:
     def __init__(self, options: RoundOptions, roster: Roster) -> None:
         self._rounds, self._buffered, self._roster = options.late_rounds, options.buffer > 0, roster
         self._works: dict[int, Work] = {}
-        roster.busy = self._works.keys()  # a live view
+        roster.busy = self
+        self._left: set[int] = set()  # clients that have left in this round: it has a row of them
         self._open: list[tuple[Exchange, Collector]] = []  # of rounds with updates to come
         self._exchange: OpenExchange | None = None  # of all rounds, with a buffer
         self._interrupted: list[Round] = []  # whose messages a resumed run sends again
@@ -69,19 +71,29 @@ class AtWork:
     def __len__(self) -> int:
         return len(self._works)
 
+    def __iter__(self) -> Iterator[int]:
+        """Yield the clients that get neither a model nor a question in this round."""
+        return iter(self._works.keys() | self._left)
+
     @property
     def origins(self) -> dict[int, Collector]:
         """The collectors of the rounds from which clients work on."""
         return {work.client: work.origin for work in self._works.values() if work.origin is not None}
 
     def release(self, recorder: RoundRecorder, clock: Clock) -> None:
-        """Free the places of clients that have left without an update."""
+        """Free the places of clients that have left without an update; they rest for a round."""
+        self._left.clear()
+        if not self._buffered:
+            return
         sent = {} if self._exchange is None else self._exchange.messages
-        for work in self._sorted() if self._buffered else ():
-            here = bool(self._roster.available[work.client])
-            if here and work.client in sent:  # under a new node id it has started anew
-                here = self._roster.node(work.client) == sent[work.client].metadata.dst_node_id
-            if not here and work.comes > clock.now():
+        here = {client for client in self._works if self._roster.available[client]}
+        # Under a new node id a client has started anew.
+        here -= {one for one in here & sent.keys() if self._roster.node(one) != sent[one].metadata.dst_node_id}
+        gone = [work for work in self._sorted() if work.client not in here and work.comes > clock.now()]
+        arrived = set() if self._exchange is None else self._exchange.arrived({work.client for work in gone})
+        for work in gone:
+            if work.client not in arrived:
+                self._left.add(work.client)
                 self._end(recorder, clock, work, "it left before its update arrived")
 
     def send(self, grid: Grid, clock: Clock, messages: dict[int, Message], timeout: float) -> OpenExchange:
@@ -290,7 +302,8 @@ class AtWork:
         if self._exchange is not None:
             self._exchange.forget({work.client})
         worked = None if clock.simulated is None else min(clock.now(), work.comes, work.stops) - work.sent
-        waited = clock.now() - work.sent if outcome == "late" else None
+        of_this_process = clock.simulated is not None or not self._interrupted
+        waited = clock.now() - work.sent if outcome == "late" and of_this_process else None
         name = self._roster.name(work.client)
         part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
         recorder.drop(part)

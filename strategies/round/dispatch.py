@@ -11,7 +11,8 @@ from aoi_fl.science import draws
 from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.clock import FIRST, clock_of
 from aoi_fl.strategies.records import SURPLUS
-from aoi_fl.strategies.round.exchange import Exchange, OpenExchange
+from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.open_exchange import OpenExchange
 from aoi_fl.strategies.round.retry import EVALUATION, TRAINING
 from aoi_fl.strategies.round.run import Run
 

@@ -4,7 +4,6 @@ Flower's ``send_and_receive`` sleeps three seconds between looks and gathers all
 Here the waits start short and back off, and at most one update is held at once.
 """
 
-import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -82,7 +81,7 @@ class Uploads:
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 GRACE = 30.0  # seconds, at most, that a message outlives its deadline
 ANSWERS_KEPT = 30.0  # seconds that a late reply to a question can be fetched; what lives longer meets a resumed run
-_REST = 4.0  # times what a look took, until the next one: a SuperLink has other things to do
+REST = 4.0  # times what a look took, until the next one: a SuperLink has other things to do
 
 
 @dataclass
@@ -285,7 +284,7 @@ class Exchange:
             if len(self._pending) < before:
                 waits.reset()
             if len(self._pending) == before or self._spent:
-                waits.seconds = max(waits.seconds, _REST * self._spent)
+                waits.seconds = max(waits.seconds, REST * self._spent)
                 waits.pause(self._deadline, self._clock, *self._awaited())
 
     def ready(self, wait: bool = False) -> Iterator[Message]:
@@ -343,102 +342,6 @@ class Exchange:
         if self._ordered and wait:
             return [[next(iter(self._pending))]]
         return [[i] for i in self._pending] if self._one_by_one else [list(self._pending)]
-
-
-class OpenExchange(Exchange):
-    """The models of many rounds and their replies in the order of arrival, where no round waits for its own.
-
-    Parameters
-    ----------
-    grid : connection to the nodes
-
-    Attributes
-    ----------
-    strays : nodes of replies to a message that is not at work, or that another node was sent
-    """
-
-    elapsed = math.nan  # of which message?
-
-    def __init__(self, grid: Grid) -> None:
-        super().__init__(grid, {}, math.inf, sequential=True, keep=math.inf)
-        self.strays: list[int] = []
-        self._sent: dict[str, Message] = {}
-        self._ends: dict[str, float] = {}  # deadlines by message
-        self._used, self._least, self._most_left = 0, 1.0, 0
-
-    @property
-    def messages(self) -> dict[int, Message]:
-        """The messages at work, by client."""
-        return {self._client_of[i]: self._sent[i] for i in self._pending}
-
-    def add(self, messages: dict[int, Message], timeout: float, keep: float, packing: Collection[int]) -> None:
-        """Send further messages, whose replies can be fetched ``keep`` seconds after their deadline."""
-        sent = self._push(messages, timeout + keep, packing) if messages else {}
-        self._sent = {i: self._sent[i] for i in self._pending} | {i: messages[client] for i, client in sent.items()}
-        self._client_of = {i: self._client_of[i] for i in self._pending} | sent
-        self._ends = {i: self._ends[i] for i in self._pending} | dict.fromkeys(sent, self._clock.now() + timeout)
-        self._pending |= dict.fromkeys(sent)
-        if (hold := getattr(self._grid, "hold", None)) is not None:
-            hold(list(self._pending))
-
-    def await_updates(self, least: float, most_left: int) -> None:
-        """Begin a round, which is over after ``least`` usable updates.
-
-        It is over after one where so many cannot arrive any more, once at most ``most_left`` clients are at work.
-        """
-        self._read, self._used, self._least, self._most_left = False, 0, least, most_left
-        self._pending = dict.fromkeys(sorted(self._pending, key=self._clock.arrives))
-
-    def counted(self) -> None:
-        """Note a usable update."""
-        self._used += 1
-
-    def forget(self, clients: Collection[int]) -> None:
-        """Give up the replies of clients."""
-        gone = [i for i in self._pending if self._client_of[i] in clients]
-        for message_id in gone:
-            del self._pending[message_id]
-            self._sizes.pop(message_id, None)
-        if isinstance(self._replies, Replies | Uploads):
-            self._replies.forget(gone)
-        if gone and (give_up := getattr(self._grid, "give_up", None)) is not None:
-            give_up(gone)
-
-    def _free_overdue(self) -> None:
-        now = self._clock.now()
-        self.forget({self._client_of[i] for i in self._pending if self._ends[i] <= now})
-
-    @property
-    def _is_over(self) -> bool:
-        left = len(self._pending)
-        short = self._used + left < self._least and left <= self._most_left
-        return not left or self._used >= self._least or (self._used > 0 and short)
-
-    def _in_time(self) -> Iterator[Message]:
-        waits = Waits()
-        while not self._is_over:
-            before = len(self._pending)
-            for reply in self.ready():
-                yield reply
-                del reply
-                if self._is_over:
-                    self._free_overdue()
-                    return
-            self._free_overdue()
-            if len(self._pending) < before:
-                waits.reset()
-            elif self._pending:
-                waits.seconds = max(waits.seconds, _REST * self._spent)
-                waits.pause(min(self._ends[i] for i in self._pending), self._clock, self._pending)
-
-    def _is_awaited(self, reply: Message) -> bool:
-        about = reply.metadata
-        awaited = about.reply_to_message_id in self._pending
-        if awaited and not reply.has_error():
-            awaited = about.src_node_id == self._sent[about.reply_to_message_id].metadata.dst_node_id
-        if not awaited:
-            self.strays.append(about.src_node_id)
-        return awaited
 
 
 def _unpacked(reply: Message) -> Message:

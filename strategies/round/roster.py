@@ -33,7 +33,7 @@ class Roster:
     seen : (n,) int64, the last round with its node in the roll call; 0: none
     last : (n,) int64, the last round in which the server used its work; 0: never
     uncounted : clients whose last training did not count, though they have done it
-    busy : clients that still work on an earlier round's model
+    busy : clients that still work on an earlier round's model, or have left that work in this round
     next_round : (n,) int64, its reserved round; 0: none
     sizes, payments : (n,) float64, its declared number of examples and payment; NaN: none
     patience : retry policy for clients that do not answer
@@ -54,7 +54,7 @@ class Roster:
         self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
         self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
-        self.busy: Collection[int] = ()
+        self.busy: Iterable[int] = ()
         self.uncounted: set[int] = set()
         self.seen, self.last = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.next_round = np.zeros(0, np.int64)

@@ -24,7 +24,7 @@ from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.records import Observer, RoundRecord, State
 from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
-from aoi_fl.strategies.round.exchange import OpenExchange
+from aoi_fl.strategies.round.open_exchange import OpenExchange
 from aoi_fl.strategies.round.retry import QUESTION
 from aoi_fl.strategies.round.roll_call import Joining
 from aoi_fl.strategies.round.roster import Roster

@@ -9,10 +9,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.config.run import RunConfig
+from aoi_fl.engine.local import LocalGrid
+from aoi_fl.flower.replies import error_reply
 from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
@@ -168,11 +170,13 @@ def test_rounds_follow_a_plain_model_of_their_events(seed, tmp_path):
         busy = left | set(chosen) - {c for c, _ in used} - set(lost)
         record = notes.rounds[round_ - 1]
         assert record.at_work <= events.at_work and record.messages == 2 * len(chosen) + 2 * N * (round_ == 1)
-    for cut in np.random.default_rng(seed).choice(range(1, ROUNDS), 2, replace=False).tolist():
-        folder = tmp_path / str(cut)
-        broken, _ = events.play(folder, kill={cut})
-        resumed, _ = events.play(folder, resume=broken.resume(), start=broken.arrays)
-        assert lines(resumed) == {round_: line for round_, line in found.items() if round_ > cut}
+    cuts = sorted(np.random.default_rng(seed).choice(range(1, ROUNDS), 2, replace=False).tolist())
+    notes, _ = events.play(tmp_path / "broken", kill=cuts[:1])
+    for cut, next_cut in zip(cuts, [*cuts[1:], ROUNDS + 1], strict=True):
+        broken = notes
+        notes, _ = events.play(tmp_path / "broken", resume=broken.resume(), kill=[next_cut], start=broken.arrays)
+        notes.clients = broken.clients
+        assert lines(notes) == {round_: line for round_, line in found.items() if cut < round_ <= next_cut}
 
 
 class Recording(ClockedGrid):
@@ -296,8 +300,46 @@ def test_a_client_that_leaves_frees_its_place(tmp_path):
     assert gone[0] == (3, "late") and notes.rounds[3].at_work == 4
 
 
+def test_updates_that_arrived_in_time_count_when_they_are_read_late(tmp_path):
+    how = {"grid": Busy, "buffer": 1, "late_rounds": 40, "start": record_of(START)}
+    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=10, train_timeout=0.12, **how)
+    outcomes = {part.outcome for record in notes.rounds[:-1] for part in record.participations}
+    assert outcomes == {"trained"}
+
+
+def test_a_client_that_left_after_its_update_arrived_counts(tmp_path):
+    """The update arrives while another client evaluates, and its client is away when the next round begins."""
+
+    def slow(kind, round_, client):
+        return int((kind, round_, client) == ("train", 1, 0))
+
+    grid = partial(ScriptedGrid, script=slow, present=lambda grid: range(int(grid.batch > 2), 4))
+    how = {"start": record_of(START), "buffer": 2, "late_rounds": 9, "evaluate_clients": 1}
+    notes, *_ = play(everyone, ToyApp(evaluates=1.0), tmp_path, rounds=4, grid=grid, **how)
+    parts = [(r.round, p.outcome, p.rounds_late) for r in notes.rounds for p in r.participations if p.client == 0]
+    assert parts == [(2, "trained", 1)]
+
+
+class Restarting(ScriptedGrid):
+    """The node of client 0 starts anew after the first round, under another id."""
+
+    def __init__(self, *how, **more):
+        super().__init__(*how, script=lambda kind, _, node: HUNG if (kind, node) == ("train", 0) else 0, **more)
+        self._contexts[99] = deepcopy(self._contexts[self.nodes[0]])
+        self.nodes.append(99)
+        self.present = lambda grid: range(int(grid.batch > 1), 4 + int(grid.batch > 1))
+
+
+def test_a_client_that_starts_anew_rests_for_a_round_and_has_one_row(tmp_path):
+    how = {"start": record_of(START), "buffer": 2, "late_rounds": 9, "grid": Restarting}
+    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=6, **how)
+    first, second, *_ = [(r.round, p.outcome) for r in notes.rounds for p in r.participations if p.client == 0]
+    assert first == (2, "late") and second[0] > 2 and second[1] == "trained"
+    assert notes.grid.rounds("train", 4)[0] == 3
+
+
 class Hostile(ScriptedGrid):
-    """Each look also brings every earlier update once more, and one in another client's name."""
+    """Each look brings every earlier update once more, and an update and an error in another client's name."""
 
     def pull_messages(self, message_ids):
         old = list(self.updates[-20:])
@@ -306,6 +348,8 @@ class Hostile(ScriptedGrid):
         if old and waiting:
             old.append(deepcopy(old[-1]))
             vars(old[-1].metadata)["_reply_to_message_id"] = waiting[0]
+            about = {"run_id": 1, "src_node_id": old[-1].metadata.src_node_id, "reply_to_message_id": waiting[0]}
+            old.append(error_reply("out of memory", **about))
         return [*old, *replies]
 
 
@@ -323,6 +367,61 @@ def test_answers_to_other_models_are_dropped_and_named(tmp_path, caplog):
         assert len(clients) == len(set(clients))
 
 
+class Late(ScriptedGrid):
+    """The replies that the server has given up arrive when their client works on another model."""
+
+    def __init__(self, *how, **more):
+        super().__init__(*how, script=lambda *about: HUNG if about == ("train", 1, 0) else 0, **more)
+        self.given_up = []
+
+    def give_up(self, message_ids):
+        for reply in LocalGrid.pull_messages(self, message_ids):
+            self.given_up.append(reply)
+        super().give_up(message_ids)
+
+    def pull_messages(self, message_ids):
+        again = {self.about[i][2] for i in message_ids if self.about[i][0] == "train"}
+        late = [reply for reply in self.given_up if self.about[reply.metadata.reply_to_message_id][2] in again]
+        return [*late, *super().pull_messages(message_ids)]
+
+
+def test_the_late_update_of_a_client_with_another_model_is_dropped_and_named(tmp_path, caplog):
+    grid = partial(Late, takes=lambda kind, round_, client: 0.05 * (kind == "train"))
+    how = {"buffer": 2, "late_rounds": 60, "start": record_of(START), "rounds": 24}
+    notes, *_ = play(everyone, ToyApp(), tmp_path, grid=grid, train_timeout=0.3, **how)
+    parts = [part for record in notes.rounds for part in record.participations if part.client == 0]
+    first, again = parts[:2]
+    assert (first.outcome, again.outcome) == ("late", "trained") and again.rounds_late < 4
+    assert len([part for part in parts if part.outcome == "trained"]) < len(notes.grid.rounds("train", 0))
+    assert caplog.text.count("client-0: it answers") > 0
+
+
+def test_a_client_cannot_claim_another_staleness(tmp_path):
+    def claims(message, act, kind, *_):
+        reply = act()
+        if kind == "train":
+            vars(reply.metadata)["_group_id"] = "1"
+            reply.content["metrics"].update({"rounds_late": 0, "server-round": 1})
+            reply.content["config"] = ConfigRecord({"server-round": 1, "staleness": -1})
+        return reply
+
+    how = {"start": record_of(START), "buffer": 1, "late_rounds": 9, "rounds": 8}
+    honest, *_ = play(everyone, ToyApp(), tmp_path / "honest", **how)
+    notes, *_ = play(everyone, ToyApp(spoil=claims), tmp_path / "claims", **how)
+    late = [[(p.client, p.rounds_late) for p in record.participations] for record in honest.rounds]
+    assert late == [[(p.client, p.rounds_late) for p in record.participations] for record in notes.rounds]
+    assert max(rounds for parts in late for _, rounds in parts if rounds) > 1
+    np.testing.assert_array_equal(notes.models[-1]["w"], honest.models[-1]["w"])
+
+
+def test_a_buffer_above_the_clients_that_are_left_ends_no_run(tmp_path):
+    grid = partial(ScriptedGrid, present=lambda grid: range(4 if grid.round < 3 else 2))
+    how = {"start": record_of(START), "buffer": 3, "late_rounds": 9}
+    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=7, grid=grid, **how)
+    trained = [record.trained for record in notes.rounds]
+    assert trained[:3] == [3, 3, 3] and trained[4:] == [2, 2, 2]  # in between an update of the others may be there
+
+
 def test_over_a_network_a_resumed_run_sends_again_what_was_at_work(tmp_path):
     how = {"start": record_of(START), "buffer": 1, "late_rounds": 9}
     notes = Notes(kill={3})
@@ -335,6 +434,12 @@ def test_over_a_network_a_resumed_run_sends_again_what_was_at_work(tmp_path):
     assert (1, 0) in at_work and at_work == set(again[: len(at_work)])
     used = {p.client: p.rounds_late for p in resumed.rounds[0].participations if p.outcome == "trained"}
     assert used == {0: 3}  # it is the first that was sent
+    away = partial(ScriptedGrid, present=lambda grid: range(1, 4))
+    resumed, *_ = play(
+        everyone, ToyApp(), tmp_path, rounds=6, resume=notes.resume(), grid=away, **how | {"start": notes.arrays}
+    )
+    (part,) = [p for p in resumed.rounds[0].participations if p.client == 0]
+    assert part.outcome == "late" and part.seconds is None  # it was sent by the clock of another process
 
 
 @pytest.mark.parametrize("wrap", [flower.FedAvg, None])
@@ -389,6 +494,8 @@ BUFFER = {"policy": "random", "num-clients": 20, "clients-per-round": 8, "buffer
         ({"staleness-power": -1}, "staleness-power", -1),
         ({"buffer": 0, "staleness-power": 1.0}, "staleness-", 1.0),
         ({"policy": "markov-optimal", "buffer": 9}, "buffer", 9),
+        ({"late-rounds": 1001}, "late-rounds", 1001),
+        ({"num-clients": 3, "clients-per-round": 3}, "buffer", 4),
         ({"min-updates": 2}, "min-updates", 2),
         ({"max-weight": 0.5}, "max-weight", 0.5),
     ],

@@ -1,0 +1,128 @@
+"""Sending models of many rounds and seeing their replies as they come, where no round waits for its own."""
+
+import math
+from collections.abc import Collection, Iterator
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from aoi_fl.flower.messages import SERVER_NODE
+from aoi_fl.flower.replies import Replies
+from aoi_fl.strategies.round.exchange import REST, Exchange, Uploads, Waits
+
+_OURS = (0, SERVER_NODE)  # nodes of errors that the server's side makes
+
+
+class OpenExchange(Exchange):
+    """The models of many rounds and their replies, in the order of arrival.
+
+    Parameters
+    ----------
+    grid : connection to the nodes
+
+    Attributes
+    ----------
+    strays : nodes of replies to a message that is not at work, or that another node was sent
+    """
+
+    elapsed = math.nan  # of which message?
+
+    def __init__(self, grid: Grid) -> None:
+        super().__init__(grid, {}, math.inf, sequential=True, keep=math.inf)
+        self.strays: list[int] = []
+        self._sent: dict[str, Message] = {}
+        self._ends: dict[str, float] = {}  # deadlines by message
+        self._used, self._least, self._most_left = 0, 1.0, 0
+        self._read_early: list[Message] = []  # of clients that have gone
+
+    @property
+    def messages(self) -> dict[int, Message]:
+        """The messages at work, by client."""
+        return {self._client_of[i]: self._sent[i] for i in self._pending}
+
+    def add(self, messages: dict[int, Message], timeout: float, keep: float, packing: Collection[int]) -> None:
+        """Send further messages, whose replies can be fetched ``keep`` seconds after their deadline."""
+        sent = self._push(messages, timeout + keep, packing) if messages else {}
+        self._sent = {i: self._sent[i] for i in self._pending} | {i: messages[client] for i, client in sent.items()}
+        self._client_of = {i: self._client_of[i] for i in self._pending} | sent
+        self._ends = {i: self._ends[i] for i in self._pending} | dict.fromkeys(sent, self._clock.now() + timeout)
+        self._pending |= dict.fromkeys(sent)
+        if (hold := getattr(self._grid, "hold", None)) is not None:
+            hold(list(self._pending))
+
+    def await_updates(self, least: float, most_left: int) -> None:
+        """Begin a round, which is over after ``least`` usable updates.
+
+        It is over after one where so many cannot arrive any more, once at most ``most_left`` clients are at work.
+        """
+        self._read, self._used, self._least, self._most_left = False, 0, least, most_left
+        self._pending = dict.fromkeys(sorted(self._pending, key=self._clock.arrives))
+
+    def counted(self) -> None:
+        """Note a usable update."""
+        self._used += 1
+
+    def forget(self, clients: Collection[int]) -> None:
+        """Give up the replies of clients."""
+        gone = [i for i in self._pending if self._client_of[i] in clients]
+        for message_id in gone:
+            del self._pending[message_id]
+            self._sizes.pop(message_id, None)
+        if isinstance(self._replies, Replies | Uploads):
+            self._replies.forget(gone)
+        if gone and (give_up := getattr(self._grid, "give_up", None)) is not None:
+            give_up(gone)
+
+    def arrived(self, clients: Collection[int]) -> set[int]:
+        """Return those of the clients whose replies have arrived, and keep these for the next look."""
+        ids = [i for i in self._pending if self._client_of[i] in clients]
+        if isinstance(self._replies, Replies):
+            return {self._client_of[i] for i in self._replies.look(ids)}
+        kept = self._read_early
+        unread = set(ids) - {reply.metadata.reply_to_message_id for reply in kept}
+        kept += [reply for i in ids if i in unread for reply in self._replies.pull_messages([i])]
+        return {self._client_of[i] for reply in kept if (i := reply.metadata.reply_to_message_id) in ids}
+
+    def _pull(self, replies: Uploads | Grid, wait: bool) -> Iterator[Message]:
+        """Yield the replies that were read before, then the others."""
+        while self._read_early:
+            yield self._read_early.pop(0)
+        yield from super()._pull(replies, wait)
+
+    def _free_overdue(self) -> None:
+        now = self._clock.now()
+        overdue = {self._client_of[i] for i in self._pending if self._ends[i] <= now}
+        self.forget(overdue - self.arrived(overdue))
+
+    @property
+    def _is_over(self) -> bool:
+        left = len(self._pending)
+        short = self._used + left < self._least and left <= self._most_left
+        return not left or self._used >= self._least or (self._used > 0 and short)
+
+    def _in_time(self) -> Iterator[Message]:
+        waits = Waits()
+        while not self._is_over:
+            before = len(self._pending)
+            for reply in self.ready():
+                yield reply
+                del reply
+                if self._is_over:
+                    self._free_overdue()
+                    return
+            self._free_overdue()
+            if len(self._pending) < before:
+                waits.reset()
+            elif self._pending:
+                waits.seconds = max(waits.seconds, REST * self._spent)
+                waits.pause(min(self._ends[i] for i in self._pending), self._clock, self._pending)
+
+    def _is_awaited(self, reply: Message) -> bool:
+        about = reply.metadata
+        message = self._sent.get(about.reply_to_message_id)
+        awaited = message is not None and about.reply_to_message_id in self._pending
+        if message is not None and about.src_node_id != message.metadata.dst_node_id:
+            awaited &= reply.has_error() and about.src_node_id in _OURS
+        if not awaited:
+            self.strays.append(about.src_node_id)
+        return awaited
