@@ -1,5 +1,7 @@
 """Clients that return the model untrained, to measure engine, protocol and aggregation."""
 
+import time
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
@@ -7,6 +9,7 @@ from aoi_fl.client import ClientApp
 
 client_app = ClientApp()
 ADD = "add"
+TRAINS, SLOWER = "trains", 10  # seconds of a training, and how many times as long the first client takes
 OWN = "own"  # adds the client's number, because a SuperLink stores equal arrays only once
 
 
@@ -24,6 +27,7 @@ def train(message, context):
         add = np.float32(config[ADD])
         arrays = ArrayRecord({name: Array(array.numpy() + add) for name, array in arrays.items()})
     partition = int(context.node_config["partition-id"])
+    time.sleep(config.get(TRAINS, 0.0) * (1 if partition else SLOWER))
     if config.get(OWN):
         arrays = ArrayRecord({name: Array(_shifted(array.numpy(), partition)) for name, array in arrays.items()})
     metrics = MetricRecord({"num-examples": 1, "loss": 1.0, "partition": partition})

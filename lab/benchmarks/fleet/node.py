@@ -58,6 +58,7 @@ class VirtualNode:
     run_configs : configurations of runs that other nodes have read
     stalls : whether it announces its updates without an upload
     lingers : set when its training in the first round is complete; None: at once
+    seconds : duration of each training
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class VirtualNode:
         run_configs,
         stalls=False,
         lingers=None,
+        seconds=0.0,
     ):
         self.name = f"client-{number}"
         self.active, self.asked = asyncio.Event(), asyncio.Event()
@@ -80,7 +82,7 @@ class VirtualNode:
         self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
         self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
         self._traffic, self._run_configs, self._stalls = traffic, run_configs, stalls
-        self._lingers = lingers
+        self._lingers, self._seconds = lingers, seconds
         self._known = set()
         self._task = None
         self._wake, self._lay_down = asyncio.Event(), asyncio.Event()
@@ -171,6 +173,7 @@ class VirtualNode:
             updates = protocol.ARRAYS in answer
             if updates and message.metadata.group_id == "1" and self._lingers is not None:
                 await self._lingers.wait()
+            await asyncio.sleep(self._seconds * updates)
             upload = not (self._stalls and updates)
             await self._node.send(reply, time.perf_counter() - begun, upload)
         except (grpc.aio.AioRpcError, LookupError):

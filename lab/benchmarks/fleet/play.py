@@ -18,6 +18,7 @@ from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
 from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
 from aoi_fl.lab.benchmarks.fleet.scenario import Played
+from aoi_fl.lab.simulated_time.traces import GENERATED, make_trace
 
 _CHANNELS = 16
 _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # calls of idle nodes, too
@@ -84,6 +85,7 @@ class Play:
             "timeout": self.scenario.timeout,
             "round-seconds": self.scenario.round_seconds,
             "late-rounds": self.scenario.late_rounds,
+            "buffer": self.scenario.buffer,
             "model": self.scenario.model,
             "packing": self.scenario.packing,
             "least": self.scenario.start if self.scenario.joining else self.scenario.clients,
@@ -106,6 +108,7 @@ class Play:
         self.found.registered = time.monotonic() - begun
         lines = channels(self.link.fleet, self.link.authority, min(_CHANNELS, self.scenario.clients))
         configs = {}
+        seconds = make_trace(GENERATED, len(keys), 1).speed if self.scenario.phones else [0.0] * len(keys)
         behaviour, sleep = BEHAVIOURS[self.scenario.behaviour], self.scenario.behaviour == "asleep"
         self.nodes = [
             VirtualNode(
@@ -119,6 +122,7 @@ class Play:
                 configs,
                 i < self.scenario.stalling,
                 self._lingered if i < self.scenario.lingering else None,
+                float(seconds[i]),
             )
             for i, key in enumerate(keys)
         ]

@@ -24,6 +24,8 @@ class Scenario:
     stalling : number of nodes that announce updates without an upload
     lingering : number of nodes that train in the first round until four rounds have ended
     late_rounds : the run key
+    buffer : the run key; then ``per_round`` nodes are at work
+    phones : whether nodes take the training times of generated phones, and not none
     joining : number of nodes that join per round, one by one; the quiet rounds then follow the last join. 0: all nodes
         are connected from the start
     start : number of nodes at the first round, if others join later
@@ -45,6 +47,8 @@ class Scenario:
     stalling: int = 0
     lingering: int = 0
     late_rounds: int = 0
+    buffer: int = 0
+    phones: bool = False
     joining: int = 0
     start: int = 0
     server: str = "ours" if FLEET.there else "http"

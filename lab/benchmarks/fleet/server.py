@@ -83,6 +83,7 @@ def count_calls(grid, counts):
 def play(grid, config):
     """Run the configured rounds and write notes to the configured file."""
     notes = Notes(Path(config["out"]))
+    n, k, buffer = int(config["clients"]), int(config["per-round"]), int(config["buffer"])
     options = RoundOptions(
         run=FLEET,
         seed=int(config["seed"]),
@@ -91,13 +92,14 @@ def play(grid, config):
         train_timeout=float(config["timeout"]),
         evaluate_clients=0,
         late_rounds=int(config["late-rounds"]),
+        buffer=buffer,
+        at_work=k if buffer else None,
         packing=str(config["packing"]),
         min_clients=int(config["least"]) or None,
     )
-    n, k = int(config["clients"]), int(config["per-round"])
     coordination, seconds = str(config["coordination"]), float(config["round-seconds"])
     strategy = MarkovParticipation.optimal(
-        n, k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
+        n, buffer or k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
     )
     strategy._run.timer = FleetTimer(seconds, notes)
     count_calls(grid, notes.calls)

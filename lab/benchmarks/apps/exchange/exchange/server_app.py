@@ -2,7 +2,7 @@
 
 from flwr.serverapp import ServerApp
 
-from aoi_fl.lab.benchmarks import deployed, engines
+from aoi_fl.lab.benchmarks import barrier, deployed, engines
 from aoi_fl.lab.benchmarks.fleet import server as fleet
 
 app = ServerApp()
@@ -12,4 +12,5 @@ app = ServerApp()
 def main(grid, context):
     """Measure on whatever engine this app was submitted to."""
     plays = {deployed.DEPLOYED: deployed.play, deployed.HELD: deployed.hold, fleet.FLEET: fleet.play}
+    plays |= {barrier.BARRIER: barrier.play}
     plays.get(str(context.run_config["what"]), engines.play)(grid, context.run_config)
