@@ -25,15 +25,18 @@ _RAMP = 10  # first models without a barrier, until all are at work
 _LATE, _TIMEOUT, _AT_MOST = 1000, 120.0, 420.0
 
 
-class Seconds(list[float]):
+class Seconds:
     """An observer that keeps the seconds of each round."""
+
+    def __init__(self):
+        self.of_rounds = []
 
     def clients_seen(self, clients):
         """Do nothing."""
 
     def round_done(self, record, arrays, memory):
         """Keep the seconds of a round."""
-        self.append(record.seconds)
+        self.of_rounds.append(record.seconds)
 
 
 def play(grid, config):
@@ -44,7 +47,8 @@ def play(grid, config):
             run=f"{BARRIER}-{buffer}", buffer=buffer, late_rounds=_LATE * bool(buffer), min_clients=FEW,
             join_timeout=_TIMEOUT, train_timeout=_TIMEOUT, evaluate_clients=0,
         )  # fmt: skip
-        seconds = found[buffer] = Seconds()
+        seconds = Seconds()
+        found[buffer] = seconds.of_rounds
         strategy = RandomSelection(FEW, options=options, observer=seconds, configure=lambda _: {TRAINS: SECONDS})
         strategy.start(grid, model(10_000), rounds)
     Path(config["out"]).write_text(json.dumps(found))
