@@ -143,6 +143,7 @@ class Exchange:
         if uploads(grid):
             self._replies = Uploads(grid)
         self._sizes: dict[str, int] = {}  # objects of each message
+        self._read_early: list[Message] = []  # replies for the next look
         self._spent = 0.0  # seconds of the last look
         self._begun = self._clock.now()
         self._deadline = self._latest = self._begun + timeout
@@ -307,6 +308,8 @@ class Exchange:
 
     def _pull(self, replies: Uploads | Grid, wait: bool) -> Iterator[Message]:
         """Yield arrived replies, one by one or all in one call."""
+        while self._read_early:
+            yield self._read_early.pop(0)
         for ids in self._turns(wait):
             yield from replies.pull_messages(ids)
 

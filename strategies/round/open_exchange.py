@@ -33,7 +33,6 @@ class OpenExchange(Exchange):
         self._sent: dict[str, Message] = {}
         self._ends: dict[str, float] = {}  # deadlines by message
         self._used, self._least, self._most_left = 0, 1.0, 0
-        self._read_early: list[Message] = []  # of clients that have gone
 
     @property
     def messages(self) -> dict[int, Message]:
@@ -82,12 +81,6 @@ class OpenExchange(Exchange):
         unread = set(ids) - {reply.metadata.reply_to_message_id for reply in kept}
         kept += [reply for i in ids if i in unread for reply in self._replies.pull_messages([i])]
         return {self._client_of[i] for reply in kept if (i := reply.metadata.reply_to_message_id) in ids}
-
-    def _pull(self, replies: Uploads | Grid, wait: bool) -> Iterator[Message]:
-        """Yield the replies that were read before, then the others."""
-        while self._read_early:
-            yield self._read_early.pop(0)
-        yield from super()._pull(replies, wait)
 
     def _free_overdue(self) -> None:
         now = self._clock.now()
