@@ -226,7 +226,7 @@ class Book:
     def _marks(self) -> list[Any]:
         """Return what changes with the files, but for the times of access."""
         paths = (path for path in (self._file.path, self.receipts, self._lock) if path.exists())
-        return [(about.st_ino, about.st_size, about.st_mtime_ns) for about in map(os.stat, paths)]
+        return [(about.st_ino, about.st_size, about.st_ctime_ns) for about in map(os.stat, paths)]
 
 
 def _pruned(records: Mapping[str, R], keeps: Callable[[R], bool]) -> Mapping[str, R]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import tracemalloc
 from contextlib import contextmanager
 from datetime import datetime
@@ -659,6 +660,10 @@ def test_a_supernode_reads_the_receipts_again_only_after_another_process(tmp_pat
     assert one.updates(train(t) for t in range(3, 43)) == 40 and len(reads) == 1
     assert two.updates([train(43)]) == one.updates([train(44)]) == 1 and len(reads) == 3
     assert Book(tmp_path).load().updates == 44
+    about = os.stat(receipts := tmp_path / books.RECEIPTS)
+    receipts.write_bytes(receipts.read_bytes().replace(b'"sent"', b'"send"'))  # as long as before
+    os.utime(receipts, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert one.updates([train(45)]) == 0  # an app cannot set the time of the change
 
 
 def test_the_state_on_the_disk_lacks_few_receipts(tmp_path, monkeypatch):
