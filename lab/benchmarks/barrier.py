@@ -44,9 +44,14 @@ def play(grid, config):
     found = {}
     for buffer, rounds in MODELS.items():
         options = RoundOptions(
-            run=f"{BARRIER}-{buffer}", buffer=buffer, late_rounds=_LATE * bool(buffer), min_clients=FEW,
-            join_timeout=_TIMEOUT, train_timeout=_TIMEOUT, evaluate_clients=0,
-        )  # fmt: skip
+            run=f"{BARRIER}-{buffer}",
+            buffer=buffer,
+            late_rounds=_LATE * bool(buffer),
+            min_clients=FEW,
+            join_timeout=_TIMEOUT,
+            train_timeout=_TIMEOUT,
+            evaluate_clients=0,
+        )
         seconds = Seconds()
         found[buffer] = seconds.of_rounds
         strategy = RandomSelection(FEW, options=options, observer=seconds, configure=lambda _: {TRAINS: SECONDS})
@@ -61,8 +66,12 @@ def run(data):
     pace = {int(buffer): statistics.mean(each[1:]) for buffer, each in seconds.items()}  # the first one greets them
     yield _pace(
         f"{FEW} SuperNodes, one at a tenth of the speed ({SECONDS:g} s and {SECONDS * SLOWER:g} s of training)",
-        pace[FEWS_BUFFER], pace[0], FEWS_BUFFER, 3, seconds,
-    )  # fmt: skip
+        pace[FEWS_BUFFER],
+        pace[0],
+        FEWS_BUFFER,
+        3,
+        seconds,
+    )
     yield from _fleets()
 
 
@@ -80,9 +89,12 @@ def _fleets():
     yield _pace(who, pace, reference, BUFFER, 2, {"without": free, "with": bound})
     cpu = free["client_cpu"], bound["client_cpu"]
     yield Row(
-        f"{who}: the SuperLink's processor time for an update, without a barrier", "with a barrier", 1.1,
-        cpu[0] / cpu[1], note=f"{cpu[0]:.0f} and {cpu[1]:.0f} ms, looks and heartbeats of all nodes included",
-    )  # fmt: skip
+        f"{who}: the SuperLink's processor time for an update, without a barrier",
+        "with a barrier",
+        1.1,
+        cpu[0] / cpu[1],
+        note=f"{cpu[0]:.0f} and {cpu[1]:.0f} ms, looks and heartbeats of all nodes included",
+    )
 
 
 def _pace(who, seconds, reference, buffer, times, details):
