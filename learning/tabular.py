@@ -35,7 +35,25 @@ _EXACT = 2**53  # larger whole numbers are no exact floating-point numbers
 _MANY = 10  # different cells with digits, each in less than four rows on average, are no words
 _MARKS = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "nat", "null", "\\n", "?"})  # of a missing value
 _MORE_MARKS = frozenset(  # also of a missing value in a column of numbers
-    {"none", "nil", "-", "--", ".", "*", "unknown", "missing", "#div/0!", "#value!", "#num!", "#ref!", "#null!"}
+    {
+        "none",
+        "nil",
+        "-",
+        "--",
+        "–",
+        "—",
+        ".",
+        "...",
+        "…",
+        "*",
+        "unknown",
+        "missing",
+        "#div/0!",
+        "#value!",
+        "#num!",
+        "#ref!",
+        "#null!",
+    }
 )
 # 2024-01-31T10:00, 31.1.24; 20240131T1000; 2024-01, 2024-W05, 2024 Q1; Q1 2024; 13:45:00.5 pm, 1h30; 3 days 01:00.
 _DATE = re.compile(
@@ -43,9 +61,9 @@ _DATE = re.compile(
     r"\d{1,2}(:|h)\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?|\d+ days?\b.*",
     re.I,
 )
-# March 3, 3-Mar-24; 3. März 2024, 3 de mayo de 2024.
+# March 3, 3-Mar-24, 03MAR2024; 3. März 2024, 3 de mayo de 2024.
 _MONTH = re.compile(
-    r"(?=.*\d)[\w ,.-]*\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b[\w ,.:-]*|"
+    r"(?=.*\d)[\w ,.-]*(?<![^\W\d_])(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*(?![^\W\d_])[\w ,.:-]*|"
     r"\d{1,2}\.?[ -](de )?[^\W\d_]{3,}\.?,?[ -](de )?\d{2,4}.*",
     re.I,
 )
@@ -57,6 +75,11 @@ _NUMBER = re.compile(
 )
 _AFFIXED = re.compile(r"(\D*?)([-+−]?\d[\d.,]*)(\D*)")  # 5kg, Rs. 5, [5], and words such as s5
 _IDENTIFIER = re.compile(r"[^\W\d_][\w #-]*?\d+")
+# Numbers that pandas reads as others: 20240131, and 1.500 for 1500 beside 500.
+_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})?")
+_CODE = re.compile(r"[-+]?\d+(\.0*)?")
+_NO_NAME = re.compile(r"(Unnamed: \d+[.\d]*|__index_level_\d+__)?")  # pandas' names of an index
 _FILL = "Fill in the cell, leave out the row, or set missing=median."
 
 
@@ -92,10 +115,13 @@ class _Column:
             self.refuse("", "a column with values", f"Leave it out: -c drop={self.name}.")
         is_number = ~np.isnan(values)
         if not is_number.any() or 2 * is_number.sum() < (~missing).sum():
-            self._check(self._not_words(empty), empty)
+            self._check(self._not_words(empty, is_number), empty)
             return None
         bad = ~np.isfinite(values) & ~missing
-        fault = None
+        if _beyond_exact(stripped[~missing], values[~missing]):
+            self._check(None, missing)
+            return None
+        fault = self._other_numbers({i: stripped[i] for i in np.flatnonzero(~missing).tolist()})
         if bad.any():
             at = int(bad.argmax())
             unlimited = bool(np.isinf(values[at]))
@@ -113,10 +139,28 @@ class _Column:
         if faults:
             raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
 
-    def _not_words(self, empty: NDArray[np.bool_]) -> ConfigError | None:
-        """Return the fault of dates, times, and numbers in another form than 1234.5."""
+    def _other_numbers(self, cells: Mapping[int, str]) -> ConfigError | None:
+        """Return the fault of cells, by row, that pandas reads as other numbers: days, and thousands with a point."""
+        points = [i for i, cell in cells.items() if "." in cell]
+        if len(set(cells.values())) <= _FEW:
+            return None
+        if not points and all(_DAY.fullmatch(cell) for cell in cells.values()):
+            remedy = f"Write the days since a first one, or leave the column out: -c drop={self.name}."
+            return self.fault(cells[at := next(iter(cells))], "a number, not a date", remedy, at)
+        if 0 < len(points) < len(cells) and all(_THOUSANDS.fullmatch(cell) for cell in cells.values()):
+            remedy = "Write it as in 1234.5, or each number with all its decimals."
+            return self.fault(cells[points[0]], "a number without a point for thousands", remedy, points[0])
+        return None
+
+    def _not_words(self, empty: NDArray[np.bool_], is_number: NDArray[np.bool_]) -> ConfigError | None:
+        """Return the fault of dates, times, and numbers in another form than 1234.5, or beside a few words."""
         words = [cell.strip() for cell in self.cells]
         present = [i for i in range(len(words)) if not empty[i]]
+        others = {words[i]: i for i in reversed(present) if not is_number[i]}
+        if len(others) <= _SHOWN and len({words[i] for i in present}) > len(others) + _MANY:
+            word, at = next(reversed(others.items()))
+            remedy = f"Empty these cells and set missing=median, or leave the column out: -c drop={self.name}."
+            return self.fault(word, "a number, as in other rows, or empty", remedy, at)
 
         def like(found: Sequence[int], least: int) -> bool:
             return len({words[i] for i in found}) > least and 2 * len(found) >= len(present)
@@ -151,16 +195,30 @@ class _Column:
     def kinds(self) -> tuple[list[str], Ints]:
         """The sorted different values, and (N,) the index of each cell's value."""
         numbers = self.numbers
-        as_text = numbers is None or np.isnan(numbers).any() or bool((np.abs(numbers) >= _EXACT).any())
+        as_text = numbers is None or np.isnan(numbers).any()
         values: Any = np.array([cell.strip() for cell in self.cells], object) if as_text else numbers
         _, first, place = np.unique(values, return_index=True, return_inverse=True)
         return [self.cells[i].strip() for i in first], place.astype(np.int64)
 
     @property
+    def constant(self) -> bool:
+        """Whether all cells are equal."""
+        return len(set(self.cells)) == 1
+
+    @property
     def row_number(self) -> bool:
         """Whether no two rows have the same value, though the column is no measurement."""
-        whole = self.numbers is None or (not np.isnan(self.numbers).any() and self.whole)
+        whole = self.numbers is None or bool((self.numbers == np.rint(self.numbers)).all())
         return whole and len(self.kinds[0]) == len(self.cells) > _FEW
+
+
+def _beyond_exact(cells: NDArray[np.object_], numbers: NDArray[np.float64]) -> bool:
+    """Return whether whole numbers (n,) are codes, of which float64 makes one of several."""
+    return (
+        bool((np.abs(numbers) >= _EXACT).any())
+        and len(set(cells)) > len(np.unique(numbers))
+        and all(_CODE.fullmatch(cell) for cell in cells)
+    )
 
 
 def read(kind: str, path: Path, target: str, client: str, drop: str = "", missing: str = "none") -> Dataset:
@@ -221,6 +279,7 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
         for column in features
         if column.row_number
     ]
+    notes += [f"column {column.name} has one value, which tells nothing" for column in features if column.constant]
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = ((y - y[~test].mean()) / (y[~test].std() or 1.0)).astype(np.float32)
@@ -283,14 +342,18 @@ def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple
         allowed = f"a {'Parquet' if kind == 'parquet' else 'CSV'} file ({' '.join(str(error).split())})"
         raise ConfigError("dataset", path, allowed, "Save it again.") from error
     first, rows = (1 if kind == "parquet" else 2), len(cells[0]) if cells else 0
-    unnamed = [name for name in names[:1] if name in ("", "Unnamed: 0") and name not in named]
-    if unnamed and rows > 1 and len(set(cells[0])) == rows and all(cell.strip().isdigit() for cell in cells[0]):
-        notes.append("the first column, without a name, numbers the rows and is left out")
-        names, cells = names[1:], cells[1:]
+    kept = []
+    for i, (name, column) in enumerate(zip(names, cells, strict=True)):
+        index = len(set(column)) == rows > 1 and all(cell.strip().isdigit() for cell in column)
+        if name not in named and _NO_NAME.fullmatch(name) and (index or not any(column) or not (name or i)):
+            notes.append(f"column {i + 1}, without a name, is an index or empty, and is left out")
+        else:
+            kept.append(i)
+    names, cells = [names[i] for i in kept], [cells[i] for i in kept]
     if rows < 2:
         raise ConfigError(f"the number of rows of {path}", rows, "2 or more, without the header", "Correct the file.")
     if wrong := [name for name in names if not name or names.count(name) > 1]:
-        raise ConfigError(f"a column of {path}", wrong[0], "a name of its own", "Correct the file.")
+        raise ConfigError(f"a column of {path}", wrong[0], "a name of its own", "Correct the first row.")
     fills = {name: fill and name not in named for name in names}
     columns = zip(names, cells, strict=True)
     return {name: _Column(path, name, column, first, fills[name]) for name, column in columns}, notes

@@ -275,9 +275,18 @@ def test_row_numbers_are_no_features(tmp_path):
     assert load(f"parquet:{shuffled}").train_x.shape == load(f"parquet:{plain}").train_x.shape
     frame().set_index("income").to_parquet(shuffled)
     assert any("index income" in note for note in load(f"parquet:{shuffled}").notes)
-    unnamed = tmp_path / "c.csv"
-    table.to_csv(unnamed)  # with pandas' unnamed index
-    assert load(f"csv:{unnamed}").train_x.shape[1] == 1
+    numbers = range(ROWS)
+    for names in ([""], ["Unnamed: 0.1", "Unnamed: 0"], ["__index_level_0__"]):
+        path = saved(
+            tmp_path / "c.csv", pandas.concat([pandas.DataFrame(dict.fromkeys(names, numbers)), table], axis=1)
+        )
+        got = load(path)
+        assert got.train_x.shape[1] == 1 and len(got.notes) == len(names)
+    for columns in ({"": [f"r{i % 9}" for i in numbers], "income": 1.5}, {"income": 1.5, "": ""}):
+        got = load(saved(tmp_path / "c.csv", pandas.DataFrame(columns, index=table.index).join(table["passed"])))
+        assert got.train_x.shape[1] == 1 and len(got.notes) == 2  # and one on the value of income
+    got = load(saved(tmp_path / "c.csv", table.assign(income=np.arange(ROWS, dtype=float))))
+    assert any("income" in note for note in got.notes)
 
 
 @pytest.mark.parametrize("mark", ["", "NA", "n/a", "NaN", "null", "?"])
@@ -294,7 +303,7 @@ def test_a_missing_value_is_refused_or_the_median(mark, tmp_path):
 
 # Columns of numbers, dates and times that look like words, and columns of words that look like these.
 FORMS = ["{}1,5", "{}.5kg", "₹{}", "ca. {}", "{}.5*", "{} ± 2", "{}/60", "{}:05:03.5", "{} Mai 2024", "2024-W{}"]
-FORMS += ["20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]"]
+FORMS += ["20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]", "{}MAR2024", "19{}0131"]
 WORDS = ["s{}", "Ward {}", "room-{}", "grade {} b", "only"]
 
 
@@ -308,6 +317,13 @@ def test_whole_columns_of_another_form_are_refused(form, tmp_path):
         with refused("row 2, column colour", cells[0]):
             load(name)
     assert data.load(name, "unused", target="passed", drop="colour,school").train_x.shape[1] == 1
+
+
+@pytest.mark.parametrize(("most", "third"), [("∞", "{}"), ("not measured", "{}"), ("{}.500", "250")])
+def test_numbers_beside_words_or_with_points_for_thousands_are_refused(most, third, tmp_path):
+    cells = [(most if i % 3 else third).replace("{}", str(i)) for i in range(ROWS)]
+    with refused("row 3, column colour", cells[1]):
+        load(saved(tmp_path / "a.csv", frame().assign(colour=cells)))
 
 
 def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
@@ -340,10 +356,11 @@ def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
     assert all(name in aoi("export", run, "--csv", "--table", "clients")[1] for name in clinics)
 
 
-def test_codes_beyond_exact_numbers_stay_apart(tmp_path):
-    codes = [str(2**53 + i % 5) for i in range(ROWS)]
-    got = load(saved(tmp_path / "a.csv", frame().assign(passed=codes)))
-    assert got.classes == 5
+@pytest.mark.parametrize("code", ["{}", "-{}", "{}.0"])
+def test_codes_beyond_exact_numbers_stay_apart(code, tmp_path):
+    codes = [code.format(2**53 + i % 5) for i in range(ROWS)]
+    got = load(saved(tmp_path / "a.csv", frame().assign(passed=codes, colour=codes)))
+    assert got.classes == 5 and got.train_x.shape[1] == 1 + 6 + 5
 
 
 def test_a_cell_of_many_characters_takes_its_own_memory(tmp_path):
