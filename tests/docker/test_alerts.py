@@ -1,9 +1,8 @@
-"""The alert rules and the page: each metric and state of a rule is one of the page's."""
+"""Each metric of the alert rules is on the page."""
 
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 from fastapi.testclient import TestClient
 
@@ -17,7 +16,7 @@ from aoi_fl.strategies.records import Nodes, RoundRecord
 ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
 
 
-def run_of_newcomers(folder: Path) -> Path:
+def run_of_newcomers(folder):
     ledger = Ledger(folder / LEDGER)
     ledger.note(config={"num-clients": 2, "num-server-rounds": 9, "policy": "random"}, status="running")
     ledger.add_round(RoundRecord(1, seconds=1.0, nodes=Nodes(4, ("node 7 cannot join: client client-3: no share",))))
@@ -25,7 +24,7 @@ def run_of_newcomers(folder: Path) -> Path:
     return folder
 
 
-def test_every_metric_of_a_rule_is_on_the_page(tmp_path: Path) -> None:
+def test_every_metric_of_a_rule_is_on_the_page(tmp_path):
     text = exposition(str(run_of_newcomers(tmp_path))).decode()
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     used = {name for rule in rules for name in re.findall(r"\baoi_\w+", rule["expr"])}
@@ -34,14 +33,14 @@ def test_every_metric_of_a_rule_is_on_the_page(tmp_path: Path) -> None:
     assert {s for group in states for s in group.split("|")} <= set(re.findall(r'aoi_run_state{state="(\w+)"}', text))
 
 
-def test_the_page_counts_connected_expected_and_refused(tmp_path: Path) -> None:
+def test_the_page_counts_connected_expected_and_refused(tmp_path):
     text = exposition(str(run_of_newcomers(tmp_path))).decode()
     values = dict(re.findall(r"^aoi_clients_(connected|expected|refused) (\S+)$", text, re.MULTILINE))
     assert {name: float(value) for name, value in values.items()} == {"connected": 4, "expected": 2, "refused": 1}
     assert re.search(r'^aoi_client_refused{reason="[^"]*client-3[^"]*"} 1.0$', text, re.MULTILINE)
 
 
-def test_a_cluster_page_has_health_and_the_newest_runs_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_page_has_health_and_the_newest_runs_numbers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "new").mkdir(parents=True)
     page = TestClient(site.application(None))

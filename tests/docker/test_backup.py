@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,7 @@ from tests.refusals import refused
 
 
 @pytest.fixture
-def volumes(tmp_path: Path) -> Path:
+def volumes(tmp_path):
     root = tmp_path / "cluster"
     for volume in backup.VOLUMES:
         (root / volume).mkdir(parents=True)
@@ -38,19 +37,19 @@ def volumes(tmp_path: Path) -> Path:
     return root
 
 
-def empty(root: Path) -> Path:
+def empty(root):
     for volume in backup.VOLUMES:
         (root / volume).mkdir(parents=True)
     return root
 
 
-def saved(root: Path) -> bytes:
+def saved(root):
     out = io.BytesIO()
     backup.save(out, root)
     return out.getvalue()
 
 
-def contents(root: Path) -> dict[str, tuple[int, bytes]]:
+def contents(root):
     """Return mode and content of each file; a database's content is its rows."""
     found = {}
     for path in root.rglob("*"):
@@ -59,7 +58,7 @@ def contents(root: Path) -> dict[str, tuple[int, bytes]]:
     return {name: (mode, b"" if name.endswith(".sqlite") else data) for name, (mode, data) in found.items()}
 
 
-def test_a_restored_cluster_is_the_saved_one(volumes: Path, tmp_path: Path) -> None:
+def test_a_restored_cluster_is_the_saved_one(volumes, tmp_path):
     other = empty(tmp_path / "other")
     backup.restore(io.BytesIO(saved(volumes)), other)
     assert contents(other) == contents(volumes)
@@ -67,7 +66,7 @@ def test_a_restored_cluster_is_the_saved_one(volumes: Path, tmp_path: Path) -> N
     assert pki.make_all(other / "pki") == []  # authority, certificate and secret are the saved ones
 
 
-def test_a_database_is_copied_with_what_its_log_holds(volumes: Path, tmp_path: Path) -> None:
+def test_a_database_is_copied_with_what_its_log_holds(volumes, tmp_path):
     with closing(sqlite3.connect(volumes / "state" / "superlink.db")) as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("CREATE TABLE t (x)")
@@ -82,7 +81,7 @@ def test_a_database_is_copied_with_what_its_log_holds(volumes: Path, tmp_path: P
         assert db.execute("SELECT x FROM t").fetchall() == [(7,)]
 
 
-def test_nothing_is_saved_while_a_client_or_a_run_is_in_progress(volumes: Path) -> None:
+def test_nothing_is_saved_while_a_client_or_a_run_is_in_progress(volumes):
     with open(volumes / "clients" / "0" / "lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with refused("cluster", "client 0 runs"):
@@ -92,7 +91,7 @@ def test_nothing_is_saved_while_a_client_or_a_run_is_in_progress(volumes: Path) 
 
 
 @pytest.mark.parametrize("volume", backup.VOLUMES)
-def test_nothing_is_overwritten(volumes: Path, tmp_path: Path, volume: str) -> None:
+def test_nothing_is_overwritten(volumes, tmp_path, volume):
     other = empty(tmp_path / "other")
     (other / volume / "file").write_text("there before")
     with refused("volumes", volume):
@@ -101,7 +100,7 @@ def test_nothing_is_overwritten(volumes: Path, tmp_path: Path, volume: str) -> N
 
 
 @pytest.mark.parametrize("harm", ["torn", "foreign", "escaping"])
-def test_a_file_that_is_no_whole_backup_writes_nothing(volumes: Path, tmp_path: Path, harm: str) -> None:
+def test_a_file_that_is_no_whole_backup_writes_nothing(volumes, tmp_path, harm):
     whole, other = saved(volumes), empty(tmp_path / "other")
     if harm == "torn":
         whole = whole[: len(whole) // 2]

@@ -24,7 +24,7 @@ PODS = {
 CONTAINERS = {c["name"]: c for pod in PODS.values() for c in (*pod["containers"], *pod.get("initContainers", ()))}
 
 
-def words(command: str | list[str]) -> list[str]:
+def words(command):
     """Return a command's words, ``--key=value`` as two."""
     parts = shlex.split(command) if isinstance(command, str) else command
     return [word for part in parts for word in part.split("=", 1)]
@@ -73,10 +73,10 @@ def test_all_files_are_listed_and_the_run_keys_are_known():
     settings.from_environment(keys, settings.defaults(ROOT / "pyproject.toml"))
     (clients,) = [part for part in OBJECTS if part["kind"] == "Deployment" and part["metadata"]["name"] == "client"]
     assert clients["spec"]["replicas"] == int(keys["AOI_NUM_CLIENTS"])
-    assert clients["spec"]["strategy"] == {"type": "Recreate"}  # else an update makes a client that nobody counts on
+    assert clients["spec"]["strategy"] == {"type": "Recreate"}  # else an update makes a surplus client
 
 
-def test_who_is_reached_by_whom():
+def test_network_policies_open_the_needed_ports_only():
     policies = [part["spec"] for part in OBJECTS if part["kind"] == "NetworkPolicy"]
     reached = {
         port["port"]: (policy["podSelector"]["matchLabels"]["app"], rule.get("from"))

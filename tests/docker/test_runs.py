@@ -1,4 +1,4 @@
-"""What the operator asks of a cluster's runs: list, log, stop, resume and queue; each refusal by its fields."""
+"""The operator's list, log, stop, resume and queue of a cluster's runs."""
 
 import json
 import multiprocessing
@@ -25,25 +25,25 @@ CONFIG = {"policy": "random", "dataset": "digits", "num-server-rounds": 9, "num-
 class Superlink:
     """Stands in for the SuperLink: knows runs by number, and ends one that is stopped."""
 
-    def __init__(self, **statuses: str) -> None:
+    def __init__(self, **statuses):
         self.statuses = {int(number[1:]): status for number, status in statuses.items()}
-        self.names: dict[int, str] = {}
+        self.names = {}
 
-    def runs(self) -> list[RunState]:
+    def runs(self):
         names = self.names
         return [RunState(number, status, "", "", names.get(number, "")) for number, status in self.statuses.items()]
 
-    def run(self, run_id: int) -> RunState | None:
+    def run(self, run_id):
         return next((state for state in self.runs() if state.run_id == run_id), None)
 
-    def stop(self, run_id: int) -> None:
+    def stop(self, run_id):
         self.statuses[run_id] = "finished"
 
-    def log(self, run_id: int) -> str:
+    def log(self, run_id):
         return f"log of {run_id}"
 
 
-def make_run(folder: Path, status: str, *flower: int, rounds: int = 2) -> Path:
+def make_run(folder, status, *flower, rounds=2):
     folder.mkdir()
     ledger = Ledger(folder / LEDGER)
     ledger.note(config=CONFIG, status=status)
@@ -55,7 +55,7 @@ def make_run(folder: Path, status: str, *flower: int, rounds: int = 2) -> Path:
     return folder
 
 
-def test_the_list_holds_runs_with_their_states_and_the_queue(tmp_path: Path) -> None:
+def test_the_list_holds_runs_with_their_states_and_the_queue(tmp_path):
     make_run(tmp_path / "old", "completed", 1)
     make_run(tmp_path / "cut", "running", 2)
     (tmp_path / "new").mkdir()
@@ -71,20 +71,14 @@ def test_the_list_holds_runs_with_their_states_and_the_queue(tmp_path: Path) -> 
     }
 
 
-def test_a_log_is_of_the_run_named_or_of_the_newest(tmp_path: Path) -> None:
-    make_run(tmp_path / "a", "completed", 1, 4)
-    time.sleep(0.02)
-    make_run(tmp_path / "b", "completed", 2)
+def test_a_log_is_of_the_named_or_the_newest_run_of_this_cluster(tmp_path):
     cluster = Runs(Superlink(n1="finished", n2="finished", n4="finished"), tmp_path)
-    assert (cluster.log("a"), cluster.log()) == ("log of 4", "log of 2")
-
-
-def test_a_log_of_no_run_of_this_cluster_is_refused(tmp_path: Path) -> None:
-    cluster = Runs(Superlink(), tmp_path)
     with refused("run", ""):
         cluster.log()
-    make_run(tmp_path / "local", "completed")
-    make_run(tmp_path / "other", "completed", 7)
+    for name, *numbers in (("a", 1, 4), ("local",), ("other", 7), ("b", 2)):
+        make_run(tmp_path / name, "completed", *numbers)
+        time.sleep(0.02)
+    assert (cluster.log("a"), cluster.log()) == ("log of 4", "log of 2")
     for name, allowed in (("local", "has begun"), ("other", "SuperLink"), ("absent", "runs list")):
         with refused("run", name, allowed):
             cluster.log(name)
@@ -92,7 +86,7 @@ def test_a_log_of_no_run_of_this_cluster_is_refused(tmp_path: Path) -> None:
         cluster.log("queued")
 
 
-def test_a_stopped_run_can_continue_and_stops_once(tmp_path: Path) -> None:
+def test_a_stopped_run_can_continue_and_stops_once(tmp_path):
     folder = make_run(tmp_path / "long", "running", 1)
     cluster = Runs(Superlink(n1="running"), tmp_path)
     assert cluster.stop("long") == 2
@@ -103,7 +97,7 @@ def test_a_stopped_run_can_continue_and_stops_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_a_run_whose_submission_was_killed_can_be_stopped(tmp_path: Path, recorded: bool) -> None:
+def test_a_run_whose_submission_was_killed_can_be_stopped(tmp_path, recorded):
     """`submit` dies between Flower's acceptance of the run and the record of its id."""
     superlink = Superlink(n7="running")
     superlink.names = {7: "orphan"}
@@ -116,7 +110,7 @@ def test_a_run_whose_submission_was_killed_can_be_stopped(tmp_path: Path, record
     assert superlink.statuses == {7: "finished"}
 
 
-def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path: Path) -> None:
+def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path):
     for number, (name, status) in enumerate({"a": "completed", "b": "stopped", "c": "failed", "d": "running"}.items()):
         make_run(tmp_path / name, status, number + 1)
         time.sleep(0.02)
@@ -141,7 +135,7 @@ def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path: Path) -
         {"policy": "wics", "clients-file": "nowhere.csv"},
     ],
 )
-def test_what_a_run_lacks_is_named_before_any_client_is_waited_for(keys: dict[str, str], tmp_path: Path) -> None:
+def test_what_a_run_lacks_is_named_before_the_clients_wait(keys, tmp_path):
     from aoi_fl.server.app import prepare
 
     with pytest.raises(AoiError):
@@ -149,19 +143,19 @@ def test_what_a_run_lacks_is_named_before_any_client_is_waited_for(keys: dict[st
     prepare(RunConfig.parse({"num-clients": "4", "policy": "random", "clients-per-round": "2"}), tmp_path)
 
 
-def test_a_waiting_process_ends_with_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_process_ends_with_its_cluster(monkeypatch):
     """Compose's `down` leaves the containers of `run`, which would keep the volumes in use."""
     looks = [False, True, False, True, False, False]  # not there yet, there, restarting, there, gone
     left = iter(look for look in looks for _ in range(2 if not look else 1))
     monkeypatch.setattr(submit, "_has_address", lambda name: next(left))
     monkeypatch.setattr(submit, "_GLANCE", 0.0)
-    ended: list[tuple[int, int]] = []
+    ended = []
     monkeypatch.setattr(os, "kill", lambda *how: ended.append(how))
     submit.end_with_cluster()
     assert ended == [(os.getpid(), signal.SIGTERM)] and not list(left)
 
 
-def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_continue_is_refused(tmp_path):
     make_run(tmp_path / "whole", "completed", 1)
     (tmp_path / "begun").mkdir()
     runs.note_number(tmp_path / "begun", 2)
@@ -178,7 +172,7 @@ def test_what_cannot_continue_is_refused(tmp_path: Path) -> None:
                 cluster.check_resumable(name)
 
 
-def test_a_dead_run_gives_way_and_a_living_one_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_run_gives_way_and_a_living_one_does_not(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "DEAD", 0.1)
     dead, alive = make_run(tmp_path / "dead", "running", 1), make_run(tmp_path / "alive", "running", 2)
     superlink = Superlink(n1="running", n2="running")
@@ -191,12 +185,12 @@ def test_a_dead_run_gives_way_and_a_living_one_does_not(tmp_path: Path, monkeypa
     assert superlink.statuses == {1: "finished"} and dead.is_dir()
 
 
-def _wait(folder: Path, name: str) -> None:
+def _wait(folder, name):
     with Ticket.take({"run": name}, folder):
         time.sleep(60)
 
 
-def test_a_killed_process_loses_its_place_in_the_queue(tmp_path: Path) -> None:
+def test_a_killed_process_loses_its_place_in_the_queue(tmp_path):
     process = multiprocessing.get_context("fork").Process(target=_wait, args=(tmp_path, "first"))
     process.start()
     try:
@@ -211,7 +205,7 @@ def test_a_killed_process_loses_its_place_in_the_queue(tmp_path: Path) -> None:
         process.kill()
 
 
-def test_a_stopped_place_in_the_queue_never_starts(tmp_path: Path) -> None:
+def test_a_stopped_place_in_the_queue_never_starts(tmp_path):
     cluster = Runs(Superlink(), tmp_path)
     with Ticket.take({"run": "unwanted"}, tmp_path) as ticket:
         assert cluster.stop("unwanted") == 0
@@ -219,7 +213,7 @@ def test_a_stopped_place_in_the_queue_never_starts(tmp_path: Path) -> None:
             cluster.await_turn(ticket)
 
 
-def test_a_running_run_names_the_settings_it_does_not_use() -> None:
+def test_a_running_run_names_the_settings_it_does_not_use():
     keys = {"policy": "systematic", "seed": "1", "run-name": "other"}
     config = RunConfig.parse(keys)
     recorded = RunConfig.parse({"policy": "random"}).flat()
@@ -239,16 +233,14 @@ def test_a_running_run_names_the_settings_it_does_not_use() -> None:
         ({"AOI_KEEP_RUNS": "few"}, "AOI_KEEP_RUNS"),
     ],
 )
-def test_a_wrong_setting_ends_before_the_cluster_starts(
-    environment: dict[str, str], key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_setting_ends_before_the_cluster_starts(environment, key, monkeypatch):
     monkeypatch.setattr(settings, "APP", Path(__file__).parents[2])
     with refused(key):
         settings.check(environment)
     settings.check({"AOI_CLIENTS_PER_ROUND": "8"})  # `--scale client=8` may follow
 
 
-def test_an_env_file_is_read_as_compose_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_env_file_is_read_as_compose_reads_it(tmp_path, capsys):
     assert settings.from_file(tmp_path / ".env") == {}
     (tmp_path / ".env").write_text("# a comment\nAOI_POLICY='random' # why\nexport AOI_SEED=3\nAOI_TRACK=\n")
     assert settings.from_file(tmp_path / ".env") == {"AOI_POLICY": "random", "AOI_SEED": "3", "AOI_TRACK": ""}
@@ -256,9 +248,7 @@ def test_an_env_file_is_read_as_compose_reads_it(tmp_path: Path, capsys: pytest.
     assert settings.from_file(tmp_path / "folder") == {} and "folder" in capsys.readouterr().out
 
 
-def test_commands_print_json_and_end_with_a_status(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_print_json_and_end_with_a_status(tmp_path, monkeypatch, capsys):
     make_run(tmp_path / "a", "completed", 1)
     monkeypatch.setattr(submit, "connect", lambda *wait: Superlink(n1="finished"))
     monkeypatch.setattr(submit, "Runs", lambda control: Runs(control, tmp_path))

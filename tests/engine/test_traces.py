@@ -40,23 +40,18 @@ def test_a_trace_of_changes_is_read(tmp_path):
     ("other", "words"),
     [
         ({"available": [math.nan, 0, 1, 1, 0]}, "client 0: available"),
-        ({"available": [0, 1, 0, 5, 0]}, "client 1: available"),
         ({"available": [0, -1, 0, 1, 0]}, "client 0: available"),
         ({"seconds": [0, 30, 10, 0, 40]}, "client 0: second"),
-        ({"seconds": [-5, 10, 30, 0, 40]}, "client 0: second"),
         ({"training_seconds": [3.0, -1.0]}, "client 1: seconds for its training"),
         ({"training_seconds": [3.0]}, "training_seconds"),
         ({"available": None}, "arrays"),
         ({"offsets": [0, 3, 9]}, "offsets"),
         ({"offsets": [0.0, 3.0, 5.0]}, "offsets"),
         ({"offsets": np.array([0, 7, 5], np.uint64)}, "offsets"),
-        ({"offsets": 5}, "offsets"),
         ({"download": [9.0]}, "download"),
         ({"upload": [9.0, 0.0]}, "client 1: upload"),
-        ({"seconds": ["0", "10", "30", "0", "40"]}, "seconds"),
         ({"seconds": [0, 10j, 30, 0, 40]}, "seconds"),
         ({"seconds": [0, 10, 30, 0, math.inf]}, "client 1: second"),
-        ({"seconds": [0, 10, math.nan, 0, 40]}, "client 0: second"),
         ({"offsets": [0, 1, 2], "seconds": [0, 0], "available": [True, True]}, "largest second"),
     ],
 )
@@ -65,23 +60,6 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
     with refused(words) as error:
         read_trace(path)
     assert str(path) in str(error.value)
-
-
-@pytest.mark.parametrize("member", ["offsets", "seconds", "available", "training_seconds"])
-@pytest.mark.parametrize("where", [0.0, 0.3, 0.6, 0.9])
-def test_a_damaged_npz_file_is_named(tmp_path, member, where):
-    path = tmp_path / "t.npz"
-    arrays = dict(np.load(changes(tmp_path)))
-    np.savez_compressed(path, **arrays)
-    assert read_trace(path).clients == 2
-    blob = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as file:
-        about = file.getinfo(f"{member}.npy")
-    lengths = np.frombuffer(blob, "<u2", 2, about.header_offset + 26)  # of its name, and of what else stands there
-    blob[about.header_offset + 30 + int(lengths.sum()) + int(where * about.compress_size)] ^= 0xFF
-    path.write_bytes(blob)
-    with refused("content"):
-        read_trace(path)
 
 
 def no_arrays(path):

@@ -38,7 +38,7 @@ MISDEEDS = {
     "exit": ("failed", ["ended with status 7"]),
     "allocate": ("failed", ["out of memory", f"{MEMORY / 1e6:.0f} MB"]),
     "miss-cuda": ("failed", ["ConfigError: device is 'cuda'", "no CUDA device", "device=auto"]),
-    "hang": ("late", ["no reply by the deadline"]),  # the last: from then on nobody waits as long for it
+    "hang": ("late", ["no reply by the deadline"]),  # the last: later rounds do not wait as long for it
 }
 FEW = ("raise", "kill", "hang")  # each costs a worker, which takes seconds to start
 LAST, SLOW, CLIENTS = 9, 9, 4

@@ -1,20 +1,16 @@
-"""Crops and flips against the same done image by image, and less exact products against exact ones."""
-
-import hashlib
+"""Crops and flips against the same image by image, and less exact products against exact ones."""
 
 import numpy as np
 import pytest
 import torch
 
 from aoi_fl.client.app import app as client_app
-from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning.augment import MARGIN, cropped_and_flipped
 from aoi_fl.learning.task import Task
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import MODEL
-from tests.refusals import refused
 
 
 def sequential(images, draws):
@@ -34,26 +30,7 @@ def sequential(images, draws):
 def test_crops_and_flips_are_those_of_image_by_image():
     images = np.random.default_rng(1).normal(size=(40, 3, 6, 5)).astype(np.float32)
     found = cropped_and_flipped(torch.from_numpy(images), np.random.default_rng(2)).numpy()
-    assert np.array_equal(found, sequential(images, np.random.default_rng(2)))
-
-
-def test_what_comes_is_laid_out_as_what_went_in():
-    images = torch.rand(4, 3, 8, 8)
-    assert cropped_and_flipped(images, np.random.default_rng(1)).view(4, -1).shape == (4, 192)  # of many a model
-
-
-def test_every_place_and_both_ways_are_as_likely():
-    n = 40_500
-    images = torch.zeros((n, 1, 17, 17))
-    images[:, 0, 8, 8] = 1.0  # in the middle, so that a flip does not move it
-    images[:, 0, 8, 9] = 0.5
-    found = cropped_and_flipped(images, np.random.default_rng(3)).numpy()[:, 0]
-    places = np.bincount([int(np.argmax(image)) for image in found.reshape(n, -1) >= 1.0], minlength=17 * 17)
-    hit = places[places > 0]
-    assert len(hit) == 81 and np.abs(hit - n / 81).max() < 5 * np.sqrt(n / 81)
-    at = [np.unravel_index(int(np.argmax(image)), (17, 17)) for image in found]
-    flipped = np.mean([image[r, c - 1] == 0.5 for image, (r, c) in zip(found, at, strict=True)])
-    assert abs(flipped - 0.5) < 0.02
+    assert np.array_equal(found, sequential(images, np.random.default_rng(2))) and found.flags.c_contiguous
 
 
 def trained(**how):
@@ -77,31 +54,14 @@ def test_changed_images_are_drawn_by_seed_round_and_client():
     assert not np.array_equal(one, trained()[0]) and loss > trained()[1]  # moved digits are harder
 
 
-def test_a_run_plays_both(tmp_path):
+def test_a_run_takes_both_keys(tmp_path):
     def play(name, **keys):
-        values = {
-            "num-clients": 4,
-            "clients-per-round": 2,
-            "num-server-rounds": 2,
-            "model": "cnn",
-            "local-epochs": 1,
-        }
+        values = {"num-clients": 4, "clients-per-round": 2, "num-server-rounds": 2, "model": "cnn", "local-epochs": 1}
         values |= {"runs-dir": str(tmp_path), "run-name": name, "policy": "random"} | keys
         run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=4)
-        return hashlib.sha256((tmp_path / name / MODEL).read_bytes()).hexdigest()
+        return (tmp_path / name / MODEL).read_bytes()
 
-    models = [
-        play("a"),
-        play("b", augment="crop-flip"),
-        play("c", precision="bfloat16"),
-        play("d", augment="crop-flip"),
-    ]
-    assert len(set(models)) == 3 and models[1] == models[3]
-
-
-def test_a_table_cannot_be_cropped():
-    with refused("augment", "crop-flip", "digits, a table"):
-        TaskSettings.model_validate({"augment": "crop-flip"}).check_form(regression=False, images=False)
+    assert len({play("a"), play("b", augment="crop-flip"), play("c", precision="bfloat16")}) == 3
 
 
 @pytest.mark.parametrize(("precision", "apart"), [("float32", 1e-4), ("bfloat16", 0.05)])

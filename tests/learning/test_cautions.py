@@ -1,28 +1,23 @@
 """Warnings about data that are seldom meant, and remedies that do what they say."""
 
-import logging
 import re
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_wine
 
-from aoi_fl.client.app import app as client_app
-from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning import npz
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.form import Dataset
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.app import app as server_app
 
 RNG = np.random.default_rng(3)
 
 
-def dataset(x, y, classes=None):
+def found(x, y):
+    """Return the cautions about a data set."""
     x, y = np.asarray(x, np.float32), np.asarray(y)
-    classes = (0 if y.dtype.kind == "f" else int(y.max()) + 1) if classes is None else classes
-    return Dataset("npz:own.npz", x, y, x, y, classes)
+    return cautions(Dataset("npz:own.npz", x, y, x, y, 0 if y.dtype.kind == "f" else int(y.max()) + 1))
 
 
 def scaled(x):
@@ -35,10 +30,10 @@ def columns(caution):
 
 def test_unscaled_columns_of_a_real_table_are_named():
     x, y = load_wine(return_X_y=True)
-    (caution,) = cautions(dataset(x, y))
+    (caution,) = found(x, y)
     large = np.flatnonzero(np.sqrt((x**2).mean(axis=0)) > 5).tolist()
     assert columns(caution) == large and 12 in large and "standardise" in caution.lower()
-    assert cautions(dataset(scaled(x), y)) == []
+    assert found(scaled(x), y) == []
 
 
 @pytest.mark.parametrize(
@@ -54,16 +49,16 @@ def test_unscaled_columns_of_a_real_table_are_named():
 )
 def test_a_column_by_its_size(column, named):
     x = np.column_stack([RNG.normal(size=60), column])
-    assert [columns(c) for c in cautions(dataset(x, np.arange(60) % 3))] == ([[1]] if named else [])
+    assert [columns(c) for c in found(x, np.arange(60) % 3)] == ([[1]] if named else [])
 
 
-@pytest.mark.parametrize(("most", "divisor"), [(255, 255), (4095, 4095), (65535, 65535), (16, 15), (1e6, 1e6)])
+@pytest.mark.parametrize(("most", "divisor"), [(255, 255), (4095, 4095), (16, 15), (1e6, 1e6)])
 def test_pixels_that_are_not_scaled(most, divisor):
     images = RNG.random((20, 1, 4, 4)) * most
     images[0, 0, 0, 0] = most
-    (caution,) = cautions(dataset(images, np.arange(20) % 2))
+    (caution,) = found(images, np.arange(20) % 2)
     assert float(caution.split("x / ")[1].rstrip(".")) == divisor
-    assert cautions(dataset(images / most, np.arange(20) % 2)) == []
+    assert found(images / most, np.arange(20) % 2) == []
 
 
 @pytest.mark.parametrize(
@@ -71,65 +66,43 @@ def test_pixels_that_are_not_scaled(most, divisor):
     [
         (np.arange(60) % 3, "astype('int64')"),
         (np.where(np.arange(60) % 2, 1, -1), "numpy.unique"),
-        (np.arange(60) % 3 + 1, "numpy.unique"),
         (np.array([0, 2, 7])[np.arange(60) % 3], "numpy.unique"),
     ],
 )
 def test_whole_floats_as_labels(y, remedy):
-    (caution,) = cautions(dataset(RNG.normal(size=(60, 2)), y.astype(np.float32)))
+    (caution,) = found(RNG.normal(size=(60, 2)), y.astype(np.float32))
     assert "train_y" in caution and remedy in caution
 
 
 def test_targets_of_a_real_regression_are_scaled_or_named():
     x, y = load_diabetes(return_X_y=True)
     x = scaled(x)
-    assert ["train_y.std()" in c for c in cautions(dataset(x, y + 0.5))] == [True]
-    assert cautions(dataset(x, scaled(y))) == []
-    assert cautions(dataset(x[:60], np.arange(60) / 10)) == []
+    assert ["train_y.std()" in c for c in found(x, y + 0.5)] == [True]
+    assert found(x, scaled(y)) == []
+    assert found(x[:60], np.arange(60) / 10) == []
 
 
 @pytest.mark.parametrize(("y", "missing"), [([0, 1, 3], "2"), ([1, 2], "0"), ([0, 9], "1, 2, 3, 4, 5 and 3 more")])
 def test_labels_that_skip_a_class(y, missing):
     labels = np.array(y)[np.arange(60) % len(y)]
-    (caution,) = cautions(dataset(RNG.normal(size=(60, 2)), labels))
+    (caution,) = found(RNG.normal(size=(60, 2)), labels)
     assert f"class {missing} among" in caution
     _classes, again = np.unique(labels, return_inverse=True)  # the remedy
-    assert cautions(dataset(RNG.normal(size=(60, 2)), again)) == []
+    assert found(RNG.normal(size=(60, 2)), again) == []
 
 
-def test_the_warning_comes_before_round_1(tmp_path):
+def test_the_warning_comes_before_round_1(tmp_path, aoi):
     x, y = load_wine(return_X_y=True)
     order = RNG.permutation(len(y))
     x, y = x[order].astype("float32"), y[order]
     np.savez(tmp_path / "wine.npz", train_x=x[:140], train_y=y[:140], test_x=x[140:], test_y=y[140:])
-    keys = {
-        "dataset": f"npz:{tmp_path}/wine.npz",
-        "num-clients": 4,
-        "clients-per-round": 2,
-        "num-server-rounds": 1,
-        "runs-dir": str(tmp_path / "runs"),
-        "run-name": "wine",
-        "policy": "random",
-    }
-    began = []  # whether the run has, by warning
-
-    class Handler(logging.Handler):
-        def emit(self, record):
-            if "column 12" in record.getMessage():
-                began.append((tmp_path / "runs/wine").exists())
-
-    handler = Handler()
-    logging.getLogger("flwr").addHandler(handler)
-    try:
-        run_local(server_app, client_app, RunConfig.parse(keys).flat(), nodes=4)
-    finally:
-        logging.getLogger("flwr").removeHandler(handler)
-    assert began == [False] and (tmp_path / "runs/wine").exists()
+    status, _, err = aoi("run", "-c", "dataset=npz:wine.npz", "--clients", "4", "--per-round", "2", "--rounds", "1")
+    assert status == 0 and 0 < err.index("column 12") < err.index("\nround 1/")
 
 
 @pytest.mark.parametrize(
     ("pixels", "dtype"),
-    [(65535, "uint16"), (4095, "uint16"), (1000, "int16"), (255, "int64"), (255, "int32"), (70000, "uint32")],
+    [(65535, "uint16"), (1000, "int16"), (255, "int64"), (70000, "uint32")],
 )
 def test_the_remedy_for_whole_pixels_keeps_their_order(pixels, dtype):
     x = np.linspace(0, pixels, 80).astype(dtype).reshape(5, 4, 4)
@@ -140,10 +113,3 @@ def test_the_remedy_for_whole_pixels_keeps_their_order(pixels, dtype):
     mended = eval(expression, {"x": x})
     assert (np.diff(mended.ravel()) >= 0).all() and 0.2 < mended.max() <= 1
     npz.check({**arrays, "train_x": mended, "test_x": mended}, "own.npz", None, None)
-
-
-@pytest.mark.parametrize(("y", "cut"), [([0.5, 1.0], False), ([0.0, np.nan], False), ([0.0, 1.0], True)])
-def test_labels_are_never_to_be_cut_off(y, cut):
-    with pytest.raises(ConfigError) as error:
-        npz._classes(np.array(y), "test_y", 2)
-    assert ("astype" in str(error.value)) == cut

@@ -1,4 +1,4 @@
-"""Tables and regressions: what an npz file may hold, what is wrong with it, and that its numbers are what they say."""
+"""An npz file of one's own: images, tables, labels and targets; each fault is named."""
 
 from unittest.mock import ANY
 
@@ -7,21 +7,26 @@ import pytest
 import torch
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.learning import data, partition
+from aoi_fl.learning import data, npz
 from aoi_fl.learning.form import Form
-from aoi_fl.learning.npz import read_examples
 from aoi_fl.learning.task import Task
 from tests.refusals import refused
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(60, 5))
 Y = X @ np.array([1.0, -2.0, 0.5, 0.0, 3.0]) + 4
-LABELS = np.arange(60) % 3
+PIXELS = RNG.integers(0, 256, (6, 4, 5, 3), np.uint8)
+TABLE = {"train_x": X[:40], "train_y": Y[:40], "test_x": X[40:], "test_y": Y[40:]}
+IMAGES = {
+    "train_x": PIXELS[..., 0],
+    "train_y": np.array([0, 1, 2, 0, 1, 2]),
+    "test_x": PIXELS[:2, ..., 0],
+    "test_y": np.array([0, 2]),
+}
 
 
-def save(path, y=Y, **changes):
-    arrays = {"train_x": X[:40], "train_y": y[:40], "test_x": X[40:], "test_y": y[40:]} | changes
-    np.savez(path, **arrays)
+def save(path, arrays):
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     data._load.cache_clear()
     return f"npz:{path}"
 
@@ -32,82 +37,105 @@ def path(tmp_path):
 
 
 def test_a_table_with_labels_and_one_with_targets(path):
-    labelled = data.load(save(path, LABELS), "unused")
+    labels = np.arange(60) % 3
+    labelled = data.load(save(path, TABLE | {"train_y": labels[:40], "test_y": labels[40:]}), "unused")
     assert labelled.form == Form((5,), 3) and labelled.train_y.dtype == np.int64
     assert (labelled.form.outputs, labelled.form.metric) == (3, "accuracy")
-    targets = data.load(save(path), "unused")
+    targets = data.load(save(path, TABLE), "unused")
     assert targets.form == Form((5,), 0) and targets.train_y.dtype == np.float32
     assert (targets.form.outputs, targets.form.metric) == (1, "rmse")
     np.testing.assert_array_equal(targets.train_x, X[:40].astype(np.float32))
     np.testing.assert_array_equal(targets.test_y, Y[40:].astype(np.float32))
 
 
-def holed(at, value):
-    x = X.copy()
-    x[at] = value
-    return x[:40]
+@pytest.mark.parametrize(
+    ("x", "wanted"),
+    [
+        (PIXELS[..., 0], PIXELS[:, None, ..., 0] / 255),
+        (PIXELS[..., :1], PIXELS[:, None, ..., 0] / 255),
+        (PIXELS, PIXELS.transpose(0, 3, 1, 2) / 255),
+        (PIXELS[..., 0] / 16, PIXELS[:, None, ..., 0] / 16),
+    ],
+)
+def test_images_are_read_in_every_accepted_form(path, x, wanted):
+    read = data.load(save(path, IMAGES | {"train_x": x, "test_x": x[:2]}), "unused")
+    np.testing.assert_allclose(read.train_x, wanted, rtol=1e-6)
+    assert read.shape == wanted.shape[1:] and read.classes == 3 and read.train_y.dtype == np.int64
+    np.savez(path, x=x, y=np.uint8([2] * 6))
+    own, y = npz.read_examples(path, read.shape, 3)
+    assert y.tolist() == [2] * 6 and y.dtype == np.int64
+    np.testing.assert_allclose(own, wanted, rtol=1e-6)
+    assert npz.count_examples(path) == 6
+
+
+def changed(array, at, value):
+    array = array.astype(float)
+    array[at] = value
+    return array
 
 
 @pytest.mark.parametrize(
-    ("changes", "match"),
+    ("arrays", "name", "array", "value", "allowed"),
     [
-        (
-            {"train_x": holed((7, 2), np.nan)},
-            ("train_x in", ANY, r"finite; 1 values are missing or infinite, the first at 7, 2"),
-        ),
-        ({"train_x": holed((0, 4), np.inf)}, ("train_x in", float("inf"))),
-        ({"train_x": holed((0, 4), 1e300)}, ("train_x in", 1e300)),
-        ({"train_x": X[:40].astype(int)}, ("train_x in", "of shape (40, 5) and type int64")),
-        ({"train_x": X[:40].astype(str)}, ("train_x in", "of shape (40, 5) and type <U32")),
-        ({"train_x": X[:40].astype(object)}, ("array train_x in", None, "it holds Python objects")),
-        ({"train_x": X[:40, :0]}, ("train_x in", "of shape (40, 0)")),
-        ({"train_x": X[:40, 0]}, ("train_x in", "of shape (40,)")),
-        ({"test_x": X[40:, :4]}, ("test_x in", "tables of 4 features")),
-        ({"test_x": np.zeros((20, 4, 4))}, ("test_x in", "images of 4×4 pixels, 1 channel")),
-        ({"train_y": Y[:39]}, ("train_y in", "39 values")),
-        ({"train_y": Y[:40, None]}, ("train_y in", "of shape (40, 1)")),
-        (
-            {"train_y": np.r_[Y[:39], np.nan]},
-            ("train_y in", ANY, r"finite; 1 values are missing or infinite, the first at 39"),
-        ),
-        ({"test_y": np.array(["1.5"] * 20)}, ("test_y in", "of type <U3")),
+        (IMAGES, "test_y", None, "test_x, train_x, train_y", ANY),
+        (IMAGES, "train_x", PIXELS.transpose(0, 3, 1, 2), "of shape (6, 3, 4, 5)", ANY),
+        (IMAGES, "train_x", PIXELS[:0, ..., 0], "of shape (0, 4, 5)", ANY),
+        (IMAGES, "train_x", PIXELS[..., 0].astype(int), "of type int64", ANY),
+        (IMAGES, "train_x", changed(PIXELS[..., 0], (3, 1, 1), np.nan), ANY, "finite; 1 .*first at 3, 0, 1, 1"),
+        (IMAGES, "train_x", np.array([None] * 6), None, r"undamaged file \(it holds Python objects"),
+        (IMAGES, "test_x", np.zeros((2, 4, 6), np.uint8), "images of 4×6 pixels, 1 channel", ANY),
+        (IMAGES, "train_y", np.arange(5), "5 values", ANY),
+        (IMAGES, "train_y", np.zeros((6, 3), int), "of shape (6, 3)", ANY),
+        (IMAGES, "test_y", np.array([0, 1.5]), "of type float64", ANY),
+        (IMAGES, "train_y", np.array(list("abcabc")), "of type <U1", ANY),
+        (IMAGES, "train_y", np.array([0, 1, 2, 0, 1, -1]), -1, ANY),
+        (IMAGES, "test_y", np.array([0, 3]), 3, ANY),
+        (IMAGES, "train_y", np.array([0, 1, 2, 0, 1, 10**9]), "6 labels, the largest 1000000000", ANY),
+        (IMAGES, "train_y", np.zeros(6, int), "6 labels, the largest 0", ANY),
+        (TABLE, "train_x", changed(X[:40], (0, 4), 1e300), 1e300, "first at 0, 4"),
+        (TABLE, "train_x", X[:40].astype(int), "of shape (40, 5) and type int64", ANY),
+        (TABLE, "train_x", X[:40, :0], "of shape (40, 0)", ANY),
+        (TABLE, "train_x", X[:40, 0], "of shape (40,)", ANY),
+        (TABLE, "test_x", X[40:, :4], "tables of 4 features", ANY),
+        (TABLE, "train_y", changed(Y[:40], 39, np.inf), np.inf, "first at 39"),
+        (TABLE, "test_y", np.array(["1.5"] * 20), "of type <U3", ANY),
     ],
-    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )
-def test_what_is_wrong_with_a_table(path, changes, match):
-    with refused(*match) as error:
-        data.load(save(path, **changes), "unused")
-    assert "own.npz" in str(error.value)
+def test_a_fault_of_an_array_is_named(path, arrays, name, array, value, allowed):
+    with refused("own.npz", value, allowed) as error:
+        data.load(save(path, arrays | {name: array}), "unused")
+    assert array is None or name in error.value.key
 
 
 @pytest.mark.parametrize(
-    ("arrays", "match"),
+    ("arrays", "form", "key", "value"),
     [
-        ({"x": X[:3, :4], "y": Y[:3]}, ("x in", "tables of 4 features")),
-        ({"x": np.zeros((3, 8, 8)), "y": Y[:3]}, ("x in", "images of 8×8 pixels, 1 channel")),
-        ({"x": X[:3], "y": np.array([1, 2, np.inf])}, ("y in", float("inf"))),
+        ({"x": X[:3, :4], "y": Y[:3]}, ((5,), 0), "x in", "tables of 4 features"),
+        ({"x": X[:3], "y": np.array([1, 2, np.inf])}, ((5,), 0), "y in", np.inf),
+        ({"x": PIXELS, "y": np.zeros(6, int)}, ((1, 4, 5), 3), "x in", "images of 4×5 pixels, 3 channels"),
+        ({"x": PIXELS, "y": np.array([0, 3] * 3)}, ((3, 4, 5), 3), "y in", 3),
+        ({"x": PIXELS}, ((3, 4, 5), 3), "arrays in", "x"),
     ],
 )
-def test_what_is_wrong_with_a_clients_own_table(path, arrays, match):
+def test_a_fault_of_a_clients_own_file_is_named(path, arrays, form, key, value):
     np.savez(path, **arrays)
-    with refused(*match):
-        read_examples(path, (5,), 0)
+    with refused(f"{key} {path}", value):
+        npz.read_examples(path, *form)
 
 
 def test_a_device_needs_only_its_own_file(path, tmp_path):
     np.savez(path, x=X[:9], y=Y[:9])
     task = Task(f"npz:{tmp_path}/not-there.npz", "unused", "lr", "cpu", told=Form((5,), 0))
     examples = task.examples_from(str(path))
-    arrays, _ = task.train(
-        task.initial_arrays(), examples, round_=1, client=0, learning_rate=0.05, batch_size=3, seed=1, epochs=400
-    )
+    how = {"round_": 1, "client": 0, "learning_rate": 0.05, "batch_size": 3, "seed": 1, "epochs": 400}
+    arrays, _ = task.train(task.initial_arrays(), examples, **how)
     np.testing.assert_allclose(arrays["1.weight"], [[1.0, -2.0, 0.5, 0.0, 3.0]], atol=0.02)  # the law of the table
     _, rmse = task.evaluate(arrays, examples)
     assert rmse < 0.02
 
 
 def test_the_rmse_squared_is_the_loss(path):
-    task = Task(save(path), "unused", "2nn", "cpu", seed=3)
+    task = Task(save(path, TABLE), "unused", "2nn", "cpu", seed=3)
     arrays = task.initial_arrays()
     model = task._loaded(arrays)
     with torch.no_grad():
@@ -117,15 +145,12 @@ def test_the_rmse_squared_is_the_loss(path):
     assert loss == pytest.approx(rmse**2, rel=1e-6)
 
 
-def test_dirichlet_needs_classes():
-    with refused("partition", "dirichlet"):
-        partition.make(Y.astype(np.float32), 4, kind="dirichlet", seed=1)
-    parts = partition.make(Y.astype(np.float32), 4, seed=1)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(60))
-
-
-def test_labels_go_wrong_where_there_are_classes():
-    config = RunConfig.parse({"mislabel-rate": 0.05, "policy": "wics"})
-    with refused("mislabel-rate", 0.05):
-        config.check_form(regression=True, images=False)
+@pytest.mark.parametrize(
+    ("keys", "regression"),
+    [({"mislabel-rate": 0.05, "policy": "wics"}, True), ({"augment": "crop-flip", "model": "cnn"}, False)],
+)
+def test_keys_that_do_not_fit_a_table_are_refused(keys, regression):
+    config, key = RunConfig.parse(keys), next(iter(keys))
+    with refused(key, keys[key]):
+        config.check_form(regression=regression, images=False)
     config.check_form(regression=False, images=True)

@@ -1,5 +1,7 @@
 """What a model of one's own keeps beside its arrays does not pass from one client to the next."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -93,25 +95,19 @@ def test_an_evaluation_leaves_nothing_behind(task):
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("state", "body", "reason"),
     [
-        "NET = Net(64, 10)\ndef make(shape, outputs):\n    return NET\n",
-        "BACK = Net(64, 64)\ndef make(shape, outputs):\n    return nn.Sequential(BACK, nn.Linear(64, outputs))\n",
+        ("pass", "NET = Net(64, 10)\ndef make(shape, outputs):\n    return NET\n", "called twice, it made tw"),
+        (
+            "pass",
+            "BACK = Net(64, 64)\ndef make(shape, outputs):\n    return nn.Sequential(BACK, nn.Linear(64, outputs))\n",
+            "called twice, it made tw",
+        ),
+        ("nn.init.constant_(self.layer.bias, float('inf'))", "", r"the parameter layer\.bias holds NaN or infinite"),
+        ("nn.init.constant_(self.layer.bias, float('nan'))", "", r"the parameter layer\.bias holds NaN or infinite"),
+        ("self.register_buffer('mask', torch.full((3,), float('-inf')))", "", ""),
     ],
 )
-def test_a_function_that_makes_no_new_model_is_refused(body, lay, tmp_path):  # noqa: F811
-    source = BODY.format(state="self.calls = 0", change="self.calls += 1", used="0") + body
-    with refused("model", allowed="called twice, it made tw"):
-        checked(lay(source), tmp_path)
-
-
-@pytest.mark.parametrize("value", ["float('inf')", "float('nan')"])
-def test_a_parameter_that_is_not_finite_is_refused_by_name(value, lay, tmp_path):  # noqa: F811
-    state = f"nn.init.constant_(self.layer.bias, {value})"
-    with refused("model", allowed=r"the parameter layer\.bias holds NaN or infinite"):
-        checked(lay(BODY.format(state=state, change="pass", used="0")), tmp_path)
-
-
-def test_an_infinite_buffer_is_allowed(lay, tmp_path):  # noqa: F811
-    state = "self.register_buffer('mask', torch.full((3,), float('-inf')))"
-    checked(lay(BODY.format(state=state, change="pass", used="0")), tmp_path)
+def test_shared_models_and_infinite_parameters_are_refused(state, body, reason, lay, tmp_path):  # noqa: F811
+    with refused("model", allowed=reason) if reason else nullcontext():
+        checked(lay(BODY.format(state=state, change="pass", used="0") + body), tmp_path)

@@ -23,11 +23,7 @@ def test_deals_every_image_exactly_once_and_by_the_seed(kind, options):
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(LABELS)))
     assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(parts, other, strict=True))
-
-
-def test_equal_sizes_differ_by_one_at_most():
-    lengths = {len(part) for part in partition.make(LABELS, 101, seed=1)}
-    assert lengths == {14, 15}
+    assert options or {len(part) for part in parts} == {15}
 
 
 def shares(parts):
@@ -67,26 +63,27 @@ print({{"torch", "torchvision", "sklearn", "flwr_datasets", "datasets"}} & set(s
     assert done.stdout == "set()\n", done.stderr
 
 
+TARGETS = np.linspace(0, 1, 60, dtype=np.float32)
+
+
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("labels", "options", "key"),
     [
-        ({"clients": 1501}, "num-clients"),
-        ({"clients": 0}, "num-clients"),
-        ({"kind": "dirichlet", "sizes": "zipf:2.0"}, "sizes"),
-        ({"sizes": "sizes"}, "sizes"),
+        (LABELS, {"clients": 1501}, "num-clients"),
+        (LABELS, {"clients": 0}, "num-clients"),
+        (LABELS, {"kind": "dirichlet", "sizes": "zipf:2.0"}, "sizes"),
+        (LABELS, {"sizes": "sizes"}, "sizes"),
+        (LABELS, {"clients": 100, "kind": "dirichlet", "alpha": 0.01}, "alpha"),  # some client has no data
+        (TARGETS, {"kind": "dirichlet"}, "partition"),
     ],
 )
-def test_bad_input(options, match):
-    with refused(match):
-        partition.make(LABELS, **{"clients": 10, "seed": 1} | options)
+def test_a_partition_that_cannot_be_made_is_refused(labels, options, key):
+    with refused(key):
+        partition.make(labels, **{"clients": 10, "seed": 1} | options)
+    assert sum(map(len, partition.make(TARGETS, 4, seed=1))) == 60
 
 
-def test_names_a_client_without_data_and_the_remedy():
-    with refused("alpha", 0.01):
-        partition.make(LABELS, 100, kind="dirichlet", alpha=0.01, seed=1)
-
-
-def test_index_file_errors(tmp_path):
+def test_a_damaged_index_file_is_refused(tmp_path):
     path = tmp_path / "partition.npy"
     with refused("partition"):
         partition.read_index(path, 0)

@@ -1,6 +1,5 @@
-"""CSV and Parquet files as data sets: against pandas, and what is wrong with a file named by column and row."""
+"""CSV and Parquet files as data sets, against pandas; each fault is named by column and row."""
 
-import gzip
 import hashlib
 import html
 import json
@@ -17,7 +16,6 @@ import pytest
 from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data, partition
 from aoi_fl.learning.cautions import cautions
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read, read_run
 from tests.refusals import refused
 
@@ -91,21 +89,24 @@ def test_another_process_reads_the_same_arrays(tmp_path):
     assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip() == here.hexdigest()
 
 
-@pytest.mark.parametrize("form", ["semicolon", "tab", "bom", "gz", "parquet"])
+WRITE = {
+    "semicolon": lambda table, path: table.to_csv(path, index=False, sep=";"),
+    "tab": lambda table, path: table.to_csv(path, index=False, sep="\t"),
+    "bom": lambda table, path: table.to_csv(path, index=False, encoding="utf-8-sig"),
+    "cp1252": lambda table, path: table.to_csv(path, index=False, encoding="cp1252"),
+    "utf-16": lambda table, path: table.to_csv(path, index=False, encoding="utf-16"),
+    "gzip": lambda table, path: table.to_csv(path, index=False, compression="gzip"),
+    "parquet": lambda table, path: table.to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("form", WRITE)
 def test_other_forms_of_a_file_give_the_same_arrays(form, tmp_path):
-    table, plain = frame(), load(saved(tmp_path / "a.csv", frame()), client="school")
-    path = tmp_path / f"b.{'parquet' if form == 'parquet' else 'csv'}"
-    if form == "parquet":
-        table.to_parquet(path)
-        name = f"parquet:{path}"
-    elif form == "gz":
-        path = tmp_path / "b.csv.gz"
-        path.write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
-        name = f"csv:{path}"
-    else:
-        how = {"semicolon": {"sep": ";"}, "tab": {"sep": "\t"}, "bom": {"encoding": "utf-8-sig"}}[form]
-        name = saved(path, table, **how)
-    got = load(name, client="school")
+    table = frame().assign(size=["größer" if i % 2 else "kleiner" for i in range(ROWS)])
+    plain = load(saved(tmp_path / "a.csv", table), client="school")
+    path = tmp_path / ("b.csv.gz" if form == "gzip" else "b")
+    WRITE[form](table, path)
+    got = load(f"{'parquet' if form == 'parquet' else 'csv'}:{path}", client="school")
     np.testing.assert_array_equal(got.train_x, plain.train_x)
     np.testing.assert_array_equal(got.owners, plain.owners)
 
@@ -154,25 +155,21 @@ GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
         ('c,x,y\na,"1,no\n', "y", "", "dataset", "a.csv"),
     ],
 )
-def test_what_is_wrong_is_named_by_column_and_row(text, target, client, key, value, tmp_path):
+def test_a_fault_is_named_by_column_and_row(text, target, client, key, value, tmp_path):
     with refused(key, value) as error:
         load(saved(tmp_path / "a.csv", text), target, client)
     assert "a.csv" in str(error.value) and error.value.remedy
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_file_that_is_missing_or_damaged_is_named(kind, tmp_path):
-    with refused("dataset", "no.csv"):
-        load(f"{kind}:{tmp_path}/no.csv")
+def test_a_missing_damaged_or_empty_file_is_named(kind, tmp_path):
     (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b\xff\xfe\x00")
-    with refused("dataset", "bad.gz"):
-        load(f"{kind}:{tmp_path}/bad.gz")
-
-
-def test_a_parquet_file_without_rows_says_so(tmp_path):
-    pandas.DataFrame({"x": np.zeros(0), "y": np.zeros(0, int)}).to_parquet(tmp_path / "a.parquet")
+    for name in ("no.csv", "bad.gz"):
+        with refused("dataset", name):
+            load(f"{kind}:{tmp_path}/{name}")
+    frame(0).to_parquet(tmp_path / "a.parquet")
     with refused("the number of rows of", 0):
-        load(f"parquet:{tmp_path}/a.parquet", "y")
+        load(f"parquet:{tmp_path}/a.parquet")
 
 
 def test_lone_rows_and_missing_classes_are_notes(tmp_path):
@@ -241,30 +238,17 @@ def test_clients_have_the_names_of_their_column(aoi, tmp_path):
     assert status == 2 and "name" in err
 
 
-CELLS = [
-    "1,5",
-    "12 %",
-    "$ 3.20",
-    "EUR 3",
-    "(5.20)",
-    "5.20-",
-    "<0.5",
-    "5 kg",
-    "2027-01-06",
-    "07.03.2027",
-    "13:45",
-    "March 3",
-]
+CELLS = "1,5|12 %|$ 3.20|EUR 3|(5.20)|5.20-|<0.5|5 kg|2027-01-06|07.03.2027|13:45|March 3"
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", CELLS.split("|"))
 def test_a_number_in_another_form_is_refused_by_row(cell, tmp_path):
     table = frame()
     table["income"] = table["income"].astype(object)
     table.loc[7:11, "income"] = cell  # more often than a rare word would be
-    with pytest.raises(ConfigError) as caught:
+    with refused("income") as caught:
         load(saved(tmp_path / "a.csv", table))
-    assert "income" in caught.value.key and caught.value.remedy
+    assert caught.value.remedy
 
 
 def test_row_numbers_are_no_features(tmp_path):
@@ -294,9 +278,8 @@ def test_a_missing_value_is_refused_or_the_median(mark, tmp_path):
     table = frame().astype({"income": object})
     table.loc[3, "income"] = mark
     name = saved(tmp_path / "a.csv", table)
-    with pytest.raises(ConfigError) as caught:
+    with refused("income"):
         load(name)
-    assert "income" in caught.value.key
     filled = data.load(name, "unused", target="passed", missing="median")
     assert len(filled.train_y) + len(filled.test_y) == ROWS and np.isfinite(filled.train_x).all()
 
@@ -372,10 +355,3 @@ def test_a_cell_of_many_characters_takes_its_own_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6  # one array of fixed width would take 1.2 GB
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
-def test_usual_encodings_are_read(encoding, tmp_path):
-    table = frame().assign(colour=["größer" if i % 2 else "kleiner" for i in range(ROWS)])
-    table.to_csv(tmp_path / "a.csv", index=False, encoding=encoding)
-    assert load(f"csv:{tmp_path / 'a.csv'}").train_x.shape == load(saved(tmp_path / "b.csv", table)).train_x.shape

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-import torch
 
 from aoi_fl.learning import data
 from aoi_fl.learning.form import Form
-from aoi_fl.learning.npz import count_examples, read_examples
 from aoi_fl.learning.task import Task
 from tests.refusals import refused
 
@@ -27,16 +25,20 @@ def test_examples_are_the_images_in_the_requested_order(task):
     assert task.examples(INDICES).y.tolist() == found.y.tolist()  # the data set itself is as it was
 
 
-@pytest.mark.parametrize("labels", [np.array([1, 2, 3]), np.array([0, 1, 2, 10]), np.array([-1, 0, 0, 0])], ids=str)
-def test_labels_that_do_not_fit_are_refused(labels, task):
-    with refused("labels"):
-        task.examples(INDICES, labels=labels)
-
-
-@pytest.mark.parametrize("indices", [np.array([], int), np.array([0, 1500]), np.array([-1])], ids=str)
-def test_images_that_are_not_there_are_refused(indices, task):
-    with refused("partition"):
-        task.examples(indices)
+@pytest.mark.parametrize(
+    ("indices", "labels", "key"),
+    [
+        (INDICES, [1, 2, 3], "labels"),
+        (INDICES, [0, 1, 2, 10], "labels"),
+        (INDICES, [-1, 0, 0, 0], "labels"),
+        ([], None, "partition"),
+        ([0, 1500], None, "partition"),
+        ([-1], None, "partition"),
+    ],
+)
+def test_labels_and_places_that_do_not_fit_are_refused(indices, labels, key, task):
+    with refused(key):
+        task.examples(np.array(indices, int), labels=None if labels is None else np.array(labels))
 
 
 def test_sets_are_joined_in_order_each_with_its_weight(task):
@@ -59,45 +61,9 @@ def test_weights_say_how_much_an_image_counts_in_training(task):
         np.testing.assert_allclose(value, share * one[key] + (1 - share) * two[key], atol=1e-5)
 
 
-# A client's own file -------------------------------------------------------------------------------------------------
-
-
-def test_own_examples_have_the_form_of_the_data_set(tmp_path, task):
-    pixels = np.random.default_rng(1).integers(0, 256, (4, 8, 8), dtype=np.uint8)
-    np.savez(tmp_path / "own.npz", x=pixels, y=np.array([3, 1, 4, 1]))
-    found = task.examples_from(str(tmp_path / "own.npz"))
-    np.testing.assert_allclose(found.x.numpy(), pixels[:, None] / 255, rtol=1e-6)
-    assert found.y.tolist() == [3, 1, 4, 1] and found.y.dtype == torch.int64 and found.weights is None
-    assert count_examples(tmp_path / "own.npz") == 4
-    np.savez(tmp_path / "float.npz", x=pixels[..., None] / np.float64(16), y=np.array([0, 0, 0, 9], np.uint8))
-    np.testing.assert_allclose(task.examples_from(tmp_path / "float.npz").x.numpy(), pixels[:, None] / 16, rtol=1e-6)
-
-
 def test_own_examples_are_standardised_as_the_data_set_is(tmp_path):
     pixels = np.random.default_rng(2).integers(0, 256, (5, 28, 28), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", x=pixels, y=np.zeros(5, int))
     x, y = data.load_examples("mnist", Form((1, 28, 28), 10), tmp_path / "own.npz")
     np.testing.assert_allclose(x[:, 0], (pixels / 255 - 0.1307) / 0.3081, rtol=1e-5, atol=1e-6)
     assert x.dtype == np.float32 and y.dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ("arrays", "key", "value"),
-    [
-        ({"x": np.zeros((2, 8, 8), np.uint8)}, "arrays in", "x"),
-        ({"x": np.zeros((2, 7, 8), np.uint8), "y": np.zeros(2, int)}, "x in", "images of 7×8 pixels, 1 channel"),
-        ({"x": np.zeros((2, 8, 8), np.uint8), "y": np.array([-1, 10])}, "y in", -1),
-    ],
-)
-def test_own_examples_that_do_not_fit_are_named(arrays, key, value, tmp_path):
-    np.savez(tmp_path / "own.npz", **arrays)
-    with refused(f"{key} {tmp_path / 'own.npz'}", value):
-        read_examples(tmp_path / "own.npz", (1, 8, 8), 10)
-
-
-def test_a_file_that_is_none_is_named(tmp_path):
-    with refused("data-file"):
-        read_examples(tmp_path / "own.npz", (1, 8, 8), 10)
-    (tmp_path / "own.npz").write_bytes(b"PK but not really")
-    with refused("npz file"):
-        count_examples(tmp_path / "own.npz")
