@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -38,20 +39,26 @@ def claim(folder: Path, *, apart: bool = False) -> int:
         own, user = folder / str(slot), user_of(slot, apart)
         with acting_as(user and APP):
             own.mkdir(exist_ok=True)
-        hand_over(own, user)
-        with acting_as(user):
-            try:
-                lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-            except PermissionError:  # of another user's client
-                continue
+        lock = _open_lock(own, user)
+        if lock is None:
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             continue
+        hand_over(own, user)  # with the lock: a running client keeps its folder
         os.set_inheritable(lock, True)  # the SuperNode, which this process becomes, keeps it
         return slot
     raise AssertionError("unreachable: count() does not end")
+
+
+def _open_lock(own: Path, user: int | None) -> int | None:
+    """Open a slot's lock as its folder's owner, or as the slot's user after a broken hand-over; None: another's."""
+    for reader in dict.fromkeys((user and own.stat().st_uid, user)):
+        with acting_as(reader), suppress(PermissionError):
+            return os.open(own / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    return None
 
 
 def share(state: Path) -> None:

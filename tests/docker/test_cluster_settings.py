@@ -1,5 +1,6 @@
 """The cluster's settings, certificates, slots and keys, without an engine."""
 
+import fcntl
 import os
 import re
 import ssl
@@ -206,7 +207,11 @@ def test_each_slot_belongs_to_a_user_that_reads_no_other():
         for path in (Path(place), folder, *folder.rglob("*")):
             os.chown(path, users.APP, users.APP)
             path.chmod(path.stat().st_mode | 0o755 if path.is_dir() else 0o600)
-        assert [client.claim(folder, apart=True) for _ in range(2)] == [0, 1]
+        with users.acting_as(users.APP), (folder / "0" / "lock").open("w") as running:
+            fcntl.flock(running, fcntl.LOCK_EX)
+            with users.acting_as(0):
+                assert client.claim(folder, apart=True) == 1 and (folder / "0").stat().st_uid == users.APP
+        assert client.claim(folder, apart=True) == 0
         assert [(folder / name).stat().st_mode & 0o777 for name in "01"] == [0o700] * 2
         reads = """
 import os, sys
