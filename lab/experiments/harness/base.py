@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aoi_fl.lab.experiments.harness.drawing import Chart, draw_charts
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
 from aoi_fl.science.types import Floats as Floats
 from aoi_fl.science.types import Ints as Ints
@@ -50,6 +51,7 @@ class Experiment(ABC):
     factors: Mapping[str, Sequence[Any]] = {}  # values of a unit's columns beside the seed
     counts: tuple[int, int] = (20, 6)  # seeds at full size and in a quick look
     first: int = 1  # seed
+    charts: Sequence[Chart] = ()
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data sets of its units; a quick look reads the digits."""
@@ -86,9 +88,9 @@ class Experiment(ABC):
     def conclude(self, rows: Rows, settings: Values) -> Conclusion:
         """Draw the conclusions from the rows of all units."""
 
-    @abstractmethod
     def plot(self, rows: Rows, settings: Values, figure: Figure) -> None:
-        """Draw the rows of all units."""
+        """Draw the rows of all units: by default the panels of ``charts``."""
+        draw_charts(figure, self.charts, rows)
 
 
 class Instances(Experiment):

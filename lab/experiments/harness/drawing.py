@@ -1,69 +1,73 @@
-"""The look of the pictures: legible on any page, and without red against green."""
+"""The pictures of experiments: a row for each panel, and one loop that draws them all."""
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from PIL import Image
 
-from aoi_fl.lab.experiments.harness.base import Values
-from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.report.judging import Interval, interval
 
 SIZE = 12  # points
 _DPI = 110
 _SHADES = 256  # colours of a picture: a third of the bytes
+_WIDE, _PANEL, _LEGEND = 9.0, 3.6, 0.3  # inches: the picture, a row of panels, a row of the legend
+_ACROSS, _NAMES = 3, 3  # panels and names side by side
+_LONG = 30  # characters of a name, beyond which fewer stand side by side
+_MANY = 12  # places of a line, beyond which its intervals are a band
 
-# The palette of Okabe & Ito (2008), by policy, each with a marker of its own.
-STYLES: Mapping[str, dict[str, Any]] = {
-    "random": {"color": "#404040", "marker": "s"},
-    "proportional": {"color": "#E69F00", "marker": "^"},
-    "oldest-age": {"color": "#009E73", "marker": "D"},
-    "markov-optimal": {"color": "#0072B2", "marker": "o"},
-    "markov-increasing": {"color": "#D55E00", "marker": "v"},
-    "systematic": {"color": "#56B4E9", "marker": "X"},
-    "systematic size": {"color": "#56B4E9", "marker": "X"},
-    "markov size": {"color": "#009E73", "marker": "D"},
-    "memoryless": {"color": "#CC79A7", "marker": "P"},
-    "wics": {"color": "#0072B2", "marker": "o"},
-    "abs": {"color": "#E69F00", "marker": "^"},
-    "maxpack": {"color": "#D55E00", "marker": "v"},
-    "random-budget": {"color": "#404040", "marker": "s"},
-}
-# Printed numbers among measured ones.
-CROSS: Values = {"marker": "x", "linestyle": "", "markersize": 9, "markeredgewidth": 2.2}
-BASE = "#404040"  # what others are compared with
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#404040")
+COLOURS = ("#404040", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7")  # of Okabe & Ito (2008)
+_MARKERS = "osv^D"
 
 _LOOK = {
     "font.size": SIZE,
-    "axes.titlesize": SIZE,
-    "axes.labelsize": SIZE,
-    "xtick.labelsize": SIZE - 1,
-    "ytick.labelsize": SIZE - 1,
-    "legend.fontsize": SIZE - 1,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#E3E3E3",
     "axes.axisbelow": True,
     "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
+    "lines.markersize": 4,
 }
 
 
-def draw(path: Path, plot: Any, width: float = 9.0, height: float = 4.6) -> None:
+@dataclass(frozen=True)
+class Chart:
+    """A panel: columns of the rows against another column, as means over seeds with 95 % intervals.
+
+    Attributes
+    ----------
+    y : one column, or more, each with a line of its own
+    label : of the vertical axis
+    x : the column of the horizontal axis, and its name
+    by : columns of which each combination of values has a line
+    each : columns of which each combination of values has a panel
+    where : values that the rows have in other columns
+    log : the logarithmic axes, of "x" and "y"
+    low : the least value that is drawn
+    """
+
+    y: str | tuple[str, ...]
+    label: str
+    x: str
+    by: tuple[str, ...] = ("policy",)
+    each: tuple[str, ...] = ()
+    where: Mapping[str, Any] = field(default_factory=dict)
+    log: str = ""
+    low: float | None = None
+
+
+def draw(path: Path, plot: Any) -> None:
     """Let ``plot(figure)`` draw on a white figure, and save it as PNG."""
     with matplotlib.rc_context(_LOOK):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(_WIDE, 4.6), layout="constrained")
         FigureCanvasAgg(figure)
         plot(figure)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,44 +77,68 @@ def draw(path: Path, plot: Any, width: float = 9.0, height: float = 4.6) -> None
         flat.save(path, optimize=True)
 
 
-def error_bars(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **style: Any) -> None:
-    """Draw means over seeds with their 95 % intervals: at each of (p,) places one value a seed."""
-    means(axes, x, [interval(v) for v in values], capsize=2, elinewidth=1.2, **style)
+def draw_charts(figure: Figure, charts: Sequence[Chart], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the panels of all charts, with one legend below them."""
+    panels = []
+    for chart in charts:
+        chosen = {}
+        for row in rows:
+            if chart.where.items() <= row.items():
+                title = ", ".join(f"{column} {row[column]}" for column in chart.each)
+                chosen.setdefault(title, []).append(row)
+        panels += [(chart, title, _lines(chart, these)) for title, these in chosen.items()]
+    down = -(-len(panels) // _ACROSS) or 1
+    names = dict.fromkeys(name for _, _, lines in panels for name in lines)
+    styles = dict(zip(names, zip(cycle(COLOURS), cycle(_MARKERS), strict=False), strict=False))
+    figure.set_size_inches(_WIDE, _PANEL * down + _LEGEND * len(names) / _NAMES)
+    grid = figure.subplots(down, min(len(panels), _ACROSS) or 1, squeeze=False)
+    for axes, (chart, title, lines) in zip(grid.flat, panels, strict=False):
+        for name, points in lines.items():
+            colour, marker = styles[name]
+            x, ends = [*points], [interval(of) for of in points.values()]
+            if len(x) > _MANY:
+                axes.plot(x, [end.mean for end in ends], color=colour, label=name)
+                low, high = ([end.mean + way * end.bar for end in ends] for way in (-1, 1))
+                axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+                continue
+            bars = [end.bar for end in ends]
+            axes.errorbar(x, [end.mean for end in ends], bars, capsize=2, color=colour, marker=marker, label=name)
+        scales = {f"{axis}scale": "log" for axis in chart.log}
+        axes.set_title(title, fontsize="x-small")
+        axes.set(xlabel=chart.x, ylabel=chart.label, **scales)
+        if chart.low is not None:
+            best = max(sum(of) / len(of) for points in lines.values() for of in points.values())
+            axes.set_ylim(chart.low, best + 0.01)
+    for axes in [*grid.flat][len(panels) :]:
+        axes.remove()
+    legend = {name: of for axes in figure.axes for of, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    if len(legend) > 1:
+        figure.legend(
+            legend.values(),
+            legend,
+            loc="outside lower center",
+            ncols=2 if max(map(len, legend)) > _LONG else _NAMES,
+            fontsize="small",
+        )
 
 
-def means(axes: Axes, x: Sequence[float], found: Sequence[Interval], **style: Any) -> Any:
-    """Draw means with their intervals at (p,) places; a single seed has no bar."""
-    return axes.errorbar(x, [f.mean for f in found], [f.bar for f in found], **style)
+def _lines(chart, rows):
+    """Return for each line its places, each with a value of every seed: the mean of the seed's rows there."""
+    columns = (chart.y,) if isinstance(chart.y, str) else chart.y
+    lines = {}
+    for row in rows:
+        for column in columns:
+            if row.get(column) is not None:
+                name = ", ".join(str(row[c]) for c in chart.by) if len(columns) == 1 else column
+                seeds = lines.setdefault(name, {}).setdefault(row[chart.x], {})
+                seeds.setdefault(row.get("seed"), []).append(row[column])
+    return {
+        name: {x: [sum(of) / len(of) for of in seeds.values()] for x, seeds in sorted(points.items())}
+        for name, points in lines.items()
+    }
 
 
-def beside(
-    axes: Axes, place: float, found: Interval, dots: Sequence[float] = (), alpha: float = 0.5, **style: Any
-) -> None:
+def beside(axes: Axes, place: float, found: Interval, dots: Sequence[float], colour: str) -> None:
     """Draw a mean with its interval along a line of the picture, and each seed's value as a dot."""
-    if len(dots):
-        axes.plot(dots, np.full(len(dots), place), ".", color=style["color"], alpha=alpha)
-    axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, **style)
-
-
-def lines(axes: Axes, names: Sequence[str], room: float = 0.5) -> None:
-    """Draw the base at 0, and name the lines beside it from the top down."""
-    axes.axvline(0, color=BASE, linewidth=1.2)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 1 + room, -room)
-
-
-def goes_on(axes: Axes, along: Literal["x", "y"], place: float, found: Interval, colour: str) -> bool:
-    """Draw an arrow at each edge that an interval crosses, and return whether there is one."""
-    (low, high), arrows = (axes.get_xlim(), ("left", "right")) if along == "x" else (axes.get_ylim(), ("down", "up"))
-    beyond = (found.mean - found.bar < low, found.mean + found.bar > high)
-    for edge, arrow, there in zip((low, high), arrows, beyond, strict=True):
-        if there:
-            at = (edge, place) if along == "x" else (place, edge)
-            axes.plot(*at, marker=rf"$\{arrow}arrow$", markersize=10, color=colour, clip_on=False)
-    return any(beyond)
-
-
-def legend_below(figure: Figure | SubFigure, axes: Axes, columns: int = 4) -> None:
-    """Put the axes' legend under the whole figure."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    axes.plot(dots, [place] * len(dots), ".", color=colour, alpha=0.4)
+    axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)

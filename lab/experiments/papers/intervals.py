@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.drawing import STYLES
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
@@ -14,8 +14,6 @@ from aoi_fl.science.load import interval_counts
 
 _OPTIMAL = "markov-optimal"
 _ORDER = (_OPTIMAL, "markov-increasing", "random", "proportional")  # by the paper, from the least spread
-_SHOWN = 30  # waits that the picture shows one by one
-_TOLD = 0.001  # share of longer waits that the picture mentions
 _CLAIMED_PEAK = 6  # rounds; of rounds missed it is the same peak, a round earlier
 _LEAST = 25.0  # waits expected over all seeds, below which lengths are put together: the t-test needs that many
 
@@ -48,6 +46,7 @@ class Intervals(setting.PolicyFigure):
     page = "windows"
     title = "Rounds between two selections of a client"
     source = f"{JOURNAL}, Fig. 3, and systematic participation beside it"
+    charts = (Chart("count", "times a run", "interval", log="xy"),)
 
     def play(self, unit, options):
         """Return how often each interval occurred."""
@@ -123,35 +122,6 @@ class Intervals(setting.PolicyFigure):
             ),
         )
         return Conclusion(paragraph, claims, (table,))
-
-    def plot(self, rows, settings, figure):
-        there, rounds = self.policies, settings["rounds"]
-        panels = figure.subplots(2, 3, sharex=True)
-        for axes, policy in zip(panels.flat, there, strict=False):
-            counts, exact = _table(rows, policy, rounds).sum(axis=0), expected_counts(policy, rounds)
-            x = np.arange(1, _SHOWN + 1)
-            axes.bar(
-                x,
-                counts[:_SHOWN] / counts.sum(),
-                color=STYLES[policy]["color"],
-                alpha=0.55,
-                width=0.85,
-                label="measured, bars",
-            )
-            axes.plot(x, (exact / exact.sum())[:_SHOWN], "k.", markersize=6, label="exact")
-            if policy == _OPTIMAL:  # the paper gives its place, and no height
-                axes.axvline(_CLAIMED_PEAK, color="black", linestyle=":", label=f"paper's peak, around {_CLAIMED_PEAK}")
-            beyond = exact[_SHOWN:].sum() / exact.sum()
-            axes.set(title=policy + (f" ({100 * beyond:.1f} % > {_SHOWN})" if beyond > _TOLD else ""))
-        for axes in panels.flat[len(there) :]:
-            axes.remove()
-        for axes in panels.flat[len(there) - panels.shape[1] : len(there)]:  # the lowest ones
-            axes.set_xlabel("rounds between two selections")
-            axes.tick_params(labelbottom=True)
-        for axes in panels[:, 0]:
-            axes.set_ylabel("share")
-        shown = {name: of for axes in figure.axes for of, name in zip(*axes.get_legend_handles_labels(), strict=True)}
-        figure.legend(shown.values(), shown, loc="outside lower center", ncols=len(shown))
 
 
 def _table(rows, policy, rounds):

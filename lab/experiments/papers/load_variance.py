@@ -6,7 +6,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
-from aoi_fl.lab.experiments.harness.drawing import CROSS, STYLES, legend_below, means
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval, share
 from aoi_fl.lab.experiments.harness.verdicts import side
@@ -21,7 +21,6 @@ from aoi_fl.science.sizes import make_sizes
 
 _MARKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _THEIRS = {"random": 0.204, "proportional": 0.116, "markov-optimal": 0.055, "markov-increasing": 0.061}
-_BESIDE = 1300  # rounds: where the picture has the paper's numbers, beside its own last ones
 _DRAWS = 1000  # more populations of Zipf sizes
 _TITLES = {"variance": "ΣVar[ω], as in Theorems 3–5", "dispersion": "dispersion E[Σω²] − 1/n"}
 
@@ -58,6 +57,10 @@ class LoadVariance(setting.PolicyFigure):
     name = "load-variance"
     title = "Σ over 1000 rounds, two estimators"
     source = f"{JOURNAL}, Fig. 2 and Theorems 3–5, and systematic participation beside them"
+    charts = (
+        Chart("variance", "ΣVar[ω], as in Theorems 3–5", "rounds", log="x"),
+        Chart("dispersion", "dispersion E[Σω²] − 1/n", "rounds", log="x"),
+    )
 
     def play(self, unit, options):
         """Return both estimates over rounds 1 … t, for some t."""
@@ -151,32 +154,6 @@ class LoadVariance(setting.PolicyFigure):
             ),
         )
         return Conclusion(paragraph, claims, (table,))
-
-    def plot(self, rows, settings, figure):
-        marks = [t for t in _MARKS if t <= settings["rounds"]]
-        for axes, column in zip(figure.subplots(1, 2, sharey=True), _TITLES, strict=True):
-            for policy in self.policies:
-                weights, _ = law(policy)
-                exact = [weights.estimate(t) if column == "variance" else weights.dispersion for t in marks]
-                style = STYLES[policy]
-                axes.plot(marks, exact, color=style["color"], linestyle="-" if policy != "markov-increasing" else "--")
-                found = [interval(pick(rows, column, policy=policy, rounds=t)) for t in marks]
-                means(axes, marks, found, linestyle="", label=policy, **style)
-            axes.set(xscale="log", xlabel="rounds", title=_TITLES[column])
-        theorems = (("random", 3, "bottom"), ("proportional", 4, "bottom"), ("markov-optimal", 5, "top"))
-        for policy, number, edge in theorems:
-            sigma, colour = law(policy)[1], STYLES[policy]["color"]
-            left = figure.axes[0]
-            left.axhline(sigma, color=colour, linestyle=":", linewidth=1.4)
-            gap = {"bottom": 0.003, "top": -0.011}[edge]
-            text = f"Theorem {number}: {sigma:.4f}"
-            left.text(marks[-1], sigma + gap, text, color=colour, ha="right", va=edge, fontsize="small")
-        for policy, printed in _THEIRS.items():
-            figure.axes[0].plot(_BESIDE, printed, color=STYLES[policy]["color"], clip_on=False, **CROSS)
-        figure.axes[0].plot([], [], color="black", label="printed in the paper", **CROSS)
-        figure.axes[0].set_ylim(bottom=0)
-        figure.axes[0].set_ylabel("Σ, points: measured; lines: exact")
-        legend_below(figure, figure.axes[0])
 
 
 def _ahead(rows, rounds, policy, rival):

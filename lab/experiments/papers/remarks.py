@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from aoi_fl.lab.experiments.harness.base import Experiment, Row, Rows
-from aoi_fl.lab.experiments.harness.drawing import COLOURS
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.verdicts import EXACT, erratum, every
 from aoi_fl.lab.experiments.oracles.lemmas import (
-    LEAVING,
     comparisons,
     curvatures,
     equal_sizes,
@@ -267,6 +266,10 @@ class Remarks(Experiment):
     name = "remarks"
     title = "Remarks, lemmas and asides"
     source = f"{GLOBECOM}, abstract and Remark 1; {JOURNAL}, Remarks 4–5, Section IV and appendix; {WICS}, Section 4"
+    charts = tuple(
+        Chart(("left", "right"), f"chance of taking part, {start}", "leaving", where={"what": f"heard, {start}"})
+        for start in ("zero", "stationary")
+    )
     minutes = 0.3
     version = 2
 
@@ -307,22 +310,6 @@ class Remarks(Experiment):
         headline = f"Refuted by exact counterexamples: {'; '.join(failing)}." if failing else ""
         claims.insert(10, _sorting(rows))
         return Conclusion(paragraph, (*claims, _FIG2), headline=headline)
-
-    def plot(self, rows, settings, figure):
-        axes = figure.subplots()
-        for colour, markers, start in zip(COLOURS, ("os", "^v"), ("zero", "stationary"), strict=False):
-            found = [row for row in rows if row["what"] == f"heard, {start}"]
-            x = [row["leaving"] for row in found]
-            name = {"zero": "newcomer of age 0", "stationary": "in the steady state"}[start]
-            for side, line, marker, law in zip(
-                ("left", "right"), "-:", markers, ("p_i > 0", "optimal table"), strict=True
-            ):
-                axes.plot(x, [row[side] for row in found], f"{marker}{line}", color=colour, label=f"{name}, {law}")
-        axes.set(
-            xlabel="chance of leaving after a round", ylabel="chance of taking part before leaving", xticks=LEAVING
-        )
-        axes.set_ylim(0, 1)
-        axes.legend()
 
 
 def _sorting(rows):

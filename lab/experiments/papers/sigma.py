@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.drawing import STYLES, error_bars, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side, tally
@@ -23,6 +23,7 @@ class Sigma(Experiment):
     page = "theory"
     title = "Error of federated averaging against Σ"
     source = f"{JOURNAL}, Remark 1"
+    charts = (Chart("excess", f"F − F* after {_ROUNDS} rounds", "policy", ("rate",)),)
     minutes = 8
     claims = (
         Claim(
@@ -96,18 +97,6 @@ class Sigma(Experiment):
             f"{ratio(_errors(rows, 'markov-optimal', 'theorem'), _errors(rows, _BASE, 'theorem')).percent()} beside "
             "random's.",
         )
-
-    def plot(self, rows, settings, figure):
-        panels = figure.subplots(1, len(RATES))
-        for axes, rate in zip(panels, RATES, strict=True):
-            for i, policy in enumerate(POLICIES):
-                apart = weight_variance(policy) + (0.0004 if i == len(POLICIES) - 1 else 0.0)  # two have the same Σ
-                error_bars(
-                    axes, [apart], [_errors(rows, policy, rate).tolist()], label=policy, linestyle="", **STYLES[policy]
-                )
-            axes.set(xlabel="Σ", title=f"the {rate}'s learning rate")
-        panels[0].set_ylabel(f"F − F* after {_ROUNDS} rounds, 95 % interval")
-        legend_below(figure, panels[0])
 
 
 def _errors(rows, policy, rate):

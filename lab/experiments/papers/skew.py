@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
-from aoi_fl.lab.experiments.harness.drawing import STYLES
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import difference, interval
@@ -34,6 +34,7 @@ class Skew(Experiment):
 
     page = "skew"
     source = _SOURCE
+    charts = (Chart("along", "ρ", "round", each=("split",)),)
     factors = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
     counts = (6, 2)
 
@@ -163,20 +164,6 @@ class Skew(Experiment):
             )
         claims.append(self._unbiased(rows if settings["dataset"] == self._dataset else []))
         return Conclusion(paragraph, tuple(claims), tables)
-
-    def plot(self, rows, settings, figure):
-        splits = [split for split in _SPLITS if any(row["split"] == split for row in rows)]
-        for axes, split in zip(figure.subplots(1, len(splits), sharey=True, squeeze=False).flat, splits, strict=True):
-            for x, policy in enumerate(setting.POLICIES):
-                found = [interval(_by_seed(rows, split, policy, "along", how)) for how in (np.mean, np.min)]
-                style = STYLES[policy]
-                axes.errorbar([x], [found[0].mean], [found[0].bar], linestyle="", label="mean", **style)
-                axes.errorbar([x], [found[1].mean], [found[1].bar], linestyle="", markerfacecolor="none", **style)
-                axes.plot([x - 0.25, x + 0.25], [_THEIRS[self._dataset][policy]] * 2, color="#888888", linestyle=":")
-            axes.axhline(1, color="#888888", linewidth=0.8)
-            axes.set_xticks(range(len(setting.POLICIES)), [p.replace("-", "\n") for p in setting.POLICIES])
-            axes.set(title=split)
-        figure.axes[0].set_ylabel("ρ; filled: mean, open: least,\ndotted: the paper's")
 
 
 def _by_seed(rows, split, policy, column, how):

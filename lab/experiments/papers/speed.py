@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Floats, by_seed, grouped
+from aoi_fl.lab.experiments.harness.base import by_seed, grouped
 from aoi_fl.lab.experiments.harness.findings import Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves, ratio
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, sooner
@@ -22,8 +22,6 @@ BASE = "random"  # what the others are compared with, seed by seed
 _LAST = 10  # rounds, over which the accuracy at the end is a mean
 _CENSORED = 6  # seeds, below which no paired test of censored times can decide
 _LEAST = 6  # rounds, for the spread of the changes in the later half
-
-Curves = Mapping[str, Floats]  # (seeds, rounds) accuracies by policy
 
 
 def curves_of(rows, split, policies=(*POLICIES, *VARIANTS)):

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import EXACT, bounded, erratum, every, joint, side
@@ -162,7 +162,6 @@ def _round(value):
     return f"{float(f'{value:.1e}'):,.0f}" if value >= 10 else f"{value:.1f}"
 
 
-_SHOWN = (100, 15)
 _CLIENTS = (10, 20, 30, 40)
 _BATCH = 20  # instances or seeds a unit
 _MARKS = (1, 5, 20, 50, 100, 200)
@@ -258,6 +257,25 @@ class Theory(Experiment):
     name = "theory"
     title = "Theorems against exact computations"
     source = f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorems 1–2; {WICS}, Theorems 1–3"
+    charts = (
+        Chart(
+            ("printed", "programme", "random"),
+            "least Var[X], rounds²",
+            "max_age",
+            where={"part": "load", "clients": 100, "per_round": 15},
+        ),
+        Chart(("floor", "optimal"), "refreshed from age, rounds", "root", where={"part": "index"}),
+        Chart(
+            ("bound", "excess"),
+            "F − F*, journal, Theorem 2",
+            "round",
+            where={"part": "fedavg", "policy": "random", "rate": "theorem"},
+            log="xy",
+        ),
+        Chart(
+            ("bound", "excess"), "F − F*, WICS, Theorem 1", "round", where={"part": "aged", "policy": "wics"}, log="xy"
+        ),
+    )
     minutes = 0.5
     claims = (
         *(Claim(*said, "not played here yet", "not run") for said in _CLAIMS.values()),
@@ -322,68 +340,5 @@ class Theory(Experiment):
             )
         return Conclusion(paragraph, (*claims, _SCHEME, _LOSS, _slots()), headline=headline)
 
-    def plot(self, rows, settings, figure):
-        figure.set_size_inches(10, 8)
-        load, index, ratios, bounds = figure.subplots(2, 2).flat
-        there = {row["part"] for row in rows}
-        for part, axes, draw in (
-            ("load", load, _draw_load),
-            ("index", index, _draw_index),
-            ("ratio", ratios, _draw_ratio),
-            ("fedavg", bounds, _draw_bounds),
-        ):
-            if part in there:
-                draw(axes, rows)
-
 
 # Panels
-
-
-def _draw_load(axes, rows):
-    shown = [r for r in rows if r["part"] == "load" and (r["clients"], r["per_round"]) == _SHOWN]
-    m = [r["max_age"] for r in shown]
-    axes.plot(m, [r["printed"] for r in shown], color=COLOURS[0], label="Theorem 2")
-    axes.plot(m, [r["programme"] for r in shown], "ko", label="linear programme")
-    axes.plot(m, [r["random"] for r in shown], color=STYLES["random"]["color"], linestyle="--", label="random")
-    axes.set(xlabel="largest age m, rounds", ylabel="least Var[X], rounds²", title=f"n={_SHOWN[0]}, k={_SHOWN[1]}")
-    axes.set_ylim(bottom=0)
-    axes.legend()
-
-
-def _draw_index(axes, rows):
-    shown = [r for r in rows if r["part"] == "index"]
-    top = max(r["root"] for r in shown) + 1
-    grid = np.linspace(0, top, 400)
-    axes.plot(grid, np.floor(grid), color=COLOURS[0], linewidth=1.2, label="floor")
-    axes.plot([r["root"] for r in shown], [r["optimal"] for r in shown], "k.", label="value iteration")
-    axes.set(
-        xlabel="eq. (25) without its bracket, rounds", ylabel="refreshed from age, rounds", title="WICS, Theorem 2"
-    )
-    axes.legend()
-
-
-def _draw_ratio(axes, rows):
-    for colour, marker, budget in zip(COLOURS, "osv^", BUDGETS, strict=False):
-        shares = []
-        for n in _CLIENTS:
-            found = [r for r in rows if r["part"] == "ratio" and (r["clients"], r["budget"]) == (n, budget)]
-            shares.append(100 * sum(r["denominator printed"] <= 0 for r in found) / len(found))
-        axes.plot(_CLIENTS, shares, f"{marker}-", color=colour, label=f"B={budget}")
-    axes.set(xlabel="clients N", xticks=_CLIENTS, ylabel="instances with denominator ≤ 0, %", title="WICS, Theorem 3")
-    axes.set_ylim(0, 103)
-    axes.legend()
-
-
-def _draw_bounds(axes, rows):
-    for part, policy, title, colour, marker in (
-        ("fedavg", "random", "journal, Theorem 2", COLOURS[0], "o"),
-        ("aged", "wics", "WICS, Theorem 1", COLOURS[3], "v"),
-    ):
-        found = [r for r in rows if r["part"] == part and r["policy"] == policy]
-        chosen = [r for r in found if r.get("rate") in (None, "theorem")]  # WICS's rate is constant
-        groups = grouped(chosen, "round")
-        for column, line, label in (("bound", "--", f"{title}: bound"), ("excess", "-", f"error, {policy}")):
-            values = [mean(group, column) for group in groups.values()]
-            axes.plot([*groups], values, f"{marker}{line}", color=colour, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="round", ylabel="F − F*", title="Quadratic problems")
-    axes.legend(fontsize="small")

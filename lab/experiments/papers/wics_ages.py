@@ -9,7 +9,7 @@ import numpy as np
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
 from aoi_fl.lab.experiments.harness.base import Instances
-from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
@@ -133,6 +133,10 @@ class WicsAges(Instances):
     name = "wics-ages"
     title = "WICS's ages, N = 10 to 40"
     source = f"{WICS}, Fig. 10 and P2"
+    charts = tuple(
+        Chart(tuple(f"{measure} {policy}" for policy in BUDGETED), f"{title}, rounds", "clients", each=("budget",))
+        for measure, title in MEASURES.items()
+    )
     minutes = 11
     factors = {"clients": CLIENTS, "budget": BUDGETS}
     counts, batch = (200, 20), 20
@@ -264,21 +268,3 @@ class WicsAges(Instances):
             f"{p2_.in_words()} MaxPack's. Its size-weighted average age, of Fig. 10, is {age.in_words()} MaxPack's."
         )
         return Conclusion(paragraph, claims, (table, others), headline)
-
-    def plot(self, rows, settings, figure):
-        figure.set_size_inches(11, 6.5)
-        panels = figure.subplots(2, len(BUDGETS), sharex=True)
-        for line, (measure, title) in zip(panels, MEASURES.items(), strict=True):
-            for axes, budget in zip(line, BUDGETS, strict=True):
-                for policy in BUDGETED:
-                    found = [interval([r[f"{measure} {policy}"] for r in chosen(rows, n, budget)]) for n in CLIENTS]
-                    means(axes, CLIENTS, found, label=policy, **STYLES[policy])
-                if measure == "p2":
-                    floors = [interval([r["floor"] for r in chosen(rows, n, budget)]).mean for n in CLIENTS]
-                    axes.plot(CLIENTS, floors, "k:", label="Lagrangian floor")
-                axes.set(title=f"B = {budget}", xticks=CLIENTS)
-                axes.set_ylim(bottom=0)
-            line[0].set_ylabel(f"{title},\nrounds")
-        for axes in panels[1]:
-            axes.set_xlabel("clients N")
-        legend_below(figure, panels[0, 0], 5)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
-from aoi_fl.lab.experiments.harness.drawing import STYLES, error_bars, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
@@ -40,6 +40,7 @@ class WicsBudget(Experiment):
     name = "wics-budget"
     title = "WICS's loss against the budget"
     source = f"{WICS}, Fig. 9"
+    charts = (Chart("loss", "test loss at the end", "budget", each=("model", "dataset")),)
     minutes = 45
     claims = tuple(_claim(model, why, "not run") for model, (_, why) in _PANELS.items())
 
@@ -123,29 +124,6 @@ class WicsBudget(Experiment):
         )
         headline = f"WICS's loss above MaxPack's at B={_SHOWN}, φ drawn at random: {said}."
         return Conclusion(paragraph, tuple(claims), tables, headline)
-
-    def plot(self, rows, settings, figure):
-        figure.set_size_inches(9, 7)
-        above, below = figure.subplots(2, len(_there(rows)), sharex=True, squeeze=False)
-        for top, bottom, (model, dataset) in zip(above, below, _there(rows), strict=True):
-            for i, policy in enumerate(_policies(rows, model, dataset)):
-                levels = [_paired(rows, model, dataset, b, policy) for b in _BUDGETS]
-                base = [_paired(rows, model, dataset, b, "wics") for b in _BUDGETS]
-                apart = [b + i - 1.5 for b in _BUDGETS]  # side by side, so that no bar hides another
-                error_bars(top, apart, [list(level.values()) for level in levels], label=policy, **STYLES[policy])
-                if policy == "wics":
-                    bottom.axhline(0, color=STYLES[policy]["color"])
-                    continue
-                pairs = [[o[s] - w[s] for s in sorted(o.keys() & w.keys())] for o, w in zip(levels, base, strict=True)]
-                error_bars(bottom, apart, pairs, **STYLES[policy])
-            top.set_title(f"{model}, {dataset},\nall train", fontsize="small")
-            if not bottom.containers:
-                bottom.set_yticks([])
-                bottom.text(0.5, 0.5, "rivals not run", ha="center", va="center", transform=bottom.transAxes)
-            bottom.set(xlabel="budget B", xticks=_BUDGETS)
-        above[0].set_ylabel("test loss at the end,\n95 % interval")
-        below[0].set_ylabel("loss above WICS's,\nin pairs, 95 % interval")
-        legend_below(figure, above[0])
 
 
 def _there(rows):

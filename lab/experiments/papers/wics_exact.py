@@ -3,7 +3,7 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Instances
-from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 from aoi_fl.lab.experiments.harness.verdicts import side
@@ -20,6 +20,7 @@ class WicsExact(Instances):
     name = "wics-exact"
     title = "WICS against the exact optimum, N = 3"
     source = f"{WICS}, Section 4 (the paper solves no instance exactly)"
+    charts = (Chart(tuple(POLICIES), "P2", "optimum", log="xy"),)
     minutes = 0.3
     counts, batch = (400, 40), 20
 
@@ -76,17 +77,6 @@ class WicsExact(Instances):
             ),
             (table,),
         )
-
-    def plot(self, rows, settings, figure):
-        figure.set_size_inches(7, 4.5)
-        axes = figure.subplots()
-        for policy, gap in _gaps(rows).items():
-            name = f"{policy}: mean {100 * gap.mean():.1f} %, worst {100 * gap.max():.0f} %"
-            axes.plot(
-                100 * np.sort(gap), np.arange(1, gap.size + 1) / gap.size, label=name, markevery=0.1, **STYLES[policy]
-            )
-        axes.set(xlabel="P2 above the exact optimum, %", ylabel="share of the instances", xlim=(0, 60), ylim=(0, 1.02))
-        legend_below(figure, axes, 2)
 
 
 def _near(gap):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
-from aoi_fl.lab.experiments.harness.drawing import STYLES, error_bars, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.federation import evaluated, marked, played, training_loss
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves, run_means
@@ -77,6 +77,7 @@ class WicsLearning(Experiment):
     name = "wics-learning"
     title = "WICS against ABS, MaxPack and Random: accuracy and loss"
     source = f"{WICS}, Figs. 3–8"
+    charts = (Chart("loss", "test loss", "round", each=("model", "dataset", "trains")),)
     minutes = 105
     claims = (
         *(_claim(model, dataset, f"not played here yet: `--model {model}`", "not run") for model, dataset in FIGURES),
@@ -165,40 +166,6 @@ class WicsLearning(Experiment):
         )
         table = Table("At the end; and WICS's mean over all rounds above its rivals', in pairs", head, lines)
         return Conclusion(paragraph, (*claims, _on_training_data(rows)), (table,) if lines else ())
-
-    def plot(self, rows, settings, figure):
-        found = {}
-        for model, dataset in FIGURES:
-            for trains in _TRAINS:
-                if len(_ends(_runs(rows, model, dataset, trains), "loss")) == len(POLICIES):
-                    found.setdefault(("cnn" if model == "cnn" else "lr, svm", trains), []).append((model, dataset))
-        if not found:
-            return
-        columns = sorted(found, key=lambda of: (of[0] == "cnn", of[1]))
-        figure.set_size_inches(9, 6.5)
-        panels = figure.subplots(
-            2, len(columns), sharex="col", squeeze=False, width_ratios=[1 + len(found[c]) for c in columns]
-        )
-        for (upper, lower), column in zip(panels.T, columns, strict=True):
-            tasks = found[column]
-            for axes, measure in ((upper, "accuracy"), (lower, "loss")):
-                axes.axhline(0, color=STYLES["wics"]["color"])
-                means = [run_means(_runs(rows, *task, column[1]), "policy", POLICIES, measure) for task in tasks]
-                for i, rival in enumerate(POLICIES[1:]):
-                    apart = [of["wics"] - of[rival] for of in means]
-                    scale = [100 / of[rival].mean() if measure == "loss" else 100 for of in means]
-                    places = [place + (i - 1) / 4 for place in range(len(tasks))]
-                    values = [(s * a).tolist() for s, a in zip(scale, apart, strict=True)]
-                    error_bars(axes, places, values, linestyle="", label=rival, **STYLES[rival])
-            upper.set_title(f"{column[1]} train,\n{_seeds(rows, tasks, column[1])} seeds")
-            names = [f"{m}, {d.removesuffix('-mnist')}" for m, d in tasks]
-            lower.set_xticks(range(len(tasks)), names, rotation=35, ha="right", rotation_mode="anchor")
-            lower.set_xlim(-0.5, len(tasks) - 0.5)
-        panels[0, 0].set_ylabel("WICS's accuracy above,\npoints, 95 % interval")
-        panels[1, 0].set_ylabel("WICS's loss above,\n% of the rival's, 95 % interval")
-        figure.suptitle("means over all rounds, in pairs of equal seed", fontsize="medium")
-        figure.align_ylabels()
-        legend_below(figure, panels[0, 0])
 
 
 def _on_training_data(rows):

@@ -2,7 +2,7 @@
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Instances, by_seed
-from aoi_fl.lab.experiments.harness.drawing import STYLES, legend_below, means
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import Interval, interval, ratio
@@ -16,13 +16,8 @@ from aoi_fl.science.staleness import mean_ages
 
 _CLIENTS = 10
 _NEAR = 0.05  # what counts as near-optimal: the paper gives no number
-_TICKS = (5, 10, 20, 50, 100, 200)  # percent
 _STOP = "wics, stop at the first"
 _VARIANTS = {"wics, <": {"strict": True}, _STOP: {"stop_at_first": True}}
-_STYLES = {
-    "wics, <": {"color": "#56B4E9", "marker": "P", "linestyle": ":"},
-    _STOP: {"color": "#009E73", "marker": "D", "linestyle": "--"},
-}
 
 
 class WicsPacking(Instances):
@@ -32,6 +27,7 @@ class WicsPacking(Instances):
     page = "wics-exact"
     title = "WICS against the packing bound, N = 10"
     source = f"{WICS}, Section 4 and Algorithm 1 (the paper computes no bound)"
+    charts = (Chart(("packing bound", *BUDGETED, *_VARIANTS), "P2", "budget", log="y"),)
     minutes = 3
     factors = {"budget": BUDGETS}
     counts, batch = (50, 10), 10
@@ -95,20 +91,6 @@ class WicsPacking(Instances):
             ),
             (table,),
         )
-
-    def plot(self, rows, settings, figure):
-        axes = figure.subplots()
-        styles = {**{policy: STYLES[policy] for policy in BUDGETED}, **_STYLES}
-        for i, (policy, style) in enumerate(styles.items()):
-            found = [_above(rows, policy, b) for b in BUDGETS]
-            apart = [b + i - 2.5 for b in BUDGETS]
-            means(axes, apart, found, label=policy, **style)
-        axes.axhline(100 * _NEAR, color="black", linestyle=":", label=f"near-optimal: below {100 * _NEAR:.0f} %")
-        axes.set(xlabel="budget B (95 % intervals over instances)", ylabel="P2 above the packing bound, %")
-        axes.set(yscale="log", xticks=BUDGETS)
-        axes.set_yticks(_TICKS, [f"{tick}" for tick in _TICKS])
-        axes.minorticks_off()
-        legend_below(figure, axes, 4)
 
 
 def _above(rows, policy, budget, base="packing bound"):

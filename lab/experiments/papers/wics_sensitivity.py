@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.federation import marked, play_run
 from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio, run_means
@@ -48,6 +48,7 @@ class WicsSensitivity(Experiment):
     name = "wics-sensitivity"
     title = "WICS where φ means something"
     source = f"Not in the paper; the setting of Section 5 of {WICS}"
+    charts = (Chart("loss", "test loss", "round", each=("model", "dataset")),)
     minutes = 70
     data = DATASETS
     claims = tuple(
@@ -133,25 +134,6 @@ class WicsSensitivity(Experiment):
         tables = (Table("Means over all rounds, 95 % intervals over seeds, in pairs", head, lines),) if lines else ()
         claims = tuple(_judged(claim, *of, apart[of]) for claim, of in zip(self.claims, _CLAIMED, strict=True))
         return Conclusion(paragraph, claims, tables, _headline(beside, all(level)))
-
-    def plot(self, rows, settings, figure):
-        there = {of: losses for of in _tasks(rows) if _KNOWN in (losses := _means(rows, *of, "loss"))}
-        models, datasets = (list(dict.fromkeys(of[i] for of in there)) or [""] for i in (0, 1))
-        figure.set_size_inches(9, 1.0 + 2.1 * len(models))
-        panels = figure.subplots(len(models), len(datasets), sharey="row", squeeze=False)
-        for model, line in zip(models, panels, strict=True):
-            names = [p for p in _POLICIES if p != _KNOWN and any(p in of for (m, _), of in there.items() if m == model)]
-            for dataset, axes in zip(datasets, line, strict=True):
-                losses = there.get((model, dataset), {})
-                axes.set_visible(bool(losses))
-                for i, policy in enumerate(names):
-                    if policy in losses:
-                        beside(axes, i, difference(losses[policy], losses[_KNOWN]), color=COLOURS[i], marker="o")
-                axes.axvline(0, color="#404040")
-                axes.set(yticks=range(len(names)), yticklabels=names, title=f"{model}, {dataset}")
-                axes.set_ylim(len(names) - 0.5, -0.5)
-                axes.locator_params(axis="x", nbins=5)
-        figure.supxlabel("mean test loss above that of WICS with φ known, in pairs, 95 % interval", fontsize=SIZE)
 
 
 def _judged(claim, rival, measure, apart):

@@ -7,10 +7,11 @@ import numpy as np
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
-from aoi_fl.lab.experiments.studies.arena_page import beside_refl, draw, headline_of, tables_of, within_reach
+from aoi_fl.lab.experiments.studies.arena_page import beside_refl, headline_of, tables_of, within_reach
 from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, called, own_keys
 from aoi_fl.lab.simulated_time.traces import drawn_start, in_files, make_trace
 from aoi_fl.science.absence import achievable
@@ -68,6 +69,7 @@ class Arena(Experiment):
 
     page = "arena"
     source = "In no paper: seconds, not rounds, on devices that come and go"
+    charts = (Chart("accuracy", "test accuracy", "time", low=0.8),)
     minutes = 200
     version = 2
 
@@ -175,9 +177,6 @@ class Arena(Experiment):
             tables=tables_of(rows, levels, settings["num-clients"]),
             headline=headline_of(self.title, rows, levels[0]),
         )
-
-    def plot(self, rows, settings, figure):
-        draw(rows, _LEVELS[settings["dataset"]], figure)
 
 
 def read_in_time(ledger, keys):

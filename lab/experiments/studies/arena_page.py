@@ -2,13 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from textwrap import fill
-from typing import TypeAlias
 
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Values, by_seed
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, STYLES, beside, goes_on, legend_below
 from aoi_fl.lab.experiments.harness.findings import Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier
@@ -17,12 +14,6 @@ from aoi_fl.lab.experiments.studies.entrants import called
 BASE = "random"
 _LATE = ("refl:late-rounds=5", "random:late-rounds=5")
 _TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
-TELLING = (
-    BASE,
-    *_TOLD,
-    "random:clients-per-round=4:over-selection=1",
-    "systematic:weights=size:compensate=availability",
-)
 _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (
@@ -201,94 +192,3 @@ def _told(runs, column):
 def runs_of(rows, policy):
     """Return a row for each run of a policy."""
     return [run[-1] for run in by_seed(rows, policy=policy).values()]
-
-
-_WIDTH, _TOP, _LINE, _AXIS = 9.0, 4.2, 0.3, 0.8  # inches: the picture, the curves, a policy below them, its axis
-_NAME = 32  # letters to a line
-_BELOW = 5  # points of accuracy below the lower level: what lies further down is no part of the picture
-_DWARFS = 5  # times the median interval
-_MARKERS = "h<>Pp*"
-_PLAIN = {"color": "#8C8C8C", "marker": "o", "markerfacecolor": "white"}  # of a policy without a curve
-
-_Style: TypeAlias = Values
-
-
-def draw(rows, levels, figure):
-    """Draw accuracy against time, and each policy's delay, final accuracy and work.
-
-    Of many policies six have curves; their markers and colours recur at their names below.
-    """
-    styles = _styles(policies_of(rows))
-    low = _AXIS + _LINE * len(styles)
-    figure.set_size_inches(_WIDTH, _TOP + low)
-    upper, lower = figure.subfigures(2, height_ratios=(_TOP, low))
-    curves = upper.subplots()
-    _curves(curves, rows, levels, {policy: style for policy, style in styles.items() if style is not _PLAIN})
-    legend_below(upper, curves, 2)
-    later, above, work = lower.subplots(1, 3)
-    runs = {policy: runs_of(rows, policy) for policy in styles}
-    usual = runs.get(BASE, ())
-    for axes, apart in ((later, minutes_later), (above, points_above)):
-        _beside(axes, {p: interval(v) for p, r in runs.items() if p != BASE and (v := apart(r, usual))}, styles)
-    for place, (policy, style) in enumerate(styles.items()):
-        for part, strength in (("worked", 0.35), ("wasted", 1.0)):
-            hours = np.mean([run[part] for run in runs[policy]]) / 3600
-            work.barh(place, hours, height=0.6, color=style["color"], alpha=strength)
-    later.set_xlabel(f"minutes later than\nrandom at {100 * levels[0]:g} %")
-    above.set_xlabel("points above random\nat the end")
-    work.set_xlabel("device-hours,\nthose in vain dark")
-    names = [fill(called(policy), _NAME) for policy in styles]
-    for axes in (later, above, work):
-        axes.set_ylim(len(styles) - 0.4, -0.6)
-        axes.set_yticks(range(len(styles)), names if axes is later else [], fontsize="small", linespacing=0.9)
-
-
-def _curves(axes, rows, levels, styles):
-    """Draw each policy's mean accuracy, from the first minute at which it is known."""
-    lowest = 100 * levels[0]
-    for place, (policy, style) in enumerate(styles.items()):
-        found = {}
-        for row in rows:
-            if row["policy"] == policy and row["accuracy"] is not None:
-                found.setdefault(row["time"] / 60, []).append(100 * row["accuracy"])
-        means = {minute: np.mean(found[minute]) for minute in sorted(found)}
-        axes.plot([*means], [*means.values()], markevery=(place % 4, 4), label=called(policy), **style)
-        lowest = min([lowest, *means.values()])
-    for level in levels:
-        axes.axhline(100 * level, color="#999999", linewidth=1)
-        axes.annotate(
-            f"{100 * level:g} %",
-            (1, 100 * level),
-            (4, 0),
-            xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points",
-            verticalalignment="center",
-            color="#666666",
-        )
-    axes.set(xlabel="minutes of simulated time", ylabel="test accuracy in %")
-    axes.set_ylim(bottom=max(100 * levels[0] - _BELOW, lowest - 0.5))
-
-
-def _beside(axes, found, styles):
-    """Draw policies' differences from random selection; a far wider interval than the others' has text."""
-    axes.axvline(0.0, color="#404040", linewidth=1.2)
-    usual, kept = np.median([of.bar for of in found.values()] or [0.0]), [0.0]
-    places = list(styles)
-    for policy, of in found.items():
-        beside(axes, places.index(policy), of, elinewidth=1.4, **styles[policy])
-        kept += [of.mean - of.bar, of.mean + of.bar] if of.bar <= _DWARFS * usual else [of.mean]
-    room = 0.06 * (max(kept) - min(kept)) or 1.0
-    low, high = axes.set_xlim(min(kept) - room, max(kept) + room)
-    for policy, of in found.items():
-        if goes_on(axes, "x", places.index(policy), of, styles[policy]["color"]):
-            said = f"{of.low:.1f} to {of.high:.1f}"
-            axes.text((low + high) / 2, places.index(policy) - 0.1, said, fontsize="x-small", ha="center", va="bottom")
-
-
-def _styles(policies):
-    """Return each policy's colour and marker, plain ones without a curve."""
-    drawn = sorted(policies, key=lambda policy: policy not in TELLING)[: len(TELLING)]
-    taken = {STYLES[policy]["color"] for policy in drawn if policy in STYLES}
-    left = zip((colour for colour in COLOURS if colour not in taken), _MARKERS, strict=False)
-    own = {p: STYLES.get(p) or dict(zip(("color", "marker"), next(left), strict=True)) for p in drawn}
-    return {policy: own.get(policy, _PLAIN) for policy in policies}

@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, means
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -68,6 +68,7 @@ class Churn(Experiment):
     name = "churn"
     title = "Share of the clients present that take part, with clients joining and leaving"
     source = "Not in the papers: their clients stay"
+    charts = (Chart("rate", "share taking part", "leaving", ("kind",), ("policy",), log="x"),)
     minutes = 1.2
 
     def settings(self, options):
@@ -117,23 +118,6 @@ class Churn(Experiment):
             (),
             (Table("Share taking part, measured (exact), by the share that leaves a round", head, lines),),
         )
-
-    def plot(self, rows, settings, figure):
-        panels = figure.subplots(1, len(_PLAYED), sharey=True)
-        looks = dict(zip(_KINDS, zip(COLOURS, "ovDs", strict=False), strict=True))
-        shown = {}
-        for axes, (policy, kinds) in zip(panels, _PLAYED.items(), strict=True):
-            for kind in kinds:
-                colour, marker = looks[kind]
-                fine = np.geomspace(_LEAVING[0], _LEAVING[-1], 25)
-                axes.plot(fine, [expected_rate(policy, kind, float(x)) for x in fine], color=colour, linewidth=1.4)
-                found = [interval(pick(rows, "rate", policy=policy, kind=kind, leaving=x)) for x in _LEAVING]
-                shown[kind] = means(axes, _LEAVING, found, color=colour, marker=marker, linestyle="")
-            axes.set(xscale="log", title=policy, xlabel="share leaving after a round")
-            axes.set_xticks(_LEAVING, [f"{x:g}" for x in _LEAVING])
-            axes.set_xticks([], minor=True)
-        panels[0].set_ylabel("share taking part")
-        figure.legend(list(shown.values()), [_KINDS[kind] for kind in shown], loc="outside lower center", ncols=2)
 
 
 def _play(policy, kind, leaving, rounds, seed):

@@ -7,7 +7,7 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.counting import counted
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
@@ -23,6 +23,10 @@ class Compression(Experiment):
     title = "Accuracy and bytes of compressed updates"
     page = "modes"
     source = "Not in the papers: their updates travel whole"
+    charts = (
+        Chart("accuracy", "test accuracy", "round", ("compression",)),
+        Chart("update_bytes", "bytes of an update", "compression", ()),
+    )
     minutes = 7
     data = ("mnist",)
     factors = {"compression": KINDS}
@@ -64,25 +68,6 @@ class Compression(Experiment):
             (),
             (Table("What a code saves, and what it costs", head, lines),),
         )
-
-    def plot(self, rows, settings, figure):
-        curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
-        trained = {k: _sent(rows, k) for k in curves}
-        left, right = figure.subplots(1, 2, sharey=True)
-        for place, ((kind, curve), colour, marker) in enumerate(zip(curves.items(), COLOURS, "osv", strict=False)):
-            rounds = np.arange(1, curve.shape[1] + 1)
-            apart = max(1, len(rounds) // 8)  # markers side by side, where curves lie upon one another
-            style = {"color": colour, "marker": marker, "markevery": (place * apart // 3, apart)}
-            low, high = 100 * curve.min(axis=0), 100 * curve.max(axis=0)
-            left.plot(rounds, 100 * curve.mean(axis=0), label=kind, **style)
-            left.fill_between(rounds, low, high, color=colour, alpha=0.12, linewidth=0)
-            right.plot(trained[kind] * sizes[kind] / 1e6, 100 * curve.mean(axis=0), **style)
-        best = max(100 * c.max() for c in curves.values())
-        left.set(xlabel="round", ylabel="test accuracy in %, mean and range", title="what it costs")
-        lowest = min(100 * c.min() for c in curves.values())
-        left.set_ylim(bottom=max(0.0, lowest - 1, best - 30), top=best + 1)
-        right.set(xlabel="megabytes that clients have sent", title="what it saves", xscale="log")
-        legend_below(figure, left)
 
 
 @cache

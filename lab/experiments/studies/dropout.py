@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below, means
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -36,6 +36,7 @@ class Dropout(Experiment):
     name = "dropout"
     title = "Rounds between participations that count, with willing clients lost"
     source = "Not in the papers: their clients always answer"
+    charts = tuple(Chart(column, title, "dropout", ("table",)) for column, title in _MEASURES.items())
     minutes = 1.0
     factors = {"table": tuple(_TABLES), "dropout": _LOST}
 
@@ -84,20 +85,6 @@ class Dropout(Experiment):
         )
         head = ("table", "E[X]", "by theory", "Var[X]", "by theory", "clients a round")
         return Conclusion(paragraph, (), (Table(f"At d = {_SHOWN}", head, lines),))
-
-    def plot(self, rows, settings, figure):
-        fine = np.linspace(0, _LOST[-1], 101)
-        for axes, (column, title) in zip(figure.subplots(1, 2), _MEASURES.items(), strict=True):
-            # Markers that show through each other: a ring, a large open triangle, a cross.
-            for table, colour, marker, size in zip(_TABLES, COLOURS, "ovx", (6, 10, 6), strict=False):
-                if table != "adaptive":
-                    exact = [getattr(policy(table, float(d)), f"interval_{column}") for d in fine]
-                    axes.plot(fine, exact, color=colour, linewidth=1.4)
-                found = [interval(pick(rows, column, table=table, dropout=d)) for d in _LOST]
-                look = {"color": colour, "marker": marker, "markersize": size, "markeredgewidth": 1.4}
-                means(axes, _LOST, found, **look, markerfacecolor="none", linestyle="", label=_TABLES[table])
-            axes.set(xlabel="d, probability that a willing client is lost", title=title)
-        legend_below(figure, figure.axes[0], 3)
 
 
 def _adaptive(dropout, rounds, seed):

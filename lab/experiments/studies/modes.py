@@ -3,7 +3,7 @@
 from aoi_fl import protocol
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
 from aoi_fl.lab.experiments.harness.counting import counted
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere
@@ -20,6 +20,7 @@ class Modes(Experiment):
     name = "modes"
     title = "Messages and bytes a round of the three kinds of coordination against n"
     source = "Not in the papers: they do not specify the messages of a decision"
+    charts = tuple(Chart(column, f"{column} a round", "clients", ("wire",)) for column in ("messages", "bytes"))
     minutes = 2
     whole_seeds = True
 
@@ -121,33 +122,6 @@ class Modes(Experiment):
         )
         return Conclusion(paragraph, claims, (Table("Each round", head, lines),), f"{headline}.")
 
-    def plot(self, rows, settings, figure):
-        numbers = sorted({row["clients"] for row in rows})
-        left, right = figure.subplots(1, 2)
-        models = _model_bytes(rows)
-        for wire, colour, marker in zip(_WIRES, COLOURS, "osv", strict=False):
-            found = [interval(_per_seed(rows, n, wire, "messages")) for n in numbers]
-            left.plot(numbers, [f.mean for f in found], marker, color=colour, label=wire)
-            left.plot(numbers, [_expected(n, wire) for n in numbers], color=colour, linewidth=1.2)
-            size = [interval(_per_seed(rows, n, wire, "bytes")).mean / 1e6 for n in numbers]
-            right.plot(numbers, size, marker, color=colour)
-            expected = [_expected_models(n, wire) * models / 1e6 for n in numbers]
-            right.plot(numbers, expected, color=colour, linewidth=1.2)
-        left.set(
-            xlabel="clients n",
-            ylabel="messages a round",
-            title="points: measured; lines, by the protocol:\npoll 2n + 2k, broadcast 2n, reserve 2k",
-        )
-        right.set(
-            xlabel="clients n",
-            ylabel="megabytes a round",
-            title="lines: the messages with the model alone,\npoll 2k, broadcast n + k, reserve 2k",
-        )
-        for axes in (left, right):
-            axes.set_xticks(numbers, [str(n) for n in numbers])
-            axes.set_ylim(bottom=0)
-        legend_below(figure, left)
-
 
 def _alike(growth):
     """Judge that messages grow by less than a tenth of a round's 2k."""
@@ -158,10 +132,6 @@ def _alike(growth):
 
 def _expected(clients, wire):
     return {"poll": 2 * clients + 2 * _PER_ROUND, "broadcast": 2 * clients, "reserve": 2 * _PER_ROUND}[wire]
-
-
-def _expected_models(clients, wire):
-    return clients + _PER_ROUND if wire == "broadcast" else 2 * _PER_ROUND
 
 
 def _per_seed(rows, clients, wire, column):

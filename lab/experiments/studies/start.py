@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.science.markov import MarkovPolicy
@@ -36,6 +36,7 @@ class Start(Experiment):
     name = "start"
     title = "Clients a round after a start from age 0 and from the stationary law"
     source = "Not in the papers: they start all ages at 0 and do not show the effect"
+    charts = (Chart("clients", "clients taking part", "round", ("start",), ("case",)),)
     minutes = 0.2
     factors = {"case": tuple(_CASES), "start": tuple(_NAMED)}
     counts = (20, 5)
@@ -79,20 +80,6 @@ class Start(Experiment):
             "mixed after",
         )
         return Conclusion(paragraph, (), (Table("The first 200 rounds", head, lines),))
-
-    def plot(self, rows, settings, figure):
-        panels = figure.subplots(1, len(_CASES), sharey=True)
-        for axes, name in zip(panels, _CASES, strict=True):
-            x = np.arange(1, _SHOWN + 1)
-            for start, colour, marker in (("zero", COLOURS[3], "v"), ("stationary", COLOURS[0], "o")):
-                chances = _chances(_policy(name), start, _SHOWN)
-                label = f"from {_NAMED[start]}"
-                axes.plot(x, _CLIENTS * chances, color=colour, linewidth=1.2, label=f"{label}, exact")
-                mean = _table(rows, name, start)[:, :_SHOWN].mean(axis=0)
-                axes.plot(x, mean, marker, color=colour, markersize=4, label=f"{label}, measured")
-            axes.set(title=name, xlabel="round")
-        panels[0].set_ylabel("clients taking part, mean")
-        legend_below(figure, panels[0], 2)
 
 
 def _table(rows, case, start):

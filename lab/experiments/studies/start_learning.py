@@ -6,7 +6,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
@@ -48,6 +48,7 @@ class StartLearning(Experiment):
     page = "start"
     title = "Learning from a start at age 0, MNIST"
     source = f"{JOURNAL}, Section III (all ages start at 0, forced selection)"
+    charts = (Chart("accuracy", "test accuracy", "round", ("start",), low=0.8),)
     minutes = 26
     version = 2
     data = ("mnist",)
@@ -130,13 +131,3 @@ class StartLearning(Experiment):
                 ),
             ),
         )
-
-    def plot(self, rows, settings, figure):
-        axes = figure.subplots()
-        curves = paired_curves(rows, "start", STARTS, "accuracy")
-        for (start, curve), colour, line in zip(curves.items(), COLOURS, ("-", "--", ":"), strict=False):
-            x, found = range(1, curve.shape[1] + 1), [interval(100 * of) for of in curve.T]
-            axes.plot(x, [f.mean for f in found], linestyle=line, color=colour, label=_TITLES[start])
-            axes.fill_between(x, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2, linewidth=0)
-        axes.set(xlabel="round", ylabel="test accuracy in %, 95 % interval")
-        legend_below(figure, axes)

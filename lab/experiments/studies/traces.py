@@ -3,7 +3,7 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.simulated_time.availability import DAY
 from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
@@ -31,6 +31,13 @@ class Traces(Experiment):
     page = "../clock"
     title = "Devices that come and go: the generator beside a trace of 300 phones"
     source = "Not in the papers. The trace is of the public repository dhruvsgarg/flame, derived there from FedScale's"
+    charts = (
+        *(
+            Chart("value", f"spell of {what}, s, by percentile", "at", ("of",), where={"what": what}, log="y")
+            for what in ("presence", "absence")
+        ),
+        Chart("value", "share of devices there, by hour", "at", ("of",), where={"what": "hour"}),
+    )
     minutes = 1
     version = 2
 
@@ -68,20 +75,6 @@ class Traces(Experiment):
             "and it thins out on its last day, which the generator does not imitate.",
             tables=tuple(tables),
         )
-
-    def plot(self, rows, settings, figure):
-        panels = figure.subplots(1, 3)
-        looks = {_TRACE: {"color": COLOURS[5], "marker": "s"}, _GENERATED: {"color": COLOURS[0], "marker": "o"}}
-        for of, look in looks.items():
-            for what, style in (("presence", "-"), ("absence", "--")):
-                values = [_mean(rows, of, what, q) for q in _QUANTILES]
-                panels[0].plot(_QUANTILES, values, label=f"{of}, {what}", linestyle=style, **look)
-            panels[1].plot(_QUANTILES, [_mean(rows, of, "share", q) for q in _QUANTILES], **look)
-            panels[2].plot(range(_HOURS), [_mean(rows, of, "hour", h) for h in range(_HOURS)], markevery=3, **look)
-        panels[0].set(yscale="log", xlabel="% of spells", ylabel="at most this long, s")
-        panels[1].set(xlabel="% of clients", ylabel="at most this share of time")
-        panels[2].set(xlabel="hour of the trace's day", ylabel="share of devices there", ylim=(0, None))
-        legend_below(figure, panels[0])
 
 
 def described(trace):

@@ -6,8 +6,9 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, Ints, seeds
+from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded, drawn
+from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
 from aoi_fl.science.rule import is_decentralised
@@ -73,6 +74,7 @@ class Unequal(Experiment):
     name = "unequal"
     title = "Unequal data: weights, rates and phases, MNIST"
     source = "Not in the papers; the setting of their MNIST"
+    charts = (Chart("accuracy", "test accuracy", "round", each=("split",), low=0.94),)
     minutes = 532
     version = 2
     data = ("mnist",)
@@ -111,9 +113,6 @@ class Unequal(Experiment):
 
     def conclude(self, rows, settings):
         return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS), _SEEDS)
-
-    def plot(self, rows, settings, figure):
-        drawn(rows, figure, [policy for policy in POLICIES if policy != CONTROL], tuple(_SPLITS))
 
 
 def law_variance(policy, sizes):

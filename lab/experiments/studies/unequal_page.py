@@ -7,11 +7,10 @@ from typing import TypeAlias
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Rows, by_seed
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, goes_on, lines
 from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
-from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift, shifts
+from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
 from aoi_fl.lab.experiments.papers.paper_claims import claims_for
 
@@ -145,48 +144,6 @@ def _judged_theirs(of):
         f"{ratio(ours, base).percent()} against random's {base.mean():.1f}"
     )
     return replace(_THEIRS, ours=shown, verdict=elsewhere(side([moved, at], -1)))
-
-
-_PANEL = 4.0  # inches that a panel is high
-_BELOW = 0.3  # by so much of a line the one at equal data is lower
-_LEAST, _MOST = -6.0, 10.0  # rounds; further values have text
-
-
-def drawn(rows, figure, policies, splits):
-    """Draw each policy's time shift with its interval, and each seed's as a dot, a panel for each partition."""
-    found = {split: {p: of for p in policies if (of := by_seed(rows, split=split, policy=p))} for split in splits}
-    there = [split for split in splits if BASE in found[split]]
-    names = [p for p in policies if p != BASE and any(p in found[split] for split in there)]
-    high = max(1, -(-len(there) // 2))
-    figure.set_figheight(_PANEL * high)
-    panels = figure.subplots(high, min(len(there), 2) or 1, sharex=True, sharey=True, squeeze=False).ravel()
-    for axes in panels[len(there) :]:
-        axes.set_visible(False)
-    panels[0].set_xlim(_LEAST, _MOST)
-    for axes, split in zip(panels, there, strict=False):
-        base = found[split][BASE]
-        lines(axes, names, 0.6)
-        for place, policy in enumerate(names):
-            ours, colour = found[split].get(policy, {}), COLOURS[place % len(COLOURS)]
-            if (mean := later(ours, base)) is None:
-                axes.text(1, place, NOT_BY_ALL if ours else "not played yet", va="center", color="#606060")
-                continue
-            late = shifts(*curves(ours, base), TARGET)
-            _draw(axes, place, mean, colour, late, marker="o")
-            if work := later(ours, base, at_equal_data=True):
-                _draw(axes, place + _BELOW, work, colour, marker="s", mfc="white")
-        axes.set_title(split)
-    figure.supxlabel(
-        "← earlier · rounds · later than random at 94 to 96.9 % →\n"
-        "● in rounds, dots: seeds; □ after as much data; 95 % intervals",
-        fontsize=SIZE,
-    )
-
-
-def _draw(axes, place, found, colour, dots=(), **look):
-    beside(axes, place, found, dots, color=colour, **look)
-    if goes_on(axes, "x", place, found, colour):
-        axes.text(0.4, place, found.show(1), va="center", color=colour, fontsize="x-small")
 
 
 _FIRST, _ZIPF = "dirichlet 0.3", "zipf"
