@@ -77,7 +77,7 @@ _AFFIXED = re.compile(r"(\D*?)([-+−]?\d[\d.,]*)(\D*)")  # 5kg, Rs. 5, [5], and
 _IDENTIFIER = re.compile(r"[^\W\d_][\w #-]*?\d+")
 # Numbers that pandas reads as others: 20240131, and 1.500 for 1500 beside 500.
 _DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(\.\d{3})?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})?|0")
 _CODE = re.compile(r"[-+]?\d+(\.0*)?")
 _NO_NAME = re.compile(r"(Unnamed: \d+[.\d]*|__index_level_\d+__)?")  # pandas' names of an index
 _FILL = "Fill in the cell, leave out the row, or set missing=median."

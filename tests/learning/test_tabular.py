@@ -309,6 +309,11 @@ def test_numbers_beside_words_or_with_points_for_thousands_are_refused(most, thi
         load(saved(tmp_path / "a.csv", frame().assign(colour=cells)))
 
 
+def test_small_numbers_with_three_decimals_are_numbers(tmp_path):
+    cells = ["0.125", "3", *["2.250", "4"] * (ROWS // 2 - 1)]
+    assert load(saved(tmp_path / "a.csv", frame().assign(colour=cells))).train_x.shape[1] == 1 + 1 + 6
+
+
 def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
     """German dates, decimal commas, empty cells and cp1252: all faults in one answer; with their remedies a page."""
     monkeypatch.chdir(tmp_path)
