@@ -127,13 +127,14 @@ def write(
     runs: Sequence[Run], result: Comparison, folders: Sequence[Path], out: Path | None = None
 ) -> tuple[Path, Path]:
     """Write page and table, beside the runs or in ``out``, and return their paths."""
+    from aoi_fl.lab.experiments.harness.comparison import by_arms
     from aoi_fl.report import page
     from aoi_fl.report.tables import save, to_csv
 
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
     place = out or folders[0].parent
-    drawn = page.save(place / f"{stem}.html", lambda: page.render(runs, result.pairs))
+    drawn = page.save(place / f"{stem}.html", lambda: page.render(by_arms(runs), result.pairs))
     save(table := place / f"{stem}.csv", to_csv(result.rows), "csv")
     return drawn, table
 

@@ -8,12 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flwr.app import MetricRecord
 from scipy import stats
 
+from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.experiments import comparing
 from aoi_fl.lab.experiments.harness.comparison import TIME, compare
 from aoi_fl.report.runs import Run, load
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.record import record
+from aoi_fl.strategies import OldestAge, RandomSelection, RoundOptions
+from tests.adopt.test_former_interface import MODEL, app_with, honest
 from tests.learning.test_changed_files import model, table
 from tests.refusals import refused
 
@@ -130,6 +135,29 @@ def test_the_command_plays_what_is_missing_and_compares(aoi, tmp_path):
     assert json.loads(aoi("compare", "--runs", "compare-*", "--json")[1])["pairs"] == told["pairs"]
     status, _, err = aoi("compare", "--runs", "nothing-*")
     assert status == 2 and "nothing-*" in err
+
+
+def test_recordings_of_one_policy_are_its_seeds(aoi, tmp_path):
+    """Runs of ``record`` have no seed; three of each strategy are three pairs."""
+    for make in (RandomSelection, OldestAge):
+        for seed in (1, 2, 3):
+            options = RoundOptions(run="r", seed=seed)
+            strategy = make(2, options=options, observer=record(make.__name__, tmp_path / "runs"))
+            end = {"accuracy": seed / 10 + (make is RandomSelection) / 2}
+            strategy.start(LocalGrid(app_with(honest), {}, 4), MODEL, 2, evaluate_fn=lambda *_, m=end: MetricRecord(m))
+    status, out, err = aoi("compare", "--runs", "*", "--json")
+    assert status == 0, err
+    (pair,) = json.loads(out)["pairs"]
+    assert pair["seeds"] == [1, 2, 3]
+    assert pytest.approx(0.5) == next(
+        found["mean"] for found in pair["findings"] if found["quantity"] == "test accuracy at the end"
+    )
+
+
+def test_a_comparison_of_one_seed_names_its_arms(aoi):
+    told = json.loads(aoi("compare", "random,systematic", "--seeds", "1", *SMALL, "--json")[1])
+    headline = Path(told["page"]).read_text().partition('class="headline"')[2].partition("</")[0]
+    assert "systematic" in headline and not any(row["run"] in headline for row in told["runs"])
 
 
 def test_a_clock_alone_compares_the_arenas_policies():

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -61,6 +62,7 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     Raises ConfigError for runs that are incomplete, of different data sets or lengths, without a seed, or of one
     setting.
     """
+    runs = recorded(runs)
     check(runs)
     if judge(runs[0].rounds).field == "accuracy":
         check_accuracy(target)
@@ -77,6 +79,26 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     compared = tuple(_pair(a, b, level, keys) for a, b in chosen)
     worst = {group.label: found for group in groups if (found := worst_tenth(group.runs))}
     return Comparison(level, rows, compared, runs[0].about.get("yardstick"), worst)
+
+
+def recorded(runs: Sequence[Run]) -> list[Run]:
+    """Give each run of ``record``, which has no seed, the setting of its policy, and its place there as seed."""
+    found, seen = [], Counter[str]()
+    for run in runs:
+        if run.config.get("seed") is None and run.policy.get("kind"):
+            own = {key: value for key, value in run.policy.items() if isinstance(value, str | int | float)}
+            config = {**own, **run.config, "policy": own.pop("kind")}
+            seen[name := repr(config)] += 1
+            run = replace(run, about={**run.about, "config": {**config, "seed": seen[name]}})
+        found.append(run)
+    return found
+
+
+def by_arms(runs: Sequence[Run]) -> list[Run]:
+    """Name each run that is alone in its setting as this setting."""
+    runs = recorded(runs)
+    names = {group.first.label: group.label for group in named(runs) if len(group.runs) == 1}
+    return [replace(run, label=names.get(run.label, run.label)) for run in runs]
 
 
 def check_accuracy(target: float | None) -> None:
