@@ -23,7 +23,8 @@ from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")
-_EXTREME = 10.0  # medians of φ above which one client alone does not count
+_EXTREME = 5.0  # medians; a φ above them, and a payment below the median by this factor, are extreme
+_FEW = 5  # of as many clients one may be extreme
 
 
 class BudgetedPolicy(Policy):
@@ -168,23 +169,27 @@ class BudgetedPolicy(Policy):
         return payments, bids, refused
 
     def _bounded(self, view: RoundView, sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (n,) φ, each at most ten times the median, or the second largest if that is more."""
+        """Return (n,) φ, each at most five times the median, or the largest of four fifths if that is more."""
         known = np.sort(sensitivities[np.isfinite(sensitivities)])
         if len(known) < 2:
             return sensitivities
-        limit = max(_EXTREME * known[(len(known) - 1) // 2], known[-2])
+        limit = max(_EXTREME * known[(len(known) - 1) // 2], known[-1 - max(1, len(known) // _FEW)])
         if new := set(np.flatnonzero(sensitivities > limit).tolist()) - self._capped:
             self._capped |= new
             names = some_of([view.name(client) for client in sorted(new)])
-            logger.warning("The sensitivity of %s counts as %.4g, as no other client has more.", names, limit)
+            logger.warning("The sensitivity of %s counts as %.4g, as few clients have more.", names, limit)
         return np.asarray(np.minimum(sensitivities, limit))
 
     def _over(self, view: RoundView) -> str | None:
-        """Return why the total budget pays no client more; None while it pays, or if it is unlimited."""
+        """Return why the total budget pays no client more; None while it pays, or if it is unlimited.
+
+        A client with an extremely low payment does not keep the run going, because it would soon train alone.
+        """
         if math.isinf(self.bounded.total) or not len(view.known):
             return None
-        known = None if self._slopes is not None else view.population.sensitivities
-        reason = self.bounded.over(self._prices(view, known))
+        prices = self._prices(view, None if self._slopes is not None else view.population.sensitivities)
+        known = prices[np.isfinite(prices)]
+        reason = self.bounded.over(known[known >= np.median(known) / _EXTREME] if known.size else known)
         return reason and f"{reason} (total-budget)"
 
     def _take_in(self, view: RoundView) -> None:

@@ -186,23 +186,31 @@ def test_who_takes_and_never_delivers_is_not_paid_and_rests(index, source, train
 ROUNDS = 30
 
 
+@pytest.mark.parametrize("hostile", [{ONE}, {ONE, 2}], ids=len)
 @pytest.mark.parametrize(
     ("index", "source"), [(i, s) for i, s, t in WAYS if t == "selected" and i in ("whittle", "abs")]
 )
-def test_an_extreme_client_that_delivers_takes_a_bounded_share(index, source, tmp_path):
-    """Its φ counts as ten medians, and its bid as the index of that: its gaps are √10 of the others' at best."""
+def test_an_extreme_client_that_delivers_takes_a_bounded_share(index, source, hostile, tmp_path):
+    """Its φ counts as five medians, and its bid as the index of that: its gaps are 0.45 of the others' at best."""
     spoil = with_bid(bid=1e300)
 
     def behave(message, act, kind, round_, client):
-        return spoil(message, act()) if client == ONE and kind == "query.bid" else act()
+        return spoil(message, act()) if client in hostile and kind == "query.bid" else act()
 
     def declare(i):
-        return {"payment": 1.0, "sensitivity": 1e30 if i == ONE else 1.0 + i / 10}
+        return {"payment": 1.0, "sensitivity": 1e30 if i in hostile else 1.0 + i / 10}
 
     app = ToyApp(unchanged, examples=1, declares=declare, spoil=behave)
     notes = run(tmp_path, app, ROUNDS, 10, 2.0, index, 10, source=source)
     counts = np.bincount([i for chosen in refreshed_of(notes) for i in chosen], minlength=10)
-    assert counts[ONE] <= 0.65 * ROUNDS and counts.min() >= 2
+    assert counts[list(hostile)].max() <= 0.5 * ROUNDS and counts.min() >= 3
+
+
+@pytest.mark.parametrize("index", NAMED)
+def test_a_client_that_costs_nothing_has_no_round_alone(index, tmp_path):
+    app = federation(lambda i: {"payment": 1e-30 if i == ONE else 1.0, "sensitivity": 1.0})
+    notes = run(tmp_path, app, ROUNDS, budget=2.0, index=index, total_budget=8.5)
+    assert [len(chosen) for chosen in notes.trained()] == [3] * 4
 
 
 @pytest.mark.parametrize("others", [[1.0], [1.0, 1.0, 1.0], [0.1, 1.0, 5.0]], ids=str)
