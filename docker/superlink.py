@@ -11,6 +11,7 @@ import sys
 from importlib.metadata import entry_points
 
 from aoi_fl.flower.doors import close_doors
+from aoi_fl.flower.lane import shorten_calls
 from aoi_fl.flower.link_state import speak_plainly
 from aoi_fl.flower.superexec import stamp_lines
 from aoi_fl.flower.superlink import (
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--inner-host")
     given, sys.argv[1:] = parser.parse_known_args()
     check_deployable()
+    shorten_calls()
     if given.inner_host:
         close_doors(socket.gethostbyname(given.inner_host))
     connect_once()

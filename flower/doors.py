@@ -8,9 +8,10 @@ from aoi_fl.flower.seams import DOORS
 from aoi_fl.flower.versions import FLOWER
 
 _OPEN = ("/v1/fleet/", "/health")  # prefixes of the paths that clients use; each of their calls is signed
-_Scope: TypeAlias = MutableMapping[str, Any]
-_Send: TypeAlias = Callable[[_Scope], Awaitable[None]]
-_App: TypeAlias = Callable[[_Scope, Callable[[], Awaitable[_Scope]], _Send], Awaitable[None]]
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Scope]]
+Send: TypeAlias = Callable[[Scope], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Doors:
@@ -22,10 +23,10 @@ class Doors:
     inner : this machine's address at which every call is allowed
     """
 
-    def __init__(self, app: _App, inner: str) -> None:
+    def __init__(self, app: App, inner: str) -> None:
         self._app, self._inner = app, inner
 
-    async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[_Scope]], send: _Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call with 403, or pass it on."""
         at = (scope.get("server") or ("",))[0]
         if scope["type"] == "lifespan" or at == self._inner or scope["path"].startswith(_OPEN):
@@ -42,9 +43,14 @@ def close_doors(inner: str) -> None:
     """
     if not DOORS.there or DOORS.missing():
         sys.exit(f"Flower {FLOWER}: {DOORS.lost}. This command needs Flower {DOORS.on}.")
+    insert(Doors, inner=inner)
+
+
+def insert(kind: Callable[..., App], **settings: Any) -> None:
+    """Add ASGI middleware around the application of a SuperLink in this process."""
     from flwr.superlink import extensions
     from starlette.middleware import Middleware
 
     module: Any = extensions
     get_middleware = module.get_middleware
-    module.get_middleware = lambda: (Middleware(Doors, inner=inner), *get_middleware())
+    module.get_middleware = lambda: (Middleware(kind, **settings), *get_middleware())

@@ -1,4 +1,4 @@
-"""A SuperLink's state on a database, with plain SQL statements where Flower's methods are those of 1.34.0.
+"""A SuperLink's state on a database, with plain SQL statements where Flower's methods are those of 1.34.0 or 1.42.0.
 
 If the digest of Flower's methods differs, Flower's own stay.
 """
@@ -16,7 +16,7 @@ from aoi_fl.flower.transactions import in_turns
 
 logger = logging.getLogger("flwr")
 _STATE = (*STATE, *MESSAGES)
-_DIGEST = "c561a6df29782506"  # of the methods of Flower 1.34.0
+_DIGESTS = ("c561a6df29782506", "57ed6b1061fba658")  # of the methods of Flower 1.34.0 and of 1.42.0
 
 
 def wrapped(kind: Any) -> dict[str, Callable[..., Any]]:
@@ -51,8 +51,8 @@ def speak_plainly() -> bool:
 
     It also stores all messages of a request in one transaction.
     """
-    if digest() != _DIGEST:
-        logger.warning("This Flower differs from 1.34.0, so the SuperLink uses Flower's own SQL statements.")
+    if digest() not in _DIGESTS:
+        logger.warning("This Flower differs from 1.34.0 and 1.42.0, so the SuperLink uses Flower's own SQL statements.")
         return False
     from flwr.superlink.servicer.runtime import runtime_handlers
 

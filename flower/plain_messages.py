@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from aoi_fl.flower.plain import Database, now, signed, unsigned
+from aoi_fl.flower.versions import HTTP, SPOKEN
 
 _SHOWN = 80  # characters of an id in the log
 _COLUMNS = (
@@ -59,6 +60,7 @@ def _lock_run(self: Any, run_id: int, *, require_unfinished: bool = False) -> di
 
 def store_message_ins(self: Any, message: Any) -> str | None:
     """Store a message to a node and return its id, or None for an invalid one."""
+    from flwr.common.constant import SUPERLINK_NODE_ID
     from flwr.server.utils.validator import validate_message
     from flwr.supercore.constant import NodeStatus
     from flwr.supercore.inflatable.inflatable_object import is_valid_sha256_hash
@@ -81,7 +83,8 @@ def store_message_ins(self: Any, message: Any) -> str | None:
                 NodeStatus.ONLINE,
                 NodeStatus.OFFLINE,
             )
-            if not there or not self.federation_manager.has_node(metadata.dst_node_id, locked["federation_id"]):
+            of_node = there and self.federation_manager.has_node(metadata.dst_node_id, locked["federation_id"])
+            if not of_node and not (SPOKEN == HTTP and metadata.dst_node_id == SUPERLINK_NODE_ID):
                 return _refuse("Invalid destination node ID for Message: %s", metadata.dst_node_id)
             _insert(run, "message_ins", row)
     except IntegrityError as error:
@@ -109,6 +112,9 @@ def store_message_res(self: Any, message: Any) -> str | None:
             run = Database(session)
             if self._lock_run(metadata.run_id, require_unfinished=True) is None:
                 return _refuse("Invalid run ID for Message: %s", metadata.run_id)
+            of = run("SELECT run_id FROM message_ins WHERE message_id = ?", asked_id)
+            if SPOKEN == HTTP and of and unsigned(of[0][0]) != metadata.run_id:
+                return _refuse("A reply is of another run than its message.")
             asked = self.get_valid_message_ins(asked_id)
             if asked is None:
                 return _refuse("Failed to store a reply: there is no valid message %s.", asked_id)
@@ -151,21 +157,25 @@ def get_valid_message_ins(self: Any, message_id: str) -> dict[str, Any] | None:
     return rows[0] if rows else None
 
 
-def _check_stored_messages(self: Any, message_ids: set[str]) -> None:
-    """Delete the expired ones of some messages, and the ones outside a federation."""
+def _check_stored_messages(self: Any, message_ids: set[str], run_id: int | None = None) -> None:
+    """Delete the expired ones of some messages, and the ones outside a federation; all must be of ``run_id``."""
     if not message_ids:
         return
     with self.session() as session:
         current, invalid = now().timestamp(), set()
-        for number, source, node, until, federation in Database(session)(
-            "SELECT m.message_id, m.src_node_id, m.dst_node_id, m.created_at + m.ttl, run.federation_id "
+        rows = Database(session)(
+            "SELECT m.run_id, m.message_id, m.src_node_id, m.dst_node_id, m.created_at + m.ttl, run.federation_id "
             "FROM json_each(?) AS asked JOIN message_ins AS m ON m.message_id = asked.value "
             "LEFT JOIN run ON run.run_id = m.run_id",
             _listed(message_ids),
-        ):
+        )
+        if run_id is not None and any(row[0] != signed(run_id) for row in rows):
+            raise ValueError("`message_ids` contains invalid IDs")
+        for _, number, source, node, until, federation in rows:
             nodes = {unsigned(source), unsigned(node)}
             valid = until > current and federation
-            if not valid or len(self.federation_manager.filter_nodes(nodes, federation)) < 2:
+            alone = SPOKEN == HTTP and source == node
+            if not valid or (not alone and len(self.federation_manager.filter_nodes(nodes, federation)) < 2):
                 invalid.add(number)
         self.delete_messages(invalid)
 
@@ -181,16 +191,19 @@ def _load_message_ins_rows(self: Any, message_ids: set[str]) -> list[dict[str, A
     return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
 
 
-def _claim_message_ins_rows(self: Any, node_id: int, limit: int | None) -> list[dict[str, Any]]:
-    """Mark a node's oldest messages as delivered and return them; write only if there is one."""
+def _claim_message_ins_rows(
+    self: Any, node_id: int, limit: int | None, run_id: int | None = None
+) -> list[dict[str, Any]]:
+    """Mark a node's oldest messages, perhaps of one run, as delivered and return them; write only if there is one."""
     time = now()
     with self.session() as session:
         run = Database(session)
         rows = run(
-            "SELECT message_id FROM message_ins WHERE dst_node_id = ? AND delivered_at = '' AND created_at + ttl > ? "
-            "ORDER BY created_at, message_id LIMIT ?",
+            "SELECT message_id FROM message_ins WHERE dst_node_id = ?1 AND delivered_at = '' AND created_at + ttl > ?2 "
+            "AND run_id = coalesce(?3, run_id) ORDER BY created_at, message_id LIMIT ?4",
             signed(node_id),
             time.timestamp(),
+            None if run_id is None else signed(run_id),
             -1 if limit is None else limit,
         )
         if not rows:
@@ -230,22 +243,25 @@ def of_the_decided(receive: Callable[..., list[Any]]) -> Callable[..., list[Any]
     from flwr.superlink.federation import NoOpFederationManager
 
     @wraps(receive)
-    def get_message_res(self: Any, message_ids: set[str]) -> list[Any]:
+    def get_message_res(self: Any, message_ids: set[str], run_id: int | None = None) -> list[Any]:
+        of = {} if run_id is None else {"run_id": run_id}
         if type(self.federation_manager) is not NoOpFederationManager:  # others may take a node out of a federation
-            return receive(self, message_ids)
+            return receive(self, message_ids, **of)
         with self.session() as session:
             rows = Database(session)(
                 "SELECT asked.value FROM json_each(?1) AS asked "
                 "LEFT JOIN message_ins AS m ON m.message_id = asked.value LEFT JOIN run ON run.run_id = m.run_id "
                 "LEFT JOIN node ON node.node_id = m.dst_node_id AND node.status != ?2 "
                 "WHERE m.created_at + m.ttl IS NULL OR m.created_at + m.ttl <= ?3 OR node.online_until IS NULL "
-                "OR node.online_until <= ?3 OR coalesce(run.federation_id, '') = '' OR EXISTS "
+                "OR node.online_until <= ?3 OR m.run_id != coalesce(?4, m.run_id) "
+                "OR coalesce(run.federation_id, '') = '' OR EXISTS "
                 "(SELECT 1 FROM message_res AS r WHERE r.reply_to_message_id = asked.value AND r.delivered_at = '')",
                 _listed(message_ids),
                 NodeStatus.UNREGISTERED,
                 now().timestamp(),
+                None if run_id is None else signed(run_id),
             )
-            return receive(self, {number for (number,) in rows}) if rows else []
+            return receive(self, {number for (number,) in rows}, **of) if rows else []
 
     return get_message_res
 

@@ -1,6 +1,17 @@
 """The Flower internals that this project uses, their versions, and the loss without them."""
 
-from aoi_fl.flower.versions import GRPC, HTTP, Seam
+from aoi_fl.flower.versions import GRPC, HTTP, SPOKEN, Seam
+
+_BOTH = SPOKEN or GRPC  # the version that is there, if it deploys our programs
+# The modules that check a client's key, and that answer its calls.
+AUTH, HANDLERS = (
+    ("flwr.superlink.routers.fleet.node_auth", "flwr.superlink.servicer.fleet.fleet_handlers")
+    if SPOKEN == HTTP
+    else (
+        "flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor",
+        "flwr.server.superlink.fleet.message_handler.message_handler",
+    )
+)
 
 MESSAGES = Seam(
     "messages and runs without a SuperLink",
@@ -223,7 +234,7 @@ ANSWERS = Seam(
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState.get_task_by_token(token)
     """,
     "each call to a SuperLink costs several writes to its database",
-    on=GRPC,
+    on=_BOTH,
 )
 PLAIN = Seam(
     "plain SQL statements to a SuperLink's database",
@@ -259,7 +270,7 @@ PLAIN = Seam(
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
     """,
     "each call to a SuperLink costs several times the CPU time of its statements",
-    on=GRPC,
+    on=_BOTH,
 )
 LINES = Seam(
     "a log without a line for each look",
@@ -284,24 +295,24 @@ THREADS = Seam(
 KEYS = Seam(
     "a cache of parsed keys and versions",
     "superlink",
-    """
-    flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor: bytes_to_public_key(public_key_bytes)
+    f"""
+    {AUTH}: bytes_to_public_key(public_key_bytes)
     flwr.supercore.runtime_version_compatibility: Version
     """,
     "a SuperLink parses a client's key in every call",
-    on=GRPC,
+    on=_BOTH,
 )
 INTAKE = Seam(
     "a check of replies when nodes send them",
     "superlink",
-    """
-    flwr.server.superlink.fleet.message_handler.message_handler: push_messages(request,state)
+    f"""
+    {HANDLERS}: push_messages(request,state)
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
     flwr.server.superlink.linkstate: LinkState.store_object
     flwr.proto.fleet_pb2: PushMessagesRequest PushMessagesResponse
     """,
     "a node can block the SuperLink with a reply of very many objects",
-    on=GRPC,
+    on=_BOTH,
 )
 DOORS = Seam(
     "calls that only the inner network may make",
@@ -311,6 +322,26 @@ DOORS = Seam(
     flwr.superlink.main: create_app
     """,
     "its SuperLink cannot serve clients without accepting their commands",
+    on=HTTP,
+)
+LANE = Seam(
+    "a short way for frequent calls over HTTP",
+    "lane",
+    """
+    flwr.superlink.extensions: get_middleware
+    flwr.superlink.main: create_app
+    flwr.superlink.routers.fleet.node_auth: authenticate_node(request)
+    flwr.superlink.routers.fleet.router: fleet_activate_node(request,state) fleet_get_run(request,state)
+    flwr.superlink.routers.fleet.router: fleet_confirm_message_received(request,state) fleet_get_fab(request,state)
+    flwr.superlink.routers.fleet.router: fleet_pull_messages(request,state) fleet_pull_object(request,state)
+    flwr.superlink.routers.fleet.router: fleet_push_messages(request,state) fleet_push_object(request,state)
+    flwr.superlink.routers.fleet.router: fleet_send_node_heartbeat(request,state)
+    flwr.supercore.dependencies.task: authenticate_task(request,token,state) TASK_TOKEN_HEADER
+    flwr.supercore.dependencies.version: VersionDependency(component_name,connection_name)
+    flwr.supercore.error.http: http_error_translator(request,call_next)
+    flwr.supercore.protobuf.translation: PROTOBUF_REQUEST_TYPES ProtobufTranslationMiddleware._parse_request
+    flwr.supercore.protobuf.translation: ProtobufTranslationMiddleware._check_request_media_type(request)
+    """,
     on=HTTP,
 )
 OUTPUT = Seam(

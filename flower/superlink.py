@@ -20,7 +20,19 @@ from typing import Any
 import grpc
 
 from aoi_fl.flower.replies import error_reply, most_objects, objects_in
-from aoi_fl.flower.seams import ANSWERS, CONTROL, DATABASE, FLEET, GRPC_GRID, INTAKE, KEYS, LINES, THREADS
+from aoi_fl.flower.seams import (
+    ANSWERS,
+    AUTH,
+    CONTROL,
+    DATABASE,
+    FLEET,
+    GRPC_GRID,
+    HANDLERS,
+    INTAKE,
+    KEYS,
+    LINES,
+    THREADS,
+)
 from aoi_fl.flower.transactions import TURN
 
 _HOST = "127.0.0.1"
@@ -220,10 +232,9 @@ def read_once(most: int = _KEYS) -> None:
 
     A parsed key proves nothing: the signature, its time and the key's registration are still checked in each call.
     """
-    from flwr.server.superlink.fleet.grpc_rere import node_auth_server_interceptor
     from flwr.supercore import runtime_version_compatibility
 
-    keys: Any = node_auth_server_interceptor
+    keys: Any = import_module(AUTH)
     versions: Any = runtime_version_compatibility
     keys.bytes_to_public_key = lru_cache(most)(keys.bytes_to_public_key)
     versions.Version = lru_cache(most)(versions.Version)
@@ -288,10 +299,9 @@ def refuse_strange_replies() -> None:
     invalid time makes the SuperLink fail in every call that names it. A reply in another node's name, or of another
     run, is not stored at all.
     """
-    from flwr.server.superlink.fleet.message_handler import message_handler
     from flwr.superlink.servicer.runtime import runtime_handlers
 
-    handler: Any = message_handler
+    handler: Any = import_module(HANDLERS)
     runtime: Any = runtime_handlers
     take, send, sizes = handler.push_messages, runtime.push_messages, dict[int, int]()
 

@@ -79,8 +79,9 @@ class Seam:
         return self.on in ("", SPOKEN)
 
     def say_what_is_lost(self) -> None:
-        """Log one warning about the loss."""
-        warn_once(f"Flower {FLOWER}: {self.lost}. It needs Flower {self.on}.")
+        """Log one warning about the loss, if there is one."""
+        if self.lost:
+            warn_once(f"Flower {FLOWER}: {self.lost}. It needs Flower {self.on}.")
 
     def needed(self, change: Callable[P, T]) -> Callable[P, T | None]:
         """Decorate a function that does nothing but say what is lost where this is not there."""

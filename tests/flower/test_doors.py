@@ -3,9 +3,14 @@
 import asyncio
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.proto.node_pb2 import Node
 
-from aoi_fl.flower import doors
+from aoi_fl.flower import doors, http_channel, lane
+from aoi_fl.flower.fleet import signature
+from aoi_fl.flower.seams import LANE
 from aoi_fl.flower.versions import Seam
+from aoi_fl.flower.virtual import public_pem
 
 INNER, OUTER = "172.20.0.2", "172.21.0.2"
 
@@ -45,3 +50,58 @@ def test_a_flower_that_cannot_close_its_doors_does_not_start(monkeypatch):
     monkeypatch.setattr(doors, "DOORS", Seam("x", "doors", "no.such: thing", "it is open"))
     with pytest.raises(SystemExit, match="it is open"):
         doors.close_doors(INNER)
+
+
+@pytest.mark.skipif(not LANE.there, reason="over gRPC a call passes through no middleware")
+def test_the_short_way_gives_the_answers_of_the_long_one():
+    """Each call of a client and of a ServerApp, well-formed or not, against Flower's own application."""
+    from flwr.supercore.protobuf.translation import PROTOBUF_REQUEST_TYPES
+    from flwr.superlink.main import create_app
+    from starlette.testclient import TestClient
+
+    app = create_app()
+    state = app.state.linkstate_factory.state()
+    key, stranger = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    node = state.create_node("", "", public_pem(key), 30.0)
+    assert state.activate_node(node, 30.0)
+    run = state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp")
+    task = state.get_run_info(run_ids=[run])[0].primary_task_id
+    token = state.claim_task(task)
+    assert token and state.activate_task(task)
+
+    def forbidden(scope, receive, send):
+        raise AssertionError(scope["path"])
+
+    short = lane.Lane(forbidden)
+
+    async def shortened(scope, receive, send):
+        scope["app"] = app
+        await short(scope, receive, send)
+
+    long, short_client = TestClient(app, raise_server_exceptions=False), TestClient(shortened)
+    plain = {"content-type": "application/protobuf"}
+    statuses = set()
+    for path in short._calls:
+        kind = PROTOBUF_REQUEST_TYPES["POST", path]
+        fields = {field.name for field in kind.DESCRIPTOR.fields}
+        about = {"node": Node(node_id=node), "run_id": run, "heartbeat_interval": 30.0, "public_key": public_pem(key)}
+        body = kind(**{name: value for name, value in about.items() if name in fields}).SerializeToString()
+        signed = plain | http_channel._headers(signature(key, public_pem(key)))
+        forged = plain | http_channel._headers(signature(stranger, public_pem(key)))
+        other = plain | http_channel._headers(signature(stranger, public_pem(stranger)))
+        mine = signed | {"flwr-task-token": token}
+        for headers, content in (
+            (mine, body),
+            (signed, body),
+            (forged, body),
+            (other, body),
+            (plain, body),
+            (mine, b"\xff"),
+            (mine | {"content-type": "text/plain"}, body),
+            (mine | {"flwr-package-version": "9.9.9"}, body),
+        ):
+            answers = [client.post(path, content=content, headers=headers) for client in (long, short_client)]
+            expected, found = ((a.status_code, a.content, a.headers.get("content-type")) for a in answers)
+            assert found == expected, (path, headers)
+            statuses.add(found[0])
+    assert statuses >= {200, 401}

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from aoi_fl.flower import link_state, plain, plain_messages, transactions
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.seams import PLAIN
+from aoi_fl.flower.versions import GRPC, SPOKEN
 
 pytestmark = pytest.mark.skipif(not PLAIN.there, reason=PLAIN.lost)
 NODES, MESSAGES, NONE = 4, 5, "0" * 64
@@ -43,13 +44,13 @@ class World:
 
     def __init__(self, folder, monkeypatch):
         from flwr.app.message import message
-        from flwr.server.superlink.linkstate import sql_linkstate
+        from flwr.server.superlink.linkstate import sql_linkstate, utils
         from flwr.server.utils import validator
         from flwr.supercore import date
         from flwr.supercore.corestate import sql_corestate
 
         self.start = self.now = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
-        for module in (date, sql_corestate, sql_linkstate, validator, message):
+        for module in (date, sql_corestate, sql_linkstate, utils, validator, message):
             monkeypatch.setattr(module, "now", clock(self))
         for module in (sql_corestate, plain_messages):
             monkeypatch.setattr(module, "uuid4", lambda: f"session {self.step}")
@@ -180,7 +181,8 @@ class World:
 
     def do_replies(self, state):
         numbers = {message.metadata.message_id for message, _ in self.messages[:MESSAGES]}
-        return sorted(str(m.metadata.reply_to_message_id) for m in state.get_message_res(numbers))
+        of = {} if SPOKEN == GRPC else {"run_id": self.runs[0]}
+        return sorted(str(m.metadata.reply_to_message_id) for m in state.get_message_res(numbers, **of))
 
     def do_key(self, state, key):
         return state.get_node_id_by_public_key([*self.keys, b"another"][key % (NODES + 1)])

@@ -13,7 +13,7 @@ from flwr.proto.message_pb2 import Metadata, ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.proto.run_pb2 import GetRunRequest
 
-from aoi_fl.flower.seams import DATABASE, INTAKE, LINES, THREADS
+from aoi_fl.flower.seams import DATABASE, HANDLERS, INTAKE, LINES, THREADS
 from aoi_fl.flower.superlink import connect_once, log_no_looks, refuse_strange_replies, use_few_threads
 
 
@@ -90,22 +90,21 @@ class State:
 @pytest.fixture
 def intake(monkeypatch):
     """Return ours in the place of Flower's, and the requests that reach Flower's."""
-    from flwr.server.superlink.fleet.message_handler import message_handler
     from flwr.superlink.servicer.runtime import runtime_handlers
 
-    taken = []
+    taken, handlers = [], import_module(HANDLERS)
 
     def take(request, state):
         taken.append(request)
         return PushMessagesResponse(session_id="s", objects_to_push=["m"])
 
-    monkeypatch.setattr(message_handler, "push_messages", take)
+    monkeypatch.setattr(handlers, "push_messages", take)
     monkeypatch.setattr(runtime_handlers, "push_messages", lambda request, state, task: None)
     refuse_strange_replies()
     tree = ObjectTree(object_id="m", children=[ObjectTree(object_id=str(i)) for i in range(9)])
     sent = SimpleNamespace(message_object_trees=[tree])
     runtime_handlers.push_messages(sent, None, SimpleNamespace(run_id=5))
-    return message_handler.push_messages, taken
+    return handlers.push_messages, taken
 
 
 @pytest.mark.skipif(not INTAKE.there, reason=INTAKE.lost)

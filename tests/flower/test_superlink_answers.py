@@ -3,6 +3,7 @@
 import threading
 import time
 from datetime import datetime, timedelta
+from importlib import import_module
 from types import SimpleNamespace
 
 import grpc
@@ -12,7 +13,9 @@ from sqlalchemy import event
 from aoi_fl.flower import grids, link_state, superlink
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
-from aoi_fl.flower.seams import ANSWERS, GRPC_GRID, KEYS, RETRIES
+from aoi_fl.flower.http_channel import _headers
+from aoi_fl.flower.seams import ANSWERS, AUTH, GRPC_GRID, KEYS, RETRIES
+from aoi_fl.flower.versions import HTTP, SPOKEN
 
 needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
 
@@ -109,18 +112,17 @@ def test_silent_tasks_end_within_a_second(asked, monkeypatch):
 
 @pytest.mark.skipif(not KEYS.there, reason=KEYS.lost)
 def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch):
-    from flwr.server.superlink.fleet.grpc_rere import node_auth_server_interceptor as checks
     from flwr.supercore import runtime_version_compatibility as versions
     from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
 
-    parsed = []
+    parsed, checks = [], import_module(AUTH)
     monkeypatch.setattr(
         checks, "bytes_to_public_key", lambda pem, parse=checks.bytes_to_public_key: (parsed.append(pem), parse(pem))[1]
     )
     monkeypatch.setattr(versions, "Version", versions.Version)
     superlink.read_once()
     state = link_state.open_state(str(tmp_path / "state.db"), True)
-    interceptor = checks.NodeAuthServerInterceptor(SimpleNamespace(state=lambda: state))
+    made = SimpleNamespace(state=lambda: state)
     private, public = generate_key_pairs()
     pem = public_key_to_bytes(public)
     node = state.create_node("", "", pem, 30.0)
@@ -131,21 +133,29 @@ def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch)
             moment = datetime.fromisoformat(signed["flwr-timestamp"]) - timedelta(seconds=late)
             signed["flwr-timestamp"] = moment.isoformat()
             signed["flwr-signature-bin"] = sign_message(key, signed["flwr-timestamp"].encode())
+        request = SimpleNamespace(node=SimpleNamespace(node_id=node))
+        if SPOKEN == HTTP:
+            app = SimpleNamespace(state=SimpleNamespace(linkstate_factory=made))
+            asked = SimpleNamespace(protobuf_request=request)
+            checks.authenticate_node(SimpleNamespace(headers=_headers([*signed.items()]), app=app, state=asked))
+            return "answer"
+        interceptor = checks.NodeAuthServerInterceptor(made)
         details = SimpleNamespace(method="/flwr.proto.Fleet/PullMessages", invocation_metadata=[*signed.items()])
         answer = grpc.unary_unary_rpc_method_handler(lambda request, context: "answer")
         handler = interceptor.intercept_service(lambda details: answer, details)
-        return handler.unary_unary(SimpleNamespace(node=SimpleNamespace(node_id=node)), Context())
+        return handler.unary_unary(request, Context())
 
     class Context:
         def abort(self, code, text):
             raise PermissionError(text)
 
+    refused = checks.HTTPException if SPOKEN == HTTP else PermissionError
     assert [call() for _ in range(3)] == ["answer"] * 3 and parsed == [pem]
     for wrong in ({"key": generate_key_pairs()[0]}, {"late": 1e6}, {"node": node + 1}):
-        with pytest.raises(PermissionError):
+        with pytest.raises(refused):
             call(**wrong)
     state.delete_node("", node)
-    with pytest.raises(PermissionError):
+    with pytest.raises(refused):
         call()
     assert parsed == [pem]
 
@@ -205,7 +215,7 @@ def test_a_message_that_is_too_large_is_not_tried_again():
 def test_a_call_to_a_busy_superlink_is_tried_again(side, name, monkeypatch):
     seam = RETRIES if side == "supernode" else GRPC_GRID
     if not seam.there:
-        pytest.skip(f"{seam.name}: {seam.versions}")
+        pytest.skip(f"{seam.name}: {seam.on}")
     from flwr.supercore.retry import make_simple_grpc_retry_invoker
 
     from aoi_fl.flower.supernode import be_patient
