@@ -61,11 +61,10 @@ def run(
     from aoi_fl.config.presets import PRESET
     from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
-    from aoi_fl.learning.data import named_clients
     from aoi_fl.server.app import app as server_app
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.observe import HOOK
-    from aoi_fl.server.sources import settled
+    from aoi_fl.server.sources import named_clients, settled
 
     keys = {key.replace("_", "-"): value for key, value in keys.items()}
     given = {"preset": PRESET, "policy": policy, **keys}

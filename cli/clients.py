@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aoi_fl.cli.output import print_json, print_table, printable
+from aoi_fl.report.output import print_json, print_table, printable
 
 
 def clients(

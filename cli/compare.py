@@ -15,8 +15,8 @@ import typer
 from aoi_fl.cli import run
 from aoi_fl.cli.keys import typed
 from aoi_fl.cli.log import Quiet
-from aoi_fl.cli.output import print_json
 from aoi_fl.config.policies import POLICIES
+from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
@@ -128,8 +128,9 @@ def write(
 ) -> tuple[Path, Path]:
     """Write page and table, beside the runs or in ``out``, and return their paths."""
     from aoi_fl.lab.experiments.harness.comparison import by_arms
+    from aoi_fl.protocol.files import save
     from aoi_fl.report import page
-    from aoi_fl.report.tables import save, to_csv
+    from aoi_fl.report.tables import to_csv
 
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"

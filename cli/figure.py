@@ -26,11 +26,11 @@ def figure(
 
     NAME is a run, a glob, or a comparison of aoi compare. Seeds become a mean with a 95 % band. It needs matplotlib.
     """
+    from aoi_fl.protocol.files import save
     from aoi_fl.report.drawing import FORMATS, draw
     from aoi_fl.report.figures import figures
     from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load_all, matching
-    from aoi_fl.report.tables import save
 
     inches = _inches(width)
     kind = "pdf" if output is None else output.suffix[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aoi_fl.cli.output import bar, print_facts, print_table
+from aoi_fl.report.output import bar, print_facts, print_table
 
 if TYPE_CHECKING:
     from aoi_fl.science.load import LoadMetrics

@@ -10,8 +10,8 @@ import typer
 
 from aoi_fl.cli.keys import parse, refuse, typed
 from aoi_fl.cli.options import Json, rates_by
-from aoi_fl.cli.output import bar, print_facts, print_json, print_table
 from aoi_fl.config.policies import DEFAULT, OWN, REGISTRY, is_policy, users_of
+from aoi_fl.report.output import bar, print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import typer
 
 from aoi_fl.cli.keys import Number, parse, refuse, typed
 from aoi_fl.cli.options import Json, rates_by
-from aoi_fl.cli.output import print_facts, print_json, print_table
 from aoi_fl.cli.simulate import build
 from aoi_fl.config import policies as table
 from aoi_fl.config.policies import BUDGETED, DEFAULT, POLICIES
+from aoi_fl.report.output import print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:

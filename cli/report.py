@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from aoi_fl.cli.output import print_json
 from aoi_fl.cli.wait import waiting
+from aoi_fl.report.output import print_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the path alone.")]
 

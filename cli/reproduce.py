@@ -11,7 +11,7 @@ import typer
 
 from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.log import Quiet
-from aoi_fl.cli.output import print_table
+from aoi_fl.report.output import print_table
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:

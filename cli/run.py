@@ -12,8 +12,8 @@ import typer
 from aoi_fl.cli import log
 from aoi_fl.cli.interrupt import resumable
 from aoi_fl.cli.keys import parse, typed
-from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.cli.wait import waiting
+from aoi_fl.report.output import print_json, print_table
 
 KEYS = (
     "policy",
@@ -49,7 +49,7 @@ def run(
     given = typed(context)
     more: dict[str, Any] = {}
     if given.get("client-column"):
-        from aoi_fl.learning.data import named_clients  # it loads NumPy, which other data do not need yet
+        from aoi_fl.server.sources import named_clients  # it loads NumPy, which other data do not need yet
 
         more = {key.replace("-", "_"): value for key, value in named_clients(given).items()}
     if given.get("until"):

@@ -11,7 +11,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from aoi_fl.cli.output import print_json, print_table
+from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def export(
     Each RUN is a name under runs/, a folder, a glob: 'sw-*', or a comparison of aoi compare. The first column of a CSV
     or Parquet table is the run. A comparison's LaTeX also has a table of its conclusions, in its order.
     """
+    from aoi_fl.protocol.files import save
     from aoi_fl.report import tables
     from aoi_fl.report.runs import compared, load_all, matching
 
@@ -140,7 +141,7 @@ def export(
     if output is None:
         print(blob.decode(), end="")
     else:
-        tables.save(output, blob)
+        save(output, blob)
         print(output)
 
 

@@ -14,10 +14,10 @@ import typer
 from aoi_fl.cli.keys import Number, parse, refuse, typed
 from aoi_fl.cli.load import show_freshness, show_load
 from aoi_fl.cli.options import Json, check_memory, rates_by
-from aoi_fl.cli.output import print_facts, print_json, print_table
 from aoi_fl.cli.simulated_time import cost_of, make_clock
 from aoi_fl.cli.wait import waiting
 from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
+from aoi_fl.report.output import print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import Start, Weighting, is_own
 

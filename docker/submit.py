@@ -18,13 +18,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from aoi_fl.cli.output import print_json, print_table
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import names_of
@@ -48,11 +46,11 @@ from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note
 from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.report.measure import judge
+from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER, run_folder
-from aoi_fl.server.ledger import last_rounds, read, refused_clients
+from aoi_fl.server.ledger import last_rounds, records, refused_clients
 from aoi_fl.server.observe import progress_line, seconds_left
-from aoi_fl.strategies.records import Participation, RoundRecord
 
 _GLANCE, _GONE = 0.25, 2  # seconds between two looks for the cluster's containers, and looks without any
 _REMEMBERED = 50  # last rounds, for the remaining time
@@ -103,7 +101,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
             if not unreachable:
                 say("the SuperLink does not answer; the run continues when it does")
             state, unreachable = RunState(run_id, "unknown", "", ""), True
-        for record in _records(folder, after=last):
+        for record in records(folder / LEDGER, last) if about(folder) else ():
             last = record.round
             rounds = int(about(folder)["config"]["num-server-rounds"])
             seconds.append(record.seconds)
@@ -115,18 +113,6 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
         if state.status == "finished":
             return state
         time.sleep(LOOK)
-
-
-def _records(folder: Path, after: int) -> list[RoundRecord]:
-    """Return the rounds after a round from the ledger; none without a ledger."""
-    path, names = folder / LEDGER, {f.name for f in fields(Participation)}
-    if not about(folder):
-        return []
-    rows = read(path, "rounds", after)
-    parts: dict[int, list[Participation]] = {}
-    for row in read(path, "participations", after):
-        parts.setdefault(row["round"], []).append(Participation(**{k: v for k, v in row.items() if k in names}))
-    return [RoundRecord(**row, participations=parts.get(row["round"], [])) for row in rows]
 
 
 def conclude(control: Control, state: RunState, folder: Path) -> int:

@@ -6,7 +6,7 @@ neither torchvision nor a network.
 
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -134,14 +134,6 @@ def _load(
 
 def _own(name: str) -> Path:
     return Path(name.partition(":")[2]).expanduser().absolute()
-
-
-def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
-    """Return ``num-clients`` if run keys name a column of clients and no number; else nothing."""
-    name, client = (str(keys.get(key, "")) for key in ("dataset", "client-column"))
-    if not client or "num-clients" in keys or not name.startswith(OWN_DATA):
-        return {}
-    return {"num-clients": len(names_of_clients(name, client))}
 
 
 def names_of_clients(name: str, client: str) -> tuple[str, ...]:

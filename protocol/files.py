@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aoi_fl.science.errors import ConfigError
+
 if TYPE_CHECKING:
     import tarfile
 
@@ -157,3 +159,19 @@ def extract(tar: "tarfile.TarFile", member: "tarfile.TarInfo", folder: Path) -> 
     else:
         raise ValueError(f"{member.name} is no file")
     path.chmod(member.mode & 0o777)
+
+
+def save(path: Path, blob: bytes, key: str = "--output") -> None:
+    """Write a file that the user named; an error names it by a key.
+
+    Raises
+    ------
+    ConfigError : the file cannot be written.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        write_whole(path, blob)
+    except OSError as error:
+        allowed = f"a file that you can write ({error.strerror})"
+        raise ConfigError(key, path, allowed, "Make room there, or choose another file.") from error

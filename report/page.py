@@ -12,7 +12,8 @@ from typing import Any
 from markupsafe import Markup
 
 import aoi_fl
-from aoi_fl.report import summary, tables
+from aoi_fl.protocol import files
+from aoi_fl.report import summary
 from aoi_fl.report.chart import Chart, text
 from aoi_fl.report.corruption import shown
 from aoi_fl.report.figures import figures
@@ -69,7 +70,7 @@ def save(path: Path, draw: Callable[[], str]) -> Path:
     """
     if _another(path):
         raise ConfigError("--output", path, "a new file or a page of AoI-FL", "Choose another file with --output FILE.")
-    tables.save(path, draw().encode())
+    files.save(path, draw().encode())
     return path
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from aoi_fl.protocol.files import write_whole
 from aoi_fl.report.measure import NOTHING, more
 from aoi_fl.report.provenance import public
 from aoi_fl.report.quantities import quantities
@@ -146,19 +144,3 @@ def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:
         return "--"
     mean = f"{np.mean(known):.{digits}f}"
     return mean if len(known) < 2 else f"${mean} \\pm {np.std(known, ddof=1):.{digits}f}$"
-
-
-def save(path: Path, blob: bytes, key: str = "--output") -> None:
-    """Write a file of a table, which an error names by a key.
-
-    Raises
-    ------
-    ConfigError : the file cannot be written.
-    """
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
-        write_whole(path, blob)
-    except OSError as error:
-        allowed = f"a file that you can write ({error.strerror})"
-        raise ConfigError(key, path, allowed, "Make room there, or choose another file.") from error

@@ -232,6 +232,15 @@ def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
         return list(_whole(table, path, rows))
 
 
+def records(path: Path, after: int) -> list[RoundRecord]:
+    """Return the rounds after a round, with their participations."""
+    parts: dict[int, list[Participation]] = {}
+    rounds = read(path, "rounds", after)
+    for row in read(path, "participations", after):
+        parts.setdefault(row["round"], []).append(Participation(**{name: row[name] for name in _PART}))
+    return [RoundRecord(**row, participations=parts.get(row["round"], [])) for row in rounds]
+
+
 def last_rounds(path: Path, number: int) -> list[dict[str, Any]]:
     """Return the last ``number`` rows of ``rounds``, in order."""
     with _reading(path) as db:

@@ -34,6 +34,14 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     return keys
 
 
+def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
+    """Return ``num-clients`` if run keys name a column of clients and no number; else nothing."""
+    name, client = (str(keys.get(key, "")) for key in ("dataset", "client-column"))
+    if not client or "num-clients" in keys or not name.startswith(OWN_DATA):
+        return {}
+    return {"num-clients": len(data.names_of_clients(name, client))}
+
+
 def given_sources(config: RunConfig) -> dict[str, str]:
     """Return the digests of files that run keys name, by the ledger's keys; "" without a file."""
     return {

@@ -22,12 +22,12 @@ from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
 from aoi_fl.learning.cautions import cautions
-from aoi_fl.learning.data import load, named_clients
+from aoi_fl.learning.data import load
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import prepare
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
-from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, settled
+from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, named_clients, settled
 
 _FILES = ("clock", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file")
 _NAMES = ("track", "target", "client-column", "drop", "clients", "must-include")
