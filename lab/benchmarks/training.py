@@ -4,7 +4,6 @@ The bare loop is the code without a federation: for each client of the round a c
 the same batches in the same order, and the mean of the copies. Its model must equal the engine's.
 """
 
-import os
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager, redirect_stderr
@@ -19,8 +18,6 @@ from aoi_fl.client.app import app as client_app
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.worker_grid import WorkerGrid
-from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.lab.benchmarks.base import Row, Times, need, ratio_row, stopwatch
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.task import Task
@@ -93,21 +90,6 @@ def _mnist(folder):
         ours,
         bare,
     )
-    if (os.cpu_count() or 1) > 1:
-        yield _with_workers(config, ours)
-
-
-def _with_workers(config, alone):
-    with federation(config, workers=2) as (play, _, _):
-        times = play().times
-    found = Times(times.wall[1:], times.cpu[1:])
-    return Row(
-        "the same with two worker processes (`aoi run --workers 2`)",
-        "one process, the row above",
-        None,
-        found.seconds / alone.seconds,
-        details={"ours": found.summary(), "reference": alone.summary()},
-    )
 
 
 def _compare(config):
@@ -124,12 +106,11 @@ def _compare(config):
 
 
 @contextmanager
-def federation(config, workers=1):
+def federation(config):
     """Set up a run as the server does, without the evaluation, which both loops share."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        write = stack.enter_context(written_together(alone=workers == 1))
-        pool = stack.enter_context(Workers("aoi_fl.client.app:app", workers)) if workers > 1 else None
+        write = stack.enter_context(written_together())
         stack.enter_context(redirect_stderr(StringIO()))
         config = config.model_copy(update={"runs_dir": folder})
         sgd.threads(config.threads)
@@ -145,7 +126,7 @@ def federation(config, workers=1):
             configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
             strategy = make_strategy(config, home.name, observer=observer, **configure)
             about = client_app, config.flat(), config.num_clients, write
-            grid = LocalGrid(*about) if pool is None else WorkerGrid(*about, pool)
+            grid = LocalGrid(*about)
             observer.start()
             result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
             trained = [[p.client for p in r.participations if p.outcome == "trained"] for r in observer.records]
