@@ -117,7 +117,8 @@ class Member:
         if known is None and age is not None:  # the first terms arrive in the middle of the run
             known = Promise(1, None, since=0, last=max(0, age.last))
         clear = bool(ask.clear) or not ask.private
-        return strictest(known, max(owners, ask.min_separation or 1), ask.rounds, since=ask.round - 1, clear=clear)
+        apart = max(owners, ask.min_separation or 1)
+        return strictest(known, Promise(apart, ask.rounds, ask.round - 1, clear=clear, mu=ask.mu, delta=ask.delta))
 
     def _turn(self, clock: ClientAge) -> int | None:
         """Return the number of the last participation, if the rule counts them."""

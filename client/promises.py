@@ -6,7 +6,7 @@ not end them. A corrupt file is never replaced: it forbids every training until 
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,6 +24,7 @@ from aoi_fl.client.state import Durable, checked_name, lock, whole
 from aoi_fl.science.errors import ConfigError
 
 _MOST_RUNS = 10_000  # runs with a promise
+_NOISE = dict.fromkeys(("mu", "delta"), (float, NoneType))
 _PATIENCE = 10.0  # seconds to wait for another process of this client
 SUFFIX = ".promises"
 
@@ -43,6 +44,7 @@ class Promise:
     since : the round before the client's first message; the client may have taken part in it and lost its state
     last : the last round in which it took part; 0: none
     clear : whether it may evaluate models, whose metrics have no noise
+    mu, delta : the least noise that the server has announced; None: none
     """
 
     separation: int
@@ -50,6 +52,8 @@ class Promise:
     since: int
     last: int = 0
     clear: bool = True
+    mu: float | None = None
+    delta: float | None = None
 
     def forbids(self, round_: int, *, repeats: bool = False) -> bool:
         """Return whether a participation is too early, or before or after the run.
@@ -169,16 +173,22 @@ def has_promised(folder: Path) -> bool:
     return any(name.endswith(SUFFIX) for name in names) or any(path.parent == folder for path in _known)
 
 
-def strictest(known: Promise | None, separation: int, rounds: int | None, *, since: int, clear: bool) -> Promise:
-    """Return the strictest of a known promise and new terms; ``since`` is for a first promise."""
+def strictest(known: Promise | None, terms: Promise) -> Promise:
+    """Return the strictest of a known promise and new terms."""
     if known is None:
-        return Promise(separation, rounds, since, clear=clear)
-    ends = [end for end in (rounds, known.rounds) if end is not None]
+        return terms
+
+    def known_one(key: str, choose: Callable[..., Any]) -> Any:
+        values = [value for value in (getattr(known, key), getattr(terms, key)) if value is not None]
+        return choose(values, default=None)
+
     return replace(
         known,
-        separation=max(separation, known.separation),
-        rounds=min(ends) if ends else None,
-        clear=clear and known.clear,
+        separation=max(terms.separation, known.separation),
+        rounds=known_one("rounds", min),
+        clear=terms.clear and known.clear,
+        mu=known_one("mu", max),
+        delta=known_one("delta", min),
     )
 
 
@@ -223,7 +233,13 @@ def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str |
 def _decode(body: dict[str, Any]) -> DeviceState:
     runs = {
         checked_name("run name", run): whole(
-            Promise(**promise), separation=(int,), since=(int,), last=(int,), rounds=(int, NoneType), clear=(bool,)
+            Promise(**promise),
+            separation=(int,),
+            since=(int,),
+            last=(int,),
+            rounds=(int, NoneType),
+            clear=(bool,),
+            **_NOISE,
         )
         for run, promise in body["runs"].items()
     }

@@ -44,6 +44,7 @@ MAX_EXAMPLES = 10**9  # more than any client trains on in a round
 MAX_AGE = 2**31 - 1  # rounds
 LEAST, MOST = 1e-30, 1e30  # all other numbers; their products and squares stay finite
 
+MAX_MU = 1e6  # an ε of 5·10¹¹: no privacy
 MAX_TEXT = 1000  # characters of a text in a request
 MAX_TABLE = 2**20  # entries of a table in a request
 MAX_SECONDS = 1e9  # of any time in a request
@@ -137,6 +138,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("min_separation", "rounds"), (1, MAX_AGE)),
     **dict.fromkeys(("clients", "per_round"), (1, MAX_EXAMPLES)),
     **dict.fromkeys(("pace", "looks"), (0, MAX_SECONDS)),
+    "mu": (0, MAX_MU),
+    "delta": (sys.float_info.min, math.nextafter(1, 0)),
     "elapsed": (-MAX_SECONDS, MAX_SECONDS),
 }
 
@@ -163,6 +166,7 @@ class ParticipationRequest(Record):
     token : distinguishes the run from an earlier run of the same name
     min_separation, rounds : terms of a private run: the least number of rounds between two participations, and the last
         round
+    mu, delta : noise of a private run: the μ of one update under it (Gaussian differential privacy), and δ
     clear : whether a client of a private run evaluates models, whose metrics have no noise; None: no
     rule, rule_source : name and digest of the user's own rule, by which the client decides
     clients, per_round : n and k, arguments of that rule
@@ -188,6 +192,8 @@ class ParticipationRequest(Record):
     token: str | None = None
     min_separation: int | None = None
     rounds: int | None = None
+    mu: float | None = None
+    delta: float | None = None
     clear: bool | None = None
     rule: str | None = None
     rule_source: str | None = None

@@ -1,5 +1,6 @@
 """A client's status for the device's owner: whether it may take part now, and what has left the device."""
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from aoi_fl.client.device.receipts import read_receipts
 from aoi_fl.client.gate.book import Book
 from aoi_fl.client.gate.gate import LEAVES, SET_BACK
 from aoi_fl.client.gate.limits import Refusal
-from aoi_fl.client.gate.rules import MIN_HOURS, UNMETERED, Rules
+from aoi_fl.client.gate.rules import PAUSE, UNMETERED, UPDATES, Rules
+from aoi_fl.client.promises import Device, Forbidden
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.privacy.account import epsilon_of
 
 
 def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
@@ -44,10 +47,10 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         )
     if (back := session.back(state_dir / session.FILE)) > now.timestamp():
         yield f"its process has ended, as no message can arrive before {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
-    yield from _gate(Book(state_dir), rules, now)
+    yield from _gate(Book(state_dir), rules, now, Device(state_dir, name, durable=True))
 
 
-def _gate(book: Book, rules: Rules, now: datetime) -> Iterator[str]:
+def _gate(book: Book, rules: Rules, now: datetime, device: Device) -> Iterator[str]:
     """Yield what the owner's gate has let out, and when it opens again."""
     try:
         state = book.load(now.timestamp())
@@ -64,12 +67,28 @@ def _gate(book: Book, rules: Rules, now: datetime) -> Iterator[str]:
     left = "" if rules.max_updates is None else f", {max(0, rules.max_updates - state.updates)} more may leave"
     if state.updates or left:
         yield f"updates that have left the device: {state.updates}{left}"
-    if state.last and (opens := state.last + 3600 * rules.min_hours) > now.timestamp():
-        yield f"by {MIN_HOURS} the next training may be at {datetime.fromtimestamp(opens):%Y-%m-%d %H:%M}"
+    opens = rules.opens(max(now, datetime.fromtimestamp(state.last + 3600 * rules.min_hours) if state.last else now))
+    if opens is None or (rules.max_updates is not None and state.updates >= rules.max_updates):
+        after = f"no training may follow, by {PAUSE if opens is None else UPDATES}"
+    else:
+        after = "the next training may be " + ("now" if opens == now else f"at {opens:%Y-%m-%d %H:%M}")
+    if state.updates or state.runs:
+        yield after
+    try:
+        promises = device.load().runs
+    except Forbidden as error:
+        promises = {}
+        yield f"its promises cannot be read: {error}"
     for key, run in state.runs.items():
         gap = f", not before round {run.last + rules.min_separation}" if rules.min_separation > 1 and run.last else ""
         at = f", the last at {datetime.fromtimestamp(run.at):%Y-%m-%d %H:%M}" if run.at else ""
-        yield f"run {run.name or key} at {run.server}, app {run.app[:12]}: {run.updates} updates{at}{gap}"
+        about = f"{run.updates} updates{at}{left}; {after}{gap}"
+        yield f"run {run.name or key} at {run.server}, app {run.app[:12]}: {about}"
+        if (promise := promises.get(run.name)) and promise.mu and promise.delta:
+            updates = sum(other.updates for other in state.runs.values() if other.name == run.name)
+            epsilon = epsilon_of(math.sqrt(updates) * promise.mu, promise.delta)
+            spent = f"ε = {epsilon:.4g} at δ = {promise.delta:g}"
+            yield f"run {run.name}: {spent}, if the server adds the noise that it announced"
     prevented: Counter[str] = Counter()
     for entry in () if problems else (*entries, *state.repeats.values()):
         if entry["rule"] and entry["decision"] not in LEAVES:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -76,6 +76,21 @@ class Rules:
             raise ConfigError(EVALUATE, METRICS_ONLY, f"another value, because {METRICS} is none", remedy)
         return rules
 
+    def opens(self, at: datetime) -> datetime | None:
+        """Return the first time from a local time on that ``pause`` and ``hours`` allow; None: never."""
+        if self.pause is True:
+            return None
+        at = max(at, self.pause) if isinstance(self.pause, datetime) else at
+        days = (at.date() + timedelta(days=i) for i in range(2))
+        begins = sorted(datetime.combine(day, begin) for day in days for begin, _ in self.hours)
+        return at if self._in_hours(at) else next(begin for begin in begins if begin > at)
+
+    def _in_hours(self, now: datetime) -> bool:
+        return not self.hours or any(
+            begin <= now.time() < end if begin < end else now.time() >= begin or now.time() < end
+            for begin, end in self.hours
+        )
+
     def forbids(
         self,
         now: datetime,
@@ -91,10 +106,7 @@ class Rules:
         """
         if self.pause is True or (isinstance(self.pause, datetime) and now < self.pause):
             return PAUSE
-        if self.hours and not any(
-            begin <= now.time() < end if begin < end else now.time() >= begin or now.time() < end
-            for begin, end in self.hours
-        ):
+        if not self._in_hours(now):
             return HOURS
         if self.only_charging and not charging():
             return CHARGING

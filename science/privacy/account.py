@@ -78,6 +78,11 @@ class Account:
         return self.noise_multiplier * self._sensitivity(self.bounds.max_participations)
 
     @property
+    def mu(self) -> float:
+        """Return the μ of one participation, as a Gaussian mechanism."""
+        return self._sensitivity(1) / self.deviation
+
+    @property
     def error(self) -> float:
         """Return the RMSE of the prefix sums, in clips."""
         return self.deviation * prefix_error(self.column, self.rounds, self.momentum)

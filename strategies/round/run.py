@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.values import names_of
 from aoi_fl.flower.grids import be_patient, uploads
-from aoi_fl.protocol import ParticipationReply, ParticipationRequest, packing
+from aoi_fl.protocol import MAX_MU, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.aggregation.base import Aggregation
@@ -244,7 +244,14 @@ class Run:
         if self.privacy is None:
             return request
         spec = self.privacy.spec
-        return replace(request, min_separation=self.separation, rounds=spec.rounds, clear=spec.metrics == "clear")
+        return replace(
+            request,
+            min_separation=self.separation,
+            rounds=spec.rounds,
+            mu=min(self.privacy.account.mu, MAX_MU),
+            delta=spec.delta,
+            clear=spec.metrics == "clear",
+        )
 
     def plain(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide nothing."""

@@ -29,7 +29,8 @@ from aoi_fl.client.gate import gate as gates
 from aoi_fl.client.gate import rules
 from aoi_fl.client.gate.book import GATE, LOCK, RECEIPTS, Book
 from aoi_fl.client.gate.limits import Refusal
-from aoi_fl.client.promises import refused_now
+from aoi_fl.client.promises import Device as Promises
+from aoi_fl.client.promises import Promise, refused_now
 from aoi_fl.client.supernode import make_gatekeeper
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.gate import Doors
@@ -841,11 +842,13 @@ def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi):
     device(train(1))
     assert f"{APP}  may not run" in ask("apps")[1] and ask("approve", "0" * 63)[0] == 2
     assert ask("approve", APP)[0] == 0 and f"{APP}  may run" in ask("apps")[1]
-    assert device.updates([train(1), train(2)]) == 1
+    assert device.updates([train(1, own={}), train(2, own={})]) == 1
+    Promises(state, "pi", durable=True).keep("r", Promise(4, 40, 0, mu=0.5, delta=1e-5))
     status = ask("status")[1]
-    assert all(
-        part in status for part in ("1, 2 more", "min-hours", "not before round 5", "at link", APP[:12], "1 updates")
-    )
+    opens = f"{datetime.fromtimestamp(Book(state).load().last + 7200):%Y-%m-%d %H:%M}"
+    (run,) = (line for line in status.splitlines() if line.startswith("run r at link"))
+    assert all(part in run for part in ("2 more", opens, "not before round 5", APP[:12], "1 updates"))
+    assert "ε = 1.993 at δ = 1e-05, if the server adds the noise that it announced" in status
     found = json.loads(ask("receipts", "--verify", "--json")[1])
     assert found["genuine"] and [r["decision"] for r in found["receipts"]] == ["refused", "sent", "refused"]
     keys = {"time", "server", "run", "round", "app", "decision", "rule", "bytes", "norm", "before", "signature"}

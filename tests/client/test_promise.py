@@ -11,6 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 from aoi_fl.client import deciding
 from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import identity
+from aoi_fl.client.promises import Device
 from aoi_fl.client.state import StateFile, written_together
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science import draws
@@ -92,6 +93,13 @@ def test_a_server_that_takes_the_terms_back_gets_no_more(server):
         assert not server.train(round_, min_separation=None, rounds=None)[0]
         assert not server.train(round_, min_separation=1, rounds=10**6)[0]
     assert not server.train(ROUNDS + B, min_separation=1, rounds=10**6)[0]
+
+
+def test_the_promise_keeps_the_least_noise_that_was_announced(server, tmp_path):
+    for round_, terms in enumerate([{}, {"mu": 0.2, "delta": 1e-5}, {"mu": 0.1}, {"delta": 1e-3}, {}], 1):
+        server.train(round_, **terms)
+    promise = Device(tmp_path, "client-3", durable=True).load().runs["r"]
+    assert (promise.mu, promise.delta, promise.separation) == (0.2, 1e-5, B)
 
 
 def test_the_promise_survives_a_restart_of_the_client(server, tmp_path):

@@ -291,6 +291,27 @@ def test_a_refusal_of_the_gate_counts_as_one_by_rule(wire, tmp_path):
     assert (notes.rounds[0].declined, notes.rounds[0].dropped) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("rules_", "opens"),
+    [
+        ({}, NOON),
+        ({"pause": True}, None),
+        ({"hours": "22:00-06:00"}, NOON.replace(hour=22)),
+        ({"hours": "11:00-12:30, 22:00-06:00"}, NOON),
+        ({"hours": "03:00-04:00"}, NOON.replace(hour=3) + timedelta(days=1)),
+        ({"pause": f"{NOON + timedelta(days=2):%Y-%m-%d}"}, NOON.replace(hour=0) + timedelta(days=2)),
+        (
+            {"pause": f"{NOON + timedelta(days=2):%Y-%m-%d}", "hours": "03:00-04:00"},
+            NOON.replace(hour=3) + timedelta(2),
+        ),
+    ],
+)
+def test_the_first_time_that_the_rules_allow(rules_, opens):
+    own = Rules.read(rules_)
+    assert own.opens(NOON) == opens
+    assert opens is None or own.forbids(opens) is None
+
+
 # What the owner sees --------------------------------------------------------------------------------------------------
 
 

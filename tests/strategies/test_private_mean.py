@@ -15,7 +15,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import failure
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.privacy.account import Account
+from aoi_fl.science.privacy.account import Account, epsilon_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import CorrelatedNoise, coefficients
 from aoi_fl.science.selection import OldestAgeSelector
@@ -134,10 +134,13 @@ def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
 
 def test_epsilon_is_recorded_round_by_round(tmp_path):
     spec = private(6, 2, noise_multiplier=0.8, bands=2, delta=1e-3)
-    notes, _, _ = play(lambda **s: SystematicParticipation(4, 2, aggregation=spec, **s), honest_app(), tmp_path, 6)
+    how = {"aggregation": spec}
+    notes, _, strategy = play(lambda **s: SystematicParticipation(4, 2, **how, **s), honest_app(), tmp_path, 6)
     account = Account(ParticipationBounds(2, 3), 6, 0.8, 2)
     expected = [account.epsilon(1e-3, -(-t // 2)) for t in range(1, 7)]
     assert [record.epsilon for record in notes.rounds] == pytest.approx(expected)
+    told = strategy._run.request(6)  # of it a device computes the ε of its own updates
+    assert [epsilon_of(math.sqrt(k) * told.mu, told.delta) for k in (1, 2, 3)] == pytest.approx(expected[::2])
 
 
 def test_a_run_ends_before_its_epsilon_is_exceeded(tmp_path):
