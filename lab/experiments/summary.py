@@ -13,17 +13,6 @@ from aoi_fl.lab.experiments.harness.pages import table
 from aoi_fl.lab.experiments.harness.store import Store, rests_on
 from aoi_fl.lab.experiments.registry import known
 
-# Experiments with a main result on the first page.
-FRONT = (
-    "theory",
-    "remarks",
-    "windows",
-    "modes",
-    "unequal",
-    "wics-ages",
-    "wics-sensitivity",
-    "arena-trace-dirichlet",
-)
 _UNMEASURED = "not-run.md"
 _DATA = {
     "cifar100": "CIFAR-100",
@@ -103,7 +92,6 @@ def write_summary(out: Path) -> Path:
     lines = {}
     unmeasured = {}
     judged = {False: [], True: []}
-    headlines = []
     decided = []  # with their pages
     for name, experiment in known().items():
         store = Store.recorded(out, name)
@@ -116,8 +104,6 @@ def write_summary(out: Path) -> Path:
             else:
                 paper = "Our own" if claim.is_ours else claim.source.partition(",")[0]  # the first of two
                 lines.setdefault(paper, []).append(_line(experiment, store, claim))
-        if found.headline and name in FRONT:
-            headlines.append(f"- {found.headline} [{name}]({experiment.home})")
     pages = [
         f"- [{e.title}]({e.home}): {e.source}."
         for name, e in known().items()
@@ -126,7 +112,6 @@ def write_summary(out: Path) -> Path:
     more = {
         "What the verdicts mean": _RULES,
         "Symbols": table(("symbol", "meaning"), _SYMBOLS) + _policies(out),
-        "Main results": "\n".join(headlines),
         "All pages": "\n".join(pages),
     }
     page = out / "README.md"

@@ -81,7 +81,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Sentences, verdicts and tables of a page, and the front page's sentence.
+    """Sentences, verdicts and tables of a page.
 
     The sentences state deviations from the paper, and the meaning of numbers that do not explain themselves.
     """
@@ -89,4 +89,3 @@ class Conclusion:
     paragraph: str
     claims: tuple[Claim, ...] = ()
     tables: tuple[Table, ...] = ()
-    headline: str = ""

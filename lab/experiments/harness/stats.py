@@ -36,13 +36,6 @@ class Ratio:
         ends = f" [{above[1]:.{digits}f}, {above[2]:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
         return f"{above[0]:+.{digits}f}{ends} %"
 
-    def in_words(self, digits: int = 1) -> str:
-        """Write the same in words, for instance ``13.5 [13.1, 13.9] % below``."""
-        sign, word = (1, "above") if self.value >= 1 else (-1, "below")
-        ends = sorted(100 * sign * (end - 1) for end in (self.low, self.high))
-        shown = f" [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
-        return f"{100 * sign * (self.value - 1):.{digits}f}{shown} % {word}"
-
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
     """Return the ratio of two sums over paired seeds, with the values r for which above − r·below may have mean 0.

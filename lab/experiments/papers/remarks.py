@@ -34,7 +34,6 @@ class Statement(NamedTuple):
     test : passed by a row; None: the left sides in all are as many as the right ones
     each : words on a row
     printed : whether a failure is an erratum
-    short : what the headline calls it
     """
 
     what: str
@@ -47,7 +46,6 @@ class Statement(NamedTuple):
     each: str = ""
     printed: bool = False
     reasons: Mapping[Verdict, str] = EXACT
-    short: str = ""
 
     def judged(self, rows: Rows, **more: int) -> Claim:
         """Judge it by the rows of all statements; ``more`` are numbers of its sentence."""
@@ -166,7 +164,6 @@ _STATEMENTS = (
         "mean age of those who take part, exact: {each}",
         _less,
         each="{what}: {left:.2f} rounds, all clients {right:.2f}",
-        short="that clients with lower age come more often",
     ),
     Statement(
         "heard, zero",
@@ -183,7 +180,6 @@ _STATEMENTS = (
         _CHANCE,
         _LIKELIER,
         _more,
-        short="that p_i > 0 at all ages helps a client that leaves",
     ),
     Statement(
         "starved",
@@ -194,7 +190,6 @@ _STATEMENTS = (
         "for one",
         None,
         printed=True,
-        short="that WICS's Algorithm 1 as printed spends its budget",
     ),
     Statement(
         "LR is",
@@ -204,7 +199,6 @@ _STATEMENTS = (
         _BENDS.format("the direction that raises all classes' scores alike"),
         _bent,
         "instances",
-        short="that LR's loss is strongly convex",
     ),
     Statement(
         "SVM is",
@@ -214,7 +208,6 @@ _STATEMENTS = (
         _BENDS.format("a random step too short to cross a hinge's corner"),
         _bent,
         "instances",
-        short="that SVM's is",
     ),
     Statement(
         "noise",
@@ -225,7 +218,6 @@ _STATEMENTS = (
         _equal,
         each="F(θ) = θ²/2, exact gradients, K = 2, η = 0.1, θ = 1: E[B_noise] = {left:.3g}",
         reasons={"refuted": "local steps move the point where the gradient is taken"},
-        short="that E[B_noise] = 0 in the proof of Theorem 2",
     ),
     Statement(
         "squared",
@@ -236,7 +228,6 @@ _STATEMENTS = (
         "Assumption 2, has no such bound",
         _bounded,
         reasons={"refuted": "its gradient grows without bound, as under strong convexity"},
-        short="that mean squared loss has bounded gradients",
     ),
     Statement(
         "absolute",
@@ -246,7 +237,6 @@ _STATEMENTS = (
         "eq. holds from −h to h with β = 1/(2h) in {held} of {count} steps h = 1 to 10⁻⁵",
         _bounded,
         reasons={"refuted": "it has a corner at 0"},
-        short="that mean absolute loss is smooth",
     ),
 )
 _FIG2 = Claim(
@@ -302,14 +292,8 @@ class Remarks(Experiment):
             "clients. A client's chance to be heard is exact, n=100, k=15, m=10, under p_a > 0 at all ages (ours, the "
             "papers print none)."
         )
-        failing = [
-            statement.short or claim.claim
-            for statement, claim in zip(_STATEMENTS, claims, strict=True)
-            if claim.verdict in ("refuted", "erratum")
-        ]
-        headline = f"Refuted by exact counterexamples: {'; '.join(failing)}." if failing else ""
         claims.insert(10, _sorting(rows))
-        return Conclusion(paragraph, (*claims, _FIG2), headline=headline)
+        return Conclusion(paragraph, (*claims, _FIG2))
 
 
 def _sorting(rows):

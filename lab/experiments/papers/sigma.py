@@ -93,9 +93,6 @@ class Sigma(Experiment):
                     lines,
                 ),
             ),
-            "A smaller Σ does not make federated averaging faster: with a larger one, markov-optimal's error is "
-            f"{ratio(_errors(rows, 'markov-optimal', 'theorem'), _errors(rows, _BASE, 'theorem')).percent()} beside "
-            "random's.",
         )
 
 

@@ -332,13 +332,7 @@ class Theory(Experiment):
             "from the stationary law, and the increasing policy's p_a is ours, since none is printed. The ageing data "
             "are 10 quadratics under N=10, B=40, τ=10, η=0.005. Intervals are 95 % t-intervals over seeds."
         )
-        vacuous = [claim.source for claim in claims if claim.verdict == "holds, vacuous"]
-        headline = ""
-        if vacuous:
-            headline = (
-                f"Bounds that hold and say nothing, above the error that training starts with: {'; '.join(vacuous)}."
-            )
-        return Conclusion(paragraph, (*claims, _SCHEME, _LOSS, _slots()), headline=headline)
+        return Conclusion(paragraph, (*claims, _SCHEME, _LOSS, _slots()))
 
 
 # Panels

@@ -262,9 +262,4 @@ class WicsAges(Instances):
             ("f", "ratio of sums"),
             costs,
         )
-        p2_, age = sums(rows, "p2", "maxpack"), sums(rows, "weighted_age", "maxpack")
-        headline = (
-            f"WICS attains its own objective best: its P2 is {sums(rows, 'p2', 'abs').in_words()} ABS's, "
-            f"{p2_.in_words()} MaxPack's. Its size-weighted average age, of Fig. 10, is {age.in_words()} MaxPack's."
-        )
-        return Conclusion(paragraph, claims, (table, others), headline)
+        return Conclusion(paragraph, claims, (table, others))

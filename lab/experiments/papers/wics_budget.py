@@ -117,13 +117,7 @@ class WicsBudget(Experiment):
             )
             claims.append(_claim(model, ours if found else why, elsewhere(side(list(found.values()), -1))))
         claims.append(_similar(rows))
-        said = "; ".join(
-            f"{_ahead(rows, model, dataset, _SHOWN, 'maxpack').show(4)} ({model}, {dataset})"
-            for model, dataset in _there(rows)
-            if "maxpack" in _policies(rows, model, dataset)
-        )
-        headline = f"WICS's loss above MaxPack's at B={_SHOWN}, φ drawn at random: {said}."
-        return Conclusion(paragraph, tuple(claims), tables, headline)
+        return Conclusion(paragraph, tuple(claims), tables)
 
 
 def _there(rows):

@@ -6,7 +6,7 @@ from aoi_fl.lab.experiments.harness.base import Experiment, seeds
 from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.federation import marked, play_run
 from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
-from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio, run_means
+from aoi_fl.lab.experiments.harness.stats import difference, interval, run_means
 from aoi_fl.lab.experiments.harness.verdicts import equivalent, side
 from aoi_fl.lab.experiments.papers.wics_learning import DATASETS, FIGURES, run_keys
 
@@ -82,8 +82,6 @@ class WicsSensitivity(Experiment):
 
     def conclude(self, rows, settings):
         lines = []
-        beside = {}
-        level = []  # whether chance may explain the difference of WICS and ABS
         apart = {of: {} for of in _CLAIMED}
         for model, dataset in _tasks(rows):
             losses = _means(rows, model, dataset, "loss")
@@ -111,8 +109,6 @@ class WicsSensitivity(Experiment):
                 share = 100 * (1 - losses[_KNOWN] / losses[rival])
                 apart[rival, "loss"][f"{model}, {dataset}"] = interval(share)
                 apart[rival, "accuracy"][f"{model}, {dataset}"] = above[rival]
-            beside[f"{model}, {dataset}"] = ratio(losses[_KNOWN], losses["maxpack"])
-            level.append(below[_ABS].low <= 0 <= below[_ABS].high)
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, all train. A client's labels go "
             "wrong by 5 % for each round of age times a rate of its own, drawn from U(0, 2). *Known*: φ is the "
@@ -133,7 +129,7 @@ class WicsSensitivity(Experiment):
         )
         tables = (Table("Means over all rounds, 95 % intervals over seeds, in pairs", head, lines),) if lines else ()
         claims = tuple(_judged(claim, *of, apart[of]) for claim, of in zip(self.claims, _CLAIMED, strict=True))
-        return Conclusion(paragraph, claims, tables, _headline(beside, all(level)))
+        return Conclusion(paragraph, claims, tables)
 
 
 def _judged(claim, rival, measure, apart):
@@ -146,19 +142,6 @@ def _judged(claim, rival, measure, apart):
     ours = f"{better}: {', '.join(f'{of.show(2)} ({task})' for task, of in apart.items())}"
     reasons = {"equivalent": "the margin holds in every task; set after the data"}
     return replace(claim, ours=ours, verdict=verdict, reasons=reasons)
-
-
-def _headline(beside, level):
-    """Return WICS's mean loss beside MaxPack's, in the tasks of the least and the largest lead.
-
-    ``level``: whether ABS, with the same φ, is equal to it within chance in every task.
-    """
-    if not beside:
-        return ""
-    least, most = (pick(beside, key=lambda task: beside[task].value) for pick in (max, min))
-    shown = " to ".join(f"{beside[task].in_words(2)} ({task})" for task in dict.fromkeys((least, most)))
-    others = "; ABS's, by the same φ, cannot be told from it" if level else ""
-    return f"WICS's mean loss, φ by size and rate of staleness, is {shown} MaxPack's, in {len(beside)} tasks{others}."
 
 
 def _tasks(rows):

@@ -143,12 +143,7 @@ class Windows(setting.PolicyFigure):
             ),
             self._fair(rows, shown[-1]),
         )
-        headline = (
-            f"Of the papers' policies load spreads least under Markov optimal: √Var(Y)/T at T={shown[-1]} is "
-            f"{at[optimal][-1].show(4)} against random's {at['random'][-1].show(4)}; systematic participation has "
-            f"{_zero(at[setting.SYSTEMATIC][-1])}."
-        )
-        return Conclusion(paragraph, claims, (table,), headline)
+        return Conclusion(paragraph, claims, (table,))
 
 
 def _others(policy):
@@ -197,10 +192,6 @@ def _where(windows, verdicts):
 def _deviations(policy):
     """Return the exact √Var(Y)/T of one client for every window T from 1 to 1000."""
     return renewal_deviation(setting.markov(policy), range(1, 1001))
-
-
-def _zero(found):
-    return "0" if found.mean <= _NOTHING else found.show(4)
 
 
 def _root(value):

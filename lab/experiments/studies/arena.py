@@ -11,7 +11,7 @@ from aoi_fl.lab.experiments.harness.drawing import Chart
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
-from aoi_fl.lab.experiments.studies.arena_page import beside_refl, headline_of, tables_of, within_reach
+from aoi_fl.lab.experiments.studies.arena_page import beside_refl, tables_of, within_reach
 from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, called, own_keys
 from aoi_fl.lab.simulated_time.traces import drawn_start, in_files, make_trace
 from aoi_fl.science.absence import achievable
@@ -175,7 +175,6 @@ class Arena(Experiment):
         return Conclusion(
             listed(sentences, [point for point in points if point]),
             tables=tables_of(rows, levels, settings["num-clients"]),
-            headline=headline_of(self.title, rows, levels[0]),
         )
 
 

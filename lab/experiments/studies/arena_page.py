@@ -13,7 +13,6 @@ from aoi_fl.lab.experiments.studies.entrants import called
 
 BASE = "random"
 _LATE = ("refl:late-rounds=5", "random:late-rounds=5")
-_TOLD = (_LATE[1], "random:clients-per-round=4", "markov-optimal")  # beside random selection, in the headline
 _NONE = "–"
 _ABOVE = "points above random"
 _WORK = (
@@ -80,22 +79,6 @@ def within_reach(rows, sent):
         f"that are wanted ({min(reach.values()):.1f} to {max(reach.values()):.1f}) are the most that can take part "
         "where each has the same rate, since nobody can more often than it is there: Σ min(rate, share of the time "
         "there)."
-    )
-
-
-def headline_of(title, rows, level):
-    """Return the work of random selection and its part in vain; for the main policies also their delay."""
-    runs = {policy: found for policy in (BASE, *_TOLD) if (found := runs_of(rows, policy))}
-    if BASE not in runs or len(runs) == 1:
-        return ""
-    said = (
-        f"*{called(policy)}* {_mean(_worked(of))} h, {_mean(_shares_wasted(of))} %"
-        + ("" if policy == BASE else f", {_later_by(of, runs[BASE], ' minutes')}")
-        for policy, of in runs.items()
-    )
-    return (
-        f"{title}; device-hours, share in vain, and how much later than random at {level:.0%} (negative: sooner): "
-        f"{'; '.join(said)}."
     )
 
 

@@ -116,11 +116,7 @@ class Modes(Experiment):
             )
             for wire in overhead
         )
-        most = {wire: interval(_per_seed(rows, last, wire, "messages")) for wire in _WIRES}
-        headline = f"Messages a round with {last} clients, {_PER_ROUND} a round: " + ", ".join(
-            f"{wire} {found.show(0)}" for wire, found in most.items()
-        )
-        return Conclusion(paragraph, claims, (Table("Each round", head, lines),), f"{headline}.")
+        return Conclusion(paragraph, claims, (Table("Each round", head, lines),))
 
 
 def _alike(growth):

@@ -112,7 +112,7 @@ class Unequal(Experiment):
         return rows
 
     def conclude(self, rows, settings):
-        return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS), _SEEDS)
+        return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS))
 
 
 def law_variance(policy, sizes):

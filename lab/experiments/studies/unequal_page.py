@@ -146,13 +146,7 @@ def _judged_theirs(of):
     return replace(_THEIRS, ours=shown, verdict=elsewhere(side([moved, at], -1)))
 
 
-_FIRST, _ZIPF = "dirichlet 0.3", "zipf"
-# What the headline calls them.
-_CALLED = {
-    PAPERS: "Markov optimal, the papers' equal weights,",
-    EVEN: "systematic, weights by size,",
-    RATES: "systematic, rates by size,",
-}
+_ZIPF = "zipf"
 _HEAD = (
     "policy and weights",
     "seeds",
@@ -167,13 +161,9 @@ _HEAD = (
 )
 
 
-def concluded(rows, settings, policies, splits, seeds):
-    """Return a table for each partition; a policy is compared over the seeds that it and random have.
-
-    The headline needs all planned ``seeds`` under each partition.
-    """
+def concluded(rows, settings, policies, splits):
+    """Return a table for each partition; a policy is compared over the seeds that it and random have."""
     tables = []
-    moved = {}
     played = {
         split: {
             policy: by_seed(rows, split=split, policy=policy)
@@ -186,13 +176,10 @@ def concluded(rows, settings, policies, splits, seeds):
         if not found[BASE]:
             continue
         tables.append(Table(split, _HEAD, [_line(p, of, found[BASE]) for p, of in found.items() if of]))
-        moves = {policy: later(of, found[BASE]) for policy, of in found.items() if policy != BASE}
-        if told := {policy: m for policy, m in moves.items() if m and np.isfinite(m.half)}:
-            moved[split] = told
     sentences = (
         f"{settings['dataset']}, {settings['model']}, n=100, k=15, m=10, {settings['num-server-rounds']} rounds, seeds "
-        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5. {_nearest(played, moved)}"
-    ).rstrip()
+        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5."
+    )
     points = [
         "*Size*, *equal* and *unbiased* are weights at one rate for all, d_i/Σ_S d_j, 1/|S| and q_i/r_i on updates; "
         "*rates* are in proportion to size, capped at 1, with unbiased weights; *jitter* is systematic size put off by "
@@ -211,65 +198,7 @@ def concluded(rows, settings, policies, splits, seeds):
         "Equal weights count a client of few examples as much as one of many, so that the model fits another mixture "
         "of the data.",
     ]
-    return Conclusion(listed(sentences, points), judged(played), tuple(tables), _headline(played, seeds))
-
-
-def _headline(played, seeds):
-    """Return the delays of the claimed policies against random, under two partitions; empty while any is missing."""
-    said = []
-    for policy, called in _CALLED.items():
-        moves = {split: move for split, of in played.items() if (move := later(of[policy], of[BASE]))}
-        if len(moves) < len(played) or any(move.count < seeds for move in moves.values()):
-            return ""
-        parts = []
-        for split in (_FIRST, _ZIPF):
-            work = np.mean(a_round(played[split][policy]))
-            more = f" on {work:.1f} times the data" if work > 1.05 else ""
-            parts.append(f"{moves[split].show(1)}{more}")
-        said.append(f"{called} {' / '.join(parts)}")
-    about = f"Rounds later than random (negative: earlier) under {_FIRST} / {_ZIPF}, {seeds} seeds"
-    return f"{about}: {'; '.join(said)}."
-
-
-def _nearest(played, moved):
-    """Name the policies nearest to the goal: no later than random, earlier on unequal data, an even load.
-
-    The first is earlier beyond chance wherever data are unequal, the second is later nowhere beyond chance; each with
-    the least Var[X], as printed, of its worst partition, then the earliest. ``moved`` has the delays by partition and
-    policy.
-    """
-    if moved.keys() != played.keys():
-        return ""
-
-    def variance(policy):
-        return round(max(np.median(ends(played[split][policy], "variance")) for split in moved), 2)
-
-    def rank(policy):
-        return variance(policy), sum(told[policy].mean for told in moved.values())
-
-    everywhere = sorted(set.intersection(*(set(told) for told in moved.values())))
-    never_later = [policy for policy in everywhere if not any(told[policy].beyond(1) for told in moved.values())]
-    unequal = {split: told for split, told in moved.items() if split != EQUAL}
-    sooner = [p for p in never_later if all(told[p].beyond(-1) for told in unequal.values())]
-    if not sooner:
-        return ""
-    soonest, evenest = min(sooner, key=rank), min(never_later, key=rank)
-    work = {split: later(of[soonest], of[BASE], at_equal_data=True) for split, of in played.items()}
-    more = ", ".join(split for split, late in work.items() if late and late.beyond(1))
-    said = (
-        "Wanted is a policy that needs no more rounds than random selection under any partition, fewer under the "
-        f"unequal ones, at the least Var[X]. {'None does all of it. ' if soonest != evenest else ''}"
-        f"Fewer rounds beyond chance under every unequal one: {soonest}, at Var[X] up to {variance(soonest):.2f}"
-        f"{f' and on more data ({more})' if more else ''}."
-    )
-    if evenest in sooner:
-        return said
-    late = {split: told[evenest] for split, told in unequal.items() if not told[evenest].beyond(-1)}
-    unclear = ", ".join(f"{split}, {rounds.show(1)} rounds" for split, rounds in late.items())
-    return (
-        f"{said} Nowhere more rounds beyond chance, at the least Var[X], {variance(evenest):.2f}: {evenest}; it is not "
-        f"earlier beyond chance under {unclear}."
-    )
+    return Conclusion(listed(sentences, points), judged(played), tuple(tables))
 
 
 def _passed(played):
