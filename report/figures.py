@@ -23,9 +23,8 @@ from aoi_fl.science.interval_law import window_deviation
 _MOST_METRICS = 24  # charts of an app's own metrics; the ledger has all
 _BAND = "The line is the mean of the seeds. The band is its 95 % interval."
 _MOST_BINS = 60
-_MOST_DECADES = 2.5  # of an axis with labels at 1, 2 and 5 of each decade; a longer axis has labels at 1 only
 _MARGIN = 0.02  # decades beyond the outermost ticks
-_DECADES = [float(f"{m}e{e}") for e in range(-6, 1) for m in (1, 2, 5)]
+_LOWEST = 0.001  # of the drawn spreads; smaller ones are drawn as 0
 _POINTS = 60  # of a curve in simulated time
 _HOUR = 3600.0
 _SOURCES = {
@@ -238,29 +237,13 @@ def _deviation(overlaid: Sequence[Setting]) -> Chart | None:
 
 def _logarithmic(chart: Chart) -> Chart:
     """Return a chart with logarithmic axes, at whose lower end 0 lies."""
-    values = [v for trace in chart.data if "fill" not in trace for v in trace["y"] if v is not None]
-    range_ = _range(np.array([value for value in values if value > _DECADES[0]]))
-    floor = 10 ** (range_[0] + _MARGIN)
-    zeros = any(value <= _DECADES[0] for value in values)
+    lowest = False
     for trace in chart.data:
         trace["text"] = ["" if v is None else f"{v:.4f}" for v in trace["y"]]
-        trace["y"] = [v if v is None else max(v, floor) for v in trace["y"]]
-    decades = range_[1] - range_[0]
-    labelled = [tick for tick in _DECADES if decades < _MOST_DECADES or f"{tick:e}".startswith("1.")]
-    names = {tick: f"{tick:g}" for tick in labelled} | (
-        {min(_DECADES, key=lambda tick: abs(tick - floor)): "0"} if zeros else {}
-    )
-    ends = {"range": range_, "tickvals": list(names), "ticktext": list(names.values())}
-    chart.layout["yaxis"] |= {"type": "log"} | ends
+        lowest |= any(v is not None and v <= _LOWEST for v in trace["y"])
+        trace["y"] = [v if v is None else max(v, _LOWEST) for v in trace["y"]]
+    ends = {"range": [np.log10(_LOWEST) - _MARGIN, _MARGIN], "tickvals": [_LOWEST, 0.01, 0.1, 1]}
+    chart.layout["yaxis"] |= {"type": "log", "ticktext": ["0", "0.01", "0.1", "1"], **ends}
     chart.layout["xaxis"] |= {"type": "log", "tickvals": list(load.WINDOWS), "dtick": None}
-    return replace(chart, note=chart.note + (" The lowest line is a perfectly even load, 0." if zeros else ""))
-
-
-def _range(values: NDArray[np.float64]) -> list[float]:
-    """Return the exponents of a logarithmic axis's ends, which lie beyond two ticks."""
-    if not values.size:
-        return [-1.0 - _MARGIN, _MARGIN]
-    ticks = np.array([*_DECADES, 10.0])
-    low = int(np.searchsorted(ticks, values.min(), side="right")) - 1
-    high = max(int(np.searchsorted(ticks, values.max())), low + 1)
-    return [float(np.log10(ticks[max(low, 0)])) - _MARGIN, float(np.log10(ticks[high])) + _MARGIN]
+    note = f" The lowest line is at most {_LOWEST:g}. A perfectly even load is 0."
+    return replace(chart, note=chart.note + note * lowest)

@@ -88,15 +88,6 @@ def evenness(runs):
     return next(chart_ for chart_ in figures.figures(runs) if chart_.name == "deviation")
 
 
-def test_a_long_logarithmic_axis_has_a_label_a_decade(tmp_path):
-    runs = load_all([str(play(tmp_path / "even", stride=5)), str(play(tmp_path / "uneven", policy="other"))])
-    axis = evenness(runs).layout["yaxis"]
-    low, high = axis["range"]
-    ticks = sorted(np.log10(axis["tickvals"]))
-    inside = [tick for tick in ticks if low <= tick <= high]
-    assert min(np.diff(inside)) / (high - low) > 12 / 200  # pixels of a letter, of the axis of a chart
-
-
 def test_a_band_below_zero_is_left_where_values_are():
     """A loss may be negative: its band is not cut at zero."""
     low, _ = chart.ends([([1], [-1.0]), ([1], [2.0])], np.array([0.5]), np.array([19.0]))
