@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aoi_fl.lab.experiments.harness.drawing import Chart, draw_charts
+from aoi_fl.lab.experiments.harness.drawing import Panel, draw_charts
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
 from aoi_fl.science.types import Floats as Floats
 from aoi_fl.science.types import Ints as Ints
@@ -51,7 +51,7 @@ class Experiment(ABC):
     factors: Mapping[str, Sequence[Any]] = {}  # values of a unit's columns beside the seed
     counts: tuple[int, int] = (20, 6)  # seeds at full size and in a quick look
     first: int = 1  # seed
-    charts: Sequence[Chart] = ()
+    charts: Sequence[Panel] = ()
 
     def datasets(self, options: Options) -> tuple[str, ...]:
         """Return the data sets of its units; a quick look reads the digits."""

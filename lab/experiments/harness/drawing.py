@@ -21,7 +21,6 @@ _SHADES = 256  # colours of a picture: a third of the bytes
 _WIDE, _PANEL, _LEGEND = 9.0, 3.6, 0.3  # inches: the picture, a row of panels, a row of the legend
 _ACROSS, _NAMES = 3, 3  # panels and names side by side
 _LONG = 30  # characters of a name, beyond which fewer stand side by side
-_MANY = 12  # places of a line, beyond which its intervals are a band
 
 COLOURS = ("#404040", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7")  # of Okabe & Ito (2008)
 _MARKERS = "osv^D"
@@ -39,8 +38,8 @@ _LOOK = {
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A panel: columns of the rows against another column, as means over seeds with 95 % intervals.
+class Panel:
+    """A panel: columns of the rows against another column, as means over seeds with bands of 95 %.
 
     Attributes
     ----------
@@ -77,7 +76,7 @@ def draw(path: Path, plot: Any) -> None:
         flat.save(path, optimize=True)
 
 
-def draw_charts(figure: Figure, charts: Sequence[Chart], rows: Sequence[Mapping[str, Any]]) -> None:
+def draw_charts(figure: Figure, charts: Sequence[Panel], rows: Sequence[Mapping[str, Any]]) -> None:
     """Draw the panels of all charts, with one legend below them."""
     panels = []
     for chart in charts:
@@ -96,13 +95,9 @@ def draw_charts(figure: Figure, charts: Sequence[Chart], rows: Sequence[Mapping[
         for name, points in lines.items():
             colour, marker = styles[name]
             x, ends = [*points], [interval(of) for of in points.values()]
-            if len(x) > _MANY:
-                axes.plot(x, [end.mean for end in ends], color=colour, label=name)
-                low, high = ([end.mean + way * end.bar for end in ends] for way in (-1, 1))
-                axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-                continue
-            bars = [end.bar for end in ends]
-            axes.errorbar(x, [end.mean for end in ends], bars, capsize=2, color=colour, marker=marker, label=name)
+            axes.plot(x, [end.mean for end in ends], color=colour, marker=marker, markevery=0.1, label=name)
+            low, high = ([end.mean + way * end.bar for end in ends] for way in (-1, 1))
+            axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
         scales = {f"{axis}scale": "log" for axis in chart.log}
         axes.set_title(title, fontsize="x-small")
         axes.set(xlabel=chart.x, ylabel=chart.label, **scales)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
@@ -46,7 +46,7 @@ class Intervals(setting.PolicyFigure):
     page = "windows"
     title = "Rounds between two selections of a client"
     source = f"{JOURNAL}, Fig. 3, and systematic participation beside it"
-    charts = (Chart("count", "times a run", "interval", log="xy"),)
+    charts = (Panel("count", "times a run", "interval", log="xy"),)
 
     def play(self, unit, options):
         """Return how often each interval occurred."""

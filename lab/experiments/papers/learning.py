@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
@@ -47,7 +47,7 @@ class Learning(Experiment):
         self.claimed = (*self.claimed, *claims_for(self.name))
         self.counts = (self.seeds, min(self.seeds, 2))
         self.charts = (
-            Chart("accuracy", "test accuracy", "round", each=("partition",), low=TARGETS[self.dataset] - 0.12),
+            Panel("accuracy", "test accuracy", "round", each=("partition",), low=TARGETS[self.dataset] - 0.12),
         )
         self.version = 1 if self.first == 1 else 2  # the pilot's results are of the first version
         self.quick = self.model != "cnn"

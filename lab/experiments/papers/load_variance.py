@@ -6,7 +6,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval, share
 from aoi_fl.lab.experiments.harness.verdicts import side
@@ -58,8 +58,8 @@ class LoadVariance(setting.PolicyFigure):
     title = "Σ over 1000 rounds, two estimators"
     source = f"{JOURNAL}, Fig. 2 and Theorems 3–5, and systematic participation beside them"
     charts = (
-        Chart("variance", "ΣVar[ω], as in Theorems 3–5", "rounds", log="x"),
-        Chart("dispersion", "dispersion E[Σω²] − 1/n", "rounds", log="x"),
+        Panel("variance", "ΣVar[ω], as in Theorems 3–5", "rounds", log="x"),
+        Panel("dispersion", "dispersion E[Σω²] − 1/n", "rounds", log="x"),
     )
 
     def play(self, unit, options):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from aoi_fl.lab.experiments.harness.base import Experiment, Row, Rows
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.verdicts import EXACT, erratum, every
 from aoi_fl.lab.experiments.oracles.lemmas import (
@@ -257,7 +257,7 @@ class Remarks(Experiment):
     title = "Remarks, lemmas and asides"
     source = f"{GLOBECOM}, abstract and Remark 1; {JOURNAL}, Remarks 4–5, Section IV and appendix; {WICS}, Section 4"
     charts = tuple(
-        Chart(("left", "right"), f"chance of taking part, {start}", "leaving", where={"what": f"heard, {start}"})
+        Panel(("left", "right"), f"chance of taking part, {start}", "leaving", where={"what": f"heard, {start}"})
         for start in ("zero", "stationary")
     )
     minutes = 0.3

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side, tally
@@ -23,7 +23,7 @@ class Sigma(Experiment):
     page = "theory"
     title = "Error of federated averaging against Σ"
     source = f"{JOURNAL}, Remark 1"
-    charts = (Chart("excess", f"F − F* after {_ROUNDS} rounds", "policy", ("rate",)),)
+    charts = (Panel("excess", f"F − F* after {_ROUNDS} rounds", "policy", ("rate",)),)
     minutes = 8
     claims = (
         Claim(

@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import difference, interval
@@ -34,7 +34,7 @@ class Skew(Experiment):
 
     page = "skew"
     source = _SOURCE
-    charts = (Chart("along", "ρ", "round", each=("split",)),)
+    charts = (Panel("along", "ρ", "round", each=("split",)),)
     factors = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
     counts = (6, 2)
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import EXACT, bounded, erratum, every, joint, side
@@ -258,21 +258,21 @@ class Theory(Experiment):
     title = "Theorems against exact computations"
     source = f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorems 1–2; {WICS}, Theorems 1–3"
     charts = (
-        Chart(
+        Panel(
             ("printed", "programme", "random"),
             "least Var[X], rounds²",
             "max_age",
             where={"part": "load", "clients": 100, "per_round": 15},
         ),
-        Chart(("floor", "optimal"), "refreshed from age, rounds", "root", where={"part": "index"}),
-        Chart(
+        Panel(("floor", "optimal"), "refreshed from age, rounds", "root", where={"part": "index"}),
+        Panel(
             ("bound", "excess"),
             "F − F*, journal, Theorem 2",
             "round",
             where={"part": "fedavg", "policy": "random", "rate": "theorem"},
             log="xy",
         ),
-        Chart(
+        Panel(
             ("bound", "excess"), "F − F*, WICS, Theorem 1", "round", where={"part": "aged", "policy": "wics"}, log="xy"
         ),
     )

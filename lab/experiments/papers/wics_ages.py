@@ -9,7 +9,7 @@ import numpy as np
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
 from aoi_fl.lab.experiments.harness.base import Instances
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
@@ -134,7 +134,7 @@ class WicsAges(Instances):
     title = "WICS's ages, N = 10 to 40"
     source = f"{WICS}, Fig. 10 and P2"
     charts = tuple(
-        Chart(tuple(f"{measure} {policy}" for policy in BUDGETED), f"{title}, rounds", "clients", each=("budget",))
+        Panel(tuple(f"{measure} {policy}" for policy in BUDGETED), f"{title}, rounds", "clients", each=("budget",))
         for measure, title in MEASURES.items()
     )
     minutes = 11

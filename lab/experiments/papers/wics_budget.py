@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
@@ -40,7 +40,7 @@ class WicsBudget(Experiment):
     name = "wics-budget"
     title = "WICS's loss against the budget"
     source = f"{WICS}, Fig. 9"
-    charts = (Chart("loss", "test loss at the end", "budget", each=("model", "dataset")),)
+    charts = (Panel("loss", "test loss at the end", "budget", each=("model", "dataset")),)
     minutes = 45
     claims = tuple(_claim(model, why, "not run") for model, (_, why) in _PANELS.items())
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Instances
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 from aoi_fl.lab.experiments.harness.verdicts import side
@@ -20,7 +20,7 @@ class WicsExact(Instances):
     name = "wics-exact"
     title = "WICS against the exact optimum, N = 3"
     source = f"{WICS}, Section 4 (the paper solves no instance exactly)"
-    charts = (Chart(tuple(POLICIES), "P2", "optimum", log="xy"),)
+    charts = (Panel(tuple(POLICIES), "P2", "optimum", log="xy"),)
     minutes = 0.3
     counts, batch = (400, 40), 20
 

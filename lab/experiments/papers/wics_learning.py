@@ -4,7 +4,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import evaluated, marked, played, training_loss
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves, run_means
@@ -77,7 +77,7 @@ class WicsLearning(Experiment):
     name = "wics-learning"
     title = "WICS against ABS, MaxPack and Random: accuracy and loss"
     source = f"{WICS}, Figs. 3–8"
-    charts = (Chart("loss", "test loss", "round", each=("model", "dataset", "trains")),)
+    charts = (Panel("loss", "test loss", "round", each=("model", "dataset", "trains")),)
     minutes = 105
     claims = (
         *(_claim(model, dataset, f"not played here yet: `--model {model}`", "not run") for model, dataset in FIGURES),

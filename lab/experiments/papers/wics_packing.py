@@ -2,7 +2,7 @@
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Instances, by_seed
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import Interval, interval, ratio
@@ -27,7 +27,7 @@ class WicsPacking(Instances):
     page = "wics-exact"
     title = "WICS against the packing bound, N = 10"
     source = f"{WICS}, Section 4 and Algorithm 1 (the paper computes no bound)"
-    charts = (Chart(("packing bound", *BUDGETED, *_VARIANTS), "P2", "budget", log="y"),)
+    charts = (Panel(("packing bound", *BUDGETED, *_VARIANTS), "P2", "budget", log="y"),)
     minutes = 3
     factors = {"budget": BUDGETS}
     counts, batch = (50, 10), 10

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import marked, play_run
 from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval, run_means
@@ -48,7 +48,7 @@ class WicsSensitivity(Experiment):
     name = "wics-sensitivity"
     title = "WICS where φ means something"
     source = f"Not in the paper; the setting of Section 5 of {WICS}"
-    charts = (Chart("loss", "test loss", "round", each=("model", "dataset")),)
+    charts = (Panel("loss", "test loss", "round", each=("model", "dataset")),)
     minutes = 70
     data = DATASETS
     claims = tuple(

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
@@ -46,7 +46,7 @@ class Windows(setting.PolicyFigure):
     name = "windows"
     title = "√Var(Y)/T against the window T"
     source = f"{JOURNAL}, Fig. 4, and systematic participation beside it"
-    charts = (Chart("deviation", "√Var(Y)/T", "window", log="xy"),)
+    charts = (Panel("deviation", "√Var(Y)/T", "window", log="xy"),)
 
     def play(self, unit, options):
         """Return the deviation in windows of every length."""

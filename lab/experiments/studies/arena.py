@@ -7,7 +7,7 @@ import numpy as np
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
@@ -69,7 +69,7 @@ class Arena(Experiment):
 
     page = "arena"
     source = "In no paper: seconds, not rounds, on devices that come and go"
-    charts = (Chart("accuracy", "test accuracy", "time", low=0.8),)
+    charts = (Panel("accuracy", "test accuracy", "time", low=0.8),)
     minutes = 200
     version = 2
 

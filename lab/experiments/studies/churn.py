@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -68,7 +68,7 @@ class Churn(Experiment):
     name = "churn"
     title = "Share of the clients present that take part, with clients joining and leaving"
     source = "Not in the papers: their clients stay"
-    charts = (Chart("rate", "share taking part", "leaving", ("kind",), ("policy",), log="x"),)
+    charts = (Panel("rate", "share taking part", "leaving", ("kind",), ("policy",), log="x"),)
     minutes = 1.2
 
     def settings(self, options):

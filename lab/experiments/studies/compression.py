@@ -7,7 +7,7 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.counting import counted
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
@@ -24,8 +24,8 @@ class Compression(Experiment):
     page = "modes"
     source = "Not in the papers: their updates travel whole"
     charts = (
-        Chart("accuracy", "test accuracy", "round", ("compression",)),
-        Chart("update_bytes", "bytes of an update", "compression", ()),
+        Panel("accuracy", "test accuracy", "round", ("compression",)),
+        Panel("update_bytes", "bytes of an update", "compression", ()),
     )
     minutes = 7
     data = ("mnist",)

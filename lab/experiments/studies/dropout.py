@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -36,7 +36,7 @@ class Dropout(Experiment):
     name = "dropout"
     title = "Rounds between participations that count, with willing clients lost"
     source = "Not in the papers: their clients always answer"
-    charts = tuple(Chart(column, title, "dropout", ("table",)) for column, title in _MEASURES.items())
+    charts = tuple(Panel(column, title, "dropout", ("table",)) for column, title in _MEASURES.items())
     minutes = 1.0
     factors = {"table": tuple(_TABLES), "dropout": _LOST}
 

@@ -3,7 +3,7 @@
 from aoi_fl import protocol
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
 from aoi_fl.lab.experiments.harness.counting import counted
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere
@@ -20,7 +20,7 @@ class Modes(Experiment):
     name = "modes"
     title = "Messages and bytes a round of the three kinds of coordination against n"
     source = "Not in the papers: they do not specify the messages of a decision"
-    charts = tuple(Chart(column, f"{column} a round", "clients", ("wire",)) for column in ("messages", "bytes"))
+    charts = tuple(Panel(column, f"{column} a round", "clients", ("wire",)) for column in ("messages", "bytes"))
     minutes = 2
     whole_seeds = True
 

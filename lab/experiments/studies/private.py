@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import evaluated, played
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
@@ -129,7 +129,7 @@ class PrivacyError(Experiment):
     name = "privacy-error"
     title = "Error of the prefix sums against n/k at ε = 8"
     source = "In no paper; no training"
-    charts = (Chart("error", "error of the prefix sums, clips", "ratio", ("policy", "noise", "amplified"), log="xy"),)
+    charts = (Panel("error", "error of the prefix sums, clips", "ratio", ("policy", "noise", "amplified"), log="xy"),)
     minutes = 3
 
     def settings(self, options):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.science.markov import MarkovPolicy
@@ -36,7 +36,7 @@ class Start(Experiment):
     name = "start"
     title = "Clients a round after a start from age 0 and from the stationary law"
     source = "Not in the papers: they start all ages at 0 and do not show the effect"
-    charts = (Chart("clients", "clients taking part", "round", ("start",), ("case",)),)
+    charts = (Panel("clients", "clients taking part", "round", ("start",), ("case",)),)
     minutes = 0.2
     factors = {"case": tuple(_CASES), "start": tuple(_NAMED)}
     counts = (20, 5)

@@ -6,7 +6,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
@@ -48,7 +48,7 @@ class StartLearning(Experiment):
     page = "start"
     title = "Learning from a start at age 0, MNIST"
     source = f"{JOURNAL}, Section III (all ages start at 0, forced selection)"
-    charts = (Chart("accuracy", "test accuracy", "round", ("start",), low=0.8),)
+    charts = (Panel("accuracy", "test accuracy", "round", ("start",), low=0.8),)
     minutes = 26
     version = 2
     data = ("mnist",)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.simulated_time.availability import DAY
 from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
@@ -33,10 +33,10 @@ class Traces(Experiment):
     source = "Not in the papers. The trace is of the public repository dhruvsgarg/flame, derived there from FedScale's"
     charts = (
         *(
-            Chart("value", f"spell of {what}, s, by percentile", "at", ("of",), where={"what": what}, log="y")
+            Panel("value", f"spell of {what}, s, by percentile", "at", ("of",), where={"what": what}, log="y")
             for what in ("presence", "absence")
         ),
-        Chart("value", "share of devices there, by hour", "at", ("of",), where={"what": "hour"}),
+        Panel("value", "share of devices there, by hour", "at", ("of",), where={"what": "hour"}),
     )
     minutes = 1
     version = 2

@@ -6,7 +6,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, Ints, seeds
-from aoi_fl.lab.experiments.harness.drawing import Chart
+from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded
 from aoi_fl.science.markov import MarkovPolicy
@@ -74,7 +74,7 @@ class Unequal(Experiment):
     name = "unequal"
     title = "Unequal data: weights, rates and phases, MNIST"
     source = "Not in the papers; the setting of their MNIST"
-    charts = (Chart("accuracy", "test accuracy", "round", each=("split",), low=0.94),)
+    charts = (Panel("accuracy", "test accuracy", "round", each=("split",), low=0.94),)
     minutes = 532
     version = 2
     data = ("mnist",)
