@@ -67,6 +67,7 @@ class State:
     latest: float = 0.0  # the latest time seen
     lines: int = 0  # receipts
     head: str = ""  # digest of the last receipt
+    told: int = 0  # numbers in evaluations since the last training
     durable: int = 0  # receipts when the state was last written at once; 0 also in states of an early version
     repeats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # receipts that are counted
     runs: Mapping[str, Run] = field(default_factory=dict)  # by Flower's id
@@ -240,7 +241,7 @@ def _pruned(records: Mapping[str, R], keeps: Callable[[R], bool]) -> Mapping[str
 def trained(state: State, key: str, run: Run, round_: int | None, at: float) -> State:
     """Return the state after a training in a round and at a time."""
     run = replace(run, last=max(run.last, round_ or 0), updates=run.updates + 1, at=at)
-    state = replace(state, updates=state.updates + 1, last=max(at, state.last), latest=max(at, state.latest))
+    state = replace(state, updates=state.updates + 1, told=0, last=max(at, state.last), latest=max(at, state.latest))
     return replace(state, runs={**state.runs, key: run})
 
 
@@ -251,6 +252,8 @@ def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:
     if entry["updates"] > state.updates:
         run = state.runs.get(entry["run"]) or Run("", entry["server"], entry["app"], 0)
         state = trained(state, entry["run"], replace(run, app=entry["app"]), entry["round"], entry["time"])
+    else:
+        state = replace(state, told=state.told + entry.get("numbers", 0))
     repeats = {key: repeat for key, repeat in state.repeats.items() if repeat["since"] != entry["since"]}
     return replace(state, lines=entry["line"], head=line, repeats=repeats)
 
@@ -264,7 +267,7 @@ def _decode(body: dict[str, Any]) -> State:
     runs = {str(key): Run(**run) for key, run in body["runs"].items()}
     apps = {str(key): App(**app) for key, app in body["apps"].items()}
     counts = {key: body[key] for key in ("updates", "last", "latest", "lines", "head", "repeats")}
-    state = State(**counts, durable=body.get("durable", 0), runs=runs, apps=apps)
+    state = State(**counts, durable=body.get("durable", 0), told=body.get("told", 0), runs=runs, apps=apps)
     record: Any
     for record in (state, *runs.values(), *apps.values()):
         for name, value in asdict(record).items():

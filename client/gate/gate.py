@@ -192,7 +192,7 @@ class Gate:
             raise Refusal(rules.BYTES, f"the reply has {size} bytes")
         own = reply.own or {}
         declines, named = own.get("takes-part") is False, own.get("rule") in rules.KEYS
-        bare = not (reply.arrays or reply.configs or reply.unread or reply.is_large)
+        bare = not (reply.arrays or reply.configs or reply.unread or reply.numbers > limits.FEW)
         trains = not (arrival.is_query or (bare and (arrival.is_evaluation or (declines and not reply.metrics))))
         if declines and not trains and (named or protocol.category(arrival.kind) == protocol.TRAIN):
             self._note(arrival, "declined", own["rule"] if named else None, size)
@@ -200,7 +200,7 @@ class Gate:
                 return reply
         if not arrival.is_query:
             decision = "sent" if rule is None else "scaled down"
-            self._note(arrival, decision, rule, size, trains=trains, norm=norm)
+            self._note(arrival, decision, rule, size, trains=trains, norm=norm, numbers=reply.numbers)
         return reply
 
     def failed(self, arrival: Arrival) -> None:
@@ -213,13 +213,17 @@ class Gate:
     ) -> None:
         """Write a receipt, and the training if it is one; it may have become too early for it."""
         entry = {name: getattr(arrival, name) for name in ("run", "app", "round")} | {"kind": arrival.kind[:40]}
-        entry |= {"server": self._server, "decision": decision, "rule": rule, "bytes": size, "norm": None, **more}
+        entry |= {"server": self._server, "decision": decision, "rule": rule, "bytes": size}
+        entry |= {"norm": None, "numbers": 0, **more}
         with self._book.locked():
             now = time.time()
             entry |= {"time": now, "since": now, "times": 1}
             state = self._book.flushed(self._book.load(now), now)
-            if trains:
+            told = state.told + int(entry["numbers"])
+            if trains or told > limits.FEW:
                 self.may_train(arrival, state, now)  # another process of this device may have trained meanwhile
                 run = state.runs.get(arrival.run) or self._first(arrival, state)
                 state = trained(state, arrival.run, replace(run, app=arrival.app), arrival.round, now)
+            else:
+                state = replace(state, told=told)
             (self._book.note if decision in LEAVES else self._book.count)(state, entry)

@@ -15,7 +15,7 @@ Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 _BLOCK = 1 << 16  # values that are measured together, so that no copy of an array is made
 _SPARE = 1e-6  # of the norm of a coded update, because the server decodes with rounding
-FEW = 256  # numbers; a reply with more of them outside of arrays is an update in another form
+FEW = 256  # numbers outside of arrays; more of them, in one reply or in many, are an update in another form
 _SHORT = 256  # characters of a text that may leave
 
 
@@ -56,11 +56,11 @@ class Content:
         return next(iter(self.arrays.values())) if len(self.arrays) == 1 else self.arrays.get(ARRAYS)
 
     @property
-    def is_large(self) -> bool:
-        """Whether the records without arrays could hold an update."""
+    def numbers(self) -> int:
+        """The numbers in the records without arrays; a key and eight characters of a name or a text count as one."""
         records = [*self.metrics.items(), *self.configs.items()]
-        size = sum(len(n) // 8 + _size(v) for _, record in records for n, v in record.items())
-        return size + sum(len(key) // 8 for key in (*self.arrays, *dict(records))) > FEW
+        size = sum(len(n) // 8 + max(1, _size(v)) for _, record in records for n, v in record.items())
+        return size + sum(1 + len(key) // 8 for key in (*self.arrays, *(key for key, _ in records)))
 
 
 def _size(value: Any) -> int:
@@ -104,7 +104,9 @@ def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tu
     model, new = sent.model, reply.model
     if reply.unread or sent.unread:
         raise Refusal(NORM, reply.unread or sent.unread)
-    if reply.is_large or any(isinstance(v, bytes | list) for record in reply.configs.values() for v in record.values()):
+    if reply.numbers > FEW or any(
+        isinstance(v, bytes | list) for record in reply.configs.values() for v in record.values()
+    ):
         raise Refusal(NORM, "the reply may have an update outside of arrays")
     if not reply.arrays:
         return reply, 0.0

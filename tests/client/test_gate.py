@@ -232,6 +232,34 @@ def test_small_metrics_of_an_evaluation_are_no_update(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        {f"k{i}": MetricRecord({}) for i in range(300)},
+        {f"k{i}": ConfigRecord({}) for i in range(300)},
+        {"metrics": MetricRecord({f"m{i}": [] for i in range(300)})},
+        {"metrics": MetricRecord({}), "x" * 3000: MetricRecord({})},
+    ],
+)
+def test_keys_and_names_without_values_are_an_update(tmp_path, content):
+    device = Device(tmp_path, lambda message: RecordDict(content), **{"max-updates": 1})
+    assert [device(train(t, "evaluate")).has_content() for t in (1, 2, 3)] == [True, False, False]
+
+
+@pytest.mark.parametrize("size", [50, 200])
+@pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1}, {"min-separation": 10**6}])
+def test_no_update_leaves_in_many_small_evaluations(tmp_path, size, rule, monkeypatch):
+    device = Device(tmp_path, lambda message: RecordDict({"metrics": MetricRecord({"m": NUMBERS[:size]})}), **rule)
+    left = 0
+    for t in range(2, 700 // size + 4):
+        device.run = 11 + t % 3
+        if t % 3 == 0:  # a power cut, after which the receipts have what the state lacks
+            monkeypatch.setattr(books, "_written", set())
+            device.restart()
+        left += numbers(device(train(t, f"evaluate.x{t}", own={"run": f"r{t % 3}"})))
+    assert 200 <= left <= 2 * 256 + size  # before and after the one that counts as a training
+
+
+@pytest.mark.parametrize(
     "messages",
     [
         lambda: [train(t) for t in (5, 5, 4, 1, 0, -5, 6, 7)],
