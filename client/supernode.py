@@ -45,7 +45,7 @@ from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
 from aoi_fl.flower.superlink import free_ports, own_address
-from aoi_fl.protocol.files import check_regular
+from aoi_fl.protocol.files import absolute, check_regular
 from aoi_fl.science.errors import ConfigError
 
 # An active SuperNode receives an answer every three seconds; gRPC then sends no keepalive pings.
@@ -181,7 +181,7 @@ def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> G
 def node_config(given: str | None) -> dict[str, Any]:
     """Return the configuration of the option ``--node-config``; never wait for a pipe."""
     if given and given.endswith(".toml"):
-        check_regular(Path(given).expanduser())
+        check_regular(absolute(given))
     return supernode.node_config(given)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
-from aoi_fl.protocol.files import digest
+from aoi_fl.protocol import files as disk
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 
@@ -100,14 +100,13 @@ def load(
     ConfigError : the data set is missing and cannot be downloaded; a file has another digest,
         cannot be read, or has arrays that do not fit together.
     """
-    root = Path(data_dir).expanduser().absolute()
+    root = disk.absolute(data_dir)
     return _load(name, root, download, target, client, source or present_digest(name, root), drop, missing)
 
 
 def present_digest(name: str, data_dir: Path | str) -> str:
     """Return the digest of a data set's files; "" while one is missing, and for a package's data set."""
-    paths = files(name, data_dir)
-    return digest(paths) if all(path.is_file() for path in paths) else ""
+    return disk.present_digest(files(name, data_dir))
 
 
 @lru_cache(maxsize=4)
@@ -133,7 +132,7 @@ def _load(
 
 
 def _own(name: str) -> Path:
-    return Path(name.partition(":")[2]).expanduser().absolute()
+    return disk.absolute(name.partition(":")[2])
 
 
 def names_of_clients(name: str, client: str) -> tuple[str, ...]:
@@ -145,7 +144,7 @@ def names_of_clients(name: str, client: str) -> tuple[str, ...]:
 
 def load_examples(name: str, form: Form, path: Path | str) -> tuple[NDArray[np.float32], Labels]:
     """Return a client's own examples from an npz file, standardised as the named data set."""
-    x, y = npz.read_examples(Path(path).expanduser().absolute(), form.shape, form.classes)
+    x, y = npz.read_examples(disk.absolute(path), form.shape, form.classes)
     _standardise(name, x)
     return x, y
 
@@ -161,13 +160,13 @@ def _standardise(name: str, x: NDArray[np.float32]) -> None:
 
 def files(name: str, data_dir: Path | str) -> list[Path]:
     """Return the files of a data set, which may be missing; none for a package's data set."""
-    root = Path(data_dir).expanduser().absolute()
+    root = disk.absolute(data_dir)
     if name.startswith(OWN_DATA):
         return [_own(name)]
     if name not in _PUBLISHED:
         return []
     own = root / "cifar10.npz"
-    if name == "cifar10" and own.exists():
+    if name == "cifar10" and disk.is_file(own):
         return [own]
     source = _PUBLISHED[name]
     return [root / source.folder / file for file in source.files]
@@ -177,7 +176,7 @@ def _published(name: str, root: Path, download: bool) -> Arrays:
     paths, source = files(name, root), _PUBLISHED[name]
     if paths[0].suffix == ".npz":
         return npz.read(paths[0], shape=(3, 32, 32), classes=10)
-    if not all(path.exists() for path in paths):
+    if not all(map(disk.is_file, paths)):
         _download(name, root, paths, download)
     if source.files == _IDX:
         arrays = [_read(path, _idx) for path in paths]
@@ -191,7 +190,7 @@ def _published(name: str, root: Path, download: bool) -> Arrays:
 
 
 def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
-    missing = next(path for path in paths if not path.exists())
+    missing = next(path for path in paths if not disk.is_file(path))
     remedy = (
         f"Run once on a machine with a network and copy the folder, or name the folder that holds the set: "
         f"aoi run -c dataset={name} -c data-dir=FOLDER; dataset=digits needs no download."

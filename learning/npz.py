@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning import archive
 from aoi_fl.learning.form import Labels, Shape
+from aoi_fl.protocol.files import is_file
 from aoi_fl.science.errors import ConfigError
 
 _NEEDED = ("train_x", "train_y", "test_x", "test_y")
@@ -79,7 +80,7 @@ def count_examples(path: Path) -> int:
 
 
 def _arrays(path: Path, needed: Sequence[str], key: str) -> dict[str, NDArray[Any]]:
-    if not path.is_file():
+    if not is_file(path):
         raise ConfigError(key, path, "the path of an npz file that exists", "Correct the path.")
     wanted = ", ".join(f"{name}=…" for name in needed)
     try:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset
+from aoi_fl.protocol.files import is_file
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, install
 
@@ -326,7 +327,7 @@ def _quantities(cells: dict[int, re.Match[str]]) -> dict[int, re.Match[str]]:
 
 def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple[dict[str, _Column], list[str]]:
     """Return a file's columns without a row number of pandas, and notes."""
-    if not path.is_file():
+    if not is_file(path):
         raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
     try:
         import pandas

@@ -103,7 +103,7 @@ def read_table(
                 allowed = "a different name in each row"
                 raise ConfigError(f"{where}, column name", name, allowed, "Give each client one row.")
             names |= {name} - {""}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeError, csv.Error) as error:
         why = (isinstance(error, OSError) and error.strerror) or error
         allowed = f"a readable file of clients ({why})"
         raise ConfigError("clients-file", path, allowed, "Give a CSV file, in UTF-8.") from error

@@ -74,6 +74,28 @@ def _digest(files: tuple[tuple[Path, int, int, int, int], ...]) -> str:
     return hasher.hexdigest()
 
 
+def present_digest(paths: Sequence[Path]) -> str:
+    """Return the digest of files; "" if there is none, or one of them is no file or cannot be read."""
+    with suppress(OSError, ValueError):
+        return digest(paths)
+    return ""
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a regular file, also for a path that the system does not take."""
+    with suppress(OSError, ValueError):
+        return path.is_file()
+    return False
+
+
+def absolute(path: Path | str) -> Path:
+    """Return a user's path from the root; a ``~`` without a home stays."""
+    path = Path(path)
+    with suppress(RuntimeError):
+        path = path.expanduser()
+    return path.absolute()
+
+
 def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return the content of a regular file; never wait for a pipe or a device.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from aoi_fl.protocol.files import digest
+from aoi_fl.protocol.files import absolute, digest
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.names import OWN_PREFIX
 
@@ -42,7 +42,7 @@ def source_digest(key: str, name: str, folder: str) -> str:
 
 def _files(value: str, folder: str) -> list[Path]:
     """Return the files in a folder that own code consists of: its module's and those that it imports."""
-    finder = ModuleFinder([str(Path(folder).expanduser().absolute())], excludes=["aoi_fl"])
+    finder = ModuleFinder([str(absolute(folder))], excludes=["aoi_fl"])
     with suppress(Exception):  # Python's own import names the fault
         finder.import_hook(_module_name(value))
     return sorted(Path(module.__file__) for module in finder.modules.values() if module.__file__)  # type: ignore[attr-defined]
@@ -55,7 +55,7 @@ def _module_name(value: str) -> str:
 @contextmanager
 def looking_in(folder: str) -> Iterator[None]:
     """Search a folder first for modules, for the length of the block."""
-    place = str(Path(folder).expanduser().absolute())
+    place = str(absolute(folder))
     sys.path.insert(0, place)
     importlib.invalidate_caches()
     try:
@@ -85,7 +85,7 @@ def load(key: str, name: str, folder: str) -> Callable[..., Any]:
 
 def _module(key: str, value: str, folder: str) -> ModuleType:
     name = _module_name(value)
-    place = Path(folder).expanduser().absolute()
+    place = absolute(folder)
     file = place / f"{name.replace('.', '/')}.py"
     _forget_changed(_files(value, folder))
     with naming(key, value, f"the module {name} cannot be imported:"):

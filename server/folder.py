@@ -32,7 +32,9 @@ def run_folder(runs: Path, name: str, policy: str, dataset: str) -> Iterator[Pat
     if name:
         yield runs / name
         return
-    alone = not runs.exists()
+    alone = False
+    with suppress(OSError):
+        alone = not runs.exists()
     folder = _new_folder(runs, f"{policy.rpartition(':')[2]}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
         yield folder
@@ -64,7 +66,8 @@ def make_run_folder(folder: Path) -> None:
         overwritten.
     """
     models = (folder / CHECKPOINTS).glob("model-*.safetensors")  # that of round 1 may be of an interrupted round
-    if has_rounds(folder / LEDGER) or any(path.stem != "model-1" for path in models):
+    lost = (folder / MODEL).exists() or any(path.stem != "model-1" for path in models)  # its ledger
+    if lost or has_rounds(folder / LEDGER):
         raise ResumeError(
             f"run-name is {folder.name!r}, and {folder} already holds a run. Choose another run-name, or delete that "
             "folder if the run is no longer wanted."
@@ -158,9 +161,10 @@ def writing(folder: Path, key: str = "runs-dir") -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
-            key, folder, f"a folder that you can write ({error.strerror})", f"Set {key} to another folder."
+            key, folder, f"a folder that you can write ({why})", f"Set {key} to another folder."
         ) from error
 
 

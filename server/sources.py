@@ -8,7 +8,7 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import data
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
-from aoi_fl.protocol.files import digest
+from aoi_fl.protocol.files import absolute, is_file, present_digest
 from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.names import is_own
@@ -24,13 +24,13 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     keys = dict(values)
     for key in _PLACES:
         if keys.get(key):
-            keys[key] = _absolute(keys[key])
+            keys[key] = str(absolute(keys[key]))
     kind, colon, path = str(keys.get("dataset", "")).partition(":")
     if kind + colon in OWN_DATA:
-        keys["dataset"] = kind + colon + _absolute(path)
+        keys["dataset"] = f"{kind}:{absolute(path)}"
     if keys.get("clock"):  # one or two files, or a generated clock
         parts = keys["clock"].split(",")
-        keys["clock"] = ",".join(_absolute(part) if Path(part).expanduser().is_file() else part for part in parts)
+        keys["clock"] = ",".join(str(path) if is_file(path := absolute(part)) else part for part in parts)
     return keys
 
 
@@ -54,13 +54,12 @@ def given_sources(config: RunConfig) -> dict[str, str]:
 
 def clients_digest(config: RunConfig) -> str:
     """Return the digest of the clients file; "" without one. A run has its own copy, so this does not count there."""
-    path = Path(config.clients_file)
-    return digest([path]) if config.clients_file and path.is_file() else ""
+    return present_digest([Path(config.clients_file)] if config.clients_file else [])
 
 
 def dealt_sources(folder: Path) -> dict[str, str]:
     """Return the digests of the files that a run has written; "" for a missing file."""
-    return {key: digest([path] if path.is_file() else []) for key, path in dealt_files(folder).items()}
+    return {key: present_digest([path]) for key, path in dealt_files(folder).items()}
 
 
 def dealt_files(folder: Path) -> dict[str, Path]:
@@ -98,9 +97,4 @@ def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str
 
 def digest_of(clock: str) -> str:
     """Return a digest of the files that a clock names; "" if it names none."""
-    paths = [Path(part).expanduser() for part in clock.split(",")]
-    return digest(paths) if all(path.is_file() for path in paths) else ""
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    return present_digest([absolute(part) for part in clock.split(",")])

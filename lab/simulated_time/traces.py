@@ -20,6 +20,7 @@ from aoi_fl.lab.simulated_time.availability import Availability, bernoulli, refu
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
 from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.learning import archive
+from aoi_fl.protocol.files import is_file
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
@@ -39,7 +40,7 @@ def check_files(clock: str) -> list[Path]:
     """Return the file that a clock names, if any; raise ConfigError for a missing file."""
     paths = [Path(clock)] if in_files(clock) else []
     for path in paths:
-        if not path.is_file():
+        if not is_file(path):
             near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
             allowed = "always, bernoulli:SHARE, generated, or a file that exists"
             raise ConfigError("clock", clock, allowed, near.strip() or f"There is no file {path}.")

@@ -9,7 +9,7 @@ import pytest
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
-from aoi_fl.server.folder import CHECKPOINTS, LEDGER
+from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL
 from aoi_fl.server.ledger import Ledger, read, read_run
 from aoi_fl.server.resume import recorded_run
 from tests.server.interrupted import configuration, deployed, resume_here, run_here
@@ -58,20 +58,33 @@ def without_its_log(ledger):
     ledger.with_name(f"{LEDGER}-wal").unlink()
 
 
+def emptied(ledger):
+    without_its_log(ledger)
+    ledger.write_bytes(b"")
+
+
+def of_a_complete_run(ledger):
+    ledger.unlink()
+    shutil.rmtree(ledger.parent / CHECKPOINTS)
+    (ledger.parent / MODEL).write_bytes(b"the result")
+
+
 def truncated(ledger):
     Ledger(ledger).close()  # which merges its log
     ledger.write_bytes(ledger.read_bytes()[: ledger.stat().st_size // 2])
 
 
-@pytest.mark.parametrize("lose", [of_another_run, an_older_copy, without_its_log, truncated])
+@pytest.mark.parametrize(
+    "lose", [of_another_run, an_older_copy, without_its_log, truncated, emptied, of_a_complete_run]
+)
 def test_a_ledger_that_lost_rounds_costs_no_checkpoint(lose, copy):
     lose(copy / LEDGER)
-    kept = {path.name: path.read_bytes() for path in (copy / CHECKPOINTS).iterdir()}
+    kept = {path: path.read_bytes() for path in copy.rglob("*.safetensors")}
     with pytest.raises(ResumeError):
         resume_here(copy)
     with pytest.raises(ResumeError):
         run_here(configuration("poll", copy.parent, "cut"))
-    assert {path.name: path.read_bytes() for path in (copy / CHECKPOINTS).iterdir()} == kept
+    assert {path: path.read_bytes() for path in copy.rglob("*.safetensors")} == kept
 
 
 def test_flowers_own_command_must_tell_the_clients_the_same(copy):
