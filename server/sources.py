@@ -30,7 +30,7 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
         keys["dataset"] = f"{kind}:{absolute(path)}"
     if keys.get("clock"):  # one or two files, or a generated clock
         parts = keys["clock"].split(",")
-        keys["clock"] = ",".join(str(path) if is_file(path := absolute(part)) else part for part in parts)
+        keys["clock"] = ",".join(str(file) if is_file(file := absolute(part)) else part for part in parts)
     return keys
 
 

@@ -76,8 +76,13 @@ class Guarded:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_"):
             raise AttributeError(attribute)
-        value = getattr(self.made, attribute)
+        with naming("policy", self.name, f"reading {attribute} raised"):
+            value = getattr(self.made, attribute, _NO_STATE)
+        if value is _NO_STATE:
+            raise AttributeError(attribute)
         if not callable(value):
+            if attribute in _METHODS:
+                raise unusable("policy", self.name, f"its {attribute} is {brief(value)}", "write a method")
             return value
 
         def call(*arguments: Any, **more: Any) -> Any:
@@ -144,7 +149,12 @@ def _state(where: str, result: Any) -> State:
     state: dict[str, NDArray[Any]] = {}
     for name, value in result.items():
         array = np.asarray(value)
-        if not isinstance(name, str) or not name or array.dtype.kind not in "biuf" or array.itemsize > 8:
+        if (
+            not isinstance(name, str)
+            or not (name and name.isprintable())
+            or array.dtype.kind not in "biuf"
+            or array.itemsize > 8
+        ):
             raise ConfigError(where, None, f"of arrays by name, and {brief(name)} is {brief(value)}", remedy)
         state[name] = array
     if sum(array.nbytes for array in state.values()) > _LARGEST:
@@ -173,3 +183,4 @@ _CHECKS: dict[str, Callable[[str, Any, tuple[Any, ...]], Any]] = {
     "observe": _reason,
     "request_for": _request,
 }
+_METHODS = {*_CHECKS, "plan", "learn", "after"} - {"rates"}  # a selector may keep its rates under that name

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.config.policies import REGISTRY
-from aoi_fl.protocol.own_code import brief, source_digest, unusable
+from aoi_fl.protocol.own_code import brief, naming, source_digest, unusable
 from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX, is_own
@@ -66,22 +66,23 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
         The module, the name in it, or the object that it makes cannot be used.
     """
     made = make_object(name, folder, {"clients": clients, "per_round": per_round, "seed": seed})
-    if isinstance(made, Policy):
-        policy: Policy = guarded(made, name)
-        return policy
-    if hasattr(made, "plan"):
-        missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
-        remedy = "let its class inherit from aoi_fl.strategies.Policy"
-        raise unusable("policy", name, f"{brief(made)} has no {', '.join(missing) or 'Policy for a base'}", remedy)
-    if is_rule(made):
-        rule = OwnRule(made, name, clients, per_round)
-        rule.check()
-        return rule
-    if isinstance(made, type) or not callable(getattr(made, "select", None)):
-        what = f"it returned {brief(made)}, which has neither select nor plan nor participates"
-        raise unusable("policy", name, what, "return a selector, a rule or a Policy")
-    selector: Selector = guarded(made, name)
-    return selector
+    with naming("policy", name, "reading it raised"):
+        if isinstance(made, Policy):
+            policy: Policy = guarded(made, name)
+            return policy
+        if hasattr(made, "plan"):
+            missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
+            remedy = "let its class inherit from aoi_fl.strategies.Policy"
+            raise unusable("policy", name, f"{brief(made)} has no {', '.join(missing) or 'Policy for a base'}", remedy)
+        if is_rule(made):
+            rule = OwnRule(made, name, clients, per_round)
+            rule.check()
+            return rule
+        if isinstance(made, type) or not callable(getattr(made, "select", None)):
+            what = f"it returned {brief(made)}, which has neither select nor plan nor participates"
+            raise unusable("policy", name, what, "return a selector, a rule or a Policy")
+        selector: Selector = guarded(made, name)
+        return selector
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,9 @@ class SelectorPolicy(Policy):
     ) -> None:
         own = guarded(selector)
         selector = own.made if isinstance(own, Guarded) else selector
-        known = hasattr(selector, "rates") and callable(selector.rates)
+        known = hasattr(own, "rates") and callable(own.rates)
         traits = traits or PolicyTraits(per_round, rates="known" if known else "unknown")
-        self.traits = replace(traits, law=selector, by_data=evaluates or hasattr(selector, "learn"))
+        self.traits = replace(traits, law=selector, by_data=evaluates or hasattr(own, "learn"))
         self.selector, self._checked = selector, own
         self._per_round, self._evaluates = per_round, evaluates
         self._described = {"kind": type(selector).__name__, **(describe or {})}
@@ -65,7 +65,7 @@ class SelectorPolicy(Policy):
         if self._evaluates:
             selector.ask = lambda round_, clients: _losses(view, clients)
         population = self._population = view.population
-        with _choosing(self.selector, view.places):
+        with _choosing(self.selector, getattr(selector, "per_round", None), view.places):
             selection = selector.select(view.round, population)
         if self._evaluates:
             selector.ask = None
@@ -100,9 +100,8 @@ class SelectorPolicy(Policy):
 
 
 @contextmanager
-def _choosing(selector: Any, places: int | None) -> Iterator[None]:
+def _choosing(selector: Any, count: Any, places: int | None) -> Iterator[None]:
     """Let a selector choose as many clients as places are free, if it counts them as ``per_round``."""
-    count = getattr(selector, "per_round", None)
     if places is None or not isinstance(count, int) or places >= count:
         yield
         return

@@ -113,6 +113,7 @@ STATES = (
     "'abc'",
     "{1: np.ones(1)}",
     "{'': np.ones(1)}",
+    "{chr(0xD83D): np.ones(1)}",
     "{'a': 'text'}",
     "{'a': Odd()}",
     "{'a': np.array([None])}",
@@ -178,11 +179,17 @@ def policy(traits="PolicyTraits(4)", **methods):
     return made("Own(Policy):", usual | methods, f"traits = {traits}" if traits else "")
 
 
+def reading(attribute, body, kind=None):
+    """Return own code of which no attribute of a name can be read, or only as ``body``."""
+    return (kind or selector)() + f"\n    {attribute} = property(lambda self: {body})"
+
+
 SELECTORS = [
     *(selector(body) for body in (*SELECTIONS, *RAISED)),
     *(made("Own:", {"__init__": ("", body), "select": ("r, p", GOOD)}) for body in RAISED[::3]),
     *(selector().replace("class Own", f"class Own{base}") for base in ("(nowhere)", "(int, str)")),
     *MODULES,
+    *(reading("plan", body) for body in RAISED[::3]),
 ]
 RULES = [
     *(rule(participates=("ages, r, u", body)) for body in (*MASKS, *RAISED[::3])),
@@ -191,6 +198,9 @@ RULES = [
 ]
 # What no simulation calls.
 RUN_ONLY = [
+    *(reading(name, body) for name in ("describe", "per_round", "learn", "rates") for body in ("1 / 0", "sys.exit(0)")),
+    *(reading(name, body) for name in ("describe", "learn") for body in ("3", "'a'", "Odd()")),
+    *(reading("traits", body, policy) for body in ("1 / 0", "sys.exit(0)", "raise_(Mute)")),
     *(selector(describe=("", body)) for body in (*DESCRIBED, "1 / 0", "sys.exit(0)")),
     *(selector(rates=("p", body)) for body in (*RATES, "1 / 0", "sys.exit(0)")),
     *(selector(state_dict=("", body), load_state_dict=("s", "None")) for body in (*STATES, "1 / 0", "sys.exit(0)")),
