@@ -154,7 +154,8 @@ class RoundKeys(Group):
         "rounds that an update may be late and still count",
         ge=0,
         le=1000,
-        see="with [less weight](selectors.md); with `buffer` the largest staleness of an update, in models",
+        see="with [less weight](policies.md#updates-that-come-late); with `buffer` the largest staleness of an update, "
+        "in models",
     )
     buffer: int = key(
         0,

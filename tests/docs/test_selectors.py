@@ -1,4 +1,4 @@
-"""What docs/selectors.md says of the load, against the command that it prints above the table."""
+"""What docs/policies.md says of the load, against the command that it prints above the table."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "selectors.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
 (COMMAND,) = re.findall(r"`aoi (simulate --policy POLICY .*--there 0\.3)`", PAGE)
 ROWS = [
     line.strip("| ").split(" | ") for line in PAGE.split("never reached |\n|---|---|---|---|---|\n")[1].splitlines()
