@@ -14,13 +14,6 @@ from aoi_fl.lab.experiments.harness.store import Store, rests_on
 from aoi_fl.lab.experiments.registry import known
 
 _UNMEASURED = "not-run.md"
-_DATA = {
-    "cifar100": "CIFAR-100",
-    "cifar10": "CIFAR-10",
-    "fashion-mnist": "Fashion-MNIST",
-    "mnist": "MNIST",
-    "digits": "digits",
-}
 _SYMBOLS = (
     ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
     (
@@ -100,7 +93,7 @@ def write_summary(out: Path) -> Path:
             judged[claim.is_ours].append(claim)
             decided += [] if claim.is_ours else [(experiment.home, claim)]
             if claim.verdict == "not run":
-                unmeasured.setdefault((_data(experiment, claim), claim.reason), []).append((name, claim))
+                unmeasured.setdefault(claim.reason, []).append((name, claim))
             else:
                 paper = "Our own" if claim.is_ours else claim.source.partition(",")[0]  # the first of two
                 lines.setdefault(paper, []).append(_line(experiment, store, claim))
@@ -111,7 +104,7 @@ def write_summary(out: Path) -> Path:
     ]
     more = {
         "What the verdicts mean": _RULES,
-        "Symbols": table(("symbol", "meaning"), _SYMBOLS) + _policies(out),
+        "Symbols": table(("symbol", "meaning"), _SYMBOLS),
         "All pages": "\n".join(pages),
     }
     page = out / "README.md"
@@ -155,23 +148,17 @@ def _inline(text):
 
 
 def _not_run(unmeasured):
-    """Return the page of claims without results: a row for each data set, and its claims below."""
+    """Return the page of claims without results: a row for each reason, and its claims below."""
     rows, folds = [], []
-    for (data, reason), claims in unmeasured.items():
+    for reason, claims in unmeasured.items():
         names = list(dict.fromkeys(name for name, _ in claims))
-        rows.append((data, str(len(claims)), reason, " ".join(f"`aoi reproduce {name}`" for name in names)))
+        rows.append((reason, str(len(claims)), " ".join(f"`aoi reproduce {name}`" for name in names)))
         points = "\n".join(f"- {claim.claim} ({claim.source}): {' '.join(claim.theirs.split())}" for _, claim in claims)
-        folds.append(_fold(f"{_inline(data)}: {_inline(reason)}", points))
+        folds.append(_fold(_inline(reason), points))
     return (
         "# Claims without a measurement\n\nThe [other claims](README.md) have a verdict.\n\n"
-        f"{table(('data', 'claims', 'why', 'command'), rows)}\n\n{_folds(folds)}\n"
+        f"{table(('why', 'claims', 'command'), rows)}\n\n{_folds(folds)}\n"
     )
-
-
-def _data(experiment, claim):
-    """Return the data set of a claim, or the title of its experiment."""
-    text = f"{claim.claim} {experiment.name}".lower()
-    return next((title for name, title in _DATA.items() if name in text), experiment.title)
 
 
 def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
@@ -184,12 +171,6 @@ def _counted(claims):
     """Return the number of claims of each verdict."""
     of = Counter(claim.verdict for claim in claims)
     return ", ".join(f"{of[verdict]} {verdict}" for verdict in get_args(Verdict) if of[verdict])
-
-
-def _policies(out):
-    """Point to the page of the policies, where the repository has it."""
-    page = Path("../policies.md")
-    return f"\n\nThe policies have [a page of their own]({page})." if (out / page).exists() else ""
 
 
 def _line(experiment, store, claim):
