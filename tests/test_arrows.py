@@ -1,4 +1,4 @@
-"""The arrows between rooms, as docs/how.md draws them: read from every import, those inside functions too."""
+"""The arrows between rooms, as docs/architecture.md draws them: read from every import, those inside functions too."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""The doors of docs/how.md: each is opened in a copy of the rooms, and what is added appears."""
+"""The doors of docs/architecture.md: each is opened in a copy of the rooms, and what is added appears."""
 
 import os
 import shutil
