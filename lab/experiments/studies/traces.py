@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.simulated_time.availability import DAY
 from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
 from aoi_fl.lab.simulated_time.traces import read_trace
@@ -13,15 +13,7 @@ from aoi_fl.science.errors import ConfigError
 FILE = "availability_300.npz"  # in the data folder
 _TRACE, _GENERATED = "trace", "generated"
 _QUANTILES = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
-_ENDS = {0: "least", 100: "most"}
 _HOURS = 24
-_SPELLS = {
-    "presence": "seconds of a spell of presence",
-    "absence": "seconds of a spell of absence",
-    "share": "share of time present, by client",
-    "spells": "spells of presence a client and day",
-    "training": "seconds of a local training",
-}
 
 
 class Traces(Experiment):
@@ -59,22 +51,8 @@ class Traces(Experiment):
         return described(read_trace(path))
 
     def conclude(self, rows, settings):
-        tables, head = [], ("", *(_ENDS.get(q, f"{q} %") for q in _QUANTILES))
-        for what, about in _SPELLS.items():
-            digits = 3 if what == "share" else 1
-            lines = [
-                [of, *(f"{_mean(rows, of, what, q):.{digits}f}" for q in _QUANTILES)] for of in (_TRACE, _GENERATED)
-            ]
-            tables.append(Table(about[0].upper() + about[1:], head, lines))
-        present = {
-            of: 100 * np.mean([_mean(rows, of, "hour", h) for h in range(_HOURS)]) for of in (_TRACE, _GENERATED)
-        }
-        return Conclusion(
-            f"On average {present[_TRACE]:.1f} % of the phones are there, and {present[_GENERATED]:.1f} % of the "
-            "generated devices. The trace's seconds are whole, its first second may fall into a spell of any length, "
-            "and it thins out on its last day, which the generator does not imitate.",
-            tables=tuple(tables),
-        )
+        """Return nothing: its picture stands on a page of the documents."""
+        return Conclusion("")
 
 
 def described(trace):
@@ -99,7 +77,3 @@ def described(trace):
         times = [DAY * day + 3600 * (hour + look / looks) for day in range(days) for look in range(looks)]
         rows.append({"what": "hour", "at": hour, "value": float(np.mean([there.here(t).mean() for t in times]))})
     return rows
-
-
-def _mean(rows, of, what, at):
-    return np.mean(pick(rows, "value", of=of, what=what, at=at))
