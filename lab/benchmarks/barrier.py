@@ -12,7 +12,7 @@ from aoi_fl.flower.versions import check_deployable
 from aoi_fl.lab.benchmarks.base import Row, Skipped
 from aoi_fl.lab.benchmarks.deployed import APP
 from aoi_fl.lab.benchmarks.echo import SLOWER, TRAINS
-from aoi_fl.lab.benchmarks.engines import model
+from aoi_fl.lab.benchmarks.engines import EngineClock, model
 from aoi_fl.lab.benchmarks.superlink import OURS, deployment
 from aoi_fl.strategies import RandomSelection, RoundOptions
 
@@ -23,20 +23,6 @@ MODELS = {0: 3, FEWS_BUFFER: 20}  # by buffer
 MANY, AT_WORK, BUFFER = 1000, 60, 20
 _RAMP = 10  # first models without a barrier, until all are at work
 _LATE, _TIMEOUT, _AT_MOST = 1000, 120.0, 420.0
-
-
-class Seconds:
-    """An observer that keeps the seconds of each round."""
-
-    def __init__(self):
-        self.of_rounds = []
-
-    def clients_seen(self, clients):
-        """Do nothing."""
-
-    def round_done(self, record, arrays, memory):
-        """Keep the seconds of a round."""
-        self.of_rounds.append(record.seconds)
 
 
 def play(grid, config):
@@ -52,9 +38,9 @@ def play(grid, config):
             train_timeout=_TIMEOUT,
             evaluate_clients=0,
         )
-        seconds = Seconds()
-        found[buffer] = seconds.of_rounds
-        strategy = RandomSelection(FEW, options=options, observer=seconds, configure=lambda _: {TRAINS: SECONDS})
+        clock = EngineClock()
+        found[buffer] = clock.times.wall
+        strategy = RandomSelection(FEW, options=options, observer=clock, configure=lambda _: {TRAINS: SECONDS})
         strategy.start(grid, model(10_000), rounds)
     Path(config["out"]).write_text(json.dumps(found))
 

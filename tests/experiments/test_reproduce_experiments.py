@@ -6,7 +6,7 @@ import pytest
 from aoi_fl import protocol
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.replay import dealt
-from aoi_fl.lab.experiments.oracles.skew_problem import optima
+from aoi_fl.lab.experiments.oracles.skew import optima
 from aoi_fl.lab.experiments.papers.speed import MEMORYLESS
 from aoi_fl.lab.experiments.registry import find
 from aoi_fl.lab.experiments.studies.start_learning import history_of

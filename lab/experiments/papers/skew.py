@@ -9,8 +9,7 @@ from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, 
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
-from aoi_fl.lab.experiments.oracles.skew import objective_gap, selection_skew
-from aoi_fl.lab.experiments.oracles.skew_problem import optima, train
+from aoi_fl.lab.experiments.oracles.skew import objective_gap, optima, selection_skew, train
 
 _SPLITS = {
     "iid": {"kind": "iid"},
