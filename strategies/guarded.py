@@ -1,11 +1,16 @@
 """Own selectors and policies behind one check: each fault names the code that has it.
 
 A run, a simulation and a page see the same wrapper. A selector or policy without a state of its own keeps its
-attributes in checkpoints, as far as :mod:`aoi_fl.strategies.aggregation.state` can.
+attributes in checkpoints, as far as :mod:`aoi_fl.strategies.aggregation.state` can. A warning names what changes
+elsewhere.
 """
 
+import inspect
 import json
+import random
+import sys
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -57,7 +62,7 @@ class Guarded:
     """
 
     def __init__(self, made: Any, name: str) -> None:
-        self.made, self.name = made, name
+        self.made, self.name, self._draws = made, name, set[str]()
         with naming("policy", name, "reading it raised"):
             ways = [getattr(made, way, None) for way in _STATE]
             traits = getattr(made, "traits", None)
@@ -67,6 +72,7 @@ class Guarded:
             has, lacks = _STATE if own[0] else _STATE[::-1]
             raise unusable("policy", name, f"it has {has} and no {lacks}", "write both, or neither")
         self._keeps, self._said = own[0], set[str]()
+        self._begun = {} if own[0] else _elsewhere(made)
         if isinstance(made, Policy) or hasattr(made, "plan"):
             needed = getattr(traits, "clients_needed", None)
             if not isinstance(traits, PolicyTraits) or type(needed) is not int or needed < 0:
@@ -86,8 +92,10 @@ class Guarded:
             return value
 
         def call(*arguments: Any, **more: Any) -> Any:
+            drawn = _global_draws()
             with naming("policy", self.name, f"{attribute} raised"):
                 result = value(*arguments, **more)
+            self._draws |= {name for name, state in _global_draws().items() if state != drawn[name]}
             check = _CHECKS.get(attribute)
             return result if check is None else check(f"{self.name}.{attribute}", result, arguments)
 
@@ -99,6 +107,9 @@ class Guarded:
             if self._keeps:
                 return _state(f"{self.name}.state_dict", self.made.state_dict())
             kept, lost = dump(getattr(self.made, "__dict__", {}))
+            now = _elsewhere(self.made)
+        lost |= {name: "it has changed" for name, value in now.items() if self._begun.get(name) != value}
+        lost |= dict.fromkeys(self._draws, "a generator of the whole process")
         warn_of_lost(self.name, lost, "a resumed run would start it anew", self._said)
         return kept
 
@@ -110,6 +121,34 @@ class Guarded:
                 return
             lost = load(getattr(self.made, "__dict__", {}), state)
         warn_of_lost(self.name, lost, "the resumed run starts it anew", self._said)
+
+
+def _global_draws() -> dict[str, Any]:
+    return {"random": random.getstate(), "numpy.random": repr(np.random.get_state())}  # noqa: NPY002
+
+
+def _elsewhere(made: Any) -> dict[str, list[bytes]]:
+    """Return the bytes of each value that an object reads and a checkpoint does not hold.
+
+    These are values of its slots, its classes, its module and the closures of its functions.
+    """
+    kinds = [kind for kind in type(made).__mro__ if not kind.__module__.startswith(("aoi_fl.", "builtins"))]
+    slots = [name for kind in kinds for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
+    places = {kind.__name__: vars(kind) for kind in kinds} | {
+        "slots": {name: getattr(made, name, None) for name in slots},
+        "module": vars(sys.modules.get(type(made).__module__, json)),
+        **{
+            name: inspect.getclosurevars(value).nonlocals
+            for name, value in getattr(made, "__dict__", {}).items()
+            if isinstance(value, FunctionType)
+        },
+    }
+    return {
+        f"{place}.{name}": [array.tobytes() for array in dump({name: value})[0].values()]
+        for place, values in places.items()
+        for name, value in values.items()
+        if not name.startswith("__")
+    }
 
 
 def _selection(where: str, result: Any, arguments: tuple[Any, ...]) -> Selection:

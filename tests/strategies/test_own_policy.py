@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from aoi_fl.client.app import app as client_app
@@ -12,10 +13,12 @@ from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ResumeError
+from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import RoundOptions
+from aoi_fl.strategies.selection.own import make_own
 from tests.refusals import refused
 
 SELECTOR = """
@@ -160,3 +163,31 @@ def test_coordination_of_a_selector_is_refused(lay, tmp_path):
     keys = RunConfig.parse(BASE | {"policy": name, "model-dir": str(tmp_path), "coordination": "reserve"}).flat()
     with refused("coordination", "reserve"):
         REGISTRY[name].make(keys, options=RoundOptions())
+
+
+KEPT = "self.n = [0]", "self.n[0] += 1; step = self.n[0]"  # an attribute, which a checkpoint holds
+ELSEWHERE = {
+    "": KEPT,
+    "closure": ("seen = []; self.next = lambda: seen.append(1) or len(seen)", "step = self.next()"),
+    "class": ("pass", "type(self).n = step = getattr(type(self), 'n', 0) + 1"),
+    "module": ("pass", "SEEN.append(1); step = len(SEEN)"),
+    "random": ("pass", "step = random.randrange(4)"),
+    "numpy.random": ("pass", "step = int(np.random.randint(4))"),
+}
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+def test_state_outside_the_checkpoint_is_named(place, tmp_path, caplog):
+    begin, step = ELSEWHERE[place]
+    module = f"outside_{len(place)}_{place[:1]}"
+    (tmp_path / f"{module}.py").write_text(
+        "import random\nimport numpy as np\nfrom aoi_fl.science.selection import evenly\nSEEN = []\nclass Mine:\n"
+        f"    def __init__(self):\n        {begin}\n    def select(self, round_, population):\n        {step}\n"
+        "        return evenly(np.array([step % 4]))\n"
+    )
+    made = make_own(f"python:{module}:Mine", str(tmp_path), clients=4, per_round=1, seed=1)
+    made.state_dict()
+    assert "checkpoint" not in caplog.text
+    made.select(1, Population(np.zeros(4, int), np.ones(4, int), np.ones(4, bool)))
+    made.state_dict()
+    assert ("checkpoint" in caplog.text) == bool(place)
