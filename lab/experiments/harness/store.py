@@ -137,8 +137,8 @@ class Store:
         before, now = about["settings"], self.settings
         other = [key for key in {**before, **now} if before.get(key) != now.get(key)]
         if other:
-            theirs = ", ".join(f"{key}={_short(before.get(key))}" for key in other)
-            ours = ", ".join(f"{key}={_short(now.get(key))}" for key in other)
+            theirs = ", ".join(f"{key}={before.get(key)}" for key in other)
+            ours = ", ".join(f"{key}={now.get(key)}" for key in other)
             allowed = f"results with the values of this command ({ours}), and they have {theirs}"
             remedy = f"Give the same values or another --out, or delete {self.table.stem}.csv and .json there."
             raise ConfigError("--out", self._about, allowed, remedy)
@@ -148,12 +148,8 @@ class Store:
         try:
             with open(self.table, newline="", encoding="utf-8") as file:
                 rows = list(unpacked(csv.DictReader(file)))
-        except OSError as error:
-            raise ConfigError(
-                "--out", self.table, f"readable ({error.strerror})", f"Delete {self._about} to start anew."
-            ) from error
-        except ValueError as error:
-            allowed = "results with series of equal length"
+        except (OSError, ValueError) as error:
+            allowed = f"readable, with series of equal length ({error})"
             raise ConfigError("--out", self.table, allowed, f"Delete it and {self._about} to start anew.") from error
         self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
 
@@ -258,7 +254,3 @@ def _value(cell):
         except ValueError:
             pass
     return cell
-
-
-def _short(value):
-    return "none" if value is None else str(value)
