@@ -88,7 +88,9 @@ class Questions:
             messages[client] = Message(contents[ask], roster.node(client), kind, group_id=str(recorder.round))
         recorder.asked(len(messages))
         recorder.exchanged(len(messages))
-        settled = roster.patience.worth(QUESTION, messages, clock_of(grid), others=roster.others_answer)
+        settled = roster.patience.worth(
+            QUESTION, messages, clock_of(grid), others=roster.others_answer, unproven=roster.is_unproven
+        )
         timeout = self._run.options.ask_timeout
         exchange = Exchange(grid, messages, timeout, sequential=False, keep=ANSWERS_KEPT, settled=settled)
         for reply in exchange:

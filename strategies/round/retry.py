@@ -189,7 +189,13 @@ class RetryPolicy:
         return self._silences[kind].counted()
 
     def worth(
-        self, kind: str, asked: Collection[int], clock: Clock, *, others: bool
+        self,
+        kind: str,
+        asked: Collection[int],
+        clock: Clock,
+        *,
+        others: bool,
+        unproven: Callable[[int], bool] = lambda client: False,
     ) -> Callable[[set[int]], float | None]:
         """Return a function from the missing clients to the seconds that a round waits for them.
 
@@ -199,22 +205,27 @@ class RetryPolicy:
         asked : their recipients
         clock : clock of the seconds
         others : whether some clients answer, even if this message is not for them
+        unproven : whether a client joined late and has sent no update yet
 
         Notes
         -----
         The function returns None, the whole deadline, while a client is missing that was not silent the last time, or
         if no client answers. Silent clients get as much time again as the others took. If all recipients are silent
         ones, a model gets the time of the last answers, and a question none. A client that was silent earlier and has
-        answered the last time also gets one and a half times the seconds of that answer.
+        answered the last time also gets one and a half times the seconds of that answer. Once an unproven client was
+        silent, unproven ones count as silent: one device may come under a new name each time.
         """
         begun, mute, unsteady = clock.now(), self._silences[kind].mute(), self._silences[kind].unsteady()
-        known, alone, usual = mute | unsteady.keys(), mute.issuperset(asked), self._took[kind]
+        silent = (client for silence in self._silences.values() for client in silence.counted())
+        strangers = {client for client in asked if unproven(client)} if any(map(unproven, silent)) else set[int]()
+        known, usual = mute | strangers | unsteady.keys(), self._took[kind]
+        alone, patient = (mute | strangers).issuperset(asked), kind != QUESTION or bool(strangers - mute)
 
         def seconds(missing: set[int]) -> float | None:
             if not others or not missing <= known:
                 return None
             if alone:
-                return 0.0 if kind == QUESTION else None if np.isnan(usual) else usual
+                return 0.0 if not patient else None if np.isnan(usual) else usual
             if missing.issuperset(asked):  # no client has answered yet
                 return None
             passed = clock.now() - begun

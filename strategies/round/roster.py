@@ -173,6 +173,11 @@ class Roster:
         others[list(clients)] = False
         return others
 
+    def is_unproven(self, client: int) -> bool:
+        """Return whether a client joined after the first round, and the server has never used its work."""
+        record = self.records.get(client)
+        return record is not None and 1 < record.since > self.last[client]
+
     @property
     def others_answer(self) -> bool:
         """Whether a connected client answers, so that a round need not wait for silent ones."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord
 
+from aoi_fl.protocol import default_name
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import (
     F3astSelection,
@@ -268,6 +269,29 @@ def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
     notes, *_ = fakes.play(everyone, ToyApp(), tmp_path, 2 * N, 3 * N, grid, ask_timeout=60.0, join_timeout=60.0)
     assert notes.grid.clock.now() <= 10.0 and [record.trained for record in notes.rounds] == [N] * 2 * N
     assert {record.client for record in notes.clients} >= set(range(N)) and len(notes.clients) == 2 * N
+
+
+@pytest.mark.parametrize("kinds", [{TRAIN}, {TRAIN, ASK}], ids=["training", "all"])
+@pytest.mark.parametrize("wire", ["random", "broadcast", "poll", "reserve"])
+def test_a_silent_client_with_a_new_name_each_round_costs_two_deadlines(wire, kinds, tmp_path):
+    """Each name is of another node, and introduces itself; an honest newcomer of the last rounds still trains."""
+    rounds = 20
+
+    class Renamed(ScriptedGrid):
+        def __init__(self, *arguments, **more):
+            self.clock = Ticking()
+            super().__init__(*arguments, **more)
+
+    def present(grid):
+        number = len(grid.notes.rounds) + 1
+        return [*range(N), N + number, *([N] if number > 15 else [])]
+
+    grid = partial(Renamed, present=present, script=lambda kind, r, client: HUNG if kind in kinds and client > N else 0)
+    times = {"ask_timeout": 60.0, "train_timeout": 60.0}
+    notes, *_ = fakes.play(willing(wire), ToyApp(), tmp_path, rounds, N + rounds + 1, grid, **times)
+    assert notes.grid.clock.now() <= 2.1 * 60.0
+    newcomer = next(record.client for record in notes.clients if record.name == default_name(N))
+    assert len(notes.rounds) == rounds and any(newcomer in clients for clients in notes.trained())
 
 
 def test_a_client_that_is_slow_and_late_in_turn_costs_three_deadlines(tmp_path):
