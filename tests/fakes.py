@@ -1,7 +1,6 @@
 """Fakes that tests share: a scripted grid, a toy app, an observer that records, and a federation made of them."""
 
 import math
-from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import send
-from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.strategies import RandomSelection, RoundOptions
@@ -29,10 +27,10 @@ class Notes:
     ``state_dict`` is the last one and ``memories`` has all of them by round, as checkpoints would hold them.
     """
 
-    def __init__(self, kill=()) -> None:
+    def __init__(self, kill=()):
         self.clients, self.rounds, self.models, self.kill = [], [], [], kill
-        self.memories: dict[int, dict[str, np.ndarray]] = {}
-        self.grid: LocalGrid | None = None
+        self.memories = {}
+        self.grid = None
 
     def clients_seen(self, clients):
         self.clients += clients
@@ -45,19 +43,19 @@ class Notes:
             raise KeyboardInterrupt
 
     @property
-    def state_dict(self) -> dict[str, np.ndarray]:
+    def state_dict(self):
         return self.memories[self.rounds[-1].round] if self.rounds else {}
 
     @property
-    def arrays(self) -> ArrayRecord:
+    def arrays(self):
         return record_of(self.models[-1])
 
-    def resume(self, after: int | None = None) -> Resume:
+    def resume(self, after=None):
         """Return what a run resumes with after a round, by default the last."""
         after = self.rounds[-1].round if after is None else after
         return Resume(after + 1, self.clients, self.memories[after])
 
-    def trained(self) -> list[list[int]]:
+    def trained(self):
         """Return the clients that each round has trained."""
         return [sorted(p.client for p in r.participations if p.outcome == "trained") for r in self.rounds]
 
@@ -95,10 +93,10 @@ class ScriptedGrid(LocalGrid):
         super().__init__(app, config, nodes, *how)
         self.nodes, self.present, self.script, self.cut, self.notes = list(self._contexts), present, script, cut, notes
         self.round, self.batch, self.takes = 0, 0, takes
-        self.sent: list[tuple[str, int, int]] = []  # kind, round, client
-        self.records: list[dict] = []  # what each message says in the protocol
-        self.replies: list[Message] = []
-        self.about: dict[str, tuple[str, int, int]] = {}
+        self.sent = []  # kind, round, client
+        self.records = []  # what each message says in the protocol
+        self.replies = []
+        self.about = {}
         self._due, self._done, self._from = {}, {}, {}
 
     def get_node_ids(self):
@@ -147,7 +145,7 @@ class ScriptedGrid(LocalGrid):
         return sorted(client for k, round_, client in self.sent if k == kind and round_ in rounds)
 
     @property
-    def updates(self) -> list[Message]:
+    def updates(self):
         return [reply for reply in self.replies if reply.metadata.message_type == TRAIN]
 
     def rounds(self, kind, client):
@@ -215,7 +213,7 @@ class Counting(ClientApp):
         return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
 
 
-def request(kind: str, terms: ParticipationRequest, **records) -> Message:
+def request(kind, terms, **records):
     """Return a message with terms as a server sends it to a client."""
     return send(Message(RecordDict({"aoi": ConfigRecord(terms.write()), **records}), 99, kind), "m")
 
@@ -233,24 +231,24 @@ def sines(array, client, round_):
     return (array * 0.9 + np.sin(np.arange(array.size) * (client + 1) + round_)).astype(array.dtype)
 
 
-def of(message: Message) -> tuple[str, int]:
+def of(message):
     """Return kind and round of a message."""
     aoi = message.content.get("aoi", {})
     return message.metadata.message_type, aoi.get("round", int(message.metadata.group_id or 0))
 
 
-def reply_of(message: Message, metrics: Mapping[str, object], arrays: ArrayRecord | None = None) -> Message:
+def reply_of(message, metrics, arrays=None):
     content = (
         {"metrics": MetricRecord(metrics)} if arrays is None else {"arrays": arrays, "metrics": MetricRecord(metrics)}
     )
     return Message(RecordDict(content), reply_to=message)
 
 
-def record_of(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
+def record_of(arrays):
     return ArrayRecord({name: Array(np.asarray(array)) for name, array in arrays.items()})
 
 
-def zeros(count: int = 2) -> ArrayRecord:
+def zeros(count=2):
     """Return a model of so many zeros."""
     return record_of({"w": np.zeros(count, np.float32)})
 
@@ -258,7 +256,7 @@ def zeros(count: int = 2) -> ArrayRecord:
 # A federation whose result is known ----------------------------------------------------------------------------------
 
 
-def steps_of(partition: int) -> dict[str, np.ndarray]:
+def steps_of(partition):
     """Return what one round of training adds to the model on this client."""
     return {
         "w": np.full((2, 3), partition + 1, np.float32),
@@ -267,17 +265,17 @@ def steps_of(partition: int) -> dict[str, np.ndarray]:
     }
 
 
-def examples_of(partition: int) -> int:
+def examples_of(partition):
     return 10 * (partition + 1)
 
 
-def honest(message: Message, context) -> Message:
+def honest(message, context):
     partition = context.node_config["partition-id"]
     arrays = {k: v + steps_of(partition)[k] for k, v in values(message.content["arrays"]).items()}
     return reply_of(message, {"num-examples": examples_of(partition), "loss": 1.0 + partition}, record_of(arrays))
 
 
-def honest_app(kind: type[ClientApp] = ClientApp) -> ClientApp:
+def honest_app(kind=ClientApp):
     app = kind()
     app.train()(honest)
 
@@ -293,7 +291,7 @@ def honest_app(kind: type[ClientApp] = ClientApp) -> ClientApp:
     return app
 
 
-def hostile_app(spoil: Callable, kinds: tuple[str, ...] = ("train",), whom=(HOSTILE,)) -> ClientApp:
+def hostile_app(spoil, kinds=("train",), whom=(HOSTILE,)):
     """Return an app whose clients ``whom`` answer messages of these kinds with what ``spoil`` makes of them."""
 
     class Hostile(ClientApp):
@@ -308,11 +306,11 @@ def hostile_app(spoil: Callable, kinds: tuple[str, ...] = ("train",), whom=(HOST
     return honest_app(Hostile)
 
 
-def model() -> ArrayRecord:
+def model():
     return record_of(MODEL)
 
 
-def values(arrays: Mapping[str, Array]) -> dict[str, np.ndarray]:
+def values(arrays):
     return {k: v.numpy() for k, v in arrays.items()}
 
 
@@ -327,7 +325,7 @@ def play(make, app, folder, rounds=2, nodes=4, grid=ScriptedGrid, notes=None, st
     return notes, strategy.start(notes.grid, start or model(), rounds), strategy
 
 
-def play_in_vain(make, app, tmp_path, **options) -> Notes:
+def play_in_vain(make, app, tmp_path, **options):
     """Play rounds in which nothing is trained, which is an error in the end, and return the observer."""
     notes = Notes()
     with pytest.raises(NothingTrainedError, match="not one update could be used"):
@@ -339,7 +337,7 @@ def everyone(**settings):
     return RandomSelection(4, **settings)
 
 
-def expected(clients, rounds: int) -> dict[str, np.ndarray]:
+def expected(clients, rounds):
     """Return the model after rounds in which these clients took part, weighted by their examples."""
     sizes = np.array([examples_of(c) for c in clients], float)
     return {
@@ -348,7 +346,7 @@ def expected(clients, rounds: int) -> dict[str, np.ndarray]:
     }
 
 
-def same_model(arrays, wanted) -> None:
+def same_model(arrays, wanted):
     found = values(arrays)
     assert list(found) == list(MODEL)
     for key, value in wanted.items():
@@ -359,7 +357,7 @@ def same_model(arrays, wanted) -> None:
 # What a client may do in place of its work ---------------------------------------------------------------------------
 
 
-def with_arrays(change: Callable[[dict], dict]) -> Callable:
+def with_arrays(change):
     """Send what ``change`` makes of the update's arrays, by name."""
 
     def spoil(message, act):
@@ -371,7 +369,7 @@ def with_arrays(change: Callable[[dict], dict]) -> Callable:
     return spoil
 
 
-def with_metrics(**metrics) -> Callable:
+def with_metrics(**metrics):
     def spoil(message, act):
         reply = act()
         reply.content["metrics"] = MetricRecord({k.replace("_", "-"): v for k, v in metrics.items()})
@@ -380,7 +378,7 @@ def with_metrics(**metrics) -> Callable:
     return spoil
 
 
-def raises(error: BaseException) -> Callable:
+def raises(error):
     def spoil(message, act):
         raise error
 

@@ -7,7 +7,6 @@ import json
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -40,10 +39,10 @@ SECONDS, BATCH = 6, 50  # of each test, and examples between two looks at the ti
 MODEL = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(2), "steps": np.array(3)}
 
 
-def fuzzed(*given_: st.SearchStrategy, most: int = 3000) -> Callable[[Callable[..., None]], None]:
+def fuzzed(*given_, most=3000):
     """Run a check on batches of examples, until there are enough or the time is over; a failure is shrunk."""
 
-    def run(check: Callable[..., None]) -> None:
+    def run(check):
         @settings(
             max_examples=BATCH,
             deadline=None,
@@ -81,7 +80,7 @@ columns = st.one_of(
 
 
 @st.composite
-def arrays(draw: Callable) -> Array:
+def arrays(draw):
     """Draw an array: as Flower writes it, or its parts forged."""
     dtype = draw(st.sampled_from(["<f4", "<f8", "<i8", "|u1", "|b1", "<f2", "<c8", "<U3", "|S2", "<M8[s]", "|O"]))
     shape = draw(st.lists(st.integers(0, 3), max_size=3))
@@ -135,15 +134,15 @@ contents = st.dictionaries(
 )
 
 
-def reply_of(content: RecordDict | Error) -> Message:
+def reply_of(content):
     about = Metadata(1, "a", 1, 2, "b", "", time.time(), 60.0, "train")
     kind = {"content": content} if isinstance(content, RecordDict) else {"error": content}
     return Message(**kind, metadata=about)
 
 
-def judged(reply: Message) -> None:
+def judged(reply):
     model = ArrayRecord({name: Array(array) for name, array in MODEL.items()})
-    readers: list[Callable[[], object]] = [lambda: read_answer(reply), lambda: check_metrics(reply, "num-examples")]
+    readers = [lambda: read_answer(reply), lambda: check_metrics(reply, "num-examples")]
     readers += [
         lambda kind=kind: read_record(reply, kind)
         for kind in (ParticipationReply, Bid, Introduction, ParticipationRequest)
@@ -305,10 +304,10 @@ rows = st.sampled_from(
 changes = st.lists(st.one_of(cells, cells, notes, inner, rows), min_size=1, max_size=3)
 
 
-def read_by_all(folder: Path) -> None:
+def read_by_all(folder):
     """Have every reader read a run; an exception that is not the project's ends the test."""
 
-    def resumed() -> None:
+    def resumed():
         recorded_run(folder), check_simulated(folder)
         opened = Ledger(folder / "ledger.sqlite")
         with closing(opened):
@@ -324,7 +323,7 @@ def read_by_all(folder: Path) -> None:
         assert client.get(f"/{path}").status_code == 200
 
 
-def laid(folder: str, blob: bytes) -> Path:
+def laid(folder, blob):
     path = Path(folder) / "run" / "ledger.sqlite"
     path.parent.mkdir()
     path.write_bytes(blob)

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
-from pathlib import Path
 
 from tests.adopt.installation import ROOT
 
@@ -19,18 +17,18 @@ GUIDE = (ROOT / "docs" / "adopt.md").read_text()
 _IMPORT = r"^(?=from flwr\.serverapp\.strategy)"  # a new line of the server goes before the first of these
 
 
-def outcome(text: str) -> dict:
+def outcome(text):
     """Return what the app's ServerApp printed."""
     (line,) = [line for line in text.splitlines() if line.startswith("RESULT ")]
     return json.loads(line.removeprefix("RESULT "))
 
 
-def changes(text: str) -> list[Change]:
+def changes(text):
     """Return the changes that a document shows: ``new line  # was: old line``, where ``...`` is anything."""
     return re.findall(r"^(\S.*?) +# (?:was: (.*)|new)$", text, re.MULTILINE)
 
 
-def section(title: str) -> list[Change]:
+def section(title):
     """Return the changes of a chapter of docs/adopt.md; of what stands before the first, for an empty title."""
     chapters = dict(re.findall(r"(?:\A# .*|^## (.*))\n((?:(?!## ).*\n?)*)", GUIDE, re.MULTILINE))
     return changes(chapters[title])
@@ -39,7 +37,7 @@ def section(title: str) -> list[Change]:
 CLIENT = section("")
 
 
-def adopt(folder: Path, title: str, names: Mapping[str, str] | None = None) -> None:
+def adopt(folder, title, names=None):
     """Change an app as a chapter says, each line in exactly one place, and nothing else.
 
     ``names`` are to be read in place of the chapter's own.
@@ -57,7 +55,7 @@ def adopt(folder: Path, title: str, names: Mapping[str, str] | None = None) -> N
         path.write_text(text)
 
 
-def _change(text: str, new: str, old: str) -> tuple[str, int]:
+def _change(text, new, old):
     if not old:
         return re.subn(_IMPORT, f"{new}\n", text, count=1, flags=re.MULTILINE)
     wanted = rf"^( *){re.escape(old)}$".replace(re.escape("..."), "(.*)")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +20,7 @@ class Environment:
     A path file adds a folder and does not read the path files in it, so an editable installation there is out of sight.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         subprocess.run([*_UV, "venv", "--python", sys.executable, folder], check=True)
         self.python = folder / "bin" / "python"
         (self.site,) = folder.glob("lib/python*/site-packages")
@@ -29,37 +28,37 @@ class Environment:
         for script in Path(sysconfig.get_path("scripts")).glob("fl*"):
             self._copy(script)
 
-    def _copy(self, script: Path) -> None:
+    def _copy(self, script):
         """Give Flower's commands, which call each other by name, this environment's interpreter."""
         _, _, rest = script.read_text().partition("\n")
         copy = self.python.with_name(script.name)
         copy.write_text(f"#!{self.python}\n{rest}")
         copy.chmod(0o755)
 
-    def install(self, *what: str | Path) -> "Environment":
+    def install(self, *what):
         """Install wheels or folders (after ``--editable``), and nothing that they depend on."""
         subprocess.run([*_UV, "pip", "install", "--python", self.python, "--no-deps", *what], check=True)
         return self
 
-    def uninstall(self, name: str) -> None:
+    def uninstall(self, name):
         """Remove a distribution."""
         subprocess.run([*_UV, "pip", "uninstall", "--python", self.python, name], check=True)
 
-    def run(self, code: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    def run(self, code, folder):
         """Run a program in a folder, with nothing else of this project on its path."""
         clean = {key: value for key, value in os.environ.items() if key not in _OURS}
         command = [str(self.python), "-c", code]
         return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True)
 
 
-def build_wheel(folder: Path) -> Path:
+def build_wheel(folder):
     """Build this project's wheel as ``uv pip install .`` does."""
     subprocess.run([*_UV, "build", "--wheel", "--out-dir", folder, ROOT], check=True)
     (wheel,) = folder.glob("aoi_fl-*.whl")
     return wheel
 
 
-def write_wheel(folder: Path, name: str, files: Mapping[str, str]) -> Path:
+def write_wheel(folder, name, files):
     """Write somebody else's wheel."""
     about = f"{name}-1.0.dist-info"
     files = {

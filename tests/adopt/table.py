@@ -23,7 +23,7 @@ class Row:
     names: dict[str, str] = field(default_factory=dict)
 
 
-def _strategy(name: str, arguments: str, rounds: int, chapter: str = OTHER, error: float = 0.05, liar: int = -1) -> Row:
+def _strategy(name, arguments, rounds, chapter=OTHER, error=0.05, liar=-1):
     stock = {"import FedAvg": f"import {name}", "FedAvg(": f"{name}({arguments}"}
     example = "Krum" if chapter == COUNTING else "FedAdam"
     return Row("any_strategy", chapter, error, {"rounds": rounds, "liar": liar}, stock, names={example: name})

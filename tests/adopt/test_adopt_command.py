@@ -25,7 +25,7 @@ def forget(package):
         del sys.modules[name]
 
 
-def texts(folder: Path) -> dict:
+def texts(folder):
     return {path: path.read_text().splitlines() for path in folder.rglob("*.py")}
 
 

@@ -7,7 +7,6 @@ import importlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,12 @@ from threadpoolctl import threadpool_limits
 from aoi_fl.engine.local_run import run_local
 from tests.adopt.adoption import adopt, outcome
 from tests.adopt.installation import ROOT
-from tests.adopt.table import ROWS, Row
+from tests.adopt.table import ROWS
 
 NODES = 10
 
 
-def rewrite(path: Path, phrases: dict[str, str]) -> None:
+def rewrite(path, phrases):
     """Replace phrases that must be there."""
     text = path.read_text()
     for old, new in phrases.items():
@@ -31,12 +30,12 @@ def rewrite(path: Path, phrases: dict[str, str]) -> None:
 
 
 @pytest.fixture(params=ROWS)
-def row(request) -> Row:
+def row(request):
     return ROWS[request.param]
 
 
 @pytest.fixture
-def stock(row, tmp_path, monkeypatch) -> Iterator[Path]:
+def stock(row, tmp_path, monkeypatch):
     """Return a folder that holds the app as it is, for this test to change and import."""
     folder = Path(shutil.copytree(ROOT / "tests" / "apps" / row.app, tmp_path / row.app))
     rewrite(folder / row.app / "server_app.py", row.server)
@@ -48,7 +47,7 @@ def stock(row, tmp_path, monkeypatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def play(row: Row, capsys) -> dict:
+def play(row, capsys):
     """Play the app and return its result."""
     if row.app == "xgboost_bagging":
         pytest.importorskip("xgboost", reason="the extra dev brings xgboost, where there is a wheel of it")

@@ -26,11 +26,11 @@ def client_fn(context):
     return Former().to_client()
 
 
-def policy(**settings) -> RandomSelection:
+def policy(**settings):
     return RandomSelection(2, options=RoundOptions(run="former", seed=1), **settings)
 
 
-def app_with(function) -> ClientApp:
+def app_with(function):
     app = ClientApp()
     app.train()(function)
     return app

@@ -25,14 +25,14 @@ from tests.adopt.table import ROWS
 SIZES, ROUNDS = (10, 20, 30, 40, 50, 60), 28
 
 
-def block(beginning: str) -> str:
+def block(beginning):
     """Return the guide's Python that begins so."""
     (found,) = re.findall(rf"```python\n({beginning}.*?)```", GUIDE, re.DOTALL)
     return found
 
 
 @pytest.fixture(scope="module")
-def code() -> str:
+def code():
     """Return the guide's example of a selector."""
     return block("from dataclasses")
 
@@ -91,7 +91,7 @@ def test_the_guides_commands_know_the_module(code, aoi, tmp_path):
 
 
 def test_the_rule_of_ones_own_takes_part_as_often_as_wanted():
-    defined: dict = {"__name__": "guide"}
+    defined = {"__name__": "guide"}
     exec(block("import numpy as np\n\n\nclass Impatient"), defined)
     n, k, rounds = 200, 30, 300
     rule = OwnRule(defined["Impatient"](n, k), "python:guide:Impatient", n, k)
@@ -101,7 +101,7 @@ def test_the_rule_of_ones_own_takes_part_as_often_as_wanted():
 
 
 def test_the_selector_of_ones_own_plays_with_any_aggregation(code, tmp_path):
-    defined: dict = {"__name__": "guide"}
+    defined = {"__name__": "guide"}
     exec(code, defined)
     app, times = with_app(tmp_path)
     policy = SelectorPolicy(defined["MostWaiting"](3), 3)
@@ -112,7 +112,7 @@ def test_the_selector_of_ones_own_plays_with_any_aggregation(code, tmp_path):
 
 
 def test_the_policy_of_ones_own_ends_the_run(tmp_path):
-    defined: dict = {"__name__": "guide"}
+    defined = {"__name__": "guide"}
     exec(block("import numpy as np\n\nfrom aoi_fl.strategies import Plan"), defined)
     app, times = with_app(tmp_path)
     own = AgeAwareStrategy(defined["UntilTrained"](6), fraction_evaluate=0.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.adopt.adoption import FEDAVG, adopt, outcome
-from tests.adopt.installation import ROOT, Environment
+from tests.adopt.installation import ROOT
 
 CLASSIC = ROOT / "tests" / "apps" / "classic"
 NODES = 10
@@ -36,7 +36,7 @@ run_local(load({server!r}), load({client!r}), {{"rounds": 4}}, nodes={nodes})
 class App:
     """A copy of the classic app, in one of the layouts."""
 
-    def __init__(self, folder: Path, layout: str) -> None:
+    def __init__(self, folder, layout):
         self.folder = Path(shutil.copytree(CLASSIC, folder, ignore=shutil.ignore_patterns("__pycache__")))
         self.server, self.client = self.folder / "server.py", self.folder / "client.py"
         if layout == "modules":
@@ -48,11 +48,11 @@ class App:
             init = self.folder / room / "__init__.py"
             init.touch() if layout == "packages" else init.unlink(missing_ok=True)
 
-    def _into_folder(self, module: Path) -> Path:
+    def _into_folder(self, module):
         module.with_suffix("").mkdir()
         return module.rename(module.with_suffix("") / "app.py")
 
-    def play(self, environment: Environment) -> dict:
+    def play(self, environment):
         """Play the app in an environment and return its result."""
         server, client = (
             ".".join(path.relative_to(self.folder).with_suffix("").parts) for path in (self.server, self.client)
@@ -63,7 +63,7 @@ class App:
         return outcome(done.stdout)
 
 
-def check(result: dict, strategy: str, folder: Path | None = None) -> None:
+def check(result, strategy, folder=None):
     """The app's own modules played, and it learnt."""
     assert result["strategy"] == strategy and result["error"] < 0.01
     if folder is not None:

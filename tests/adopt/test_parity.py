@@ -2,17 +2,15 @@
 
 import gc
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import flwr.clientapp
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import strategy as flower
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
@@ -21,7 +19,7 @@ from tests.refusals import refused
 
 CLIENTS, ROUNDS = 7, 4
 
-FEDERATED: dict[str, Callable[..., Strategy]] = {
+FEDERATED = {
     "FedAvg": flower.FedAvg,
     "FedAvgM": partial(flower.FedAvgM, server_momentum=0.9, server_learning_rate=0.7),
     "FedProx": partial(flower.FedProx, proximal_mu=0.3),
@@ -32,7 +30,7 @@ FEDERATED: dict[str, Callable[..., Strategy]] = {
     "Bulyan": partial(flower.Bulyan, num_malicious_nodes=1),
 }
 # These promote a float32 model to float64, and ours then has its own type again.
-PROMOTING: dict[str, Callable[..., Strategy]] = {
+PROMOTING = {
     "QFedAvg": partial(flower.QFedAvg, client_learning_rate=0.5, train_loss_key="train_loss"),
     "FedAdam": partial(flower.FedAdam, eta=0.1),
     "FedYogi": partial(flower.FedYogi, eta=0.1),
@@ -40,7 +38,7 @@ PROMOTING: dict[str, Callable[..., Strategy]] = {
 }
 EXACT = {"noise_multiplier": 0.0, "num_sampled_clients": CLIENTS}
 FIXED, ADAPTED = {**EXACT, "clipping_norm": 0.5}, {**EXACT, "clipped_count_stddev": 0.0}
-WRAPPERS: dict[str, Callable[[Strategy], Strategy]] = {
+WRAPPERS = {
     "server-side, fixed": partial(flower.DifferentialPrivacyServerSideFixedClipping, **FIXED),
     "server-side, adaptive": partial(flower.DifferentialPrivacyServerSideAdaptiveClipping, **ADAPTED),
     "client-side, fixed": partial(flower.DifferentialPrivacyClientSideFixedClipping, **FIXED),
@@ -55,14 +53,14 @@ def in_order(monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # after every sort, some strategies walk all that the tests hold
 
 
-def model(dtype: str) -> ArrayRecord:
+def model(dtype):
     """Return a model whose arrays have none, one and two dimensions."""
     draw = np.random.default_rng(1).normal
-    shapes: dict[str, tuple[int, ...]] = {"weight": (3, 4), "bias": (4,), "scale": ()}
+    shapes = {"weight": (3, 4), "bias": (4,), "scale": ()}
     return ArrayRecord({name: Array(np.asarray(draw(size=shape), dtype)) for name, shape in shapes.items()})
 
 
-def train(message: Message, context: Any) -> Message:
+def train(message, context):
     """Go part of the way to a place of this client's own, back where the server asks for it, and report on it."""
     here, config = context.node_config["partition-id"], message.content["config"]
     draw = np.random.default_rng([here, config["server-round"]]).normal
@@ -77,14 +75,14 @@ def train(message: Message, context: Any) -> Message:
     return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
 
 
-def evaluate(message: Message, context: Any) -> Message:
+def evaluate(message, context):
     """Measure the model at this client's own place."""
     here = context.node_config["partition-id"]
     loss = sum(float(np.sum((array.numpy() - here / 4) ** 2)) for array in message.content["arrays"].values())
     return Message(RecordDict({"metrics": MetricRecord({"num-examples": 20, "loss": loss})}), reply_to=message)
 
 
-def client_app(kind: type = ClientApp) -> flwr.clientapp.ClientApp:
+def client_app(kind=ClientApp):
     app = kind()
     app.train()(train)
     app.evaluate()(evaluate)
@@ -92,23 +90,23 @@ def client_app(kind: type = ClientApp) -> flwr.clientapp.ClientApp:
 
 
 def play(
-    start: Callable[..., Result],
-    app: flwr.clientapp.ClientApp,
-    folder: Path,
-    dtype: str = "float64",
-    rounds: int = ROUNDS,
-) -> Result:
+    start,
+    app,
+    folder,
+    dtype="float64",
+    rounds=ROUNDS,
+):
     """Play some rounds with all clients in this process."""
     grid = LocalGrid(app, {"seed": 1, "runs-dir": str(folder)}, CLIENTS)
     return start(grid, model(dtype), rounds, train_config=ConfigRecord({"lr": 0.5}))
 
 
-def state(strategy: Strategy) -> dict[str, Any]:
+def state(strategy):
     """Return what a strategy carries from round to round."""
     return {name: value for name, value in vars(strategy).items() if not callable(value) and "nodes" not in name}
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one, other):
     """Whether two values, arrays or collections of such are equal bit for bit."""
     if isinstance(one, Array):
         return isinstance(other, Array) and (one.dtype, one.shape, one.data) == (other.dtype, other.shape, other.data)
@@ -121,7 +119,7 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def metrics_of(result: Result) -> dict[str, Any]:
+def metrics_of(result):
     """Return a result's metrics by round, but for the count that ω takes the place of."""
     kinds = {"train": result.train_metrics_clientapp, "evaluate": result.evaluate_metrics_clientapp}
     return {kind: {n: {**record} for n, record in rounds.items()} for kind, rounds in kinds.items()}

@@ -17,18 +17,18 @@ NODES = 10  # as the README has it
 
 
 @pytest.fixture
-def stock(tmp_path) -> Path:
+def stock(tmp_path):
     return Path(shutil.copytree(QUICKSTART, tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__")))
 
 
 @pytest.fixture
-def adopted(stock) -> Path:
+def adopted(stock):
     """Return the app after the documented changes, and nothing but them."""
     adopt(stock, FEDAVG)
     return stock
 
 
-def states(folder: Path) -> list[dict]:
+def states(folder):
     """Return the clients' states of the one run in a folder."""
     (run,) = (folder / "runs").iterdir()
     assert run.name.startswith("flwr-")

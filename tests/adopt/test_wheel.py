@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -36,19 +35,19 @@ print(json.dumps([name for name in {names!r} if importlib.util.find_spec(name)])
 """
 
 
-def rooms() -> set[str]:
+def rooms():
     """Return the names of the folders that a checkout shows as aoi_fl.<room>."""
     return {path.name for path in (ROOT / "typings" / "aoi_fl").iterdir() if path.is_symlink() and path.is_dir()}
 
 
-def found(environment: Environment, names: set[str], folder: Path) -> set[str]:
+def found(environment, names, folder):
     """Return which of these top-level names an environment can import."""
     done = environment.run(NAMES.format(names=sorted(names)), folder)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout))
 
 
-def works(environment: Environment, code: str, folder: Path) -> bool:
+def works(environment, code, folder):
     """Whether a program runs through; if not, say in pytest's output why."""
     done = environment.run(code, folder)
     print(done.stderr)

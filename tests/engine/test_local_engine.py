@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from flwr.app import Array, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
@@ -71,7 +71,7 @@ def test_node_ids_are_new_at_every_start_and_stay_apart(app):
 
 
 def test_a_client_runs_when_its_reply_is_pulled(app):
-    ran: list[int] = []
+    ran = []
 
     @app.query("mark")
     def mark(message, context):
@@ -127,10 +127,10 @@ def test_what_is_no_reply_is_an_error(answer):
 
 def test_a_server_app_completes_and_its_errors_arrive(app):
     server = ServerApp()
-    found: list[object] = []
+    found = []
 
     @server.main()
-    def main(grid: Grid, context: Context) -> None:
+    def main(grid, context):
         found.extend([len(list(grid.get_node_ids())), context.run_config["word"], context.run_id == grid.run.run_id])
         if context.run_config["word"] == "bad":
             raise KeyError("bad word")

@@ -44,25 +44,25 @@ FEW = ("raise", "kill", "hang")  # each costs a worker, which takes seconds to s
 LAST, SLOW, CLIENTS = 9, 9, 4
 
 
-def alive(pid: int) -> bool:
+def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-def children_of(pid: int) -> list[int]:
+def children_of(pid):
     return [int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
 
 
-def wait_until(condition, seconds: float) -> bool:
+def wait_until(condition, seconds):
     end = time.monotonic() + seconds
     while not (met := condition()) and time.monotonic() < end:
         time.sleep(0.05)
     return met
 
 
-def worked(home: Path) -> set[int]:
+def worked(home):
     return {int(path.name[7:]) for path in (home / "notes").glob("worker-*")}
 
 

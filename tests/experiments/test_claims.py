@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from aoi_fl.lab.experiments.harness.findings import REASONS, Claim, Verdict
+from aoi_fl.lab.experiments.harness.findings import REASONS, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.harness.verdicts import equivalent, joint, side
@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.fixture(scope="module")
-def judged() -> list[Claim]:
+def judged():
     """Return the claims of all recorded results, with their verdicts."""
     return [c for name, one in known().items() for c in concluded(one, Store.recorded(RESULTS, name)).claims]
 

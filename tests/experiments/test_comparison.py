@@ -25,7 +25,7 @@ from tests.refusals import refused
 SMALL = ("--clients", "6", "--per-round", "2", "--rounds", "3")
 
 
-def run(policy: str, seed: int, accuracies: list[float], clients: list[int], **config) -> Run:
+def run(policy, seed, accuracies, clients, **config):
     """Return a complete run in which one client takes part each round."""
     keys = {"policy": policy, "seed": seed, "num-clients": 2, "num-server-rounds": len(accuracies), "dataset": "digits"}
     rounds = [{"round": i + 1, "test_accuracy": a} for i, a in enumerate(accuracies)]
@@ -37,7 +37,7 @@ def run(policy: str, seed: int, accuracies: list[float], clients: list[int], **c
     return Run(f"{policy}-{seed}", about, [], rounds, parts)
 
 
-def runs(base: list[list[float]], ours: list[list[float]]) -> list[Run]:
+def runs(base, ours):
     """Return runs of two policies by their accuracies, one list a seed."""
     clients = [0, 1, 0, 1, 1, 0]
     return [run(p, s, a, clients[: len(a)]) for p, of in (("a", base), ("b", ours)) for s, a in enumerate(of, start=1)]

@@ -10,11 +10,9 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
@@ -27,14 +25,14 @@ from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import ClientRecord, RoundRecord
+from aoi_fl.strategies.records import ClientRecord
 
 HERE = Path(__file__).parent
 N, ROUNDS, CUT = 12, 10, 6  # clients, rounds, and the round after which a run is cut
 MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5])}
 RATES = [0.2, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7]  # k = 5 in all
 BUDGETED = {"budget": 30.0, "mislabel-rate": 0.05}
-CENTRAL: dict[str, dict[str, Any]] = {
+CENTRAL = {
     "random": {},
     "random-unbiased": {"policy": "random", "weights": "unbiased"},
     "proportional": {},
@@ -54,7 +52,7 @@ CENTRAL: dict[str, dict[str, Any]] = {
     "maxpack": BUDGETED,
     "random-budget": BUDGETED,
 }
-DECENTRALISED: dict[str, dict[str, Any]] = {
+DECENTRALISED = {
     "markov-optimal": {"max-age": 5},
     "markov-few": {"policy": "markov-optimal", "clients-per-round": 1, "max-age": 10},  # some rounds have to be forced
     "markov-given": {"policy": "markov-optimal", "rates": "given"},
@@ -78,17 +76,17 @@ TIMED = ("oort", "fedcs")  # which go by seconds, so that their time is always s
 class Notes:
     """An observer that keeps a line a round, and what a checkpoint would hold; it may end the run."""
 
-    def __init__(self, timed: bool, cut: int = 0) -> None:
-        self.lines: dict[int, str] = {}
-        self.clients: list[ClientRecord] = []
-        self.state_dict: dict[str, np.ndarray] = {}
-        self.model: dict[str, np.ndarray] = {}
+    def __init__(self, timed, cut=0):
+        self.lines = {}
+        self.clients = []
+        self.state_dict = {}
+        self.model = {}
         self._timed, self._cut = timed, cut
 
-    def clients_seen(self, clients: list[ClientRecord]) -> None:
+    def clients_seen(self, clients):
         self.clients += clients
 
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: Mapping[str, np.ndarray]) -> None:
+    def round_done(self, record, arrays, memory):
         self.state_dict = {name: np.array(array) for name, array in memory.items()}
         self.model = {name: array.numpy() for name, array in arrays.items()}
         self.lines[record.round] = line_of(record, self.model, self._timed)
@@ -99,7 +97,7 @@ class Notes:
 REWORDED = {"the run ended before": "the run was over bef"}  # reasons that say the same in other words
 
 
-def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -> str:
+def line_of(record, model, timed):
     """Return a round as one line: outcomes by client, counts, and digests of the ledger's rows and of the model."""
     parts = sorted(record.participations, key=lambda part: (part.client, part.outcome))
     clients = " ".join(f"{p.client}{p.outcome[:3]}{'*' if p.refreshed else ''}" for p in parts)
@@ -120,7 +118,7 @@ def line_of(record: RoundRecord, model: Mapping[str, np.ndarray], timed: bool) -
     return f"{clients} | {forced}{counts} | {_digest(json.dumps(row).encode())} {_digest(blob)}"
 
 
-def _digest(blob: bytes) -> str:
+def _digest(blob):
     return hashlib.sha256(blob).hexdigest()[:10]
 
 
@@ -142,7 +140,7 @@ class App(ClientApp):
         return super().__call__(message, context)
 
 
-def app_of(fails: bool) -> App:
+def app_of(fails):
     """Return an app whose clients add a constant of their own, lose less from round to round, and have a price."""
     app = App()
     app.fails = fails
@@ -174,7 +172,7 @@ def app_of(fails: bool) -> App:
     return app
 
 
-def trace() -> DeviceTrace:
+def trace():
     """Return devices of which each is there for minutes and away for one, and trains for 1 to 60 seconds."""
     rng, end = np.random.default_rng(3), 5_000.0
     spells = []
@@ -200,7 +198,7 @@ class Churning(LocalGrid):
         return super().push_messages(messages)
 
 
-def play(row: str, kind: str, folder: Path, *, cut: int = 0, after: Mapping[str, Any] | None = None) -> Notes:
+def play(row, kind, folder, *, cut=0, after=None):
     """Play one of the runs, up to a round, or ``after`` what was kept of one that was cut."""
     keys = POLICIES[row]
     timed = kind == "late" or row in TIMED
@@ -218,10 +216,7 @@ def play(row: str, kind: str, folder: Path, *, cut: int = 0, after: Mapping[str,
         rates = [rate * config.sent / sum(RATES) for rate in RATES]
     notes, app = Notes(timed, cut), app_of(fails=kind == "evaluating")
     about = {"runs-dir": str(folder), "seed": 3}
-    if timed:
-        grid: LocalGrid = ClockedGrid(app, about, N, lambda: None, trace())
-    else:
-        grid = Churning(app, about, N + 1)
+    grid = ClockedGrid(app, about, N, lambda: None, trace()) if timed else Churning(app, about, N + 1)
     model, resume = MODEL, None
     if after is not None:
         model = {name: _array(array) for name, array in after["model"].items()}
@@ -241,7 +236,7 @@ def play(row: str, kind: str, folder: Path, *, cut: int = 0, after: Mapping[str,
     return notes
 
 
-def checkpoint(row: str, kind: str, folder: Path) -> dict[str, Any]:
+def checkpoint(row, kind, folder):
     """Return all that is kept of a run that is cut after round 6, as JSON."""
     notes = play(row, kind, folder, cut=CUT)
     assert CUT in notes.lines, "the run was over before"
@@ -255,28 +250,28 @@ def checkpoint(row: str, kind: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def _plain(array: np.ndarray) -> list[Any]:
+def _plain(array):
     return [str(array.dtype), list(array.shape), array.ravel().tolist()]
 
 
-def _array(plain: list[Any]) -> np.ndarray:
+def _array(plain):
     dtype, shape, values = plain
     return np.array(values, dtype=dtype).reshape(shape)
 
 
-def every(what: Callable[[str, str, Path], Any], kinds: tuple[str, ...]) -> Iterator[tuple[str, str, Any]]:
+def every(what, kinds):
     """Yield what becomes of each row in each kind of run."""
     for row, kind in product(POLICIES, kinds):
         with tempfile.TemporaryDirectory() as folder:
             yield row, kind, what(row, kind, Path(folder))
 
 
-def write(folder: Path) -> None:
+def write(folder):
     """Play all runs and write what is compared."""
-    runs: dict[str, Any] = {row: {} for row in POLICIES}
+    runs = {row: {} for row in POLICIES}
     for row, kind, notes in every(play, KINDS):
         runs[row][kind] = notes.lines
-    kept: dict[str, Any] = {}
+    kept = {}
     for row, kind, state in every(checkpoint, RESUMED):
         kept.setdefault(row, {})[kind] = state
     resumed = every(lambda row, kind, at: play(row, kind, at, after=kept[row][kind]), RESUMED)

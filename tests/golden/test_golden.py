@@ -19,7 +19,7 @@ FAST = {
 }
 
 
-def kept() -> dict:
+def kept():
     with gzip.open(runs.HERE / "checkpoints.json.gz") as file:
         return json.load(file)
 

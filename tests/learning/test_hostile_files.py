@@ -4,8 +4,6 @@ import io
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,14 +21,14 @@ GOOD = {
 HUGE = 2**27  # twice the size from which on it matters how far a file unpacks
 
 
-def header(shape: str, descr: str = "'|u1'", version: int = 1, length: int | None = None) -> bytes:
+def header(shape, descr="'|u1'", version=1, length=None):
     """Return the header of an array, forged where a length is given."""
     text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode() + b"\n"
     size = (2 if version == 1 else 4, "little")
     return b"\x93NUMPY" + bytes([version, 0]) + (len(text) if length is None else length).to_bytes(*size) + text
 
 
-def saved(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> Path:
+def saved(path, method=zipfile.ZIP_DEFLATED, **members):
     """Write an npz file, some of whose members are given as bytes."""
     with zipfile.ZipFile(path, "w", method) as file:
         for name, array in GOOD.items():
@@ -40,7 +38,7 @@ def saved(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> P
     return path
 
 
-def bomb(path: Path, method: int) -> Path:
+def bomb(path, method):
     """Write a file whose train_x unpacks to zeros without end."""
     saved(path, method)
     with zipfile.ZipFile(path) as file:
@@ -53,10 +51,10 @@ def bomb(path: Path, method: int) -> Path:
     return path
 
 
-def marked(local: int, central: int, value: int) -> Callable[[Path], Path]:
+def marked(local, central, value):
     """Return what writes a value at these places of every header of a file."""
 
-    def write(path: Path) -> Path:
+    def write(path):
         blob = bytearray(saved(path).read_bytes())
         for mark, at in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
             start = -1
@@ -68,8 +66,8 @@ def marked(local: int, central: int, value: int) -> Callable[[Path], Path]:
     return write
 
 
-def torn(method: int) -> Callable[[Path], Path]:
-    def write(path: Path) -> Path:
+def torn(method):
+    def write(path):
         blob = bytearray(saved(path, method).read_bytes())
         at = blob.find(b"train_y.npy") + len("train_y.npy")
         blob[at + 4 : at + 24] = bytes(255 - b for b in blob[at + 4 : at + 24])
@@ -79,7 +77,7 @@ def torn(method: int) -> Callable[[Path], Path]:
     return write
 
 
-WRONG: dict[str, Callable[[Path], Path]] = {
+WRONG = {
     "encrypted": marked(6, 8, 1),
     "an unknown method": marked(8, 10, 99),
     "torn, bzip2": torn(zipfile.ZIP_BZIP2),

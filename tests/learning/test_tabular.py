@@ -22,7 +22,7 @@ from tests.refusals import refused
 ROWS = 60
 
 
-def frame(rows: int = ROWS) -> pandas.DataFrame:
+def frame(rows=ROWS):
     random = np.random.default_rng(1)
     return pandas.DataFrame(
         {
@@ -34,7 +34,7 @@ def frame(rows: int = ROWS) -> pandas.DataFrame:
     )
 
 
-def saved(path: Path, table: pandas.DataFrame | str, **how) -> str:
+def saved(path, table, **how):
     if isinstance(table, str):
         path.write_text(table)
     else:
@@ -42,7 +42,7 @@ def saved(path: Path, table: pandas.DataFrame | str, **how) -> str:
     return f"csv:{path}"
 
 
-def load(name: str, target: str = "passed", client: str = ""):
+def load(name, target="passed", client=""):
     return data.load(name, "unused", target=target, client=client)
 
 

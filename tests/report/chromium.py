@@ -5,18 +5,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (390, 768, 1440, 1920)
 
 
-def visit(browser: Browser, address: str, width: int = 1440, dark: bool = False) -> Page:
+def visit(browser, address, width=1440, dark=False):
     """Open a page; what goes wrong on it is collected in ``faults``."""
     shown = browser.new_page(viewport={"width": width, "height": 1080}, color_scheme="dark" if dark else "light")
     shown.add_init_script("""window.faults = [];
@@ -27,7 +24,7 @@ def visit(browser: Browser, address: str, width: int = 1440, dark: bool = False)
     return shown
 
 
-def until(shown: Page, expression: str) -> None:
+def until(shown, expression):
     """Wait until an expression is true; the pages forbid what Playwright's own waiting does, to evaluate a text."""
     end = time.monotonic() + 30
     while not shown.evaluate(expression):
@@ -36,7 +33,7 @@ def until(shown: Page, expression: str) -> None:
 
 
 @contextmanager
-def serving(run: Path | None, cwd: Path = ROOT) -> Iterator[str]:
+def serving(run, cwd=ROOT):
     """Run ``aoi serve`` and yield its address."""
     command = [sys.executable, "-m", "aoi_fl.cli.main", "serve", *([] if run is None else [str(run)]), "--port", "0"]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -49,9 +46,9 @@ def serving(run: Path | None, cwd: Path = ROOT) -> Iterator[str]:
             assert server.wait(10) in (0, -15)
 
 
-def faint(shown: Page) -> list[str]:
+def faint(shown):
     """Return every text that its background leaves less contrast than WCAG 2.1 AA asks for, with the ratio."""
-    found: list[str] = shown.evaluate("""() => {
+    found = shown.evaluate("""() => {
         const parts = colour => colour.match(/[\\d.]+/g).map(Number);
         const light = colour => parts(colour).slice(0, 3).map(c => c / 255)
             .map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)

@@ -1,15 +1,13 @@
 """A real Chromium for tests of pages."""
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import sync_playwright
 
 from tests.report.chromium import CHROMIUM
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser():
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed, in which a page could be opened")
     with sync_playwright() as playwright:

@@ -1,8 +1,5 @@
 """Runs of a known course, recorded as a strategy records them."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 
 from aoi_fl.report.figures import figures
@@ -18,7 +15,7 @@ N, K, ROUNDS = 12, 5, 40
 MARKOV = MarkovPolicy.increasing(N, K, 3)
 
 
-def record(folder: Path, rounds: list[RoundRecord], clients: list[ClientRecord], **about: object) -> Path:
+def record(folder, rounds, clients, **about):
     folder.mkdir(parents=True)
     ledger = Ledger(folder / "ledger.sqlite")
     ledger.note(**({"status": "completed"} | about))
@@ -29,16 +26,16 @@ def record(folder: Path, rounds: list[RoundRecord], clients: list[ClientRecord],
     return folder
 
 
-def clients(count: int) -> list[ClientRecord]:
+def clients(count):
     return [ClientRecord(c, str(c), 1) for c in range(count)]
 
 
-def trained(chosen: Sequence[int]) -> list[Participation]:
+def trained(chosen):
     """Return the participations of clients that have trained, with equal weights."""
     return [Participation(c, str(c), "trained", age=3, weight=1 / len(chosen)) for c in chosen]
 
 
-def play(folder: Path, rounds: int = ROUNDS, policy: str = "markov", **about: object) -> list[list[int]]:
+def play(folder, rounds=ROUNDS, policy="markov", **about):
     """Record a run of the simulator and return who took part, a list of client numbers a round."""
     people = Population(np.zeros(N, np.int64), np.ones(N, np.int64), np.ones(N, np.bool_))
     history = simulate(MARKOV if policy == "markov" else RandomSelector(K, 3), people, max(rounds, 1), 3)
@@ -58,11 +55,11 @@ def play(folder: Path, rounds: int = ROUNDS, policy: str = "markov", **about: ob
     return chosen
 
 
-def charts_of(*folders: Path) -> dict:
+def charts_of(*folders):
     return {chart.name: chart for chart in figures(load_all([str(folder) for folder in folders]))}
 
 
-def dropped_run(folder: Path) -> Path:
+def dropped_run(folder):
     parts = [
         Participation(0, "berlin", "trained", forced=True, weight=1.0),
         Participation(1, "rome & co", "refused", reason="layer <w> holds NaN"),
@@ -73,9 +70,7 @@ def dropped_run(folder: Path) -> Path:
     return record(folder, rounds, clients, policy={"kind": "OldestAge"}, config={"policy": "oldest-age"})
 
 
-def budgeted_run(
-    folder: Path, trains: str = "selected", estimates: Sequence[Sequence[float]] | None = None, **more: str
-) -> Path:
+def budgeted_run(folder, trains="selected", estimates=None, **more):
     """Record four rounds of three clients; ``estimates`` are (4, 3) the sensitivities that the server went by."""
     refreshed = [{0}, {1}, {0, 1}, set()]
     went_by = estimates or [[None] * 3] * 4

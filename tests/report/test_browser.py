@@ -2,11 +2,8 @@
 
 import re
 import struct
-from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
 
 from aoi_fl.report import page
 from aoi_fl.report.chart import HEIGHT
@@ -28,19 +25,19 @@ OVERPRINTED = """[...document.querySelectorAll(".chart")].filter(chart => {
 }).map(chart => chart.id)"""
 
 
-def report(browser: Browser, path: Path, charts: int, **how: Any) -> Page:
+def report(browser, path, charts, **how):
     shown = visit(browser, path.as_uri(), **how)
     until(shown, f"document.querySelectorAll('.js-plotly-plot .main-svg').length >= {charts}")
     return shown
 
 
-def marked(shown: Page) -> dict[str, int]:
+def marked(shown):
     """Return how many marks each chart has."""
     count = "[...document.querySelectorAll('.chart')].map(chart => [chart.id, chart.layout.shapes?.length ?? 0])"
     return {name: number for name, number in shown.evaluate(count) if number}
 
 
-def test_a_page_by_pointer_and_keyboard(tmp_path: Path, browser: Browser) -> None:
+def test_a_page_by_pointer_and_keyboard(tmp_path, browser):
     play(tmp_path / "a")
     play(tmp_path / "b", policy="random")
     shown = report(browser, page.write([str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "page.html"), 7)
@@ -73,7 +70,7 @@ def test_a_page_by_pointer_and_keyboard(tmp_path: Path, browser: Browser) -> Non
     assert shown.evaluate("faults") == []
 
 
-def test_a_page_of_six_runs_has_at_most_three_screens(tmp_path: Path, browser: Browser) -> None:
+def test_a_page_of_six_runs_has_at_most_three_screens(tmp_path, browser):
     names = [play_seed(tmp_path / f"{policy}-{seed}", seed, policy) for policy in ("a", "random") for seed in (1, 2, 3)]
     apart = [play_seed(tmp_path / policy, 1, policy) for policy in "bcdefg"]
     for six in (names, apart):
@@ -85,7 +82,7 @@ def test_a_page_of_six_runs_has_at_most_three_screens(tmp_path: Path, browser: B
 
 
 @pytest.mark.slow
-def test_a_page_of_a_private_run_shows_epsilon(tmp_path: Path, browser: Browser) -> None:
+def test_a_page_of_a_private_run_shows_epsilon(tmp_path, browser):
     run = play_private(tmp_path)
     shown = report(browser, page.write([str(run)], tmp_path / "page.html"), 3)
     spent = max(row["epsilon"] for row in read(run / "ledger.sqlite", "rounds"))
@@ -98,7 +95,7 @@ def test_a_page_of_a_private_run_shows_epsilon(tmp_path: Path, browser: Browser)
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_page_fits_every_width_in_both_themes(tmp_path: Path, browser: Browser, width: int, dark: bool) -> None:
+def test_a_page_fits_every_width_in_both_themes(tmp_path, browser, width, dark):
     names = [play_seed(tmp_path / f"seed-{seed}", seed) for seed in (1, 2, 3)]
     fleet = [ClientRecord(c, f"client-{c}", 1) for c in range(20)]
     parts = [Participation(c, f"client-{c}", "trained") for c in range(0, 20, 3)]
@@ -119,13 +116,13 @@ def test_a_page_fits_every_width_in_both_themes(tmp_path: Path, browser: Browser
     assert shown.evaluate("faults") == []
 
 
-def play_into(folder: Path) -> Path:
+def play_into(folder):
     play(folder)
     return folder
 
 
 @pytest.mark.slow
-def test_a_page_prints_headline_and_charts_in_the_colours_of_paper(tmp_path: Path, browser: Browser) -> None:
+def test_a_page_prints_headline_and_charts_in_the_colours_of_paper(tmp_path, browser):
     runs = [str(play_into(tmp_path / name)) for name in "abc"]
     path = page.write(runs, tmp_path / "page.html")
     charts = len(figures(load_all(runs)))

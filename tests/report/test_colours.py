@@ -25,24 +25,24 @@ THEMES = {name: dict(re.findall(r"--(\w+): (#\w{6})", text)) for name, text in {
 RUNS = [f"run{i}" for i in range(RUN_COLOURS)]
 
 
-def linear(colour: str) -> np.ndarray:
+def linear(colour):
     value = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     dark, light = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
     return (light + 0.05) / (dark + 0.05)
 
 
-def lab(colour: str, vision: str) -> np.ndarray:
+def lab(colour, vision):
     """Return CIELAB coordinates of a colour as it is seen, white being that of sRGB."""
     xyz = _XYZ @ np.clip(np.asarray(VISION[vision]) @ linear(colour), 0, 1) / _XYZ.sum(axis=1)
     f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-def difference(one: str, other: str, vision: str) -> float:
+def difference(one, other, vision):
     return float(np.linalg.norm(lab(one, vision) - lab(other, vision)))
 
 

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from aoi_fl.strategies.records import NO_COLUMNS, RoundRecord
 from tests.report.recorded import MARKOV, ROUNDS, K, N, budgeted_run, charts_of, dropped_run, play
 
 
-def test_learning_curves_are_the_ledgers_numbers(tmp_path: Path) -> None:
+def test_learning_curves_are_the_ledgers_numbers(tmp_path):
     play(tmp_path / "a")
     charts = charts_of(tmp_path / "a")
     accuracy = charts["test-accuracy"].data[0]
@@ -29,7 +28,7 @@ def test_learning_curves_are_the_ledgers_numbers(tmp_path: Path) -> None:
     assert loss["y"][1] == pytest.approx(1 / 3, rel=1e-5)
 
 
-def test_heat_map_and_counts_show_who_took_part(tmp_path: Path) -> None:
+def test_heat_map_and_counts_show_who_took_part(tmp_path):
     chosen = play(tmp_path / "a")
     charts = charts_of(tmp_path / "a")
     cells = np.array(charts["participation-0"].data[0]["z"])
@@ -41,7 +40,7 @@ def test_heat_map_and_counts_show_who_took_part(tmp_path: Path) -> None:
     assert {(name, count) for _, name, count in charts["counts"].rows} == {(str(c), n) for c, n in enumerate(counts)}
 
 
-def test_interval_histogram_and_its_theory(tmp_path: Path) -> None:
+def test_interval_histogram_and_its_theory(tmp_path):
     chosen = play(tmp_path / "a")
     times = [[t for t, who in enumerate(chosen) if client in who] for client in range(N)]
     waits = [b - a for mine in times for a, b in pairwise(mine)]
@@ -53,7 +52,7 @@ def test_interval_histogram_and_its_theory(tmp_path: Path) -> None:
     assert expected["y"] == pytest.approx([p[x - 1] * np.prod(1 - np.array(p[: x - 1])) for x in lengths], rel=1e-5)
 
 
-def test_random_selection_has_the_geometric_law(tmp_path: Path) -> None:
+def test_random_selection_has_the_geometric_law(tmp_path):
     play(tmp_path / "r", policy="random")
     charts = charts_of(tmp_path / "r")
     expected = charts["intervals"].data[1]
@@ -62,7 +61,7 @@ def test_random_selection_has_the_geometric_law(tmp_path: Path) -> None:
     assert expected["y"] == pytest.approx([np.sqrt(K / N * (1 - K / N) / t) for t in expected["x"]], rel=1e-5)
 
 
-def test_measured_window_deviation(tmp_path: Path) -> None:
+def test_measured_window_deviation(tmp_path):
     chosen = play(tmp_path / "a")
     measured = charts_of(tmp_path / "a")["deviation"].data[0]
     took_part = np.array([[client in who for who in chosen] for client in range(N)])
@@ -72,7 +71,7 @@ def test_measured_window_deviation(tmp_path: Path) -> None:
         assert value == pytest.approx(blocks.std() / window, rel=1e-5)
 
 
-def test_runs_overlay_in_their_own_colours(tmp_path: Path) -> None:
+def test_runs_overlay_in_their_own_colours(tmp_path):
     play(tmp_path / "a")
     play(tmp_path / "b", policy="random", rounds=10)
     charts = charts_of(tmp_path / "a", tmp_path / "b")
@@ -83,7 +82,7 @@ def test_runs_overlay_in_their_own_colours(tmp_path: Path) -> None:
     assert charts["test-accuracy"].rows[-1][2] is None
 
 
-def test_forced_and_dropped_are_told_apart_and_listed(tmp_path: Path) -> None:
+def test_forced_and_dropped_are_told_apart_and_listed(tmp_path):
     folder = dropped_run(tmp_path / "d")
     chart = charts_of(folder)["participation-0"]
     assert chart.columns == ["round", "forced by the server", "dropped"]
@@ -96,7 +95,7 @@ def test_forced_and_dropped_are_told_apart_and_listed(tmp_path: Path) -> None:
     assert "<td>oslo</td><td>late</td><td>no reply in 5 s</td>" in text
 
 
-def test_what_wics_minimises_is_shown_where_ageing_is_not_linear(tmp_path: Path) -> None:
+def test_what_wics_minimises_is_shown_where_ageing_is_not_linear(tmp_path):
     """By hand: ages after rounds 1 to 4 are 0 1 0 1, 1 0 0 1 and 1 2 3 4; φ is 0.5, 1 and 2."""
     runs = [load_all([str(budgeted_run(tmp_path / "q", ageing="quadratic"))])[0]]
     runs += load_all([str(budgeted_run(tmp_path / "l"))])
@@ -104,7 +103,7 @@ def test_what_wics_minimises_is_shown_where_ageing_is_not_linear(tmp_path: Path)
     assert row[1:] == [f"{(0.5 * 2 + 1 * 2 + 2 * 30) / 12:.3g}", ""]
 
 
-def test_budget_ages_and_objective(tmp_path: Path) -> None:
+def test_budget_ages_and_objective(tmp_path):
     charts = charts_of(budgeted_run(tmp_path / "w"))
     ages = np.array([[0, 1, 0, 1], [1, 0, 0, 1], [1, 2, 3, 4]])  # by hand: +1 a round, 0 where refreshed
     assert charts["ages-0"].data[0]["z"] == ages.tolist()
@@ -125,7 +124,7 @@ def test_budget_ages_and_objective(tmp_path: Path) -> None:
     assert charts["participation-0"].rows[0] == [1, "1, 2", "0"]
 
 
-def test_estimated_sensitivities_are_shown_and_enter_p2(tmp_path: Path) -> None:
+def test_estimated_sensitivities_are_shown_and_enter_p2(tmp_path):
     """By hand: the sums of ages after rounds 1 to 4 are 2, 2 and 10, so that P2 is (0.1·2 + 0.3·2 + 0.6·10) / 12."""
     estimates = [[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.15, 0.25, 0.6], [0.1, 0.3, 0.6]]
     folder = budgeted_run(tmp_path / "e", trains="all", estimates=estimates, sensitivities="estimated")
@@ -140,13 +139,13 @@ def test_estimated_sensitivities_are_shown_and_enter_p2(tmp_path: Path) -> None:
     assert "sensitivities-0" not in declared and "estimate" not in declared["objective"].detail
 
 
-def test_refresh_pairs_are_not_training_pairs(tmp_path: Path) -> None:
+def test_refresh_pairs_are_not_training_pairs(tmp_path):
     runs = load_all([str(budgeted_run(tmp_path / trains, trains)) for trains in ("all", "selected")])
     (row,) = [row for row in key_numbers(settings(runs))[1] if row[0].startswith("pairs of clients")]
     assert row[1] == "" and row[2].endswith("%")
 
 
-def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path: Path) -> None:
+def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path):
     play(tmp_path / "a")
     with sqlite3.connect(tmp_path / "a" / "ledger.sqlite") as db:
         db.execute("DELETE FROM rounds WHERE round = ?", (ROUNDS,))
@@ -154,7 +153,7 @@ def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path: Path) -> 
     assert max(row["round"] for row in run.participations) == ROUNDS - 1
 
 
-def test_axes_after_few_rounds_have_whole_ticks_and_labels(tmp_path: Path) -> None:
+def test_axes_after_few_rounds_have_whole_ticks_and_labels(tmp_path):
     play(tmp_path / "a", rounds=3)
     charts = charts_of(tmp_path / "a")
     for name, axes in [("test-accuracy", "x"), ("test-loss", "x"), ("participation-0", "xy"), ("counts", "xy")]:
@@ -166,7 +165,7 @@ def test_axes_after_few_rounds_have_whole_ticks_and_labels(tmp_path: Path) -> No
     assert all(low <= np.log10(value) <= high for value in drawn)
 
 
-def large_run(label: str, each: int = 2, n: int = 3000) -> Run:
+def large_run(label, each=2, n=3000):
     rounds = [
         {"round": t} | dict.fromkeys(RoundRecord(t).__dict__.keys() - {"round", *NO_COLUMNS}) for t in range(1, 1201)
     ]
@@ -186,7 +185,7 @@ def large_run(label: str, each: int = 2, n: int = 3000) -> Run:
     return Run(label, {"policy": {"clients": n}}, [], rounds, parts)
 
 
-def test_large_runs_are_cut_to_what_a_screen_shows() -> None:
+def test_large_runs_are_cut_to_what_a_screen_shows():
     run = large_run("large")
     charts = {chart.name: chart for chart in figures([run])}
     assert np.shape(charts["participation-0"].data[0]["z"]) == (250, 1000)
@@ -195,5 +194,5 @@ def test_large_runs_are_cut_to_what_a_screen_shows() -> None:
     assert len(json.dumps([chart.data for chart in charts.values()])) < 3e6
 
 
-def test_a_large_page_is_below_1_2_megabytes() -> None:
+def test_a_large_page_is_below_1_2_megabytes():
     assert len(page.render([large_run("large", 100)]).encode()) < 1.2e6

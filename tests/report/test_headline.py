@@ -1,19 +1,18 @@
 """The headline of a page: its yardstick, and one row a policy."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from aoi_fl.report import seeds
 from aoi_fl.report.headline import headline, policies, random_range
-from aoi_fl.report.runs import Run, load_all
+from aoi_fl.report.runs import load_all
 from aoi_fl.strategies.records import RoundRecord
 from tests.report.recorded import budgeted_run, clients, record, trained
 
 
-def play(folder: Path, policy: str, seed: int, end: float, members: list[list[int]]) -> Run:
+def play(folder, policy, seed, end, members):
     """Record ten clients; ``members`` are the clients of each round."""
     rounds = [
         RoundRecord(t, clock=60.0 * t, test_accuracy=end, participations=trained(chosen))
@@ -27,7 +26,7 @@ EVEN = [[2 * t % 10, (2 * t + 1) % 10] for t in range(20)]  # four times each
 SKEWED = [[0, 1 + t % 7] for t in range(20)]  # client 0 always, 8 and 9 never
 
 
-def both(home: Path, ends: list[float], rival: list[float]) -> list[seeds.Setting]:
+def both(home, ends, rival):
     runs = [play(home / f"m{i}", "markov", i, end, EVEN) for i, end in enumerate(ends)]
     runs += [play(home / f"r{i}", "random", i, end, SKEWED) for i, end in enumerate(rival)]
     untimed = [replace(run, rounds=[{**row, "clock": None} for row in run.rounds]) for run in runs]
@@ -42,20 +41,18 @@ def both(home: Path, ends: list[float], rival: list[float]) -> list[seeds.Settin
         ([0.90, 0.95, 0.92], [0.95, 0.90, 0.92], "No clear difference in accuracy"),
     ],
 )
-def test_a_comparison_has_a_verdict_and_a_yardstick(
-    tmp_path: Path, ends: list[float], rival: list[float], verdict: str
-) -> None:
+def test_a_comparison_has_a_verdict_and_a_yardstick(tmp_path, ends, rival, verdict):
     text = headline(both(tmp_path, ends, rival))
     assert text.startswith(verdict), text
     assert text.endswith("under markov clients trained 4 times, under random 0–20 times.")
 
 
-def test_a_difference_of_few_seeds_has_no_verdict(tmp_path: Path) -> None:
+def test_a_difference_of_few_seeds_has_no_verdict(tmp_path):
     text = headline(both(tmp_path, [0.9, 0.9], [0.8, 0.9]))
     assert text.startswith("Test accuracy 90.0 % with markov and 85.0 % with random;")
 
 
-def test_seeds_are_folded_into_one_row_a_policy(tmp_path: Path) -> None:
+def test_seeds_are_folded_into_one_row_a_policy(tmp_path):
     columns, rows = policies(both(tmp_path, [0.90, 0.91, 0.92], [0.88, 0.89, 0.90]))
     assert [row[0] for row in rows] == ["markov", "random"] and columns[0] == "policy"
     first = dict(zip(columns, rows[0], strict=True))
@@ -63,7 +60,7 @@ def test_seeds_are_folded_into_one_row_a_policy(tmp_path: Path) -> None:
     assert first["test accuracy at the end"] == f"91.0 ± {4.302653 / 3**0.5:.2g} %"
 
 
-def test_a_clocked_page_leads_with_devices_that_never_took_part(tmp_path: Path) -> None:
+def test_a_clocked_page_leads_with_devices_that_never_took_part(tmp_path):
     found = seeds.settings([play(tmp_path / "c", "random", 1, 0.9, SKEWED)])
     assert headline(found) == "2 of 10 devices never took part. Test accuracy 90.0 % after 20 min 00 s."
     other = seeds.settings([play(tmp_path / "d", "systematic", 1, 0.8, SKEWED)])
@@ -75,14 +72,14 @@ def test_a_clocked_page_leads_with_devices_that_never_took_part(tmp_path: Path) 
     assert columns.index("never took part") < columns.index("a client took part") and "2 of 10" in rows[0]
 
 
-def test_a_budget_page_leads_with_money_and_age(tmp_path: Path) -> None:
+def test_a_budget_page_leads_with_money_and_age(tmp_path):
     found = seeds.settings(load_all([str(budgeted_run(tmp_path / "w"))]))
     assert headline(found).startswith(f"Spent 5 of 10 a round; data are {14 / 12:.3g} rounds old on average.")
     columns, rows = policies(found)
     assert columns[1:4] == ["policy", "spent a round", "budget a round"] and rows[0][2:4] == ["5", "10"]
 
 
-def test_policies_are_shown_unless_all_names_hold_them(tmp_path: Path) -> None:
+def test_policies_are_shown_unless_all_names_hold_them(tmp_path):
     even, random = (play(tmp_path / n, p, 1, 0.9, SKEWED) for n, p in (("even", "systematic"), ("random", "random")))
     columns, rows = policies(seeds.settings([even, random]))
     assert columns[1] == "policy" and [row[:2] for row in rows] == [["even", "systematic"], ["random", "random"]]
@@ -90,11 +87,11 @@ def test_policies_are_shown_unless_all_names_hold_them(tmp_path: Path) -> None:
     assert "policy" not in columns
 
 
-def test_a_run_without_rounds_has_no_headline(tmp_path: Path) -> None:
+def test_a_run_without_rounds_has_no_headline(tmp_path):
     assert headline(seeds.settings([play(tmp_path / "new", "random", 1, 0.9, [])])) == ""
 
 
-def test_the_range_of_random_selection_is_its_median() -> None:
+def test_the_range_of_random_selection_is_its_median():
     rng = np.random.default_rng(1)
     draws = np.array([[rng.permuted(np.arange(20) < 4) for _ in range(30)] for _ in range(400)]).sum(axis=1)
     least, most = random_range(20, 4, 30)

@@ -1,7 +1,5 @@
 """The laws that a report draws beside what it has measured."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ from tests.report.recorded import MARKOV, K, N, record
 
 
 @pytest.mark.parametrize("policy", [MARKOV, MarkovPolicy.optimal(20, 3, 10), MarkovPolicy.optimal(12, 3, 2)])
-def test_window_deviation_equals_the_exact_law_of_the_count(policy: MarkovPolicy) -> None:
+def test_window_deviation_equals_the_exact_law_of_the_count(policy):
     windows = [1, 2, 5, 9]
     m, p = policy.max_age, policy.probabilities
     for window, deviation in zip(windows, window_deviation(policy, windows), strict=True):
@@ -37,7 +35,7 @@ def test_window_deviation_equals_the_exact_law_of_the_count(policy: MarkovPolicy
 
 @pytest.mark.parametrize("jitter", [0.0, 0.2])
 @pytest.mark.parametrize("rates", ["equal", [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]])
-def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, rates: str | list[float]) -> None:
+def test_systematic_participation_shows_its_law(tmp_path, jitter, rates):
     """The law of all clients together, against a long play of the policy with that record."""
     notes = {"kind": "systematic", "clients": 6, "per_round": 3, "rates": rates, "jitter": jitter}
     folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": "systematic"})
@@ -47,7 +45,7 @@ def test_systematic_participation_shows_its_law(tmp_path: Path, jitter: float, r
     shows_its_law(policy, promised)
 
 
-def shows_its_law(policy: SystematicPolicy | MarkovPolicy, promised: MarkovPolicy | MixedLaw | None) -> None:
+def shows_its_law(policy, promised):
     assert isinstance(promised, MixedLaw)
     everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
     shown = measure(simulate(policy, everyone, 200, 1))
@@ -60,7 +58,7 @@ def shows_its_law(policy: SystematicPolicy | MarkovPolicy, promised: MarkovPolic
         assert shown.window_deviation[window] == pytest.approx(deviation, abs=0.02 / window**0.5)
 
 
-def test_tables_of_the_clients_own_show_their_law(tmp_path: Path) -> None:
+def test_tables_of_the_clients_own_show_their_law(tmp_path):
     rates = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
     notes = {"kind": "markov-optimal", "clients": 6, "per_round": 3, "probabilities": [0.0, 1.0], "rates": rates}
     folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
@@ -81,9 +79,7 @@ _OWN = [0.5, 0.5, 0.25, 0.75]
         {"rates": [1.0, 1 - 1e-9, 1e-9, 1e-15]},
     ],
 )
-def test_rates_that_are_not_those_of_the_whole_run_show_no_law(
-    tmp_path: Path, kind: str, what: dict[str, object]
-) -> None:
+def test_rates_that_are_not_those_of_the_whole_run_show_no_law(tmp_path, kind, what):
     of_tables = {"probabilities": [0.0, 1.0]} if kind == "markov-optimal" else {"jitter": 0.0}
     notes = {"kind": kind, "clients": 4, "per_round": 2, **of_tables}
     record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | what, config={"policy": kind})
@@ -92,14 +88,14 @@ def test_rates_that_are_not_those_of_the_whole_run_show_no_law(
     assert changing.law is None and steady.law is not None
 
 
-def test_a_dropout_that_is_learned_shows_no_law(tmp_path: Path) -> None:
+def test_a_dropout_that_is_learned_shows_no_law(tmp_path):
     notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], "rates": "equal"}
     record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | {"adaptive_dropout": True}, config={})
     assert load_all([str(tmp_path / "m")])[0].law is None
 
 
 @pytest.mark.parametrize("policy", ["markov", "random"])
-def test_who_is_chosen_and_may_not_count_shows_no_law(tmp_path: Path, policy: str) -> None:
+def test_who_is_chosen_and_may_not_count_shows_no_law(tmp_path, policy):
     sent = {"kind": "markov-increasing", "clients": N, "per_round": K + 2, "probabilities": MARKOV.probabilities}
     sent = sent if policy == "markov" else {"kind": "RandomSelection", "per_round": K + 2}
     own = {"clients-per-round": K, "num-clients": N, "over-selection": 1.0}

@@ -2,12 +2,10 @@
 
 import json
 import shutil
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser
 
 from aoi_fl.report import live, site
 from aoi_fl.server.folder import only_player
@@ -17,7 +15,7 @@ from tests.refusals import refused
 from tests.report.chromium import serving, until, visit
 
 
-def ledger(folder: Path) -> Ledger:
+def ledger(folder):
     folder.mkdir(parents=True)
     opened = Ledger(folder / "ledger.sqlite")
     config = {"policy": "random", "clients-per-round": 2, "num-server-rounds": 9, "num-clients": 4}
@@ -26,18 +24,18 @@ def ledger(folder: Path) -> Ledger:
     return opened
 
 
-def add(opened: Ledger, number: int) -> None:
+def add(opened, number):
     parts = [Participation((number + i) % 4, f"client-{(number + i) % 4}", "trained", weight=0.5) for i in range(2)]
     opened.add_round(RoundRecord(number, test_accuracy=number / 10, test_loss=1 / number, participations=parts))
 
 
 @pytest.fixture(autouse=True)
-def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+def restless(monkeypatch):
     monkeypatch.setattr(live, "_REST", 0.0)
 
 
-def test_content_is_sent_once_for_each_state_of_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loads: list[Path] = []
+def test_content_is_sent_once_for_each_state_of_the_ledger(tmp_path, monkeypatch):
+    loads = []
     real = live.load
     monkeypatch.setattr(live, "load", lambda folder, label: loads.append(folder) or real(folder, label))
     page = live.Live(str(tmp_path / "a"))
@@ -68,10 +66,10 @@ def test_content_is_sent_once_for_each_state_of_the_ledger(tmp_path: Path, monke
     opened.close()
 
 
-def test_the_state_comes_with_every_answer(tmp_path: Path) -> None:
+def test_the_state_comes_with_every_answer(tmp_path):
     client = TestClient(site.application(str(tmp_path / "a")))
 
-    def said(seen: str = "") -> tuple[str, str]:
+    def said(seen=""):
         answer = client.get("/content", params={"seen": seen})
         return answer.headers["State"], unquote(answer.headers["Said"])
 
@@ -91,7 +89,7 @@ def test_the_state_comes_with_every_answer(tmp_path: Path) -> None:
     assert said()[0] == "unreadable"
 
 
-def test_a_link_that_moves_on_and_a_run_played_anew_are_followed(tmp_path: Path) -> None:
+def test_a_link_that_moves_on_and_a_run_played_anew_are_followed(tmp_path):
     for name in ("a", "b"):
         opened = ledger(tmp_path / name)
         add(opened, 1)
@@ -110,7 +108,7 @@ def test_a_link_that_moves_on_and_a_run_played_anew_are_followed(tmp_path: Path)
     assert "No rounds yet" in json.loads(body)["main"]
 
 
-def test_damage_is_said_and_outlived(tmp_path: Path) -> None:
+def test_damage_is_said_and_outlived(tmp_path):
     (tmp_path / "a <b>").mkdir()
     (tmp_path / "a <b>" / "ledger.sqlite").touch()  # SQLite has made the file and not yet the tables
     page = live.Live(str(tmp_path / "a <b>"))
@@ -126,7 +124,7 @@ def test_damage_is_said_and_outlived(tmp_path: Path) -> None:
     assert "1 of 9 rounds" in json.loads(body)["main"]
 
 
-def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path, monkeypatch):
     monkeypatch.setattr(live, "_REST", 1e6)
     opened = ledger(tmp_path / "a")
     page = live.Live(str(tmp_path / "a"))
@@ -137,14 +135,14 @@ def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path: Path, monkey
     assert page.content(version) is not None
 
 
-def test_a_taken_port_is_said() -> None:
+def test_a_taken_port_is_said():
     with site.listen("127.0.0.1", 0) as taken, refused("--port"):
         site.listen("127.0.0.1", taken.getsockname()[1])
     with refused("--port", "192.0.2.1:0"):
         site.listen("192.0.2.1", 0)
 
 
-def test_the_page_reaches_for_nothing_else(tmp_path: Path) -> None:
+def test_the_page_reaches_for_nothing_else(tmp_path):
     opened = ledger(tmp_path / "a")
     add(opened, 1)
     client = TestClient(site.application(str(tmp_path / "a")))
@@ -160,7 +158,7 @@ def test_the_page_reaches_for_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_dot_is_green_only_while_somebody_plays_the_run(tmp_path: Path, browser: Browser) -> None:
+def test_the_dot_is_green_only_while_somebody_plays_the_run(tmp_path, browser):
     run = tmp_path / "runs" / "a"
     with serving(run) as address:
         shown = visit(browser, address)
@@ -182,7 +180,7 @@ def test_the_dot_is_green_only_while_somebody_plays_the_run(tmp_path: Path, brow
         opened.close()
 
 
-def test_a_new_round_shows_without_a_reload(tmp_path: Path, browser: Browser) -> None:
+def test_a_new_round_shows_without_a_reload(tmp_path, browser):
     run = tmp_path / "runs" / "a"
     with serving(run) as address:
         shown = visit(browser, address)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -31,7 +30,7 @@ CONFIG = {"policy": "wics", "dataset": "digits", "num-clients": 3, "num-server-r
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT"
 
 
-def play(folder: Path) -> Path:
+def play(folder):
     """Record four rounds of a run with a budget and a clock, so that every chart has something to draw."""
     policy = {"kind": "wics", "budget": 4.0, "total_budget": 20.0, "index": "whittle", "clients": 3}
     known, rounds = [ClientRecord(c, f"c{c}", 1, 10, 1.0, 1.0, 0) for c in range(3)], []
@@ -52,27 +51,27 @@ def play(folder: Path) -> Path:
     return record(folder, rounds, known, run=folder.name, config=CONFIG, policy=policy, initial_loss=2.0)
 
 
-def sql(*statements: str) -> Callable[[sqlite3.Connection], None]:
+def sql(*statements):
     return lambda db: db.executescript(";".join(statements))
 
 
-def noted(key: str, value: object) -> Callable[[sqlite3.Connection], None]:
+def noted(key, value):
     return lambda db: db.execute("INSERT OR REPLACE INTO run VALUES (?, ?)", (key, json.dumps(value)))
 
 
-def cell(table: str, column: str, value: object) -> Callable[[sqlite3.Connection], None]:
+def cell(table, column, value):
     return lambda db: db.execute(f"UPDATE {table} SET {column} = ?", (value,))
 
 
-def inside(key: str, **values: object) -> Callable[[sqlite3.Connection], None]:
-    def change(db: sqlite3.Connection) -> None:
+def inside(key, **values):
+    def change(db):
         (text,) = db.execute("SELECT value FROM run WHERE key = ?", (key,)).fetchone()
         noted(key, json.loads(text) | values)(db)
 
     return change
 
 
-def view(table: str, columns: str) -> Callable[[sqlite3.Connection], None]:
+def view(table, columns):
     return sql(f"DROP TABLE {table}", f"CREATE VIEW {table} AS {ENDLESS} {columns} FROM c")
 
 
@@ -124,10 +123,10 @@ FORGED = {
 }
 
 
-def answered(run: Path) -> dict[str, str]:
+def answered(run):
     """Have every reader read a run; return what each refused it for. Any other exception is the test's."""
     said = {}
-    readers: dict[str, Callable[[], object]] = {
+    readers = {
         "report": lambda: page.render(load_all([str(run)])),
         "clients": lambda: clients(str(run)),
         "clients --json": lambda: clients(str(run), True),
@@ -173,7 +172,7 @@ def test_what_is_no_ledger_of_a_run_is_refused(what, tmp_path):
         load(bad, "bad")
 
 
-def inner_page(size: int, child: int) -> bytes:
+def inner_page(size, child):
     """Return an inner page of a table whose every pointer leads to one page (SQLite's file format, 1.6)."""
     number = 30
     cells = [child.to_bytes(4, "big") + bytes([i + 1]) for i in range(number)]
@@ -243,7 +242,7 @@ for folder in sys.argv[2:]:
 """
 
 
-def read_by_another(place: Path, *folders: Path) -> list[str]:
+def read_by_another(place, *folders):
     """Return what an account reads that may write nothing."""
     for folder in folders:
         for path in folder.iterdir():

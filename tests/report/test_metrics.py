@@ -21,12 +21,12 @@ from aoi_fl.strategies.records import PHASES, ClientRecord, Participation, Round
 NOW = time.time()
 
 
-def part(client: int, outcome: str, **more: object) -> Participation:
+def part(client, outcome, **more):
     return Participation(client, f"pi-{client}", outcome, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Two rounds of four clients under a budget: one never reached, one that failed and came back."""
     path = tmp_path / "field"
     path.mkdir()
@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def scraped(text: str) -> dict[str, float]:
+def scraped(text):
     """Return every sample by its name and labels."""
     return {
         f"{sample.name}{''.join(f' {k}={v}' for k, v in sorted(sample.labels.items()))}": sample.value
@@ -81,7 +81,7 @@ def scraped(text: str) -> dict[str, float]:
     }
 
 
-def test_a_scrape_says_what_the_ledger_holds(folder: Path) -> None:
+def test_a_scrape_says_what_the_ledger_holds(folder):
     found = scraped(exposition(str(folder)).decode())
     states = {name: value for name, value in found.items() if name.startswith("aoi_run_state")}
     assert states.pop("aoi_run_state state=completed") == 1 and not any(states.values()) and len(states) == 7
@@ -116,7 +116,7 @@ def test_a_scrape_says_what_the_ledger_holds(folder: Path) -> None:
     }
 
 
-def test_a_ledger_of_an_earlier_version_knows_no_phases(folder: Path) -> None:
+def test_a_ledger_of_an_earlier_version_knows_no_phases(folder):
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
         for phase in PHASES:
             db.execute(f"ALTER TABLE rounds DROP COLUMN {phase}_seconds")
@@ -128,7 +128,7 @@ def test_a_ledger_of_an_earlier_version_knows_no_phases(folder: Path) -> None:
     assert scraped(exposition(str(folder)).decode())["aoi_round_phase_seconds phase=train"] == 0.75
 
 
-def test_the_live_page_serves_it_in_prometheus_own_type(folder: Path, tmp_path: Path) -> None:
+def test_the_live_page_serves_it_in_prometheus_own_type(folder, tmp_path):
     answer = TestClient(site.application(str(folder))).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert scraped(answer.text)["aoi_round"] == 2
@@ -143,7 +143,7 @@ def test_the_live_page_serves_it_in_prometheus_own_type(folder: Path, tmp_path: 
         ]
 
 
-def test_a_client_s_account(folder: Path) -> None:
+def test_a_client_s_account(folder):
     columns = ("took_part", "last", "seen", "missed", "reason", "next_round")
     assert [tuple(row[column] for column in columns) for row in accounts(folder / "ledger.sqlite")] == [
         (1, 1, 1, 0, None, 5),
@@ -153,7 +153,7 @@ def test_a_client_s_account(folder: Path) -> None:
     ]
 
 
-def test_the_command_lists_clients(folder: Path, aoi) -> None:
+def test_the_command_lists_clients(folder, aoi):
     status, said, _ = aoi("clients", str(folder))
     assert status == 0 and "Completed, 4 clients after 2 rounds" in said
     (row,) = [line for line in said.splitlines() if "pi-1" in line]
@@ -162,20 +162,20 @@ def test_the_command_lists_clients(folder: Path, aoi) -> None:
     assert status == 2 and "none, but" in said
 
 
-def test_the_dashboard_asks_for_what_is_there(folder: Path) -> None:
+def test_the_dashboard_asks_for_what_is_there(folder):
     panels = json.loads((Path(__file__).parents[2] / "docker" / "grafana.json").read_text())["panels"]
     asked = {name for panel in panels for query in panel["targets"] for name in re.findall(r"aoi_\w+", query["expr"])}
     names = {key.split()[0] for key in scraped(exposition(str(folder)).decode())}
     assert len(asked) > 8 and asked <= names
 
 
-def test_the_documentation_lists_each_metric(folder: Path) -> None:
+def test_the_documentation_lists_each_metric(folder):
     page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
     listed = set(re.findall(r"\baoi_\w+", page.partition("| metric | what |")[2].partition("\n\n")[0]))
     assert {key.split()[0] for key in scraped(exposition(str(folder)).decode())} <= listed
 
 
-def test_a_run_in_a_folder_of_no_encoding_is_shown(folder: Path, tmp_path: Path, aoi) -> None:
+def test_a_run_in_a_folder_of_no_encoding_is_shown(folder, tmp_path, aoi):
     place = tmp_path / "runs" / os.fsdecode(b"b\xff\xfed")
     place.parent.mkdir()
     folder.rename(place)

@@ -10,7 +10,6 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from aoi_fl.report import page
 from aoi_fl.report.runs import load_all
@@ -23,25 +22,25 @@ from tests.report.recorded import N, budgeted_run, charts_of, play, record
 class Tags(HTMLParser):
     """Collects tags with their attributes, and the text outside scripts and styles."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.tags: list[tuple[str, dict]] = []
+        self.tags = []
         self.text = ""
         self._silent = False
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
         self._silent = tag in ("script", "style")
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         self._silent = False
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += "" if self._silent else data
 
 
-def test_page_reaches_for_nothing_and_names_are_only_text(tmp_path: Path) -> None:
+def test_page_reaches_for_nothing_and_names_are_only_text(tmp_path):
     name = "<img src=x onerror=alert(1)>"
     play(tmp_path / name)
     text = page.render(load_all([str(tmp_path / name)]))
@@ -64,7 +63,7 @@ def test_page_reaches_for_nothing_and_names_are_only_text(tmp_path: Path) -> Non
     assert all(attributes["role"] == "application" and attributes["aria-label"] for attributes in labelled)
 
 
-def test_summary_sentence_says_what_ran(tmp_path: Path) -> None:
+def test_summary_sentence_says_what_ran(tmp_path):
     chosen = play(tmp_path / "a")
     counts = np.array([sum(client in who for who in chosen) for client in range(N)])
     jain = counts.sum() ** 2 / (N * (counts**2).sum())
@@ -76,7 +75,7 @@ def test_summary_sentence_says_what_ran(tmp_path: Path) -> None:
     assert f"pairs of clients that have trained together{share:.3g} %" in "".join(said.split("\n"))
 
 
-def test_a_run_without_rounds_and_one_still_going(tmp_path: Path) -> None:
+def test_a_run_without_rounds_and_one_still_going(tmp_path):
     play(tmp_path / "new", rounds=0, status="running")
     text = page.render(load_all([str(tmp_path / "new")]))
     assert "no round is recorded yet (interrupted)" in text
@@ -87,12 +86,12 @@ def test_a_run_without_rounds_and_one_still_going(tmp_path: Path) -> None:
     assert "1 of 40 rounds (still going)" in text
 
 
-def test_a_bare_ledger_still_gives_a_page(tmp_path: Path) -> None:
+def test_a_bare_ledger_still_gives_a_page(tmp_path):
     record(tmp_path / "bare", [RoundRecord(1, empty=True)], [])
     assert "1 round" in page.render(load_all([str(tmp_path / "bare")]))
 
 
-def test_load_comes_first_and_lines_differ_without_colour(tmp_path: Path) -> None:
+def test_load_comes_first_and_lines_differ_without_colour(tmp_path):
     play(tmp_path / "a", rounds=3)
     play(tmp_path / "b", rounds=3, policy="random")
     text = page.render(load_all([str(tmp_path / "a"), str(tmp_path / "b")]))
@@ -111,7 +110,7 @@ def test_load_comes_first_and_lines_differ_without_colour(tmp_path: Path) -> Non
 # Files --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_lands_in_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_lands_in_the_first_run(tmp_path, monkeypatch):
     play(tmp_path / "runs" / "a", rounds=2)
     monkeypatch.chdir(tmp_path)
     assert page.write(["a"]) == Path("runs/a/report.html")
@@ -121,14 +120,14 @@ def test_the_page_lands_in_the_first_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["page.html"]
 
 
-def test_runs_of_one_name_are_distinguished(tmp_path: Path) -> None:
+def test_runs_of_one_name_are_distinguished(tmp_path):
     for place in "xy":
         play(tmp_path / place / "a", rounds=1)
     folders = [str(tmp_path / place / "a") for place in "xyx"]
     assert [run.label for run in load_all(folders)] == ["x/a", "y/a"]  # and no more of where they lie
 
 
-def test_errors_name_the_thing_and_the_remedy(tmp_path: Path) -> None:
+def test_errors_name_the_thing_and_the_remedy(tmp_path):
     with refused("run"):
         load_all(["nowhere"])
     (tmp_path / "hollow").mkdir()
@@ -148,7 +147,7 @@ def test_errors_name_the_thing_and_the_remedy(tmp_path: Path) -> None:
         page.write([str(tmp_path / "a")], tmp_path / "a" / "ledger.sqlite" / "page.html")
 
 
-def test_a_file_that_is_no_page_is_not_written_over(tmp_path: Path) -> None:
+def test_a_file_that_is_no_page_is_not_written_over(tmp_path):
     play(tmp_path / "a", rounds=1)
     ledger = tmp_path / "a" / "ledger.sqlite"
     notes = tmp_path / "notes.html"

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -19,7 +18,7 @@ NAME = socket.gethostname().lower()
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory) -> Iterator[int]:
+def port(tmp_path_factory):
     """Serve a folder of runs on a host that is given by name; yield the port."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "runs").mkdir()
@@ -33,7 +32,7 @@ def port(tmp_path_factory) -> Iterator[int]:
             process.communicate(timeout=20)
 
 
-def status(port: int, *headers: str, path: str = "/list", version: str = "1.1") -> int:
+def status(port, *headers, path="/list", version="1.1"):
     """Send a request of one's own making; return the status, 0 if the connection was closed without one."""
     request = "\r\n".join([f"GET {path} HTTP/{version}", *headers, "Connection: close", "", ""])
     with closing(socket.create_connection(("localhost", port), 20)) as connection:

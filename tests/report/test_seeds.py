@@ -1,7 +1,5 @@
 """Seeds of one setting become one line with its interval; everything else stays apart."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,7 +16,7 @@ ROUNDS = 6
 ENDS = {1: 0.90, 2: 0.94, 3: 0.95}
 
 
-def play(folder: Path, seed: int | None, policy: str = "random", rounds: int = ROUNDS) -> str:
+def play(folder, seed, policy="random", rounds=ROUNDS):
     """Record a run of four clients, two a round, whose accuracy climbs to an end that the seed decides."""
     config = {"policy": policy, "num-clients": 4, "run-name": folder.name} | ({} if seed is None else {"seed": seed})
     draw, end = np.random.default_rng(seed), ENDS.get(seed or 1, 0.5)
@@ -78,7 +76,7 @@ def test_how_much_one_seed_says(tmp_path):
 
 
 def test_what_is_no_seed_of_the_same_setting_stays_apart(tmp_path):
-    def run(label: str, **config: object) -> Run:
+    def run(label, **config):
         return Run(label, {"config": config}, [], [], [])
 
     same = [run("a", seed=1, alpha=0.1), run("b", seed=2, alpha=0.1, **{"run-name": "b"})]

@@ -24,7 +24,7 @@ from tests.report.recorded import record, trained
 ROOT = Path(__file__).parents[2]
 
 
-def play(folder: Path, seed: int = 1, learned: float = 0.5, stride: int = 4, **about: object) -> Path:
+def play(folder, seed=1, learned=0.5, stride=4, **about):
     """Record twelve rounds in which clients, as many as the stride is long, take part in turn."""
     config = {"policy": "random", "num-clients": stride, "num-server-rounds": 12, "seed": seed} | about
     values = {"test_accuracy": learned, "test_loss": 1 - learned, "trained": 1}

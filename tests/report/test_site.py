@@ -5,7 +5,6 @@ import sqlite3
 import time
 from contextlib import closing
 from html.parser import HTMLParser
-from pathlib import Path
 
 from fastapi.testclient import TestClient
 
@@ -17,7 +16,7 @@ from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.report.recorded import record
 
 
-def play(folder: Path, rounds: int = 3, **about: object) -> Path:
+def play(folder, rounds=3, **about):
     """Record a run whose last round lost two clients, and in which one has announced the next round."""
     lost = [
         Participation(2, "oslo", "late", reason="no reply in 5 s"),
@@ -35,10 +34,10 @@ def play(folder: Path, rounds: int = 3, **about: object) -> Path:
 class Words(HTMLParser):
     """The text of a page, and the addresses that it leads to."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.words: list[str] = []
-        self.links: list[str] = []
+        self.words = []
+        self.links = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -112,7 +111,7 @@ def test_only_runs_of_the_folder_are_opened(tmp_path, monkeypatch):
 def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch):
     play(tmp_path / "a")
     runs = site.RunList(tmp_path)
-    looked: list[str] = []
+    looked = []
     real = site.glance
     monkeypatch.setattr(site, "glance", lambda folder: looked.append(folder.name) or real(folder))
     assert [runs.glances()[0].round for _ in range(3)] == [3, 3, 3] and looked == ["a"]

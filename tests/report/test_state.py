@@ -29,7 +29,7 @@ with only_player(Path(sys.argv[1])):
 """
 
 
-def row(number: int, ended: float, seconds: float) -> dict[str, float]:
+def row(number, ended, seconds):
     return {"round": number, "started": ended - seconds, "seconds": seconds}
 
 
@@ -52,7 +52,7 @@ def test_three_usual_rounds_without_a_new_one_are_a_stall(rounds, since, name, d
     assert found.name == name and found.detail.startswith(detail)
 
 
-def ledger(folder: Path, **about: object) -> Path:
+def ledger(folder, **about):
     return record(folder, [RoundRecord(1, started=1.0, seconds=2.0)], [], **about)
 
 
@@ -99,7 +99,7 @@ def test_what_the_ledger_says_of_a_run_that_has_ended_stands(name, tmp_path):
         assert state.look(folder).name == name
 
 
-def test_a_refused_client_is_named_with_the_state(tmp_path: Path) -> None:
+def test_a_refused_client_is_named_with_the_state(tmp_path):
     rounds = [row(3, time.time(), 1.0)]
     with only_player(tmp_path):
         about = {"status": "running", "nodes": {"connected": 3, "refused": ["node 7 cannot join: client client-3"]}}

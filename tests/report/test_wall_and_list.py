@@ -3,12 +3,9 @@
 import os
 import re
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
 
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
@@ -26,7 +23,7 @@ OVERFULL = """[...document.querySelectorAll("main *:not(h1)")].filter(
     e => e.clientWidth && e.scrollWidth > e.clientWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
 
 
-def play(folder: Path, rounds: int, **about: object) -> None:
+def play(folder, rounds, **about):
     """Record rounds of a minute, the last of which lost two clients; three have announced the next."""
     folder.mkdir(parents=True)
     ledger = Ledger(folder / "ledger.sqlite")
@@ -45,7 +42,7 @@ def play(folder: Path, rounds: int, **about: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory):
     """Serve a list of runs in every state, one of them being played by this process."""
     home = tmp_path_factory.mktemp("home")
     play(home / "runs" / "done", 40)
@@ -59,7 +56,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield stack.enter_context(serving(None, home))
 
 
-def follow(browser: Browser, address: str, **how: object) -> Page:
+def follow(browser, address, **how):
     shown = visit(browser, address, **how)
     until(shown, "document.querySelector('main h1') !== null")
     return shown
@@ -67,9 +64,7 @@ def follow(browser: Browser, address: str, **how: object) -> Page:
 
 @pytest.mark.parametrize("path", ["", f"run/{LONG}/wall"], ids=["list", "wall"])
 @pytest.mark.parametrize(("width", "dark"), SIZES)
-def test_every_width_and_theme_is_filled_and_read(
-    address: str, browser: Browser, path: str, width: int, dark: bool
-) -> None:
+def test_every_width_and_theme_is_filled_and_read(address, browser, path, width, dark):
     shown = follow(browser, f"{address}/{path}", width=width, dark=dark)
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
     assert shown.evaluate(OVERFULL) == []
@@ -85,7 +80,7 @@ def test_every_width_and_theme_is_filled_and_read(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), SIZES)
-def test_a_live_page_fits_every_width_in_both_themes(address: str, browser: Browser, width: int, dark: bool) -> None:
+def test_a_live_page_fits_every_width_in_both_themes(address, browser, width, dark):
     shown = follow(browser, f"{address}/run/{LONG}/", width=width, dark=dark)
     until(shown, "document.querySelectorAll('.js-plotly-plot .main-svg').length >= 6")
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
@@ -95,7 +90,7 @@ def test_a_live_page_fits_every_width_in_both_themes(address: str, browser: Brow
     shown.context.close()
 
 
-def test_the_list_by_keyboard(address: str, browser: Browser) -> None:
+def test_the_list_by_keyboard(address, browser):
     shown = follow(browser, f"{address}/")
     assert shown.title() == "Runs – AoI-FL"
     order = []
@@ -116,7 +111,7 @@ def test_the_list_by_keyboard(address: str, browser: Browser) -> None:
     assert shown.evaluate("faults") == []
 
 
-def test_the_list_is_sorted_and_ticked_runs_are_compared(address: str, browser: Browser) -> None:
+def test_the_list_is_sorted_and_ticked_runs_are_compared(address, browser):
     shown = follow(browser, f"{address}/")
     names = "[...document.querySelectorAll('tbody th')].map(head => head.dataset.sort)"
     assert shown.evaluate(names) == [LONG, "gone", "broken", "done"]
@@ -137,7 +132,7 @@ def test_the_list_is_sorted_and_ticked_runs_are_compared(address: str, browser: 
     shown.context.close()
 
 
-def test_a_wall_names_its_axes_and_a_live_page_its_progress(address: str, browser: Browser) -> None:
+def test_a_wall_names_its_axes_and_a_live_page_its_progress(address, browser):
     shown = follow(browser, f"{address}/run/{LONG}/wall", width=1920)
     texts = [shown.inner_text(f".axes .{part}") for part in ("least", "most", "first", "last")]
     assert texts == ["10 %", "99 %", "round 1", "137"]
@@ -150,7 +145,7 @@ def test_a_wall_names_its_axes_and_a_live_page_its_progress(address: str, browse
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_answer_is_said(address: str, browser: Browser) -> None:
+def test_a_server_that_does_not_answer_is_said(address, browser):
     shown = follow(browser, f"{address}/run/{LONG}/wall")
     shown.route("**/content", lambda route: route.abort())
     until(shown, "document.getElementById('lost').checkVisibility()")

@@ -20,7 +20,7 @@ N = 5
 MODEL = {"w": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.array(0.5, np.float32)}
 
 
-def app_of(sizes=(10,) * N) -> ToyApp:
+def app_of(sizes=(10,) * N):
     """Return an app whose losses depend on the model, and whose trainings have a list of scores."""
 
     def spoil(message, act, kind, round_, client):
@@ -35,11 +35,11 @@ def app_of(sizes=(10,) * N) -> ToyApp:
     return ToyApp(learn, loss=float, evaluates=float, spoil=spoil)
 
 
-def model() -> ArrayRecord:
+def model():
     return ArrayRecord({k: Array(v) for k, v in MODEL.items()})
 
 
-def grid(tmp_path, app=None, nodes=N) -> LocalGrid:
+def grid(tmp_path, app=None, nodes=N):
     return LocalGrid(app or app_of(), {"runs-dir": str(tmp_path)}, nodes)
 
 

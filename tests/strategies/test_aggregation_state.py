@@ -17,7 +17,7 @@ N = 3
 app = ToyApp(lambda array, client, round_: array * 0.5, examples=lambda client: 1 + client, loss=None)
 
 
-def model() -> ArrayRecord:
+def model():
     return ArrayRecord({"w": Array(np.linspace(-1, 1, 6))})
 
 

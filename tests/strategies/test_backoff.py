@@ -118,7 +118,7 @@ def test_a_silent_trainer_is_not_forced(tmp_path):
     notes, _ = play(
         partial(MarkovParticipation, lonely), tmp_path, scripted(c0=(TRAIN, 1, 99, HUNG), c1=(TRAIN, 1, 99, HUNG)), 40
     )
-    silent: set[int] = set()
+    silent = set()
     for record in notes.rounds:
         forced = [p.client for p in record.participations if p.forced]
         assert not silent & set(forced)
@@ -168,7 +168,7 @@ def test_who_answers_now_and_then_costs_few_deadlines(pattern, wire, tmp_path):
     assert sum(record.trained == N for record in notes.rounds) >= 4
 
 
-def tries(seconds_a_round: float, rounds: int) -> list[int]:
+def tries(seconds_a_round, rounds):
     """Return the rounds in which one is tried that never answers."""
     silence, tried = Backoff(), []
     for round_ in range(1, rounds + 1):

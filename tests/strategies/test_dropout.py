@@ -19,7 +19,7 @@ WARM_UP, ROUNDS = 40, 140
 WIRES = ("poll", "broadcast", "reserve")
 
 
-def failing(dropout) -> ToyApp:
+def failing(dropout):
     """Return an app whose clients fail with probability d before training."""
 
     def behave(message, act, sent, round_, client):

@@ -19,11 +19,11 @@ GRIDS = importlib.import_module("flwr.superlink.grid")  # Flower's, over gRPC or
 class Uplink(getattr(GRIDS, "GrpcGrid", None) or GRIDS.HttpGrid):
     """Flower's own grid without a SuperLink behind it: pulling the reply of a node may take until an event."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes):
         super().__init__(token="none")
         self.local = LocalGrid(echo, {}, nodes)
         self.uploaded = {node: threading.Event() for node in self.local.get_node_ids()}
-        self.pulls: list[str] = []
+        self.pulls = []
         for event in self.uploaded.values():
             event.set()
 
@@ -37,7 +37,7 @@ class Uplink(getattr(GRIDS, "GrpcGrid", None) or GRIDS.HttpGrid):
         return self.local.pull_messages([message_id])
 
 
-def echo(message: Message, context: object) -> Message:
+def echo(message, context):
     return Message(RecordDict({"a": ConfigRecord({"n": 1})}), reply_to=message)
 
 
@@ -49,7 +49,7 @@ def grid():
         event.set()
 
 
-def exchange(grid: Uplink, timeout: float, **how: bool) -> Exchange:
+def exchange(grid, timeout, **how):
     messages = {
         client: Message(RecordDict({"a": ConfigRecord({})}), node, "query.hello", group_id="1")
         for client, node in enumerate(grid.uploaded)

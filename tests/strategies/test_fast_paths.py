@@ -13,7 +13,7 @@ from aoi_fl.strategies.validation import read_update
 SHAPES = [(), (0,), (0, 3), (7,), (3, 5, 2), (140_000,)]
 
 
-def reply_with(record: ArrayRecord) -> Message:
+def reply_with(record):
     sent = Message(RecordDict(), 1, "train")
     content = RecordDict({"arrays": record, "metrics": MetricRecord({"num-examples": 1})})
     return Message(content, reply_to=sent)

@@ -27,7 +27,7 @@ STRATEGIES = {
 }
 
 
-def floats() -> ArrayRecord:
+def floats():
     """Return the model without its integers, which some strategies cannot take."""
     return ArrayRecord({k: v for k, v in fakes.model().items() if k != "steps"})
 
@@ -63,7 +63,7 @@ def test_one_huge_update_never_ruins_the_model(name, value, tmp_path):
             assert array.tobytes() == found[key].tobytes()
 
 
-def refusals(notes) -> dict[int, list[int]]:
+def refusals(notes):
     """Return the clients that were refused by round."""
     found = {r.round: [p.client for p in r.participations if p.outcome == "refused"] for r in notes.rounds}
     return {round_: clients for round_, clients in found.items() if clients}

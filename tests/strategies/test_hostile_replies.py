@@ -1,7 +1,6 @@
 """Hostile clients: the reply is dropped and named, the rest make the round."""
 
 import io
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -25,7 +24,7 @@ from tests.fakes import (
 )
 
 
-def with_record(key: str, record) -> Callable:
+def with_record(key, record):
     def spoil(message, act):
         reply = act()
         if record is None:
@@ -37,7 +36,7 @@ def with_record(key: str, record) -> Callable:
     return spoil
 
 
-def with_answer(**changes) -> Callable:
+def with_answer(**changes):
     def spoil(message, act):
         reply = act()
         reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **changes})
@@ -46,16 +45,16 @@ def with_answer(**changes) -> Callable:
     return spoil
 
 
-def bytes_as(key: str, data: bytes) -> Callable:
+def bytes_as(key, data):
     own = Array(MODEL[key])
     return with_arrays(lambda a: {**a, key: Array(dtype=own.dtype, shape=own.shape, stype=own.stype, data=data)})
 
 
-def header(text: str) -> bytes:
+def header(text):
     return b"\x93NUMPY\x01\x00" + (len(text) + 1).to_bytes(2, "little") + text.encode() + b"\n"
 
 
-def pickled() -> bytes:
+def pickled():
     file = io.BytesIO()
     np.save(file, np.array([print, None], object), allow_pickle=True)
     return file.getvalue()

@@ -31,7 +31,7 @@ def markov(wire, policy=POLICY):
     return lambda **settings: MarkovParticipation(policy, coordination=wire, **settings)
 
 
-def predicted(policy, seed, rounds=ROUNDS) -> list[list[int]]:
+def predicted(policy, seed, rounds=ROUNDS):
     population = Population(np.zeros(N, np.int64), size(np.arange(N)), np.ones(N, bool))
     history = simulate(policy, population, rounds, seed)
     return [history.selection(t).clients.tolist() for t in range(1, rounds + 1)]
@@ -65,7 +65,7 @@ def test_the_simulator_predicts_the_central_policies(strategy, selector, tmp_pat
 
 
 def test_reserve_asks_once_and_trains_as_announced(runs):
-    announced: dict[int, int] = {}
+    announced = {}
     first, *others = runs["reserve"][0].rounds
     assert (first.asked, first.declined) == (N, N - first.trained)
     for record in others:

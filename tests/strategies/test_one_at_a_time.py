@@ -16,9 +16,9 @@ from tests.fakes import MODEL, everyone, honest_app, play
 @pytest.mark.parametrize("compression", ["none", "int8"])
 def test_of_replies_that_are_all_there_one_is_decoded_at_a_time(tmp_path, monkeypatch, deterministic, compression):
     """As a SuperLink does, the grid holds every reply in bytes before the first is pulled; each pull decodes."""
-    messages: list[weakref.ref] = []
-    updates: list[weakref.ref] = []
-    alive: list[tuple[int, int]] = []  # messages with arrays, and arrays read from them, whenever there is a new one
+    messages = []
+    updates = []
+    alive = []  # messages with arrays, and arrays read from them, whenever there is a new one
 
     def note(kind, things):
         kind += map(weakref.ref, things)

@@ -35,7 +35,7 @@ class Spy(Listening):
         return super().heard(reply, *about)
 
 
-def form_of(message) -> str | None:
+def form_of(message):
     if packing.is_packed(message):
         return "packed"
     return "plain" if message.has_content() and message.content.array_records else None

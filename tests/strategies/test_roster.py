@@ -22,7 +22,7 @@ class Town(ScriptedGrid):
     def __init__(self, app, folder, nodes, **how):
         present = lambda grid: [n for n in range(nodes) if n not in grid.away]  # noqa: E731
         super().__init__(app, {"runs-dir": str(folder)}, nodes, present=present, **how)
-        self.away: set[int] = set()
+        self.away = set()
 
     def restart(self, n):
         """Give node n a new id, as Flower does when it starts without authentication."""
@@ -31,7 +31,7 @@ class Town(ScriptedGrid):
         self._contexts[context.node_id] = context
 
 
-def app_saying(said) -> ClientApp:
+def app_saying(said):
     """Return an app whose clients introduce themselves with ``said[partition]`` added, or fail with it."""
 
     class Speaker(ClientApp):

@@ -10,7 +10,7 @@ from tests.fakes import EVALUATE, TRAIN, Notes, ScriptedGrid, ToyApp, zeros
 N = 3
 
 
-def failing(kind, rounds) -> ToyApp:
+def failing(kind, rounds):
     """Return an app that fails on one kind of message in some rounds."""
 
     def behave(message, act, sent, round_, client):

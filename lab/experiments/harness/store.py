@@ -151,7 +151,9 @@ class Store:
         except (OSError, ValueError) as error:
             allowed = f"readable, with series of equal length ({error})"
             raise ConfigError("--out", self.table, allowed, f"Delete it and {self._about} to start anew.") from error
-        self.rows = [row for row in rows if any(unit["unit"].items() <= row.items() for unit in self._units)]
+        complete = {key_of(unit) for unit in self.units}
+        columns = tuple(self._units[0]["unit"]) if self._units else ()
+        self.rows = [row for row in rows if key_of({column: row.get(column) for column in columns}) in complete]
 
 
 def packed(rows: Iterable[Row], unit: Collection[str]) -> Iterator[Row]:
