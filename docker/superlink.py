@@ -1,8 +1,9 @@
 """Flower's SuperLink with its options, ``python -m aoi_fl.docker.superlink``.
 
 It uses one database connection and plain SQL, caches frequent queries, queues more calls, has fewer threads, logs no
-looks, and refuses harmful replies. From Flower 1.40 on it has one port. There ``--inner-host HOST`` names this
-machine's address at which the SuperLink answers commands and ServerApps. At other addresses it answers clients only.
+looks, and refuses harmful replies. From Flower 1.40 on it has one port, and a short way for frequent calls. There
+``--inner-host HOST`` names this machine's address at which the SuperLink answers commands and ServerApps. At other
+addresses it answers clients only.
 """
 
 import argparse
