@@ -38,7 +38,7 @@ from aoi_fl.strategies.aggregation.base import (
     spoilers,
     together,
 )
-from aoi_fl.strategies.aggregation.mean import RunningMean, without_rounding
+from aoi_fl.strategies.aggregation.mean import RunningMean, largest, without_rounding
 from aoi_fl.strategies.aggregation.metrics import (
     alike,
     common,
@@ -51,7 +51,7 @@ from aoi_fl.strategies.aggregation.metrics import (
 from aoi_fl.strategies.fedavg_arguments import chain_of
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.records import State
-from aoi_fl.strategies.validation import Update, metrics_key, metrics_of, one_line, some_of
+from aoi_fl.strategies.validation import Refused, Update, metrics_key, metrics_of, one_line, some_of
 
 logger = logging.getLogger("flwr")
 T = TypeVar("T")
@@ -68,6 +68,7 @@ _EVERYBODY = {
     "min_available_nodes": 1,
 }
 _STANDING = "aggregation/config/"
+_MOMENTUM = 1e4  # how far the steps after a large one may add up to
 
 
 class FlowerAggregation:
@@ -116,7 +117,18 @@ class FlowerAggregation:
         self.opaque = is_opaque(model)
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
-        """Keep a reply, with its arrays in the model's types if they came in others, until all are there."""
+        """Keep a reply, with its arrays in the model's types if they came in others, until all are there.
+
+        Raises
+        ------
+        Refused
+            Momentum would soon bring the model near the end of its type.
+        """
+        for name, array in update.arrays.items() if averages(self._strategy) else ():
+            if array.dtype.kind == "f" and array.dtype.itemsize >= 4:
+                found = largest(array)
+                if found > near_end(array.dtype) / _MOMENTUM and found > largest(self._model[name].numpy()):
+                    raise Refused(f"array {name} is too large for a step")
         if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
             reply.content[key] = ArrayRecord({k: Array(v) for k, v in update.arrays.items()})
         self._accepted[client] = reply, weight

@@ -79,12 +79,9 @@ class RunningMean:
         A mean of models stays within their types, and its sums in float64 do too, unless the model is of that type.
         """
         for name, array in arrays.items():
-            if array.dtype.kind == "f" and array.size and (self._on_updates or array.dtype.itemsize >= 8):
-                largest = max(float(array.max(initial=0)), -float(array.min(initial=0)))
-                if not math.isfinite(largest):  # as in the model, where a mask holds such values
-                    largest = float(np.abs(array[np.isfinite(array)]).max(initial=0))
-                if largest * max(weight, 1.0) > near_end(array.dtype):
-                    return name
+            floating = array.dtype.kind == "f" and (self._on_updates or array.dtype.itemsize >= 8)
+            if floating and largest(array) * max(weight, 1.0) > near_end(array.dtype):
+                return name
         return None
 
     def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
@@ -128,6 +125,12 @@ class RunningMean:
                 raise OverflowError(f"array {name} does not fit {model.dtype}")
             means[name] = Array(new)
         return ArrayRecord(means)
+
+
+def largest(array: NDArray[Any]) -> float:
+    """Return the largest size of the finite values; a mask in the model may hold others."""
+    found = max(float(array.max(initial=0)), -float(array.min(initial=0)))
+    return found if math.isfinite(found) else float(np.abs(array[np.isfinite(array)]).max(initial=0))
 
 
 def _as_it_was(mean: NDArray[Any], model: Array) -> NDArray[Any]:
