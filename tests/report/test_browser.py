@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from aoi_fl.lab.experiments.harness.comparison import compare
 from aoi_fl.report import page
 from aoi_fl.report.chart import HEIGHT
 from aoi_fl.report.figures import figures
@@ -119,6 +120,17 @@ def test_a_page_fits_every_width_in_both_themes(tmp_path, browser, width, dark):
 def play_into(folder):
     play(folder)
     return folder
+
+
+@pytest.mark.slow
+def test_a_comparison_fits_on_paper(tmp_path, browser):
+    names = [play_seed(tmp_path / f"{policy}-{seed}", seed, policy) for policy in ("a", "random") for seed in (1, 2, 3)]
+    runs, path = load_all(names), tmp_path / "page.html"
+    path.write_text(page.render(runs, compare(runs, 0.3).pairs))
+    shown = report(browser, path, 5, width=700)
+    shown.emulate_media(media="print", color_scheme="light")
+    assert shown.locator(".forest").count() > 4
+    assert shown.evaluate("document.querySelector('.answer table').getBoundingClientRect().right") <= 700
 
 
 @pytest.mark.slow
