@@ -9,8 +9,7 @@ from aoi_fl import protocol
 from aoi_fl.client import ClientApp, attach
 from aoi_fl.client.state import StateFile
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.strategies import BudgetedRefresh, MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.strategies.selection.budgeted import BudgetedSelector
+from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from tests.fakes import Notes, zeros
 from tests.refusals import refused
 
@@ -88,17 +87,6 @@ def test_an_attached_app_plays_as_one_of_ours(make, tmp_path):
     assert not any(dropped for _, _, dropped, _, _ in found)
     assert calls.lives == len(calls.mods) > ROUNDS
     assert all(keys == ["arrays", "config"] for _, keys in calls.mods)
-
-
-def test_it_bids_and_introduces_itself_as_it_is_told(tmp_path):
-    app = attach(factory(flwr.clientapp.ClientApp))
-    app.introduce()(lambda context, ask: {"num-examples": 7, "payment": 2.0, "sensitivity": 1.0})
-
-    def make(**how):
-        return BudgetedRefresh(BudgetedSelector(5.0, "whittle", 1), CLIENTS, source="bid", **how)
-
-    found = play(app, tmp_path, make)
-    assert [len(parts) for _, _, _, parts, _ in found] == [2] * ROUNDS  # 2 × 2 ≤ 5
 
 
 def test_later_registrations_reach_the_app(tmp_path):

@@ -33,13 +33,6 @@ def test_what_was_saved_is_loaded_whatever_seed_is_asked_for(file, state):
     assert [p.name for p in file.path.parent.iterdir()] == ["pi-3.json"]
 
 
-def test_clients_keep_apart(tmp_path):
-    names = ["a", "a.b", "a.b.c", "a-1", "A"]
-    for i, name in enumerate(names):
-        StateFile(tmp_path, name).save(ClientState(seed=i))
-    assert [StateFile(tmp_path, name).load(-1).seed for name in names] == list(range(5))
-
-
 def spoilt(good: bytes) -> dict[str, bytes]:
     body = json.loads(good)
     return {
@@ -82,14 +75,6 @@ def test_a_corrupt_file_is_kept_aside_said_and_started_anew(file, what, caplog):
     file.path.write_bytes(bad)
     file.load(5)
     assert len(list(file.path.parent.iterdir())) == 2  # the second one does not overwrite the first
-
-
-def test_a_half_written_file_beside_it_does_no_harm(file):
-    file.save(STATE)
-    file.path.with_suffix(".4711.tmp").write_bytes(b'{"version": 1, "se')
-    assert file.load(5) == STATE
-    file.save(ClientState(seed=8))
-    assert file.load(5) == ClientState(seed=8)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a\\b", ".hidden", "a b", "a\n", "é", "x" * 101])

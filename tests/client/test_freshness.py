@@ -81,11 +81,6 @@ def test_wrong_labels_depend_on_client_seed_and_refresh():
     assert set(shifts.tolist()) == set(range(1, CLASSES))  # every wrong class occurs
 
 
-def test_data_from_before_the_run_are_mislabelled_too():
-    found = wrong(Mislabelled(INDICES, first_age=6), round_=1, age=7)[0]
-    assert len(found) == round(0.35 * len(INDICES))
-
-
 # A client's own folder -----------------------------------------------------------------------------------------------
 
 
@@ -117,12 +112,6 @@ def test_the_age_of_a_folder_is_its_files(file):
     aged(file, 605)
     assert Folder(file, round_seconds=100).age(clock, 99) == 6
     assert Folder(file).examples(TASK, 3, 2).path == file
-
-
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), "60", True], ids=str)
-def test_a_round_of_nonsense_length_is_refused(seconds, file):
-    with refused("round-seconds"):
-        Folder(file, round_seconds=seconds)
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -233,14 +222,6 @@ def test_a_discount_keeps_old_data_at_less_weight():
     assert [weight for _, weight in ages] == [1.0, 0.25]  # 0.25^4000 itself is 0 in floating point
 
 
-@pytest.mark.parametrize("source", [Fixed(INDICES), "folder"], ids=["fixed", "folder"])
-def test_dropped_data_never_return(source, tmp_path, file):
-    if source == "folder":
-        source = Folder(file, str(script(tmp_path, "")))
-    member(tmp_path, 2, source, refresh=True).data_ages()
-    assert "previous-age" not in member(tmp_path, 5, source, refresh=True).data_ages()
-
-
 # The real client, over messages ---------------------------------------------------------------------------------------
 
 
@@ -285,11 +266,6 @@ def test_a_client_reports_and_trains_on_its_own_folder(tmp_path, file):
     assert isinstance(reply.content["arrays"], ArrayRecord)
     assert dict(send("query.hello", round_=2).content["aoi"])["data-age"] == 0
     assert send("evaluate").content["metrics"]["num-examples"] == 3
-
-
-def test_a_key_of_the_version_before_is_refused_by_its_new_name(tmp_path, file):
-    with refused("weight", None, "sensitivity"):
-        folder_client(tmp_path, **{"data-file": str(file), "weight": 0.5})("query.hello")
 
 
 DAMAGED = {

@@ -226,11 +226,6 @@ def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule,
     assert sum(n > 2 for n in left) == 1
 
 
-def test_small_metrics_of_an_evaluation_are_no_update(tmp_path):
-    device = Device(tmp_path, lambda message: RecordDict({"metrics": MetricRecord({"loss": 0.5})}), **{"min-hours": 1})
-    assert [numbers(device(train(t, "evaluate"))) for t in (1, 2, 3)] == [1] * 3
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -353,11 +348,6 @@ def test_no_scales_leave_without_their_arrays(tmp_path, kind, arrays, rule):
     device = Device(tmp_path, lambda message: content, **rule)
     left = [numbers(device(train(t, kind, own={"compression": "int8"}))) for t in (1, 2, 3)]
     assert sum(n > 2 for n in left) <= bool(kind == "evaluate" and arrays and "min-hours" in rule)
-
-
-def test_a_code_that_was_not_asked_for_does_not_leave(tmp_path):
-    device = Device(tmp_path, lambda message: coded("int8", [1, 0, 0], scales=(1e-9,)), **{"max-norm": 1.0})
-    assert device(train(1)).has_error() and device(train(2, own={"compression": "float16"})).has_error()
 
 
 def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
@@ -708,14 +698,6 @@ def test_the_state_on_the_disk_lacks_few_receipts(tmp_path, monkeypatch):
         device(train(t))
         device(train(t, "evaluate"))  # its refusal is counted in the state, without a wait
         assert Book(tmp_path).load().lines - synced[-1] <= 32
-
-
-def test_receipts_are_whole_while_a_supernode_appends(tmp_path, monkeypatch):
-    device, book = Device(tmp_path), Book(tmp_path)
-    load = book.load
-    monkeypatch.setattr(book, "load", lambda: (device(train(1)), load(), device(train(2)))[1])
-    entries, problems = read_receipts(book)
-    assert (len(entries), problems) == (2, [])
 
 
 def test_an_edited_line_before_the_last_is_found(tmp_path):

@@ -192,14 +192,6 @@ def test_a_message_without_a_record_is_refused_by_any_rule(rules, kind, tmp_path
     assert Device(tmp_path / "free").send(kind, bare=True)
 
 
-@pytest.mark.parametrize("kind", ["evaluate", "evaluate.x", "train", "train.x"])
-def test_an_owners_rule_holds_for_training_and_evaluation(kind, tmp_path):
-    device, plain = Device(tmp_path, pause=True), {"min_separation": None, "rounds": None}
-    assert not device.send(kind, **plain)
-    device.node["pause"] = False
-    assert device.send(kind, **plain)
-
-
 @pytest.mark.parametrize("start", ["threads", "processes"])
 def test_of_four_messages_at_once_one_has_an_update(start, tmp_path):
     device = Device(tmp_path)

@@ -1,13 +1,12 @@
 """Mods of Flower's and functions of the user's see the messages that Flower's own strategies send, and no more."""
 
-import logging
 from contextlib import suppress
 
 import flwr.clientapp
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
-from flwr.clientapp.mod import LocalDpMod, adaptiveclipping_mod, arrays_size_mod, fixedclipping_mod, message_size_mod
+from flwr.clientapp.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 
@@ -16,7 +15,7 @@ from aoi_fl.client import ClientApp, ask_of
 from aoi_fl.client.state import StateFile
 from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from tests.fakes import ASK, Notes, ScriptedGrid, zeros
+from tests.fakes import Notes, ScriptedGrid, zeros
 from tests.refusals import refused
 
 STEP = np.array([3.0, 4.0], np.float32)  # of length 5
@@ -66,22 +65,6 @@ def test_clipping_mods_clip_the_updates(mod, play):
     np.testing.assert_allclose(trained(notes), np.outer([1, 2], STEP * NORM / 5), rtol=1e-6)
     bits = [content["metrics"].get(KEY_NORM_BIT) for content in replies]
     assert replies and set(bits) == {1 if mod is adaptiveclipping_mod else None}
-
-
-def test_local_differential_privacy_clips_and_adds_noise(play):
-    notes, _ = play(LocalDpMod(clipping_norm=NORM, sensitivity=0.0, epsilon=1.0, delta=0.1))
-    np.testing.assert_allclose(trained(notes), np.outer([1, 2], STEP * NORM / 5), rtol=1e-6)
-    notes, _ = play(LocalDpMod(clipping_norm=NORM, sensitivity=0.01, epsilon=1.0, delta=0.1))
-    off = np.abs(trained(notes)[0] - STEP * NORM / 5)
-    assert (off > 0).all() and (off < 0.2).all()
-
-
-def test_size_mods_count_what_any_strategy_would_have_sent(play, caplog):
-    caplog.set_level(logging.INFO, "flwr")
-    play(message_size_mod, arrays_size_mod)
-    content = {"arrays": zeros(), "config": ConfigRecord({"server-round": 1})}
-    assert f"Incoming message size: {sum(r.count_bytes() for r in content.values())} bytes" in caplog.text
-    assert "{'arrays': {'elements': 2, 'bytes': " in caplog.text
 
 
 def test_a_function_sees_what_fedavg_would_have_sent_it(play, tmp_path):
@@ -150,21 +133,3 @@ def test_each_of_many_trained_together_has_its_own_ask(tmp_path):
     grid = ScriptedGrid(app, {"runs-dir": str(tmp_path)}, 3)
     central(options=options, observer=notes).start(grid, zeros(), 1)
     assert seen == [(["arrays", "config"], 1)] * 3 and notes.rounds[0].trained == 3
-
-
-def test_an_evaluation_answers_the_question_it_carries(tmp_path):
-    app, seen, notes = ClientApp(mods=[message_size_mod]), [], Notes()
-    app.train()(learn)
-
-    @app.evaluate()
-    def evaluate(message, context):
-        seen.append(list(message.content))
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1, "loss": 0.5})}), reply_to=message)
-
-    options = RoundOptions(run="r", seed=3, join_timeout=0.2, evaluate_clients=3)
-    strategy = WIRES["poll"](options=options, observer=notes)
-    grid = ScriptedGrid(app, {"runs-dir": str(tmp_path), "seed": 3}, 3)
-    strategy.start(grid, zeros(), 3)
-    assert seen and all(keys == ["arrays", "config"] for keys in seen)
-    asked = [round_ for kind, round_, _ in grid.sent if kind == ASK]
-    assert asked == [1] * 3  # of rounds 2 and 3 with the evaluation before

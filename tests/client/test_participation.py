@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import flwr.clientapp
-import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
@@ -261,17 +260,6 @@ def test_a_forced_client_declines_again_in_a_repeated_round(wire, app, tmp_path)
     assert forced > 3
 
 
-def test_a_corrupt_state_starts_anew_from_the_stationary_law(app, tmp_path, caplog):
-    context = context_of(tmp_path)
-    ask(app, context, "train", ParticipationRequest("r", 20, "poll", LAZY, forced=True))
-    path = tmp_path / "r" / "clients" / "client-2.json"
-    path.write_bytes(path.read_bytes()[:30])
-    answer = ask(app, context, "query.participate", ParticipationRequest("r", 22, "poll", LAZY))
-    assert answer.age == first_age(LAZY, draws.uniform(11, 22, "first-age", 2))
-    assert "corrupt" in caplog.text and (path.parent / "client-2.corrupt-1.json").is_file() is False
-    assert [p for p in path.parent.iterdir() if "corrupt" in p.name]
-
-
 def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):
     answers = set()
     for name in ("a", "b", "c", "d", "e", "f"):
@@ -281,18 +269,6 @@ def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):
         assert all(ask(app, context, "query.participate", terms) == first for _ in range(3))
         answers.add(StateFile(tmp_path / "r" / "clients", name).load(0).seed)
     assert len(answers) == 6
-
-
-def test_clients_obey_central_policies(app, tmp_path):
-    context = context_of(tmp_path)
-    answer = ask(app, context, "train", ParticipationRequest("r", 3))
-    assert (answer.takes_part, answer.age, answer.next_round) == (True, 2, None)
-
-
-def test_runs_keep_apart(app, tmp_path):
-    context = context_of(tmp_path)
-    ask(app, context, "train", ParticipationRequest("one", 9))
-    assert (last(context, "one"), last(context, "two")) == (9, None)
 
 
 def test_messages_of_other_strategies_pass_through(app, tmp_path):
@@ -344,8 +320,3 @@ def test_the_ask_path_imports_nothing_heavy(tmp_path):
     assert done.returncode == 0, done.stderr
     hello, answer = done.stdout.splitlines()
     assert "'num-examples': 5" in hello and "'takes-part'" in answer
-
-
-def test_numbers_of_named_clients_spread():
-    numbers = np.array([number_of(f"pi-{i}") for i in range(1000)])
-    assert len(set(numbers.tolist())) == 1000 and numbers.min() >= 0

@@ -271,11 +271,6 @@ def test_clients_are_told_how_often_to_look_where_they_are_many():
     assert [between_looks(1200, latency) for latency in latencies] == pytest.approx([6, 6, 7.5, 15, 80])
 
 
-def test_a_setting_that_is_none_is_named():
-    with refused("sleep", "yes"):
-        foretold(ParticipationRequest("r", 1, pace=9.0), ParticipationReply("a", False, 3, 2), {"sleep": "yes"})
-
-
 def test_the_app_tells_its_supernode_once_and_takes_it_back(tmp_path, monkeypatch):
     lay_down(NextMessage(50.0, ASLEEP), 7)  # nobody asked
     path = tmp_path / "nap"

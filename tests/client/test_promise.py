@@ -9,7 +9,6 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 
 from aoi_fl.client import deciding
-from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import identity
 from aoi_fl.client.promises import Device
 from aoi_fl.client.state import StateFile, written_together
@@ -60,22 +59,6 @@ def server(tmp_path):
     return hostile
 
 
-@pytest.mark.parametrize("forced", [False, True])
-@pytest.mark.parametrize("wire", ["central", "poll", "broadcast", "reserve"])
-def test_asked_every_round_it_trains_once_in_b_rounds(server, wire, forced):
-    for round_ in range(1, ROUNDS + 1):
-        server.train(round_, wire=wire, forced=forced, table=() if wire == "central" else (1.0,))
-    assert len(server.updates) == math.ceil(ROUNDS / B)
-    assert all(after - before >= B for before, after in itertools.pairwise(server.updates))
-
-
-def test_asked_twice_in_a_round_it_trains_once(server):
-    assert server.train(3)[0]
-    got, answer = server.train(3)
-    assert not got
-    assert (answer.takes_part, answer.rule) == (False, rules.SEPARATION)
-
-
 @pytest.mark.parametrize("lie", range(5))
 def test_a_lying_server_gets_at_most_k_updates(server, lie):
     rng = random.Random(lie)
@@ -87,26 +70,11 @@ def test_a_lying_server_gets_at_most_k_updates(server, lie):
     assert max(server.updates) <= ROUNDS
 
 
-def test_a_server_that_takes_the_terms_back_gets_no_more(server):
-    assert server.train(1)[0]
-    for round_ in range(2, 1 + B):
-        assert not server.train(round_, min_separation=None, rounds=None)[0]
-        assert not server.train(round_, min_separation=1, rounds=10**6)[0]
-    assert not server.train(ROUNDS + B, min_separation=1, rounds=10**6)[0]
-
-
 def test_the_promise_keeps_the_least_noise_that_was_announced(server, tmp_path):
     for round_, terms in enumerate([{}, {"mu": 0.2, "delta": 1e-5}, {"mu": 0.1}, {"delta": 1e-3}, {}], 1):
         server.train(round_, **terms)
     promise = Device(tmp_path, "client-3", durable=True).load().runs["r"]
     assert (promise.mu, promise.delta, promise.separation) == (0.2, 1e-5, B)
-
-
-def test_the_promise_survives_a_restart_of_the_client(server, tmp_path):
-    assert server.train(6)[0]
-    again = Hostile(tmp_path)
-    assert not any(again.train(round_)[0] for round_ in range(7, 6 + B))
-    assert again.train(6 + B)[0]
 
 
 def test_a_client_that_lost_its_state_refuses_for_b_rounds(server, tmp_path):
@@ -116,25 +84,10 @@ def test_a_client_that_lost_its_state_refuses_for_b_rounds(server, tmp_path):
     assert [round_ for round_ in range(9, 9 + 2 * B) if blank.train(round_)[0]] == [8 + B, 8 + 2 * B]
 
 
-def test_a_damaged_state_counts_as_lost(server, tmp_path):
-    assert server.train(8)[0]
-    server.file.path.write_text("{")
-    assert not Hostile(tmp_path).train(9)[0]
-
-
-def test_a_founder_takes_part_in_round_one(server):
-    assert server.train(1)[0]
-
-
 def test_a_client_that_follows_its_own_law_is_never_refused(server):
     answers = [server.train(round_, wire="poll", table=TABLE)[1] for round_ in range(1, ROUNDS + 1)]
     assert all(answer.rule is None for answer in answers)
     assert len(server.updates) == ROUNDS // B
-
-
-def test_without_a_promise_it_trains_as_asked(tmp_path):
-    plain = Hostile(tmp_path)
-    assert all(plain.train(round_, min_separation=None, rounds=None)[0] for round_ in (1, 2, 2, 3))
 
 
 def test_the_owners_rule_holds_without_the_servers_terms(tmp_path):

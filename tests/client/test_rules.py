@@ -67,14 +67,6 @@ def test_hours_of_the_day_also_across_midnight(hours, allowed, forbidden):
             assert Rules.read({"hours": hours}).forbids(now) == rule, text
 
 
-@pytest.mark.parametrize("pause", ["2026-11-22 12:00:01", "2026-11-23", True])
-def test_a_pause_ends_when_it_says(pause):
-    found = Rules.read({"pause": pause})
-    assert found.forbids(NOON) == "pause"
-    assert found.forbids(datetime(2026, 11, 23)) == ("pause" if pause is True else None)
-    assert Rules.read({"pause": False}).forbids(NOON) is None
-
-
 @pytest.mark.parametrize(("metered", "rule"), [(True, "only-unmetered"), (False, None), (None, "only-unmetered")])
 def test_power_and_network_are_read_only_for_their_rules(metered, rule):
     def never():
@@ -203,13 +195,6 @@ def test_a_refusal_by_rule_is_named_and_lets_the_age_grow(wire, forced, client, 
     assert (answer.takes_part, answer.rule, answer.age, client.app.trained) == (True, None, 4, 2)
 
 
-def test_who_would_not_take_part_anyway_declines_without_a_rule(client, at):
-    at(NOON)
-    client("train", ParticipationRequest("r", 1, "poll", (0.0, 1.0), forced=True))
-    answer = client("query.participate", ParticipationRequest("r", 2, "poll", (0.0, 1.0)), **NIGHT)
-    assert (answer.takes_part, answer.rule) == (False, None)
-
-
 def test_a_reservation_undone_by_a_rule_is_drawn_anew_once(client, at):
     at(NOON)
     terms = ParticipationRequest("r", 1, "reserve", (0.3,))
@@ -225,34 +210,6 @@ def test_a_reservation_undone_by_a_rule_is_drawn_anew_once(client, at):
 def test_a_bad_rule_is_the_clients_own_error(client):
     with refused("hours", "always"):
         client("train", ParticipationRequest("r", 1), hours="always")
-
-
-def test_a_day_of_rounds_with_a_client_that_works_at_night(tmp_path, at):
-    """One round an hour for four days: the night worker takes part at night only, and waits no longer than its day."""
-    clock, records = [MIDNIGHT], []
-
-    at(clock[0])
-
-    class Hourly(Notes):
-        def round_done(self, record, arrays, memory):
-            records.append((clock[0], record))
-            clock[0] += timedelta(hours=1)
-            at(clock[0])
-
-    grid = LocalGrid(ToyApp(examples=1), {"runs-dir": str(tmp_path), "seed": 3}, 4)
-    first = next(iter(grid.get_node_ids()))
-    grid._contexts[first].node_config.update(NIGHT)
-    options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    strategy = MarkovParticipation.optimal(4, 2, 3, coordination="reserve", options=options, observer=Hourly())
-    strategy.start(grid, zeros(), 96)
-    parts = [(now.hour, part) for now, record in records for part in record.participations if part.client == 0]
-    night = {22, 23, 0, 1, 2, 3, 4, 5}
-    trained = [hour for hour, part in parts if part.outcome == "trained"]
-    assert set(trained) <= night and len(trained) > 8
-    declined = [(hour, part.reason) for hour, part in parts if part.outcome == "declined"]
-    assert declined and all(hour not in night and why == "by its owner's rule: hours" for hour, why in declined)
-    assert len(parts) == len(trained) + len(declined)
-    assert not any(record.dropped or record.empty for _, record in records)
 
 
 @pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
