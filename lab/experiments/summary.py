@@ -14,6 +14,7 @@ from aoi_fl.lab.experiments.harness.store import Store, rests_on
 from aoi_fl.lab.experiments.registry import known
 
 _UNMEASURED = "not-run.md"
+_BAR = "verdicts.svg"
 _SYMBOLS = (
     ("n, k", "clients, and how many of them a round is to have; N clients and a budget B in Xu et al."),
     (
@@ -67,16 +68,12 @@ _TOLD = """\
 - The papers' faster training by 7.5 to 20 % is not reproduced on MNIST. On CIFAR-10 three seeds could not decide it.
 - Under a budget, Whittle's index keeps the important data freshest. Accuracy hardly changes.
 - On devices that come and go, age brings no speed. It brings a more even load."""
-_DECIDED = (
-    "refuted",
-    "not reproduced",
-    "erratum",
-    "holds",
-    "holds weakly",
-    "holds, vacuous",
-    "direction reproduced",
-    "equivalent",
-)  # in the order of the page
+_CLASSES = {
+    "holds": ("#0072B2", ("holds", "holds weakly", "holds, vacuous", "direction reproduced", "equivalent")),
+    "fails": ("#D55E00", ("refuted", "not reproduced", "erratum")),
+    "open": ("#B8B8B8", ("undecided", "underpowered", "not testable")),
+    "not run": ("#F3F3F3", ("not run",)),
+}  # colour and verdicts
 
 
 def write_summary(out: Path) -> Path:
@@ -107,11 +104,12 @@ def write_summary(out: Path) -> Path:
         "Symbols": table(("symbol", "meaning"), _SYMBOLS),
         "All pages": "\n".join(pages),
     }
+    (out / _BAR).write_text(_bar({"papers": judged[False], "ours": judged[True]}), encoding="utf-8")
     page = out / "README.md"
     page.write_text(
         f"# Claims of the papers, measured\n\n{_TOLD}\n\n"
-        f"Verdicts on {len(judged[False])} claims of three papers: {_counted(judged[False])}. Verdicts on "
-        f"{len(judged[True])} of our own: {_counted(judged[True])}.\n\n"
+        f"![Verdicts on {len(judged[False])} claims of three papers: {_counted(judged[False])}; and on "
+        f"{len(judged[True])} of our own: {_counted(judged[True])}]({_BAR})\n\n"
         f"[{sum(map(len, unmeasured.values()))} claims]({_UNMEASURED}) have no measurement.\n\n"
         f"## Decided claims of the papers\n\n{_decided(decided)}\n\n"
         "## All claims\n\nA line unfolds into the paper's figure, our measurement and the command.\n\n"
@@ -123,10 +121,14 @@ def write_summary(out: Path) -> Path:
     return page
 
 
+def _class(verdict):
+    return next(name for name, (_, verdicts) in _CLASSES.items() if verdict in verdicts)
+
+
 def _decided(claims):
     """Return the decided claims, a line each, by verdict."""
     parts = []
-    for verdict in _DECIDED:
+    for verdict in (verdict for name in ("fails", "holds") for verdict in _CLASSES[name][1]):
         if lines := [f"- {claim.claim} [→]({home})" for home, claim in claims if claim.verdict == verdict]:
             parts.append(f"**{verdict.capitalize()}**\n\n" + "\n".join(lines))
     return "\n\n".join(parts)
@@ -165,6 +167,39 @@ def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
     """Return what results show; of none, the claims that are not run yet."""
     rows = [] if store is None else telling(experiment, store)
     return experiment.conclude(rows, store.settings) if store and rows else Conclusion("", experiment.claims)
+
+
+def _bar(groups):
+    """Return an SVG picture with a bar for each group of claims, one stretch for each of four classes, and a legend."""
+    left, width, high = 70, 620, 34  # narrow, so that a phone shows legible text
+    of = {title: Counter(_class(claim.verdict) for claim in claims) for title, claims in groups.items()}
+    shown = [name for name in _CLASSES if any(counts[name] for counts in of.values())]
+    parts = []
+    for row, (title, counts) in enumerate(of.items()):
+        x, y, scale = float(left), 8 + row * (high + 8), width / max(counts.total(), 1)
+        parts.append(f'<text x="8" y="{y + 22}">{title}</text>')
+        for name in filter(counts.__getitem__, shown):
+            wide, dark = counts[name] * scale, name in ("holds", "fails")
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{high}" fill="{_CLASSES[name][0]}" '
+                f'stroke="#fff"/><text x="{x + wide / 2:.1f}" y="{y + 22}" text-anchor="middle" '
+                f'fill="{"#fff" if dark else "#111"}">{counts[name]}</text>'
+            )
+            x += wide
+    y = 8 + len(of) * (high + 8)
+    for i, name in enumerate(shown):
+        at_x = left + i * 155
+        parts.append(
+            f'<rect x="{at_x}" y="{y + 6}" width="14" height="14" fill="{_CLASSES[name][0]}" stroke="#888"/>'
+            f'<text x="{at_x + 20}" y="{y + 18}">{name}</text>'
+        )
+    height = y + 36
+    whole = left + width + 10
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" viewBox="0 0 {whole} {height}" '
+        'font-family="system-ui, sans-serif" font-size="15">'
+        f'<rect width="100%" height="100%" rx="6" fill="#fff"/>{"".join(parts)}</svg>\n'
+    )
 
 
 def _counted(claims):
