@@ -1,6 +1,7 @@
 """The pictures of experiments: a row for each panel, and one loop that draws them all."""
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -27,6 +28,7 @@ _MARKERS = "osv^D"
 
 _LOOK = {
     "font.size": SIZE,
+    "axes.titlesize": SIZE,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -95,7 +97,13 @@ def draw_charts(figure: Figure, charts: Sequence[Panel], rows: Sequence[Mapping[
         for name, points in lines.items():
             colour, marker = styles[name]
             x, ends = [*points], [interval(of) for of in points.values()]
-            axes.plot(x, [end.mean for end in ends], color=colour, marker=marker, markevery=0.1, label=name)
+            if isinstance(x[0], str):  # places without an order have bars
+                axes.errorbar(
+                    x, [end.mean for end in ends], [end.bar for end in ends], fmt=marker, color=colour, label=name
+                )
+                continue
+            means = [math.nan if "y" in chart.log and end.mean <= 0 else end.mean for end in ends]
+            axes.plot(x, means, color=colour, marker=marker, markevery=0.1, label=name)
             low, high = ([end.mean + way * end.bar for end in ends] for way in (-1, 1))
             axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
         scales = {f"{axis}scale": "log" for axis in chart.log}
@@ -137,3 +145,15 @@ def beside(axes: Axes, place: float, found: Interval, dots: Sequence[float], col
     """Draw a mean with its interval along a line of the picture, and each seed's value as a dot."""
     axes.plot(dots, [place] * len(dots), ".", color=colour, alpha=0.4)
     axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
+
+
+def lines(axes: Axes, names: Sequence[str], room: float = 0.5) -> None:
+    """Draw the base at 0, and name the lines beside it from the top down."""
+    axes.axvline(0, color=COLOURS[0])
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 1 + room, -room)
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """Put the axes' legend under the whole figure."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)

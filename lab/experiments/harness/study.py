@@ -13,9 +13,10 @@ from typing import TypeAlias
 from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Rows, Unit, Values, by_seed, seeds
-from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, lines
 from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
 
 _LINE = 0.34  # inches of the picture for each policy
@@ -35,6 +36,7 @@ class Measure:
     scale: float = 1.0  # factor from the row's unit to the page's
     compared: bool = True  # whether the table shows the difference from the base
     drawn: bool = False  # whether the picture shows it
+    margin: float = 0.0  # within which the picture shows two policies as level
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,17 @@ class Study(Experiment):
         ]
         figure.set_figheight(_MARGIN + _LINE * max(len(there), 2))
         for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
-            axes.axvline(0, color=COLOURS[0])
-            axes.set_yticks(range(len(there)), [_called(case, policy, self.cases) for case, policy in there])
-            axes.set_ylim(len(there) - 0.5, -0.5)
+            lines(axes, [_called(case, policy, self.cases) for case, policy in there])
+            if measure.margin:
+                axes.axvspan(-measure.margin, measure.margin, color="#E3E3E3")
             for place, (case, policy) in enumerate(there):
                 colour = COLOURS[self.policies.index(policy) % len(COLOURS)]
                 apart = differences(runs_of(rows, case, policy), runs_of(rows, case, self.policies[0]), measure)
-                beside(axes, place, interval([d for d in apart if math.isfinite(d)]), apart, colour)
+                found = interval([d for d in apart if math.isfinite(d)])
+                if not found.count:
+                    axes.text(0, place, NOT_BY_ALL, va="center", color="#606060")
+                    continue
+                beside(axes, place, found, apart, colour)
             axes.set_xlabel(f"{textwrap.fill(measure.label, _WIDE)}\nabove {self.policies[0]}", fontsize=SIZE)
 
     def _cells(self, runs, base, policy):

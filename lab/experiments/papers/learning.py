@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.times import shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, undecided
+from aoi_fl.lab.experiments.papers.curves import draw
 from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, claims_for, partition_name
 from aoi_fl.lab.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, diverged, measured, table_of
 
@@ -46,9 +46,6 @@ class Learning(Experiment):
     def __post_init__(self):
         self.claimed = (*self.claimed, *claims_for(self.name))
         self.counts = (self.seeds, min(self.seeds, 2))
-        self.charts = (
-            Panel("accuracy", "test accuracy", "round", each=("partition",), low=TARGETS[self.dataset] - 0.12),
-        )
         self.version = 1 if self.first == 1 else 2  # the pilot's results are of the first version
         self.quick = self.model != "cnn"
         self._partitions = [partition_name(alpha) for alpha in self.splits]
@@ -129,6 +126,12 @@ class Learning(Experiment):
             )
         claims = tuple(self._judged(said, rows, settings) for said in self.claimed)
         return Conclusion(listed(paragraph, beside), claims, tables)
+
+    def plot(self, rows, settings, figure):
+        curves = self._there(rows)
+        if curves:
+            title = f"{settings['dataset']}, {settings['model']}"
+            draw(figure, title, curves, {split: self._judged_at(settings)[split] for split in curves})
 
     def _judged_at(self, settings):
         """Return the accuracy of judgement for each partition."""

@@ -4,9 +4,11 @@ import math
 from functools import cache
 from itertools import pairwise
 
+import numpy as np
+
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
-from aoi_fl.lab.experiments.harness.drawing import Panel
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
@@ -46,7 +48,6 @@ class Windows(setting.PolicyFigure):
     name = "windows"
     title = "√Var(Y)/T against the window T"
     source = f"{JOURNAL}, Fig. 4, and systematic participation beside it"
-    charts = (Panel("deviation", "√Var(Y)/T", "window", log="xy"),)
 
     def play(self, unit, options):
         """Return the deviation in windows of every length."""
@@ -144,6 +145,30 @@ class Windows(setting.PolicyFigure):
             self._fair(rows, shown[-1]),
         )
         return Conclusion(paragraph, claims, (table,))
+
+    def plot(self, rows, settings, figure):
+        axes = figure.subplots()
+        rounds = settings["rounds"]
+        windows = [t for t in WINDOWS if t <= rounds]
+        fine = range(1, max(windows) + 1)
+        for policy, colour, marker in zip(self.policies, COLOURS, "sovD^", strict=False):
+            style = {"color": colour, "marker": marker}
+            exact = [_root(expected_variance(policy, t, rounds)) for t in fine]
+            line = "--" if policy == setting.SYSTEMATIC else "-"
+            axes.plot(fine, [v or np.nan for v in exact], line, color=style["color"], linewidth=1.4)
+            points = [(t, interval(_values(rows, policy, t))) for t in windows]
+            above = [(t, f.mean, f.half) for t, f in points if f.mean > _NOTHING]  # a logarithmic axis has no zero
+            axes.errorbar(*zip(*above, strict=True), linestyle="", label=policy, **style)
+            even = [t for t, f in points if f.mean <= _NOTHING]
+            if even:
+                lowest = axes.get_xaxis_transform()
+                axes.plot(even, [0.0] * len(even), transform=lowest, linestyle="", clip_on=False, zorder=3, **style)
+                at_left = {"transform": lowest, "ha": "right", "va": "bottom", "color": style["color"]}
+                axes.text(even[0] * 0.93, 0.01, f"{policy}, at 0 →", **at_left)
+        axes.set(
+            xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
+        )
+        legend_below(figure, axes)
 
 
 def _others(policy):

@@ -77,7 +77,7 @@ class FairArena(HourStudy):
     minutes = 130
     entrants = _ENTRANTS
     measures = (
-        Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True),
+        Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True, margin=_LEVEL),
         Measure("hours_90", "device-hours until 90 %", 2, 1 / 3600),
         Measure("final", "final accuracy, %", 1, 100.0, drawn=True),
         Measure("jain", "Jain's index of those available", 2, drawn=True),

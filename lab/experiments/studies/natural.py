@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below, lines
 from aoi_fl.lab.experiments.harness.natural_data import (
     DataSource,
     NaturalFederation,
@@ -12,7 +13,8 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
-from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.study import Measure, Study, differences, expect, runs_of
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.science import draws
@@ -171,6 +173,27 @@ class Natural(Study):
                 "updates": round(len(history.members) / rounds, 3),
             }
         ]
+
+    def plot(self, rows, settings, figure):
+        """Draw loss and Jain's index above random selection's, where clients are always available and on the trace."""
+        figure.set_figheight(6.6)
+        panels = figure.subplots(2, 2, sharey=True)
+        for line, (where, about) in zip(panels, _WHERE.items(), strict=True):
+            for axes, measure in zip(line, (m for m in self.measures if m.drawn), strict=True):
+                lines(axes, _SETS)
+                for i, policy in enumerate(self.policies[1:]):
+                    found = [
+                        interval(
+                            differences(*(runs_of(rows, f"{name}, {where}", p) for p in (policy, _RANDOM)), measure)
+                        )
+                        for name in _SETS
+                    ]
+                    places = [place + (i - 1.5) / 6 for place in range(len(_SETS))]
+                    bars = {"xerr": [of.bar for of in found], "capsize": 2, "linestyle": "", "marker": "os^D"[i]}
+                    axes.errorbar([of.mean for of in found], places, color=COLOURS[i + 1], label=policy, **bars)
+                axes.set_title(about)
+                axes.set_xlabel(f"{measure.label}, above random")
+        legend_below(figure, panels[0, 0])
 
     def summary(self, rows, settings):
         return (

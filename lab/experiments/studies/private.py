@@ -5,15 +5,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped
-from aoi_fl.lab.experiments.harness.drawing import Panel
+from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.federation import evaluated, played
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
-from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, differences, expect, runs_of
 
 CLIENTS, PER_ROUND, ROUNDS, DELTA = 3000, 100, 200, 1e-4
 CLIP, LOCAL_EPOCHS = 0.5, 2
 EPSILONS = (8, 2, 4, 16)  # in the order of the runs
 _CASE = "ε = {}"
+_LEAST = -2.3  # points that are drawn; below, they are written
 _RANDOM, _SYSTEMATIC, _MARKOV, _FLOWER = (
     "random, white, counted as coins",
     "systematic, banded",
@@ -122,6 +124,43 @@ class PrivateLearning(Study):
             "[What each ε means](../privacy.md); [the error of the noise without training](privacy-error.md). "
         )
 
+    def plot(self, rows, settings, figure):
+        """Draw the final accuracy above random selection's by its amplified ε, against ε."""
+        axes = figure.subplots()
+        axes.axhline(0, color=COLOURS[0])
+        for policy, colour in zip((_SYSTEMATIC, _MARKOV, _FLOWER), COLOURS[1:], strict=False):
+            found = {
+                epsilon: interval(
+                    differences(runs_of(rows, case, policy), runs_of(rows, case, _RANDOM), self.measures[0])
+                )
+                for epsilon, case in ((e, _CASE.format(e)) for e in sorted(EPSILONS))
+            }
+            if max(of.mean for of in found.values()) < _LEAST:
+                said = ", ".join(f"{of.mean:.0f}" for of in found.values())
+                axes.text(2, _LEAST, f" ↓ {policy}: {said}", va="bottom", color=colour)
+                continue
+            ends = [*found.values()]
+            bars = {"yerr": [of.bar for of in ends], "capsize": 3}
+            axes.errorbar([*found], [of.mean for of in ends], color=colour, marker="o", label=policy, **bars)
+        axes.text(16, 0, f"{_RANDOM} ", va="top", ha="right", color=COLOURS[0])
+        axes.set(
+            xscale="log", xlabel="ε", ylabel="points of final accuracy above random,\n95 % interval", ylim=(_LEAST, 1)
+        )
+        axes.set_xticks(sorted(EPSILONS), [f"{epsilon}" for epsilon in sorted(EPSILONS)])
+        axes.minorticks_off()
+        legend_below(figure, axes)
+
+
+# The lines of the picture: of equal ones, one stands for all.
+_SHOWN = {
+    ("random", "white", "no"): "any policy, white",
+    ("systematic", "white", "no"): "policies by age, white",
+    ("random", "white", "yes"): "random, white, amplified",
+    ("systematic", "banded", "no"): "policies by age, banded",
+    ("markov-optimal", "banded", "yes"): "markov, banded, amplified",
+}
+_TICKS = (2, 5, 10, 20)
+
 
 class PrivacyError(Experiment):
     """The error of the noise at one ε, for every policy, against the number of clients a round."""
@@ -129,7 +168,6 @@ class PrivacyError(Experiment):
     name = "privacy-error"
     title = "Error of the prefix sums against n/k at ε = 8"
     source = "In no paper; no training"
-    charts = (Panel("error", "error of the prefix sums, clips", "ratio", ("policy", "noise", "amplified"), log="xy"),)
     minutes = 3
 
     def settings(self, options):
@@ -198,12 +236,21 @@ class PrivacyError(Experiment):
         return Conclusion(text, (), (Table(caption, ["policy", "noise", "amplified", *map(str, ratios)], lines),))
 
     def plot(self, rows, settings, figure):
-        super().plot(_named(rows), settings, figure)
+        axes, lines = figure.subplots(), _lines(rows)
+        for (line, label), colour in zip(_SHOWN.items(), COLOURS, strict=False):
+            points = sorted((row["ratio"], row["error"]) for row in lines.get(line, ()))
+            if points:
+                axes.plot(*zip(*points, strict=True), marker="o", color=colour)
+                side = "top" if label.startswith("random") else "bottom"  # the lines of two end close together
+                axes.annotate(label, points[-1], (7, 0), textcoords="offset points", va=side, color=colour)
+        axes.set(xscale="log", yscale="log", xlabel="n/k", ylabel="error of the prefix sums, clips")
+        ratios = sorted({row["ratio"] for row in rows})
+        axes.set_xticks(ratios, [f"{ratio}" for ratio in ratios])
+        axes.set_yticks(_TICKS, [f"{tick}" for tick in _TICKS])
+        axes.minorticks_off()
+        axes.set_xlim(right=3.2 * ratios[-1])
 
 
 def _lines(rows):
-    return grouped(_named(rows), "policy", "noise", "amplified")
-
-
-def _named(rows):
-    return [{**row, "noise": "white" if row["bands"] == 1 else "banded"} for row in rows]
+    named = [{**row, "noise": "white" if row["bands"] == 1 else "banded"} for row in rows]
+    return grouped(named, "policy", "noise", "amplified")
