@@ -23,6 +23,7 @@ from aoi_fl.science.names import is_own
 
 logger = logging.getLogger("flwr")
 ModelArrays = dict[str, NDArray[np.float32]]
+_STATISTICS = ("running_mean", "running_var")  # buffers of batch normalisation
 _judged: set[str] = set()  # files that were checked for probable mistakes
 
 
@@ -123,11 +124,24 @@ class Task:
         """Return the names of the model's arrays that clients do not train.
 
         These are frozen parameters, buffers but for batch statistics, and all names but the last of a shared parameter.
+
+        Raises
+        ------
+        ConfigError : training moves a buffer, such as that of spectral normalisation, which would stay as it is.
         """
-        state = self._model().state_dict(keep_vars=True)
+        model = self._model().train()
+        state = model.state_dict(keep_vars=True)
+        buffers = {name: value.clone() for name, value in model.named_buffers() if value.is_floating_point()}
+        if buffers:
+            with torch.no_grad():
+                model(torch.from_numpy(self.data.train_x[:2]).to(sgd.device(self.device)))
+        for name, value in model.named_buffers():
+            if name in state and not name.endswith(_STATISTICS) and not torch.equal(buffers.get(name, value), value):
+                allowed = "without buffers that training moves, in a private run: no noise covers them"
+                raise ConfigError("model", name, allowed, "Use another layer, or a buffer with persistent=False.")
         last = {id(value): name for name, value in state.items()}
         trained = {name for name, value in state.items() if value.requires_grad and last[id(value)] == name}
-        return [name for name in state if name not in trained and not name.endswith(("running_mean", "running_var"))]
+        return [name for name in state if name not in trained and not name.endswith(_STATISTICS)]
 
     def examples(self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None) -> Examples:
         """Return a subset of the training images.

@@ -199,6 +199,10 @@ def plain(shape, outputs):
 
 def normalised(shape, outputs):
     return Net(nn.BatchNorm1d(8))
+
+
+def spectral(shape, outputs):
+    return Net(nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8)))
 """
 
 
@@ -212,3 +216,5 @@ def test_noise_covers_trained_arrays_alone(tmp_path):
     assert same == {"base.weight", "base.bias", "mask", "one.weight"}  # two.weight has the shared parameter
     with refused("model", "inner.running_mean"):
         play(tmp_path / "bn", **how | {"model": "python:own_net:normalised"})
+    with refused("model", "inner.parametrizations.weight.0._u"):
+        play(tmp_path / "spectral", **how | {"model": "python:own_net:spectral"})
