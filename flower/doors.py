@@ -8,6 +8,9 @@ from aoi_fl.flower.seams import DOORS
 from aoi_fl.flower.versions import FLOWER
 
 _OPEN = ("/v1/fleet/", "/health")  # prefixes of the paths that clients use; each of their calls is signed
+_OBJECT = "/v1/fleet/push-object"  # Flower's objects have 5 MiB, unless an app stores more in one record
+_MOST = {_OBJECT: 64 << 20}  # bytes of a call's body from outside, which are read before its signature
+_MOST_ELSE = 2 << 20
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Scope]]
 Send: TypeAlias = Callable[[Scope], Awaitable[None]]
@@ -15,7 +18,7 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Doors:
-    """ASGI middleware that answers 403 to calls of the Control and Runtime APIs from outside.
+    """ASGI middleware that answers 403 to calls of the Control and Runtime APIs from outside, and bounds all others.
 
     Parameters
     ----------
@@ -29,11 +32,26 @@ class Doors:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call with 403, or pass it on."""
         at = (scope.get("server") or ("",))[0]
-        if scope["type"] == "lifespan" or at == self._inner or scope["path"].startswith(_OPEN):
+        if scope["type"] == "lifespan" or at == self._inner:
+            status = 0
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        else:
+            status = 403 if not scope["path"].startswith(_OPEN) else _refused(scope)
+        if not status:
             await self._app(scope, receive, send)
             return
-        await send({"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body"})
+
+
+def _refused(scope: Scope) -> int:
+    """Return the status that refuses a body of unknown or excessive length; 0: none."""
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" in headers:
+        return 411
+    return 413 if int(headers.get(b"content-length", b"0")) > _MOST.get(scope["path"], _MOST_ELSE) else 0
 
 
 def close_doors(inner: str) -> None:

@@ -2,7 +2,7 @@
 
 Flower passes each call through nine layers of middleware and FastAPI's dependencies, which take eight times the
 processor time of the answer. Here one function reads, authenticates, answers and writes a call. It uses Flower's
-parser, checks, handlers and translation of errors, so that the answers are the same.
+parser, checks, handlers and translation of errors, so that the answers are the same. :mod:`.doors` bounds the bodies.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 from aoi_fl.flower.doors import App, Receive, Scope, Send, insert
 from aoi_fl.flower.seams import LANE
 
-_THREADS = 4  # that answer calls; they wait for nothing but the database
+_THREADS = 4  # that answer calls of clients, and as many those of ServerApps, which thus wait for no client
 _FLEET = (
     "activate-node",
     "confirm-message-received",
@@ -42,12 +42,13 @@ class Lane:
         from flwr.superlink.routers.fleet import node_auth, router
 
         self._app, self._router, self._node_auth = app, router, node_auth
-        self._threads = ThreadPoolExecutor(_THREADS, "lane")
         self._version: Any = VersionDependency(
             component_name="SuperLink", connection_name="Caller <-> SuperLink Runtime API"
         )
-        self._calls = {f"/v1/fleet/{name}": self._fleet(name) for name in _FLEET}
-        self._calls |= {f"/v1/runtime/{name}": self._runtime(name) for name in _RUNTIME}
+        fleet, runtime = (ThreadPoolExecutor(_THREADS, name) for name in ("fleet", "runtime"))
+        answers = {f"/v1/fleet/{name}": (self._fleet(name), fleet) for name in _FLEET}
+        answers |= {f"/v1/runtime/{name}": (self._runtime(name), runtime) for name in _RUNTIME}
+        self._calls = {path: self._answer(path, *answer) for path, answer in answers.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call, or pass it on: calls that an event log records keep Flower's way."""
@@ -58,20 +59,22 @@ class Lane:
         from flwr.supercore.error.http import http_error_translator
         from starlette.requests import Request
 
-        response = await http_error_translator(Request(scope, receive), self._answer(call))
+        response = await http_error_translator(Request(scope, receive), call)
         await response(scope, receive, send)
 
-    def _answer(self, call: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
+    def _answer(
+        self, path: str, call: Callable[[Any], Any], threads: ThreadPoolExecutor
+    ) -> Callable[[Any], Awaitable[Any]]:
         from flwr.supercore.protobuf.translation import PROTOBUF_REQUEST_TYPES, ProtobufTranslationMiddleware
         from starlette.responses import Response
 
         flowers: Any = ProtobufTranslationMiddleware
+        kind = PROTOBUF_REQUEST_TYPES["POST", path]
 
         async def answer(request: Any) -> Any:
             flowers._check_request_media_type(request)
-            kind = PROTOBUF_REQUEST_TYPES["POST", request.url.path]
             request.state.protobuf_request = flowers._parse_request(await request.body(), kind)
-            content = await asyncio.get_running_loop().run_in_executor(self._threads, call, request)
+            content = await asyncio.get_running_loop().run_in_executor(threads, call, request)
             return Response(content, media_type="application/protobuf")
 
         return answer
@@ -104,5 +107,10 @@ class Lane:
 
 @LANE.needed
 def shorten_calls() -> None:
-    """Let a SuperLink in this process answer frequent calls over HTTP on the short way."""
+    """Let a SuperLink in this process answer frequent calls over HTTP on the short way.
+
+    Flower makes lines of the level DEBUG, of each request, before it drops them.
+    """
+    handlers: Any = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
+    handlers.MessageToDict = lambda request: request
     insert(Lane)

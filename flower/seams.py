@@ -330,6 +330,7 @@ LANE = Seam(
     """
     flwr.superlink.extensions: get_middleware
     flwr.superlink.main: create_app
+    flwr.superlink.servicer.fleet.fleet_handlers: MessageToDict
     flwr.superlink.routers.fleet.node_auth: authenticate_node(request)
     flwr.superlink.routers.fleet.router: fleet_activate_node(request,state) fleet_get_run(request,state)
     flwr.superlink.routers.fleet.router: fleet_confirm_message_received(request,state) fleet_get_fab(request,state)

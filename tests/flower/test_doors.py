@@ -15,7 +15,7 @@ from aoi_fl.flower.virtual import public_pem
 INNER, OUTER = "172.20.0.2", "172.21.0.2"
 
 
-def status(address: str, path: str) -> int:
+def status(address: str, path: str, **headers: str) -> int:
     """Return the status of the answer to a call that arrives at an address."""
     sent: list[dict[str, object]] = []
 
@@ -25,7 +25,8 @@ def status(address: str, path: str) -> int:
     async def keep(message):
         sent.append(message)
 
-    scope = {"type": "http", "path": path, "server": (address, 9092)}
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "path": path, "server": (address, 9092), "headers": named}
     asyncio.run(doors.Doors(answer, INNER)(scope, None, keep))
     return int(sent[0]["status"])
 
@@ -44,6 +45,19 @@ def status(address: str, path: str) -> int:
 )
 def test_outside_only_calls_of_clients_are_answered(path, outside):
     assert (status(OUTER, path), status(INNER, path)) == (outside, 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "outside"),
+    [
+        ("/v1/fleet/pull-messages", {"content_length": str(3 << 20)}, 413),
+        ("/v1/fleet/push-object", {"content_length": str(6 << 20)}, 200),
+        ("/v1/fleet/push-object", {"content_length": str(1 << 30)}, 413),
+        ("/v1/fleet/push-object", {"transfer_encoding": "chunked"}, 411),
+    ],
+)
+def test_a_body_from_outside_has_a_bound_that_is_known_before_it_is_read(path, headers, outside):
+    assert (status(OUTER, path, **headers), status(INNER, path, **headers)) == (outside, 200)
 
 
 def test_a_flower_that_cannot_close_its_doors_does_not_start(monkeypatch):
