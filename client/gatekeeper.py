@@ -114,7 +114,7 @@ def own_record(values: Mapping[str, Any] | None, texts: Mapping[str, str | None]
     except ValueError as error:
         raise Refusal(METRICS, f"a record of the protocol cannot be read ({error})") from error
     for key, value in kept.items():
-        if isinstance(value, str) and value != texts.get(key, value if key == "rule" and len(value) < 32 else None):
+        if isinstance(value, str) and value != texts.get(key, value if key == "rule" and value in NAMES else None):
             raise Refusal(METRICS, f"the text {key} of a record of the protocol is not the client's")
     if "scales" in kept and kept.get("compression") is None:
         raise Refusal(METRICS, "a record of the protocol has scales without a code")
@@ -137,7 +137,7 @@ def read(content: RecordDict) -> Content:
                 try:
                     if array.stype != _NUMPY:
                         raise ValueError(f"its format is {array.stype[:40]!r}")
-                    arrays[key][name] = npy.view(array.data)
+                    arrays[key][name] = _numbers(npy.view(array.data))
                 except Exception as error:  # a forged header can raise any
                     arrays[key][name] = np.empty(0, np.bool_)
                     unread = f"the array {name[:80]!r} cannot be read: {error}"
@@ -148,6 +148,14 @@ def read(content: RecordDict) -> Content:
         else:
             configs[key] = dict(record)
     return Content(arrays, metrics, configs, own, unread)
+
+
+def _numbers(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array whose bytes are all of its values: no text, field, padding, or truth value of another byte."""
+    odd = array.dtype == np.bool_ and bool((array.view(np.uint8) > 1).any())
+    if array.dtype.kind not in "fciub" or array.dtype.char in "gG" or odd:
+        raise ValueError(f"its type {str(array.dtype)[:40]!r} is not one of plain numbers")
+    return array
 
 
 def write(leaves: Content, reply: Content, records: RecordDict) -> RecordDict:

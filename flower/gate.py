@@ -95,7 +95,7 @@ class Doors:
             return message, tree
         self._objects = {}
         try:
-            self._leave(message, None, error, send, push, 0.0)
+            self._leave(message, error, send, push, 0.0)
             confirm(run, message.metadata.message_id)
         except Exception as problem:
             logger.warning("A refusal cannot be sent: %r", problem)
@@ -143,13 +143,12 @@ class Doors:
         except Exception as problem:  # the app may have sent anything
             logger.warning("A reply cannot be examined, and does not leave: %r", problem)
             leaves = Error(DECLINED, "the reply cannot be examined")
-        self._leave(arrived, message, leaves, send, push, seconds, contents)
+        self._leave(arrived, leaves, send, push, seconds, contents)
         return set(), ""
 
     def _leave(
         self,
         arrived: Message,
-        reply: Message | None,
         leaves: RecordDict | Error,
         send: Any,
         push: Any,
@@ -165,14 +164,13 @@ class Doors:
         from flwr.supercore.inflatable.inflatable_utils import push_object_contents_from_iterable
 
         about, now = copy.copy(arrived.metadata), time.time()
-        source = about.dst_task_id if reply is None else reply.metadata.src_task_id
         about.__dict__.update(
             _message_id="",
             _reply_to_message_id=about.message_id,
             _created_at=now,
             _src_node_id=about.dst_node_id,
             _dst_node_id=about.src_node_id,
-            _src_task_id=source,
+            _src_task_id=about.dst_task_id,
             _dst_task_id=about.src_task_id,
             _ttl=min(_LONGEST_TTL, max(1.0, about.ttl - (now - about.created_at))),
         )

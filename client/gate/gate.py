@@ -179,11 +179,14 @@ class Gate:
                 reply = Content(metrics={} if arrival.is_query else reply.metrics, own=reply.own)
             if len((reply.own or {}).get("scales", ())) > sum(map(len, reply.arrays.values())):
                 raise Refusal("metrics", "a record of the protocol has more scales than there are arrays")
+            if self.rules.metrics is not None and reply.unread:
+                raise Refusal("metrics", reply.unread)
             if self.rules.metrics is not None and not reply.arrays.keys() <= {protocol.ARRAYS, *sent.arrays}:
                 raise Refusal("metrics", "a record of arrays has another key than the message's")
             if self.rules.max_norm is not None:
                 reply, norm = limits.clipped(reply, sent, self.rules.max_norm, arrival.coded)
-                rule = None if norm <= self.rules.max_norm else "max-norm"
+                if norm > self.rules.max_norm:
+                    rule, size = "max-norm", max(size, limits.size_of(reply))
             elif self.rules.metrics is not None and not all(
                 arrays.keys() <= (sent.model or {}).keys() for arrays in reply.arrays.values()
             ):

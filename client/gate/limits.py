@@ -16,6 +16,7 @@ Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 _BLOCK = 1 << 16  # values that are measured together, so that no copy of an array is made
 _SPARE = 1e-6  # of the norm of a coded update, because the server decodes with rounding
 FEW = 256  # numbers outside of arrays; more of them, in one reply or in many, are an update in another form
+_HEADER = 400  # bytes that Flower adds to an array
 _SHORT = 256  # characters of a text that may leave
 
 
@@ -134,6 +135,11 @@ def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tu
         return replace(reply, own=own), norm
     arrays = {name: a if (b := pairs[name]) is None else _towards(a, b, factor) for name, a in new.items()}
     return replace(reply, arrays={key: arrays}), norm
+
+
+def size_of(content: Content) -> int:
+    """Return the bytes of the arrays, with their headers; scaled down they can be larger or of fewer equal ones."""
+    return sum(array.nbytes + _HEADER for record in content.arrays.values() for array in record.values())
 
 
 def _scales(reply: Content, model: Arrays, new: Arrays, kind: str) -> dict[str, float]:

@@ -207,7 +207,7 @@ def test_an_answer_to_a_question_carries_only_the_fields_of_the_protocol(tmp_pat
     device = Device(tmp_path, lambda message: RecordDict({**content, **own}), pause=True)
     reply = device(train(1, kind, own={}))
     assert numbers(reply) == 0 and (reply.has_error() or set(reply.content) <= {"aoi"})
-    forged = [{"name": "x" * 90}, answer(rule="x" * 99), answer(scales=(1.0,) * 99), answer(compression="x")]
+    forged = [{"name": "x" * 90}, answer(rule="secret"), answer(scales=(1.0,) * 99), answer(compression="x")]
     for record in forged:
         device.app = lambda message, record=record: RecordDict({"aoi": ConfigRecord(dict(record))})
         assert rule_of(device(train(1, kind, own={}))) == "metrics"
@@ -331,9 +331,10 @@ def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
     [
         (np.zeros(1000, np.int32), np.arange(1000, dtype=np.int32)),
         (np.zeros(1000, np.bool_), np.ones(1000, np.bool_)),
+        (np.ones(1000, np.bool_), np.full(1000, 7, np.uint8).view(np.bool_)),
         (np.full(9, np.nan, np.float32), (np.arange(9, dtype=np.uint32) + 0x7FC00000).view(np.float32)),
     ],
-    ids=["integers", "a mask", "bits of NaN"],
+    ids=["integers", "a mask", "bits of a mask", "bits of NaN"],
 )
 def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
     device = Device(tmp_path, lambda message: RecordDict({"arrays": model(q=new)}), **{"max-norm": 1.0})
@@ -394,6 +395,12 @@ SECRETS = {
     "header of an array": {"arrays": ArrayRecord({"w": Array("float32", (3,), "numpy.ndarray", COMMENTED)})},
     "name": {"aoi": ConfigRecord({"name": "secret", "takes-part": True, "age": 0})},
     "type of an array": {"arrays": ArrayRecord({"w": Array("secret", (3,), "numpy.ndarray", W)})},
+    "array of another form": {"arrays": ArrayRecord({"w": Array("float32", (3,), "pickle", b"secret")})},
+    "text in an array": {"arrays": model(w=np.array([b"secret"]))},
+    "field of an array": {"arrays": model(w=np.zeros(3, [("secret", "f4")]))},
+    "bytes of truth values": {"arrays": model(w=np.frombuffer(b"secret", np.bool_))},
+    "padding of an array": {"arrays": model(w=np.frombuffer(b"1234567890secret", np.longdouble))},
+    "rule": {"aoi": answer(rule="secret")},
 }
 
 
@@ -442,14 +449,18 @@ def test_only_one_reply_to_an_admitted_message_leaves_in_our_own_envelope(tmp_pa
     def forge(message):
         reply = Message(update(), reply_to=message)
         forged = {"_run_id": 99, "_group_id": "secret", "_message_type": "train.secret", "_ttl": math.nan}
-        vars(reply.metadata).update(forged, _dst_node_id=3)
+        vars(reply.metadata).update(forged, _dst_node_id=3, _src_task_id=99)
         return reply
 
     device = Device(tmp_path, forge, **{"max-updates": 9})
     message = train(1)
     about = vars(device(message).metadata)
     assert (about["_run_id"], about["_group_id"], about["_message_type"], about["_dst_node_id"]) == (11, "", "train", 1)
-    assert about["_reply_to_message_id"] == message.metadata.message_id and about["_ttl"] > 0
+    assert (
+        about["_src_task_id"] is None
+        and about["_reply_to_message_id"] == message.metadata.message_id
+        and about["_ttl"] > 0
+    )
     device.app = lambda message: [update(), update(5.0)]
     device(train(2))
     assert Book(tmp_path).load().updates == 2
@@ -460,6 +471,9 @@ def test_only_one_reply_to_an_admitted_message_leaves_in_our_own_envelope(tmp_pa
 def test_a_reply_larger_than_the_owner_allows_does_not_leave(tmp_path):
     device = Device(tmp_path, lambda message: update(x=ConfigRecord({"b": bytes(2000)})), **{"max-bytes": 2000})
     assert rule_of(device(train(1))) == "max-bytes" and Book(tmp_path).load().updates == 0
+    device = Device(tmp_path, **{"max-norm": 1.0, "max-bytes": 4000})  # in the model's precision it is larger
+    device.app = lambda message: RecordDict({"arrays": to_record({"w": np.ones(1000, np.float16)})})
+    assert rule_of(device(train(1, arrays=to_record({"w": np.zeros(1000)})))) == "max-bytes"
 
 
 @pytest.fixture
