@@ -11,6 +11,7 @@ import grpc
 from aoi_fl.flower.fleet import Metadata
 
 _SECONDS = 60.0  # for one call
+_CONNECTIONS = 8  # of one channel: httpx looks through all of them, for each waiting call, at each call
 _PROTOBUF = {"content-type": "application/protobuf", "accept": "application/protobuf"}
 _CODES = {401: grpc.StatusCode.UNAUTHENTICATED, 503: grpc.StatusCode.UNAVAILABLE, 500: grpc.StatusCode.INTERNAL}
 
@@ -28,7 +29,8 @@ class HttpChannel:
         import httpx
 
         context = ssl.create_default_context(cadata=authority.decode("ascii"))
-        self._client = httpx.AsyncClient(base_url=f"https://{address}", verify=context, timeout=_SECONDS)
+        limits = httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
+        self._client = httpx.AsyncClient(base_url=f"https://{address}", verify=context, timeout=_SECONDS, limits=limits)
         self._away = httpx.TransportError
 
     def unary_unary(
