@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from aoi_fl.flower.doors import App, Receive, Scope, Send, insert
+from aoi_fl.flower.doors import App, Receive, Scope, Send, answer, insert, names_host
 from aoi_fl.flower.seams import LANE
+from aoi_fl.flower.versions import warn_once
 
 _THREADS = 4  # that answer calls of clients, and as many those of ServerApps, which thus wait for no client
 _FLEET = (
@@ -52,6 +54,9 @@ class Lane:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call, or pass it on: calls that an event log records keep Flower's way."""
+        if scope["type"] == "http" and not names_host(scope):
+            await answer(send, 400)
+            return
         call = self._calls.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if call is None or scope["app"].state.fleet_event_log_plugin is not None:
             await self._app(scope, receive, send)
@@ -71,13 +76,13 @@ class Lane:
         flowers: Any = ProtobufTranslationMiddleware
         kind = PROTOBUF_REQUEST_TYPES["POST", path]
 
-        async def answer(request: Any) -> Any:
+        async def respond(request: Any) -> Any:
             flowers._check_request_media_type(request)
             request.state.protobuf_request = flowers._parse_request(await request.body(), kind)
             content = await asyncio.get_running_loop().run_in_executor(threads, call, request)
             return Response(content, media_type="application/protobuf")
 
-        return answer
+        return respond
 
     def _fleet(self, name: str) -> Callable[[Any], bytes]:
         handler = getattr(self._router, f"fleet_{name.replace('-', '_')}")
@@ -109,8 +114,12 @@ class Lane:
 def shorten_calls() -> None:
     """Let a SuperLink in this process answer frequent calls over HTTP on the short way.
 
-    Flower makes lines of the level DEBUG, of each request, before it drops them.
+    Flower makes lines of the level DEBUG, of each request, before it drops them. Flower's enterprise package
+    has checks of its own on the long way, which then stays.
     """
+    if find_spec("flwr.ee") is not None:
+        warn_once("Flower's enterprise package is installed, so calls over HTTP take Flower's own way, which is slower")
+        return
     handlers: Any = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
     handlers.MessageToDict = lambda request: request
     insert(Lane)

@@ -1,6 +1,9 @@
 """Which calls a SuperLink with one port answers from outside its inner network."""
 
 import asyncio
+import json
+import subprocess
+import sys
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -15,19 +18,28 @@ from aoi_fl.flower.virtual import public_pem
 INNER, OUTER = "172.20.0.2", "172.21.0.2"
 
 
-def status(address: str, path: str, **headers: str) -> int:
-    """Return the status of the answer to a call that arrives at an address."""
+def status(address: str, path: str, body=(b"",), **headers: str) -> int:
+    """Return the status of the answer to a call that arrives at an address; the rest of its body never arrives."""
     sent: list[dict[str, object]] = []
 
+    parts = list(body)
+
     async def answer(scope, receive, send):
+        if address == OUTER:
+            assert (await receive())["body"] == b"".join(body)
         await send({"type": "http.response.start", "status": 200})
+
+    async def receive():
+        if not parts:
+            await asyncio.sleep(60)
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts) or body[-1] != b""}
 
     async def keep(message):
         sent.append(message)
 
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "path": path, "server": (address, 9092), "headers": named}
-    asyncio.run(doors.Doors(answer, INNER)(scope, None, keep))
+    asyncio.run(doors.Doors(answer, INNER)(scope, receive, keep))
     return int(sent[0]["status"])
 
 
@@ -54,10 +66,49 @@ def test_outside_only_calls_of_clients_are_answered(path, outside):
         ("/v1/fleet/push-object", {"content_length": str(6 << 20)}, 200),
         ("/v1/fleet/push-object", {"content_length": str(1 << 30)}, 413),
         ("/v1/fleet/push-object", {"transfer_encoding": "chunked"}, 411),
+        ("/v1/fleet/push-object", {"content_length": "9" * 5000}, 413),
+        ("/v1/fleet/push-object", {"content_length": "-1"}, 400),
     ],
 )
 def test_a_body_from_outside_has_a_bound_that_is_known_before_it_is_read(path, headers, outside):
     assert (status(OUTER, path, **headers), status(INNER, path, **headers)) == (outside, 200)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *((host, 200) for host in ("superlink:9092", "127.0.0.1", "[::1]:9092", "a_b.example", "")),
+        *((host, 400) for host in ("[", "a?", "a/v1/fleet/", "a#", "a@b", "a b", "a:b", "a\\b", "é")),
+    ],
+)
+def test_a_host_that_would_hide_a_path_is_refused_at_every_address(host, expected):
+    assert [status(at, "/v1/fleet/pull-messages", host=host) for at in (OUTER, INNER)] == [expected] * 2
+
+
+def test_a_body_that_stops_is_answered_after_its_time(monkeypatch):
+    monkeypatch.setattr(doors, "_MOST_ELSE", (1 << 20, 0.05))
+    assert status(OUTER, "/v1/fleet/pull-messages", body=(b"half",)) == 408
+    assert status(OUTER, "/v1/fleet/pull-messages", body=(b"half", b"other", b"")) == 200
+
+
+ORDER = """
+import json
+from aoi_fl.docker import superlink
+from flwr.superlink.main import create_app
+superlink.run_command = lambda name: print(json.dumps([m.cls.__module__ for m in create_app().user_middleware[:2]]))
+superlink.main()
+"""
+
+
+@pytest.mark.skipif(not LANE.there, reason="over gRPC a call passes through no middleware")
+@pytest.mark.parametrize("enterprise", [False, True])
+def test_doors_are_before_the_short_way_which_gives_way_to_flowers_enterprise_package(enterprise):
+    ee = "import importlib.machinery as m, sys, types; e = types.ModuleType('flwr.ee')\n"
+    ee += "e.__spec__ = m.ModuleSpec('flwr.ee', None); import flwr.superlink.main; sys.modules['flwr.ee'] = e\n"
+    command = [sys.executable, "-c", (ee if enterprise else "") + ORDER, "--inner-host", "127.0.0.1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    first, second = json.loads(done.stdout.splitlines()[-1])
+    assert first == "aoi_fl.flower.doors" and (second == "aoi_fl.flower.lane") is not enterprise
 
 
 def test_a_flower_that_cannot_close_its_doors_does_not_start(monkeypatch):
@@ -118,4 +169,4 @@ def test_the_short_way_gives_the_answers_of_the_long_one():
             expected, found = ((a.status_code, a.content, a.headers.get("content-type")) for a in answers)
             assert found == expected, (path, headers)
             statuses.add(found[0])
-    assert statuses >= {200, 401}
+    assert statuses >= {200, 401} and short_client.get("/health", headers={"host": "["}).status_code == 400
