@@ -24,7 +24,7 @@ _LONGEST_TTL = 43_200.0
 logger = logging.getLogger("flwr")
 
 
-class Gatekeeper(Protocol):
+class Keeper(Protocol):
     """Decides about messages and replies."""
 
     @property
@@ -46,7 +46,7 @@ class Doors:
     keeper : decides
     """
 
-    def __init__(self, keeper: Gatekeeper) -> None:
+    def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._apps: dict[int, str] = {}  # digests by Flower's id of the run, fixed when the run is first seen
         self._fetched: dict[int, tuple[Any, Any]] = {}  # run and app of the latest run

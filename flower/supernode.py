@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import grpc
 
 from aoi_fl.flower.errors import code_of, is_busy
-from aoi_fl.flower.gate import Doors, Gatekeeper
+from aoi_fl.flower.gate import Doors, Keeper
 from aoi_fl.flower.seams import BEATS, GATE, HTTP_LINK, RETRIES
 from aoi_fl.flower.versions import check_deployable, warn_once
 
@@ -148,7 +148,7 @@ def run(
     waits: Sleeper,
     start_superexec: Callable[[Sequence[str]], object],
     ended: Callable[[str], object],
-    keeper: Gatekeeper | None = None,
+    keeper: Keeper | None = None,
 ) -> None:
     """Run Flower's SuperNode command with this process's arguments until it ends.
 

@@ -60,8 +60,6 @@ class StrideLaw:
         """E[X], in rounds."""
         return 1 / self.rate
 
-    longest_mean = interval_mean
-
     @property
     def interval_variance(self) -> float:
         """Var[X], in rounds²: f(1−f) with f = frac(1/r), and what the jitter adds.
@@ -176,11 +174,6 @@ class MixedLaw:
         """Var[X], in rounds²."""
         found = {rate: one.interval_variance for rate, _, one in self._groups}
         return pooled_variance(self.rates, np.array([found[rate] for rate in self.rates.tolist()]))
-
-    @property
-    def longest_mean(self) -> float:
-        """E[X] of the client that takes part least, in rounds."""
-        return 1 / float(self.rates.min())
 
     def window_variances(self, windows: Sequence[int]) -> list[float]:
         """Return Var(Y) of the participations in T rounds, for each T; clients' means r_i·T differ with their rates."""

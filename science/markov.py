@@ -293,8 +293,6 @@ class MarkovPolicy(AgeRule):
             found.append(max(variance, 0.0))
         return found
 
-    longest_mean = interval_mean
-
     @property
     def period(self) -> int:
         """Return the greatest common divisor of the possible waits; above 1, ages never mix."""

@@ -56,10 +56,6 @@ class IntervalLaw(Protocol):
     def interval_variance(self) -> float:
         """Var[X], in rounds²."""
 
-    @property
-    def longest_mean(self) -> float:
-        """E[X] of the client that takes part least, in rounds."""
-
     def interval_pmf(self) -> Floats:
         """Return P(X = x) at position x−1."""
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device.enroll import KEY, read_node
-from aoi_fl.client.gate.book import App, Book, Sign, State, signed
+from aoi_fl.client.gate.book import Book, GateState, KnownApp, Sign, signed
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import APPS, DIGEST, STATE, Rules
 from aoi_fl.protocol.files import read_regular
@@ -70,13 +70,13 @@ def line(entry: Mapping[str, Any]) -> str:
     return f"{at}  {entry['decision']}{rule}{times}: {about}, app {entry['app'][:12]}, {entry['bytes']} bytes{norm}"
 
 
-def apps_of(folder: Path) -> Iterator[tuple[str, App, bool]]:
+def apps_of(folder: Path) -> Iterator[tuple[str, KnownApp, bool]]:
     """Yield the digest of each known app, what is known of it, and whether it may run."""
     node = read_node(folder)
     listed = Rules.read(node).apps
     known = dict(_loaded(Book(Path(str(node[STATE])))).apps)
     for digest in {**known, **dict.fromkeys(listed or ())}:
-        app = known.get(digest, App(0.0, ""))
+        app = known.get(digest, KnownApp(0.0, ""))
         yield digest, app, listed is None or digest in listed or app.approved
 
 
@@ -93,7 +93,7 @@ def approve(folder: Path, digest: str) -> None:
     try:
         with book.locked():
             state = book.load()
-            app = replace(state.apps.get(digest, App(0.0, "")), approved=True)
+            app = replace(state.apps.get(digest, KnownApp(0.0, "")), approved=True)
             book.save(replace(state, apps={**state.apps, digest: app}))
     except Refusal as refusal:
         raise _closed(refusal) from refusal
@@ -114,7 +114,7 @@ def read_receipts(
     try:
         state = book.load()  # before the receipts, to which a SuperNode may append meanwhile
     except Refusal as refusal:
-        state, problems = State(), [refusal.reason]
+        state, problems = GateState(), [refusal.reason]
     try:
         blob = read_regular(book.receipts, most=_MOST_BYTES)
     except FileNotFoundError:
@@ -138,7 +138,7 @@ def read_receipts(
     return entries, problems
 
 
-def _loaded(files: Book) -> State:
+def _loaded(files: Book) -> GateState:
     try:
         return files.load()
     except Refusal as refusal:

@@ -37,7 +37,7 @@ Sign = Callable[[bytes], str]
 
 
 @dataclass(frozen=True)
-class Run:
+class KnownRun:
     """A run at the gate; rounds and updates are those of trainings, times are in seconds since 1970."""
 
     name: str  # in our record, or ""
@@ -50,7 +50,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class App:
+class KnownApp:
     """An app that asked: the time, its run, and whether the owner has approved it."""
 
     asked: float
@@ -59,7 +59,7 @@ class App:
 
 
 @dataclass(frozen=True)
-class State:
+class GateState:
     """What the gate remembers; times are in seconds since 1970."""
 
     updates: int = 0  # trainings in all runs
@@ -70,8 +70,8 @@ class State:
     told: int = 0  # numbers in evaluations since the last training
     durable: int = 0  # receipts when the state was last written at once; 0 also in states of an early version
     repeats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # receipts that are counted
-    runs: Mapping[str, Run] = field(default_factory=dict)  # by Flower's id
-    apps: Mapping[str, App] = field(default_factory=dict)  # by digest
+    runs: Mapping[str, KnownRun] = field(default_factory=dict)  # by Flower's id
+    apps: Mapping[str, KnownApp] = field(default_factory=dict)  # by digest
 
 
 _written: set[Path] = set()  # by this process; a file that vanishes later is lost
@@ -93,10 +93,10 @@ class Book:
     def __init__(self, folder: Path, sign: Sign = lambda data: "") -> None:
         self._file = Durable(folder / GATE, _decode)
         self.folder, self.receipts, self._lock, self._sign = folder, folder / RECEIPTS, folder / LOCK, sign
-        self._known: tuple[State, Any] | None = None  # the state, and the marks of its files
+        self._known: tuple[GateState, Any] | None = None  # the state, and the marks of its files
         self._end = 0  # of the last complete receipt, in bytes
 
-    def load(self, now: float | None = None) -> State:
+    def load(self, now: float | None = None) -> GateState:
         """Return the state, completed by the receipts that it lacks."""
         try:
             marks = self._marks()
@@ -109,12 +109,12 @@ class Book:
             if state is None:
                 used = self._file.path in _written or any(folder.glob("*.promises")) or any(folder.glob("*/*.json"))
                 if not (receipts or number or used):
-                    return State()
+                    return GateState()
                 at = time.time() if now is None else now
                 last = json.loads(receipts[-1]) if receipts else {"line": 0, "updates": 0}
                 if number > last["line"]:
                     raise ValueError(f"{self._lock} names a later receipt than the last one in {self.receipts}")
-                return State(last["updates"], last=at, latest=at, lines=last["line"], head=(digests or [""])[-1])
+                return GateState(last["updates"], last=at, latest=at, lines=last["line"], head=(digests or [""])[-1])
             if state.lines and state.head not in digests:
                 raise ValueError(f"the receipts in {self.receipts} are not those of the state")
             first = digests.index(state.head) + 1 if state.lines else 0
@@ -140,7 +140,7 @@ class Book:
         with self._held:
             yield
 
-    def save(self, state: State, *, at_once: bool = True) -> None:
+    def save(self, state: GateState, *, at_once: bool = True) -> None:
         """Write the state; the caller holds the lock. Unless ``at_once``, a power cut may bring an earlier one back."""
         runs, apps = _pruned(state.runs, lambda run: run.updates > 0), _pruned(state.apps, lambda app: app.approved)
         state = replace(state, runs=runs, apps=apps, durable=state.lines if at_once else state.durable)
@@ -154,7 +154,7 @@ class Book:
         _written.add(self._file.path)
         self._known = state, self._marks()
 
-    def count(self, state: State, entry: Mapping[str, Any]) -> State:
+    def count(self, state: GateState, entry: Mapping[str, Any]) -> GateState:
         """Append a receipt, unless it repeats one of the last hour: then count it, for one line when the hour ends.
 
         The round, the size and the time may differ. The caller holds the lock.
@@ -169,7 +169,7 @@ class Book:
         self.save(state, at_once=False)
         return state
 
-    def flushed(self, state: State, now: float) -> State:
+    def flushed(self, state: GateState, now: float) -> GateState:
         """Append the receipts that were counted, if their hour has ended. The caller holds the lock."""
         for key, entry in state.repeats.items():
             if not 0 <= now - entry["since"] < _HOUR:
@@ -178,7 +178,7 @@ class Book:
                     state = self.note(state, entry)
         return state
 
-    def note(self, state: State, entry: Mapping[str, Any]) -> State:
+    def note(self, state: GateState, entry: Mapping[str, Any]) -> GateState:
         """Append a receipt and wait for the disk; return the state with the receipt. The caller holds the lock."""
         body = {"line": state.lines + 1, **entry, "updates": state.updates, "before": state.head}
         body["signature"] = self._sign(signed(body))
@@ -200,7 +200,7 @@ class Book:
             self.save(state)
         return state
 
-    def _name_last(self, state: State) -> None:
+    def _name_last(self, state: GateState) -> None:
         os.pwrite(self._held.fileno(), f"{state.lines:019d} {state.head:-<64}".encode(), 0)
 
     def _last(self) -> tuple[int, str]:
@@ -238,19 +238,19 @@ def _pruned(records: Mapping[str, R], keeps: Callable[[R], bool]) -> Mapping[str
     return {key: record for key, record in records.items() if key not in spare} if spare else records
 
 
-def trained(state: State, key: str, run: Run, round_: int | None, at: float) -> State:
+def trained(state: GateState, key: str, run: KnownRun, round_: int | None, at: float) -> GateState:
     """Return the state after a training in a round and at a time."""
     run = replace(run, last=max(run.last, round_ or 0), updates=run.updates + 1, at=at)
     state = replace(state, updates=state.updates + 1, told=0, last=max(at, state.last), latest=max(at, state.latest))
     return replace(state, runs={**state.runs, key: run})
 
 
-def _replayed(state: State, line: str, entry: Mapping[str, Any]) -> State:
+def _replayed(state: GateState, line: str, entry: Mapping[str, Any]) -> GateState:
     """Return the state after a receipt that a power cut separated from it."""
     if entry["before"] != state.head or entry["line"] != state.lines + 1:
         raise ValueError(f"receipt {state.lines + 1} does not follow the one before it")
     if entry["updates"] > state.updates:
-        run = state.runs.get(entry["run"]) or Run("", entry["server"], entry["app"], 0)
+        run = state.runs.get(entry["run"]) or KnownRun("", entry["server"], entry["app"], 0)
         state = trained(state, entry["run"], replace(run, app=entry["app"]), entry["round"], entry["time"])
     else:
         state = replace(state, told=state.told + entry.get("numbers", 0))
@@ -263,11 +263,11 @@ def signed(body: Mapping[str, Any]) -> bytes:
     return json.dumps({k: v for k, v in body.items() if k != "signature"}, sort_keys=True).encode()
 
 
-def _decode(body: dict[str, Any]) -> State:
-    runs = {str(key): Run(**run) for key, run in body["runs"].items()}
-    apps = {str(key): App(**app) for key, app in body["apps"].items()}
+def _decode(body: dict[str, Any]) -> GateState:
+    runs = {str(key): KnownRun(**run) for key, run in body["runs"].items()}
+    apps = {str(key): KnownApp(**app) for key, app in body["apps"].items()}
     counts = {key: body[key] for key in ("updates", "last", "latest", "lines", "head", "repeats")}
-    state = State(**counts, durable=body.get("durable", 0), told=body.get("told", 0), runs=runs, apps=apps)
+    state = GateState(**counts, durable=body.get("durable", 0), told=body.get("told", 0), runs=runs, apps=apps)
     record: Any
     for record in (state, *runs.values(), *apps.values()):
         for name, value in asdict(record).items():

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from aoi_fl import protocol
 from aoi_fl.client.gate import limits, rules
-from aoi_fl.client.gate.book import App, Book, Run, State, trained
+from aoi_fl.client.gate.book import Book, GateState, KnownApp, KnownRun, trained
 from aoi_fl.client.gate.limits import Content, Refusal
 
 QUERIES = (protocol.HELLO, protocol.PARTICIPATE, protocol.BID)
@@ -113,7 +113,7 @@ class Gate:
             state = known = self._book.load(now)
             state = replace(state, latest=max(now, state.latest))
             if arrival.app not in state.apps:
-                state = replace(state, apps={**state.apps, arrival.app: App(now, arrival.run)})
+                state = replace(state, apps={**state.apps, arrival.app: KnownApp(now, arrival.run)})
             if arrival.content is not None:
                 run = state.runs.get(arrival.run) or self._first(arrival, state)
                 if arrival.asked is not None and not run.name:
@@ -136,13 +136,13 @@ class Gate:
         else:
             self.may_train(arrival, state, now)
 
-    def _first(self, arrival: Arrival, state: State) -> Run:
+    def _first(self, arrival: Arrival, state: GateState) -> KnownRun:
         """Return a new run; the client may have taken part in it before and lost its state."""
         name = arrival.asked[1] if arrival.asked is not None else ""
         known = bool(name) and any(run.name == name for run in state.runs.values())
-        return Run(name, self._server, arrival.app, 0 if known else max(0, (arrival.round or 1) - 1))
+        return KnownRun(name, self._server, arrival.app, 0 if known else max(0, (arrival.round or 1) - 1))
 
-    def may_train(self, arrival: Arrival, state: State, now: float) -> None:
+    def may_train(self, arrival: Arrival, state: GateState, now: float) -> None:
         """Raise Refusal if the counts of the state forbid a training."""
         own = self.rules
         if own.max_updates is not None and state.updates >= own.max_updates:
