@@ -1,4 +1,4 @@
-"""``aoi device``: the status, receipts and apps of an enrolled device, and its move."""
+"""``aoi enroll``, ``doctor`` and ``device``: make a client's folder, check it, show what left it, or move it."""
 
 import json
 import sys
@@ -87,3 +87,76 @@ def move(
         moving.pack(folder, archive)
         print(f"The client is in {archive}, and cannot start here any more. On the new device:")
         print(f"  aoi device move {archive.name} --dir {folder.absolute().name}")
+
+
+def doctor(
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="A folder made by aoi enroll; it replaces the other options.")
+    ] = None,
+    superlink: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The SuperLink's Fleet API, port 9092.")
+    ] = None,
+    ca: Annotated[Path | None, typer.Option(help="The authority's certificate.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The client's private key.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+) -> None:
+    """Check a client's requirements and connection to the SuperLink.
+
+    It checks Python, torch, disk, clock and keys, and asks the SuperLink about this client.
+
+    It ends with status 1 if a check fails. The last check connects as the client and disconnects at once.
+    """
+    from aoi_fl.client.device import doctor as checks
+
+    findings = checks.examine(folder, superlink, ca, key)
+    failed = any(finding.status == "fail" for finding in findings)
+    if as_json:
+        print(json.dumps({"healthy": not failed, "checks": [vars(finding) for finding in findings]}))
+    else:
+        for finding in findings:
+            print(f"{finding.status:4}  {finding.check}: {finding.found}")
+            if finding.remedy:
+                print(f"      → {finding.remedy}")
+    sys.exit(failed)
+
+
+def enroll(
+    name: Annotated[str | None, typer.Option(help="The client's name, which must not change later.")] = None,
+    superlink: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The SuperLink's Fleet API, port 9092.")
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option(help="Certificate (PEM) of the authority behind the SuperLink's certificate.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Folder of key and configuration; by default the client's name.")
+    ] = None,
+    renew: Annotated[
+        bool, typer.Option("--new-key", help="Only replace the key of the client in --dir; rules and data stay.")
+    ] = False,
+    timer: Annotated[
+        bool, typer.Option("--timer", help="End the process between its rounds; a systemd timer starts it again.")
+    ] = False,
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Run the server's app in a unit of its own, without network and key.")
+    ] = False,
+) -> None:
+    """Make this client's key, configuration and systemd unit.
+
+    It prints the public key, which the operator registers.
+    """
+    from aoi_fl.client.device import enroll as enrolment
+    from aoi_fl.science.errors import ConfigError
+
+    if renew:
+        public, former = enrolment.new_key(folder or Path(name or "."))
+        print(f"The client has a new key. Ask the operator to register {public}:\n\n{public.read_text()}")
+        print(f"Then restart the client, and delete the former key: {former}")
+        return
+    if name is None or superlink is None or ca is None:
+        missing = [
+            option for option, value in (("--name", name), ("--superlink", superlink), ("--ca", ca)) if not value
+        ]
+        raise ConfigError(", ".join(missing), None, "given for a new client", "Give it, or replace a key by --new-key.")
+    made = enrolment.enroll(name, superlink, ca, folder or Path(name), timed=timer, sandbox=sandbox)
+    print(enrolment.next_steps(made))

@@ -18,18 +18,13 @@ from aoi_fl.cli import (
     clients,
     compare,
     device,
-    doctor,
-    enroll,
-    figure,
     init,
     policy,
     privacy,
     report,
     reproduce,
-    resume,
     run,
     runs,
-    serve,
     simulate,
 )
 from aoi_fl.cli.keys import keyed
@@ -80,21 +75,21 @@ app.command("policy", cls=keyed(*policy.KEYS, num_server_rounds=100))(policy.pol
 app.command("privacy", cls=keyed(*policy.KEYS, num_server_rounds=100))(privacy.privacy)
 app.command("simulate", cls=keyed(*simulate.KEYS, required="policy", num_server_rounds=1000))(simulate.simulate)
 app.command("run", cls=keyed(*run.KEYS, more=True, preset=PRESET))(run.run)
-app.command("resume")(resume.resume)
+app.command("resume")(run.resume)
 app.command("report")(report.report)
 app.command("export")(runs.export)
-app.command("figure")(figure.figure)
+app.command("figure")(report.figure)
 app.add_typer(runs.app, name="runs")
 app.command("reproduce", cls=keyed("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
 app.command("compare", cls=keyed(*compare.KEYS, more=True, preset=PRESET))(compare.compare)
 app.command("arena", cls=keyed(*arena.KEYS, more=True, clock="generated"))(arena.arena)
 app.command("clients")(clients.clients)
-app.command("serve")(serve.serve)
+app.command("serve")(report.serve)
 app.command("init")(init.init)
 app.command("play")(adopt.play)
 app.command("adopt")(adopt.adopt)
-app.command("enroll")(enroll.enroll)
-app.command("doctor")(doctor.doctor)
+app.command("enroll")(device.enroll)
+app.command("doctor")(device.doctor)
 app.add_typer(device.app, name="device")
 
 

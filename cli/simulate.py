@@ -14,7 +14,6 @@ import typer
 from aoi_fl.cli.keys import Number, parse, refuse, typed
 from aoi_fl.cli.load import show_freshness, show_load
 from aoi_fl.cli.options import Json, check_memory, rates_by
-from aoi_fl.cli.simulated_time import cost_of, make_clock
 from aoi_fl.cli.wait import waiting
 from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
 from aoi_fl.report.output import print_facts, print_json, print_table
@@ -301,3 +300,50 @@ def _print_json(
     fresh |= {} if result["beyond"] is None else {"out_of_reach": result["beyond"]}
     fresh |= {} if clock is None else cost_of(clock, history)
     print_json(asdict(result["load"]) | fresh | more)
+
+
+def make_clock(
+    clock: str, population: Population, wanted: tuple[int, float] | None, seed: int, **how: Any
+) -> RoundClock:
+    """Make the devices' clock; a mean training processes the clients' mean number of examples.
+
+    Parameters
+    ----------
+    clock : a trace's name or file
+    population : the clients; the smaller their mean size, the longer an example takes
+    wanted : k and the factor of over-selection, for a warning if fewer are available; None under a budget
+    seed : seed of the random devices
+    how : deadline, until, model and enough of :class:`aoi_fl.lab.simulated_time.round_clock.RoundClock`
+
+    Raises
+    ------
+    ConfigError : the trace does not exist, or a model's size is given and the trace has no bandwidths.
+    """
+    import numpy as np
+
+    from aoi_fl.lab.simulated_time.round_clock import RoundClock
+    from aoi_fl.lab.simulated_time.traces import make_trace, too_few
+
+    sizes = population.sizes.astype(float)
+    trace = make_trace(clock, len(sizes), seed)
+    if how["model"] and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
+        allowed = f"left out: the devices of clock {clock} load a model in no time"
+        raise ConfigError("model-bytes", how["model"], allowed, "Leave it out, or use a trace with bandwidths.")
+    round_clock = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
+    fastest = float(round_clock.seconds.min())
+    if wanted and (few := too_few(trace, *wanted)):
+        print(f"aoi: {few}", file=sys.stderr)
+    if fastest > round_clock.deadline:
+        why = f"the deadline is {round_clock.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
+        print(f"aoi: {why}: no client can meet it. Raise it.", file=sys.stderr)
+    return round_clock
+
+
+def cost_of(clock: RoundClock, history: History) -> dict[str, float]:
+    """Return the rounds' time and the devices' work, by names with their units."""
+    return {
+        "simulated_hours": clock.now / 3600,
+        "seconds_a_round": clock.now / history.rounds,
+        "device_hours": clock.worked / 3600,
+        "device_hours_in_vain": clock.wasted / 3600,
+    }

@@ -23,7 +23,7 @@ def start(tmp_path_factory):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(
             [
-                "aoi_fl.cli.resume",
+                "aoi_fl.cli.run",
                 "aoi_fl.server.app",
                 "aoi_fl.client.app",
                 "aoi_fl.engine.local",
