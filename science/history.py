@@ -40,13 +40,12 @@ class History:
         when: ArrayLike,
         who: ArrayLike,
         weights: ArrayLike,
-        draws: ArrayLike | None = None,
         first_ages: ArrayLike | None = None,
     ) -> "History":
         """Build a history of n clients and R rounds from participations in any order, such as a ledger's rows.
 
-        Participation j is client ``who[j]`` in round ``when[j]`` (from 1); ``draws`` are ones, ``first_ages`` zeros
-        unless given. Raises ConfigError for a participation outside the clients or the rounds.
+        Participation j is client ``who[j]`` in round ``when[j]`` (from 1); each is one draw, and ``first_ages``
+        are zeros unless given. Raises ConfigError for a participation outside the clients or the rounds.
         """
         when, who = np.asarray(when, dtype=np.int64), np.asarray(who, dtype=np.int64)
         outside = np.flatnonzero((when < 1) | (when > rounds) | (who < 0) | (who >= clients))
@@ -61,7 +60,7 @@ class History:
             offsets=np.searchsorted(when[order], np.arange(1, rounds + 2)).astype(np.int64),
             members=who[order].astype(np.int32),
             weights=np.asarray(weights, dtype=np.float64)[order],
-            draws=np.ones(len(order), np.int32) if draws is None else np.asarray(draws, dtype=np.int32)[order],
+            draws=np.ones(len(order), np.int32),
             first_ages=np.zeros(clients, np.int64) if first_ages is None else np.asarray(first_ages, dtype=np.int64),
         )
 

@@ -32,10 +32,10 @@ def population(clients):
     )
 
 
-def of_each_kind(people, chosen=CHOSEN, budget=None):
+def of_each_kind(people, chosen=CHOSEN):
     """Return every policy's decision for all clients by name; the budget grows with the clients."""
     clients = len(people.ages)
-    budget = BUDGET * clients / MILLION if budget is None else budget
+    budget = BUDGET * clients / MILLION
     policy = MarkovPolicy.optimal(clients, max(1, clients * 15 // 100), 10)
     ages = age.first_age(policy.hazards, draws.uniforms(1, 1, "first-age", clients))
 

@@ -113,12 +113,11 @@ def aged_bound(
     distance: float,
     gradient_square: Floats,
     gradient_growth: Floats,
-    smallest_rate: float | None = None,
 ) -> float:
     """Return the bound on E[F(ω_T)] − F* where all clients train and their data age.
 
     (β/2)(1 − μη̄/2)^T ‖ω_0−ω*‖² + (β/2) Σ_t Σ_i α_i (G_i² + Δ_i(t)σ_i²). The second term grows with T: the proof drops
-    the factors (1 − μη̄/2)^(T−t) < 1.
+    the factors (1 − μη̄/2)^(T−t) < 1. The learning rate is constant, so its smallest value η̄ is the largest, too.
 
     Parameters
     ----------
@@ -127,11 +126,9 @@ def aged_bound(
     ages : (T, N) Δ_i(t) after the refreshes of round t
     distance : ‖ω_0−ω*‖², squared
     gradient_square, gradient_growth : (N,) G_i² and σ_i² of Assumption 4
-    smallest_rate : η̄, the smallest learning rate of all rounds; by default the largest
 
     Source: [2], Theorem 1, eq. (9), with α_i as the appendix derives it (:func:`alphas`).
     """
-    rate = constants.learning_rate if smallest_rate is None else smallest_rate
-    shrunk = (1 - constants.convexity * rate / 2) ** len(ages) * distance
+    shrunk = (1 - constants.convexity * constants.learning_rate / 2) ** len(ages) * distance
     gradients = len(ages) * gradient_square + ages.sum(axis=0) * gradient_growth
     return constants.smoothness / 2 * (shrunk + float(alphas(sizes, constants) @ gradients))
