@@ -27,7 +27,7 @@ class SelectionKeys(Group):
 
     preset: Literal["recommended", "papers"] = key(
         "papers",
-        "values of keys at `auto`: `papers` polls clients and gives them equal weights",
+        "values of keys at `auto`: `papers` polls clients, and weights are each policy's own",
         see="`recommended`: where clients decide, they reserve rounds, and weights follow data sizes",
     )
     policy: str = key(

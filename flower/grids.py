@@ -95,7 +95,7 @@ def say_what_ray_needs(grid: Grid) -> None:
     if _AT_ONCE.intersection(_names(grid)) and os.environ.get(_FORKS, "1") not in ("0", "false"):
         warn_once(
             f"{_FORKS} is not 0: should this run end with 'Simulation Runtime crashed', then Ray did not start, as "
-            "happens on a busy machine. End the local SuperLink (pkill flower-superlink), and begin with "
+            "happens on a busy machine. End the local SuperLink (pkill -f flower-superlink), and begin with "
             f"{_FORKS}=0 flwr run …"
         )
 
