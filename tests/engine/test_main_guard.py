@@ -8,17 +8,22 @@ import pytest
 
 SCRIPT = """
 from aoi_fl.engine.machine import check_main
+from aoi_fl.engine.parent import unordered
 {}
-    check_main(2)
+    {}
 print("begun")
 """
 
 
-@pytest.mark.parametrize(("guard", "refused"), [("if True:", True), ("if __name__ == '__main__':", False)])
-def test_workers_need_a_main_guard(guard, refused, tmp_path):
+@pytest.mark.parametrize("call", ["check_main(2)", "list(unordered(abs, [1, 2], 2))"])
+@pytest.mark.parametrize(
+    ("guard", "refused"),
+    [("if True:", True), ("if __name__ != 'other':", True), ("if __name__ == '__main__':", False)],
+)
+def test_workers_need_a_main_guard(guard, refused, call, tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(guard))
+    script.write_text(SCRIPT.format(guard, call))
     root = str(Path(__file__).parents[2])
     done = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode != 0, "script.py" in done.stderr) == (refused, refused)
+    assert (done.returncode != 0, "script.py: if" in done.stderr) == (refused, refused)
     assert ("begun" in done.stdout) != refused
