@@ -49,7 +49,7 @@ def check_main(workers: int) -> None:
             continue
         script = Path(about["__file__"])
         body = ast.parse(script.read_bytes()).body if script.is_file() else []
-        guards = [one for one in body if isinstance(one, ast.If) and {"__name__", "'__main__'"} <= {*ast.unparse(one.test).split()}]
+        guards = [one for one in body if isinstance(one, ast.If) and "__name__ == '__main__'" in ast.unparse(one.test)]
         if body and not any(one.lineno <= caller.lineno <= (one.end_lineno or 0) for one in guards):
             remedy = f"Write in {script.name}: if __name__ == '__main__': and, indented below it, the call."
             raise ConfigError("workers", workers, "1, or called behind a main guard", remedy)
