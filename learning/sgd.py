@@ -62,7 +62,8 @@ def fit(
     """Train the model in place by mini-batch SGD without momentum.
 
     Each pass over the data draws a new permutation from ``order`` and cuts it into batches. The last batch of a pass
-    may be smaller. McMahan et al. (2017), Algorithm 1, ClientUpdate.
+    may be smaller. McMahan et al. (2017), Algorithm 1, ClientUpdate. Under BatchNorm a last batch of one example joins
+    the batch before it.
 
     Parameters
     ----------
@@ -83,16 +84,31 @@ def fit(
     float
         Mean training loss over all batches, each before its step and weighted by its size. NaN or Inf if training
         diverges.
+
+    Raises
+    ------
+    ConfigError : BatchNorm gets a batch of one example.
     """
     scale = None if weights is None else torch.from_numpy(scaled(weights, len(x))).to(x)
     left = number_of_steps(len(x), batch_size, epochs, steps)
+    parts: list[int] | int = batch_size
+    normalised = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in model.modules())
+    if normalised and len(x) % batch_size == 1 and len(x) > 1:
+        parts = [*[batch_size] * (len(x) // batch_size - 1), batch_size + 1]
+        left = left if epochs is None else epochs * len(parts)
     take = None if low else manual_sgd.step_of(model, loss, learning_rate)
     take = take or _step_by_autograd(model, loss, learning_rate, low=low)
     model.train()
     losses, sizes = [], []
     while left > 0:
-        for images, labels, factor in _batches(x, y, scale, order, batch_size):
-            losses.append(take(images if change is None else change(images), labels, factor))
+        for images, labels, factor in _batches(x, y, scale, order, parts):
+            try:
+                losses.append(take(images if change is None else change(images), labels, factor))
+            except ValueError as error:
+                if not normalised or len(labels) > 1:
+                    raise
+                allowed = "2 or more, with 2 examples at each client, as the model has BatchNorm"
+                raise ConfigError("batch-size", len(labels), allowed, "Use another normalisation.") from error
             sizes.append(len(labels))
             left -= 1
             if left == 0:
@@ -127,12 +143,12 @@ def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | No
 
 
 def _batches(
-    x: Tensor, y: Tensor, scale: Tensor | None, order: np.random.Generator, batch_size: int
+    x: Tensor, y: Tensor, scale: Tensor | None, order: np.random.Generator, parts: list[int] | int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
     permutation = torch.from_numpy(order.permutation(len(x))).to(x.device)
     # With one shuffle per pass, batches are views; index_select takes a third of the time of x[permutation].
-    images, labels = (part.index_select(0, permutation).split(batch_size) for part in (x, y))
-    factors = repeat(None) if scale is None else scale.index_select(0, permutation).split(batch_size)
+    images, labels = (part.index_select(0, permutation).split(parts) for part in (x, y))
+    factors = repeat(None) if scale is None else scale.index_select(0, permutation).split(parts)
     yield from zip(images, labels, factors, strict=False)
 
 

@@ -96,3 +96,22 @@ def test_a_missing_gpu_is_refused_and_auto_takes_the_cpu():
     assert sgd.device("auto").type == "cpu"
     with refused("device", "cuda"):
         sgd.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "how", "parts"),
+    [
+        (9, 4, {"epochs": 2}, [4, 5, 4, 5]),
+        (9, 4, {"steps": 3}, [4, 5, 4]),
+        (5, 4, {"epochs": 1}, [5]),
+        (10, 4, {"epochs": 1}, [4, 4, 2]),
+    ],
+)
+def test_one_example_left_joins_the_batch_before_it_under_batchnorm(n, batch, how, parts):
+    net, seen = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), []
+    net.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    how |= {"learning_rate": 0.1, "batch_size": batch, "loss": torch.nn.functional.cross_entropy}
+    sgd.fit(net, torch.randn(n, 2), torch.arange(n) % 3, order=np.random.default_rng(1), **how)
+    assert seen == parts
+    with refused("batch-size", 1):
+        sgd.fit(net, torch.randn(1, 2), torch.arange(1), order=np.random.default_rng(1), **how)
