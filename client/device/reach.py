@@ -1,11 +1,18 @@
 """Check the connection to a SuperLink step by step: name, port, TLS."""
 
+import base64
+import os
 import socket
 import ssl
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from cryptography import x509
 
 from aoi_fl.flower.seams import FLEET
 from aoi_fl.protocol.files import read_regular
@@ -16,6 +23,10 @@ _SOON = 30.0  # days before a certificate's end
 # OpenSSL's X509_V_ERR_… (include/openssl/x509_vfy.h), which Python hands out as numbers.
 _NOT_YET, _EXPIRED, _HOST, _ADDRESS = 9, 10, 62, 64
 _UNKNOWN = (2, 7, 18, 19, 20, 21)
+_PROXIES = {
+    True: (("grpc_proxy", "https_proxy", "http_proxy"), ("no_grpc_proxy", "no_proxy")),
+    False: (("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), ("no_proxy", "NO_PROXY")),
+}
 
 
 @dataclass(frozen=True)
@@ -44,8 +55,54 @@ def split_address(address: str) -> tuple[str, int]:
     return bare, int(port)
 
 
+def proxy(host: str) -> tuple[str, str]:
+    """Return the variable that names a proxy for a host, and its URL; ("", "") without one.
+
+    The variables are those of gRPC, or of requests where Flower uses HTTP.
+    """
+    names, without = _PROXIES[FLEET.there]
+    direct = next(filter(None, map(os.environ.get, without)), "").split(",")
+    if any(name.strip() and (name.strip() == "*" or host.endswith(name.strip())) for name in direct):
+        return "", ""
+    return next(((name, url) for name in names if (url := os.environ.get(name))), ("", ""))
+
+
+@contextmanager
+def _connected(host: str, port: int) -> Iterator[socket.socket]:
+    """Connect to a host, through the proxy if the environment names one.
+
+    Raises
+    ------
+    OSError : the host or the proxy is not reached, or the proxy refuses.
+    """
+    variable, url = proxy(host)
+    through = urlsplit(url)
+    with socket.create_connection((through.hostname or host, (through.port or 80) if url else port), _PATIENCE) as way:
+        if url:
+            name = f"{f'[{host}]' if ':' in host else host}:{port}"
+            user = base64.b64encode(unquote(through.netloc.rpartition("@")[0]).encode()).decode()
+            login = f"Proxy-Authorization: Basic {user}\r\n" if user else ""
+            way.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n{login}\r\n".encode())
+            answer = b""
+            while b"\r\n\r\n" not in answer and (more := way.recv(1)):
+                answer += more
+            status = answer.partition(b"\r\n")[0].decode("ascii", "replace")
+            if " 200" not in status:
+                raise OSError(0, f"the proxy of {variable} answers {status[:80]!r}")
+        yield way
+
+
 def tcp(host: str, port: int) -> Step:
     """Resolve a name and open a connection."""
+    variable, url = proxy(host)
+    if url:
+        shown = f"{variable}={urlsplit(url).hostname}:{urlsplit(url).port or 80}"
+        try:
+            with _connected(host, port):
+                return Step(f"{host}:{port} takes connections through the proxy of {shown}")
+        except OSError as error:
+            found = f"{host}:{port} is not reached through the proxy of {shown}: {error.strerror or error}"
+            return Step(found, f"If no proxy is between, set no_proxy={host}. Else ask for its address.", True)
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -87,12 +144,12 @@ def tls(host: str, port: int, ca: bytes) -> Step:
     try:
         context.load_verify_locations(cadata=ca.decode("ascii"))
         with (
-            socket.create_connection((host, port), timeout=_PATIENCE) as plain,
+            _connected(host, port) as plain,
             context.wrap_socket(plain, server_hostname=host) as secure,
         ):
             return _shaken(secure)
     except ssl.SSLCertVerificationError as error:
-        return _unverified(error, host)
+        return _unverified(error, host, port)
     except ssl.SSLError as error:
         if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"):
             remedy = "Ask the operator to start the SuperLink with certificates (no --insecure), or check the port."
@@ -157,13 +214,26 @@ _CERTIFICATE = {
         "The clock is behind: sudo timedatectl set-ntp true",
     ),
     _UNKNOWN: (
-        "is not from the authority that this client trusts ({reason})",
-        "Copy the SuperLink's ca.crt again. If it is the right one, another server answers at this address.",
+        "is not from the authority that this client trusts ({reason}): {issuer} signed it",
+        "Copy the SuperLink's ca.crt again. If {issuer} is an intermediate authority, ask the operator to append its "
+        "certificate to the SuperLink's own. Else another server answers at this address.",
     ),
 }
 
 
-def _unverified(error: ssl.SSLCertVerificationError, host: str) -> Step:
+def _unverified(error: ssl.SSLCertVerificationError, host: str, port: int) -> Step:
     default = "is not accepted: {reason}", "Ask the operator to check it."
     found, remedy = next((texts for codes, texts in _CERTIFICATE.items() if error.verify_code in codes), default)
-    return Step(f"the SuperLink's certificate {found.format(host=host, reason=error.verify_message)}", remedy, True)
+    about = {"host": host, "reason": error.verify_message, "issuer": _issuer(host, port)}
+    return Step(f"the SuperLink's certificate {found.format(**about)}", remedy.format(**about), True)
+
+
+def _issuer(host: str, port: int) -> str:
+    """Return the name of the authority that signed the certificate of a server that is not trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with _connected(host, port) as plain, context.wrap_socket(plain, server_hostname=host) as secure:
+            return x509.load_der_x509_certificate(secure.getpeercert(True) or b"").issuer.rfc4514_string()[:200]
+    except (OSError, ValueError):
+        return "an unknown authority"

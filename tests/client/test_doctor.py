@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,9 +33,9 @@ PEM = serialization.Encoding.PEM
 class Authority:
     """A certificate authority with the certificate that it signs itself."""
 
-    def __init__(self, days: float = 365) -> None:
+    def __init__(self, name: str = "CN=test authority", days: float = 365) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+        self.name = x509.Name.from_rfc4514_string(name)
         self.pem = self._sign(self.name, self.key, days, x509.BasicConstraints(True, None))
 
     def server(self, host: str = "127.0.0.1", days: float = 90, start: float = -10) -> tuple[bytes, bytes]:
@@ -49,6 +49,10 @@ class Authority:
         certificate = self._sign(subject, key, days, x509.SubjectAlternativeName([name]), start)
         secret = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         return certificate, secret
+
+    def signed(self, other: "Authority") -> bytes:
+        """Return another authority's certificate, signed by this one."""
+        return self._sign(other.name, other.key, 90, x509.BasicConstraints(True, None))
 
     def _sign(self, subject, key, days: float, extension, start: float = -10) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
@@ -116,10 +120,46 @@ def test_a_certificate_is_judged_and_the_fault_named(tmp_path: Path, server: dic
     assert step.fatal == (said not in ("certificate valid for 90 days", "valid for 5 days"))
 
 
-def test_another_authority_is_told_from_other_faults(tmp_path: Path) -> None:
-    with tls(tmp_path, *Authority().server()) as port:
+def test_another_authority_or_a_missing_intermediate_is_named_by_its_issuer(tmp_path: Path) -> None:
+    between = Authority("CN=the intermediate")
+    with tls(tmp_path, *between.server()) as port:
         step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
-    assert step.fatal and "not from the authority" in step.found
+    assert step.fatal and "CN=the intermediate" in step.found and "append its certificate" in step.remedy
+    certificate, key = between.server()
+    with tls(tmp_path, certificate + AUTHORITY.signed(between), key) as port:
+        assert not reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal
+
+
+@pytest.mark.parametrize("status", ["200 OK", "407 Proxy Authentication Required", ""])
+def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_path, monkeypatch):
+    calls = []
+
+    def forward(client: socket.socket) -> None:
+        calls.append(client.recv(1000))
+        client.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
+        if not status.startswith("200"):
+            client.close()
+            return
+        with socket.create_connection(("127.0.0.1", port)) as server:
+            threading.Thread(target=pipe, args=(server, client), daemon=True).start()
+            pipe(client, server)
+
+    def pipe(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while blob := source.recv(1 << 16):
+                sink.sendall(blob)
+
+    for name in ("grpc_proxy", "no_grpc_proxy", "no_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with tls(tmp_path, *AUTHORITY.server()) as port, listening(forward) as through:
+        monkeypatch.setenv("https_proxy", f"http://user:secret@127.0.0.1:{through}")
+        first, second = reach.tcp("127.0.0.1", port), reach.tls("127.0.0.1", port, AUTHORITY.pem)
+        assert "https_proxy" in first.found and "secret" not in first.found + first.remedy
+        assert first.fatal == second.fatal == (status != "200 OK")
+        assert len(calls) == 2 and b"\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n" in calls[0]
+        assert all(call.startswith(f"CONNECT 127.0.0.1:{port} ".encode()) for call in calls)
+        monkeypatch.setenv("no_proxy", "example.org, 127.0.0.1")
+        assert not reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal and len(calls) == 2
 
 
 def test_a_web_server_is_no_superlink(tmp_path: Path) -> None:
