@@ -1,4 +1,4 @@
-"""One client's state machine: its age, its reservation, its data's age and its replies."""
+"""One client's state on disk around its pure decision (:mod:`aoi_fl.client.step`), and its data's age."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ from flwr.app import Context
 from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Residuals
-from aoi_fl.client.deciding import Decider, make_decider
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import Identity, identity, is_simulated
-from aoi_fl.client.promises import Device, Forbidden, Promise, check_gate, has_promised, refused_now, strictest
+from aoi_fl.client.promises import Device, Forbidden, check_gate, has_promised, refused_now
 from aoi_fl.client.state import ClientState, StateFile
+from aoi_fl.client.step import Request, State, heard, step
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.science import whittle
 from aoi_fl.science.age import ClientAge
@@ -55,8 +55,7 @@ class Member:
         self._simulated = is_simulated(context)
         self._file = StateFile(self.identity.state_dir, self.identity.name)
         self._device = device_of(context, self.identity, bound=ask.private)
-        self.state = ClientState(self.identity.seed)
-        self.promise: Promise | None = None
+        self.state = State(ClientState(self.identity.seed))
         with self._changing(read=True):
             pass
 
@@ -67,13 +66,13 @@ class Member:
             yield
             return
         with self._device.locked():
-            self.state = self._file.load(self.identity.seed)
-            self.promise = self._device.load().runs.get(self.ask.run)
-            if self._file.corrupt and self.promise is not None:  # nothing is known of what it has done
-                self.promise = replace(self.promise, rounds=0)
-                self._device.keep(self.ask.run, self.promise)
-            if self.ask.token not in (None, self.state.token):
-                self.state = ClientState(self.identity.seed, token=self.ask.token)
+            own, promise = self._file.load(self.identity.seed), self._device.load().runs.get(self.ask.run)
+            if self._file.corrupt and promise is not None:  # nothing is known of what it has done
+                promise = replace(promise, rounds=0)
+                self._device.keep(self.ask.run, promise)
+            if self.ask.token not in (None, own.token):
+                own = ClientState(self.identity.seed, token=self.ask.token)
+            self.state = State(own, promise)
             yield
 
     @cached_property
@@ -81,52 +80,29 @@ class Member:
         """The client's data; found lazily, because most messages do not need them."""
         return Fixed(np.empty(0, np.int64)) if self._make_source is None else self._make_source(self._context, self.ask)
 
-    def _keep(self, state: ClientState, promise: Promise | None) -> None:
+    def _save(self, state: State) -> None:
         """Write what has changed; the promise first, so that no update leaves without it."""
-        if promise is not None and promise != self.promise:
-            self._device.keep(self.ask.run, promise)
-            self.promise = promise
-        if state != self.state:
-            self._file.save(state)
-            self.state = state
+        if state.promise is not None and state.promise != self.state.promise:
+            self._device.keep(self.ask.run, state.promise)
+        if state.own != self.state.own:
+            self._file.save(state.own)
+        self.state = state
 
-    def _clock(self) -> ClientAge:
-        """Return the participation clock; a newcomer's age is a draw from the stationary law.
-
-        A central selector draws no age: the newcomer has missed all rounds before its first one.
-        """
-        if self.state.age is not None:
-            return self.state.age
-        if self.ask.wire == protocol.CENTRAL:
-            return ClientAge(last=0)
-        return self._decider.newcomer(self.ask.round)
-
-    @cached_property
-    def _decider(self) -> Decider:
+    def _request(self, **more: Any) -> Request:
         node, run = self._context.node_config, self._context.run_config
         folder = str(node.get("model-dir") or run.get("model-dir") or ".")
-        return make_decider(self.ask, self.state.seed, self.identity.number, folder)
+        apart = rules.Rules.read(node).min_separation
+        return Request(self.ask, self.identity.name, self.identity.number, folder, apart, **more)
 
-    def _promised(self) -> Promise | None:
-        """Return the strictest promise of all requests so far and the owner's rule, or None."""
-        ask, owners = self.ask, rules.Rules.read(self._context.node_config).min_separation
-        if self.promise is None and owners == 1 and not ask.private:
-            return None
-        age = self.state.age
-        known = self.promise
-        if known is None and age is not None:  # the first terms arrive in the middle of the run
-            known = Promise(1, None, since=0, last=max(0, age.last))
-        clear = bool(ask.clear) or not ask.private
-        apart = max(owners, ask.min_separation or 1)
-        return strictest(known, Promise(apart, ask.rounds, ask.round - 1, clear=clear, mu=ask.mu, delta=ask.delta))
-
-    def _turn(self, clock: ClientAge) -> int | None:
-        """Return the number of the last participation, if the rule counts them."""
-        return self._decider.count(clock) if self.state.turn is None else self.state.turn
+    def _heard(self) -> None:
+        """Keep the strictest promise of all messages."""
+        with self._changing():
+            self._save(heard(self.state, self._request()))
 
     def residuals(self) -> Residuals:
         """Return the residuals of compression."""
-        return Residuals(self.identity.state_dir, self.identity.name, self._clock())
+        age = self.state.own.age or ClientAge(last=0)  # the client has answered this message
+        return Residuals(self.identity.state_dir, self.identity.name, age)
 
     def introduction(self) -> dict[str, int | str]:
         """Return the entries of the introduction that follow from the client's state."""
@@ -134,18 +110,15 @@ class Member:
         entries["data-age"] = self._source.age(self._data(), self.ask.round)
         if self.identity.partition is not None:
             entries["number"] = self.identity.partition
-        if self.state.age is not None and self.state.age.last >= 1:
-            entries["last-round"] = self.state.age.last
-        with self._changing():
-            self._keep(self.state, self._promised())
+        if (age := self.state.own.age) is not None and age.last >= 1:
+            entries["last-round"] = age.last
+        self._heard()
         return entries
 
     def may_evaluate(self) -> bool:
         """Return whether the client may evaluate a model; its metrics have no noise."""
-        with self._changing():
-            promise = self._promised()
-            self._keep(self.state, promise)
-        return promise is None or promise.clear
+        self._heard()
+        return self.state.promise is None or self.state.promise.clear
 
     def training(self) -> Any:
         """Return a context that yields whether no other process of this client trains, and keeps it so."""
@@ -182,83 +155,30 @@ class Member:
             self._source.refresh(round_)
             clock = clock.took_part(round_)
             with self._changing():
-                self._keep(replace(self.state, data=clock), None)
+                self._save(replace(self.state, own=replace(self.state.own, data=clock)))
         ages = {"data-age": 0 if self.ask.refresh else self._source.age(clock, round_) + 1}
         if self._source.keeps and clock.before is not None and clock.last <= round_:
             ages["previous-age"] = round_ - clock.before
         return ages
 
     def _data(self) -> ClientAge:
-        return ClientAge(last=-self._source.first_age) if self.state.data is None else self.state.data
+        return self.state.own.data or ClientAge(last=-self._source.first_age)
 
     def answer(self, *, trains: bool = False, alone: bool = True) -> ParticipationReply:
-        """Decide by age, promise and the owner's rules; a forced client only by the last two.
-
-        If a rule declines, the age goes on to grow, and a reservation for this round is drawn again for a later one. A
-        repeated request then gets the same no, but without the rule's name.
-
-        Parameters
-        ----------
-        trains : whether an update follows a yes; under a promise a round has one only, and a repeated question is free
-        alone : whether no other process of this client trains; else it declines under a promise
-        """
+        """Decide about the request by :func:`aoi_fl.client.step.step`, whose request explains the parameters."""
+        rule = refused_now(self._context.node_config)
         with self._changing():
-            return self._retire(self._decide(trains, alone))
-
-    def _decide(self, trains: bool, alone: bool) -> ParticipationReply:
-        ask, clock = self.ask, self._clock()
-        turn = self._turn(clock)
-        if ask.wire == protocol.RESERVE and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
-            clock = self._decider.reserve(clock, turn, ask.round)
-        match ask.wire:
-            case protocol.CENTRAL:
-                takes_part = True
-            case protocol.RESERVE:
-                takes_part = clock.due(ask.round)
-            case _:
-                takes_part = self._decider.willing(clock, turn, ask.round)
-        takes_part = takes_part or ask.forced
-        promise = self._promised()
-        rule = refused_now(self._context.node_config) if takes_part else None
-        again = self._simulated or not trains
-        kept = promise is None or (alone and not promise.forbids(ask.round, repeats=again))
-        trained = not again and promise is not None and promise.last == ask.round
-        if trained:  # the process may have ended before it noted so in its age
-            clock, turn = self._after(clock, turn)
-        if takes_part and rule is None and not kept:
-            rule = rules.SEPARATION
-        if rule is not None and ask.wire == protocol.RESERVE and clock.reserved == ask.round:
-            clock = self._decider.reserve(clock, turn, ask.round + 1)
-        self._keep(replace(self.state, age=clock, turn=turn), promise)
-        return ParticipationReply(
-            name=self.identity.name,
-            takes_part=takes_part and rule is None,
-            age=clock.age(ask.round),
-            next_round=clock.reserved,
-            rule=rule,
-            trained=trained or None,
-        )
-
-    def _after(self, clock: ClientAge, turn: int | None) -> tuple[ClientAge, int | None]:
-        """Return age and count after this round's participation; the same again if they have it already."""
-        before, round_, forced = clock, self.ask.round, self.ask.forced
-        clock = before.took_part(round_, forced)
-        if clock != before:
-            turn = self._decider.after(before, turn, round_, forced)
-        if self.ask.wire == protocol.RESERVE:
-            clock = self._decider.reserve(clock, turn, round_ + 1)
-        return clock, turn
+            request = self._request(rule=rule, trains=trains and not self._simulated, alone=alone)
+            state, reply = step(self.state, request)
+            self._save(state)
+        return self._retire(reply)
 
     def took_part(self, answer: ParticipationReply) -> ParticipationReply:
         """Reset the age after training; in reserve mode draw the next round and report it."""
         with self._changing():
-            before = self._clock()
-            clock, turn = self._after(before, self._turn(before))
-            promise = self._promised()
-            if promise is not None:
-                promise = replace(promise, last=max(promise.last, self.ask.round))
-            self._keep(replace(self.state, age=clock, turn=turn), promise)
-        return self._retire(replace(answer, next_round=clock.reserved), trained=True)
+            state, reply = step(self.state, self._request(), answer)
+            self._save(state)
+        return self._retire(reply, trained=True)
 
     def _retire(self, answer: ParticipationReply, trained: bool = False) -> ParticipationReply:
         """Sleep if that saves enough polls and the owner allows it; return the answer with the nap."""

@@ -1,0 +1,36 @@
+"""The client's decision as a pure function of state and request."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from aoi_fl.client.state import ClientState
+from aoi_fl.client.step import Request, State, step
+from aoi_fl.protocol import CENTRAL, WIRES, ParticipationRequest
+
+TERMS = [{"table": (0.1, 0.3, 0.7)}, {"rate": 0.3}]
+
+
+@pytest.mark.parametrize("terms", TERMS, ids=["table", "rate"])
+@pytest.mark.parametrize("wire", [CENTRAL, *WIRES])
+@pytest.mark.parametrize("private", [False, True])
+def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire, terms, private):
+    state, taken = State(ClientState(3)), []
+    for t in range(1, 60):
+        ask = ParticipationRequest("r", t, wire=wire, clear=False if private else None, min_separation=2, **terms)
+        request = Request(ask, "pi", 5, trains=True)
+        before, asked = step(state, request)
+        assert step(state, request) == (before, asked)
+        repeated, again = step(before, request)
+        assert (repeated, again.takes_part) == (before, asked.takes_part)
+        if asked.takes_part:
+            state, done = step(before, request, asked)
+            assert step(state, request, asked) == (state, done) and state.own.age.last == t
+            taken.append(t)
+            if private:
+                assert step(state, request)[1].takes_part is False  # one update a round
+        else:
+            state = before
+        assert step(state, replace(request, rule="pause"))[1].takes_part is False
+    assert taken and (not private or min(b - a for a, b in pairwise(taken)) >= 2)
