@@ -4,16 +4,25 @@ A new policy is a module of :mod:`aoi_fl.science` and a row. The module has a se
 row's further arguments; or a :class:`aoi_fl.science.rule.ParticipationRule`, called with n and k.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aoi_fl.science.names import Index, is_well_formed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from aoi_fl.science.budget import BoundedSelector
+    from aoi_fl.science.markov import MarkovPolicy
+    from aoi_fl.science.participation import MarkovRule, SystematicRule
+    from aoi_fl.science.systematic import SystematicPolicy
+
+Keys: TypeAlias = Mapping[str, Any]
+Rates: TypeAlias = "NDArray[np.float64] | None"  # (n,) each client's own; None: k/n
 
 
 @dataclass(frozen=True)
@@ -23,8 +32,7 @@ class PolicyRow:
     Attributes
     ----------
     name : the value of the run key ``policy``
-    code : ``"module:attribute"`` within :mod:`aoi_fl` of the selector or rule; without ``:`` a function of
-        :mod:`aoi_fl.config.build`
+    code : ``"module:attribute"`` within :mod:`aoi_fl` of the selector or rule; or a function of all run keys and rates
     maker : ``"module:attribute"`` within :mod:`aoi_fl.strategies.selection` of the strategy's factory. In ``selector``
         the attribute is the name of a strategy made from this row; ``own:by_keys`` is for any rule
     keys : run keys that the policy uses, beside those of every policy
@@ -38,7 +46,7 @@ class PolicyRow:
     """
 
     name: str
-    code: str
+    code: "str | Callable[[Keys, Rates], Any]"
     maker: str
     keys: frozenset[str]
     who: str
@@ -54,14 +62,14 @@ class PolicyRow:
     @property
     def by_data(self) -> bool:
         """Whether clients are selected by reports about their data, which no noise of the model hides."""
-        return ":" in self.code and (self.evaluates or hasattr(self.load(), "learn"))
+        return isinstance(self.code, str) and (self.evaluates or hasattr(self.load(), "learn"))
 
     def load(self) -> Any:
-        """Return the class of the selector or rule, or the function that builds it."""
-        module, _, name = self.code.rpartition(":")
-        return getattr(import_module(f"aoi_fl.{module or 'config.build'}"), name)
+        """Return the class of the selector or rule."""
+        module, _, name = str(self.code).partition(":")
+        return getattr(import_module(f"aoi_fl.{module}"), name)
 
-    def build(self, keys: Mapping[str, Any], rates: "NDArray[np.float64] | None" = None) -> Any:
+    def build(self, keys: Keys, rates: Rates = None) -> Any:
         """Build the policy's object without Flower: a selector, or the clients' participation rule.
 
         Parameters
@@ -69,20 +77,62 @@ class PolicyRow:
         keys : all run keys
         rates : (n,) each client's own rate, for policies with the key ``rates``; None: k/n
         """
-        if ":" not in self.code:
-            return self.load()({**keys, "index": self.index}, rates)
+        if not isinstance(self.code, str):
+            return self.code({**keys, "index": self.index}, rates)
         if "coordination" in self.keys:
             return self.load()(keys["num-clients"], keys["clients-per-round"])
         per_round, *more = (keys[key] for key in self.arguments)
         return self.load()(per_round, keys["seed"], *more)
 
-    def make(self, keys: Mapping[str, Any], **settings: Any) -> Any:
+    def make(self, keys: Keys, **settings: Any) -> Any:
         """Return the strategy, an ``AgeAwareStrategy``, for these run keys."""
         module, _, path = self.maker.partition(":")
         found: Any = import_module(f"aoi_fl.strategies.selection.{module}")
         for attribute in path.split("."):
             found = getattr(found, attribute)
         return found(*([keys[key] for key in self.arguments] or [keys]), **settings)
+
+
+def _markov_optimal(keys: Keys, rates: Rates) -> "MarkovPolicy | MarkovRule":
+    """Return the optimal table, or a table for each client's own rate."""
+    from aoi_fl.science.markov import MarkovPolicy
+    from aoi_fl.science.participation import MarkovRule
+    from aoi_fl.science.rates import equal_rates
+
+    n, k = keys["num-clients"], keys["clients-per-round"]
+    if keys["compensate"] == "availability":
+        return MarkovRule.learning(equal_rates(n, k) if rates is None else rates)
+    if rates is not None:
+        return MarkovPolicy.rated(rates)
+    return MarkovPolicy.optimal(n, k, keys["max-age"])
+
+
+def _systematic(keys: Keys, rates: Rates) -> "SystematicPolicy | SystematicRule":
+    """Return systematic participation."""
+    from aoi_fl.science.participation import SystematicRule
+    from aoi_fl.science.rates import equal_rates
+    from aoi_fl.science.systematic import SystematicPolicy
+
+    rates = equal_rates(keys["num-clients"], keys["clients-per-round"]) if rates is None else rates
+    if keys["compensate"] == "availability":
+        return SystematicRule.learning(rates, keys["seed"])
+    return SystematicPolicy.rated(rates, keys["phases"], keys["jitter"], keys["seed"])
+
+
+def _markov_increasing(keys: Keys, rates: Rates) -> "MarkovPolicy":
+    """Return the table with probabilities that grow strictly with age."""
+    from aoi_fl.science.markov import MarkovPolicy
+
+    return MarkovPolicy.increasing(keys["num-clients"], keys["clients-per-round"], keys["max-age"], keys["exponent"])
+
+
+def _budgeted(keys: Keys, rates: Rates) -> "BoundedSelector":
+    """Return a selector that spends a budget by the order of an index."""
+    from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+
+    budget, rule, index = keys["budget"], keys["budget-rule"], keys["index"]
+    selector = BudgetedSelector(budget, index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"])
+    return BoundedSelector(selector, keys["total-budget"] or math.inf)
 
 
 DEFAULT = "markov-optimal"
@@ -95,7 +145,7 @@ _SENSITIVE = _BUDGET | {"sensitivities"}
 _ROWS = (
     PolicyRow(
         "markov-optimal",
-        "markov_optimal",
+        _markov_optimal,
         "markov:MarkovParticipation.optimal_by_keys",
         _RATED | {"max-age"},
         "each client by its own coin p[age]; least variance of X",
@@ -106,7 +156,7 @@ _ROWS = (
     ),
     PolicyRow(
         "markov-increasing",
-        "markov_increasing",
+        _markov_increasing,
         "markov:MarkovParticipation.increasing_by_keys",
         _COORDINATED | {"max-age", "exponent"},
         "the same, with p growing strictly with age",
@@ -116,7 +166,7 @@ _ROWS = (
     ),
     PolicyRow(
         "systematic",
-        "systematic",
+        _systematic,
         "systematic:SystematicParticipation.by_keys",
         _RATED | {"phases", "jitter"},
         "each client by a rate and a phase, without a coin; its next round is known",
@@ -226,7 +276,7 @@ _ROWS = (
     ),
     PolicyRow(
         "wics",
-        "budgeted",
+        _budgeted,
         "budgeted:BudgetedRefresh.by_keys",
         _SENSITIVE | {"ageing"},
         "the highest Whittle indices, within a budget",
@@ -236,7 +286,7 @@ _ROWS = (
     ),
     PolicyRow(
         "abs",
-        "budgeted",
+        _budgeted,
         "budgeted:BudgetedRefresh.by_keys",
         _SENSITIVE,
         "a rival of WICS under the same budget: age times sensitivity over payment first",
@@ -246,7 +296,7 @@ _ROWS = (
     ),
     PolicyRow(
         "maxpack",
-        "budgeted",
+        _budgeted,
         "budgeted:BudgetedRefresh.by_keys",
         _BUDGET,
         "a rival of WICS under the same budget: oldest data first",
@@ -256,7 +306,7 @@ _ROWS = (
     ),
     PolicyRow(
         "random-budget",
-        "budgeted",
+        _budgeted,
         "budgeted:BudgetedRefresh.by_keys",
         _BUDGET - {"index-source"},
         "a rival of WICS under the same budget: in random order",
