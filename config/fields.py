@@ -3,7 +3,7 @@
 import operator
 import re
 from collections.abc import Iterator
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -100,7 +100,7 @@ def _limits(field: FieldInfo) -> dict[str, Any]:
 
 
 def check_range(name: str, value: Any, field: FieldInfo) -> None:
-    """Refuse a number out of a key's range; None is the absence of a value.
+    """Refuse a number of another type or out of a key's range; None is the absence of a value.
 
     Raises
     ------
@@ -110,7 +110,9 @@ def check_range(name: str, value: Any, field: FieldInfo) -> None:
     limits = _limits(field)
     if value is None or not limits:
         return
-    if not isinstance(value, Real) or not all(_BOUNDS[name](value, limit) for name, limit in limits.items()):
+    kind = Integral if field.annotation is int else Real
+    right = isinstance(value, kind) and not isinstance(value, bool)
+    if not right or not all(_BOUNDS[name](value, limit) for name, limit in limits.items()):
         raise ConfigError(name, value, allowed(field), "Choose another value.")
 
 

@@ -86,6 +86,9 @@ ARGUMENTS = [
             "join_timeout": 0.0,
             "until": NAN,
             "train_timeout": "soon",
+            "ask_timeout": True,
+            "buffer": True,
+            "seed": 1.5,
         }.items()
     ],
     (ServedModel, "serve_average", [{"share": -0.1}, {"share": 1.0}]),
