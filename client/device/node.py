@@ -21,27 +21,26 @@ _OTHER = (
     "tags",
 )
 _FLOWERS = ("partition-id", "num-partitions")
-KEYS = (*_OTHER, *_FLOWERS, *_NUMBERS, *rules.KEYS, "sleep")
+_OF_APP = "app-keys"
+KEYS = (*_OTHER, *_FLOWERS, *_NUMBERS, *rules.KEYS, "sleep", _OF_APP)
 
 
 def check(node: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a misspelt key, or for a value of the wrong kind.
+    """Raise ConfigError for an unknown or misspelt key, or for a value of the wrong kind.
 
-    Other keys belong to the ClientApp. :meth:`rules.Rules.read` checks the owner's rules.
+    ``app-keys`` names the keys that belong to the ClientApp. :meth:`rules.Rules.read` checks the owner's rules.
     """
     refuse_former(node, "node.toml")
-    for key in node:
-        if key not in KEYS and (near := did_you_mean(key, KEYS)):
-            raise ConfigError(
-                key, None, f"a key of node.toml: {', '.join(KEYS)}", near.strip() or "Choose one of these keys."
-            )
+    for key in (_OF_APP, "tags"):
+        if not isinstance(node.get(key, ""), str):
+            raise ConfigError(key, node[key], 'words separated by commas, such as "gpu,ward-7"', "Set it in node.toml.")
+    of_app = {part.strip() for part in node.get(_OF_APP, "").split(",")}
+    for key in node.keys() - KEYS - of_app:
+        near = did_you_mean(key, KEYS).strip() or f"Correct it, or name it in {_OF_APP} if your ClientApp reads it."
+        raise ConfigError(key, None, f"a key of node.toml: {', '.join(KEYS)}", near)
     for key in _NUMBERS:
         value = node.get(key, 1.0)
         if type(value) not in (int, float) or not 0 < value < math.inf:
             raise ConfigError(key, value, "a number above 0", "Set it in node.toml.")
-    if not isinstance(node.get("tags", ""), str):
-        raise ConfigError(
-            "tags", node["tags"], 'words separated by commas, such as "gpu,ward-7"', "Set it in node.toml."
-        )
     if not isinstance(node.get("sleep", False), bool):
         raise ConfigError("sleep", node["sleep"], "true or false", "Set it in node.toml.")

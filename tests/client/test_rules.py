@@ -302,6 +302,8 @@ def test_status_shows_permission_and_return(enrolled, tmp_path):
         ("round-seconds = 0", "round-seconds is 0"),
         ('sleep = "yes"', "sleep is 'yes'"),
         ("weight = 1.0", "weight must be"),
+        ("never-train = true", "never-train must be"),
+        ("app-keys = 3", "app-keys is 3"),
     ],
 )
 def test_a_key_or_value_that_is_none_is_named_to_the_owner(enrolled, line, said):
@@ -323,7 +325,7 @@ def test_keys_match_the_table_and_enrolled_files_are_accepted(enrolled):
     written = node_toml("pi-3", enrolled / "state", enrolled / "data")
     every = re.sub(r"^# (?=[a-z-]+ = )", "", written, flags=re.MULTILINE)
     assert len(tomllib.loads(every)) > 12 and node.check(tomllib.loads(every)) is None
-    assert node.check({"num-partitions": 4, "seed": 7}) is None
+    assert node.check({"num-partitions": 4, "seed": 7, "site": 1, "app-keys": "sensor, site"}) is None
 
 
 def test_the_command_prints_it_and_names_what_is_wrong(enrolled, aoi):
