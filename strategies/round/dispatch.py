@@ -121,7 +121,7 @@ class Dispatch:
                 self._sent,
                 clock_of(grid),
                 others=self._roster.others_answer,
-                unproven=self._roster.is_unproven,
+                strangers=self._roster.strangers(self._sent),
             ),
             last=patience.doubtful(self._kind),
             keep=keep,

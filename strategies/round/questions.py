@@ -89,7 +89,7 @@ class Questions:
         recorder.asked(len(messages))
         recorder.exchanged(len(messages))
         settled = roster.patience.worth(
-            QUESTION, messages, clock_of(grid), others=roster.others_answer, unproven=roster.is_unproven
+            QUESTION, messages, clock_of(grid), others=roster.others_answer, strangers=roster.strangers(messages)
         )
         timeout = self._run.options.ask_timeout
         exchange = Exchange(grid, messages, timeout, sequential=False, keep=ANSWERS_KEPT, settled=settled)

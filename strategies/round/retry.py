@@ -21,8 +21,8 @@ from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import Refused, read_record
 
 _LONGEST_PAUSE = 64  # rounds
-_FORGIVEN = 2.0  # unanswered messages; a client with fewer is waited for when it has connected again
-_LEAST = 0.5  # unanswered messages; a smaller count is forgotten
+_FORGIVEN = 2.0  # unanswered messages; a late answer ends the pause of a client with no more
+_LEAST = 2.0**-60  # unanswered messages; a smaller count is forgotten, so sixty answers forgive one
 _ENOUGH = 4, 60.0  # rounds and seconds; a pause ends after both
 
 
@@ -91,14 +91,14 @@ class Backoff:
         self._late.update(self._times)
 
     def retry(self, client: int) -> None:
-        """Try a client in the next round; the round waits for it if its count, which stays, is below two.
+        """Try a client in the next round; the round waits for it if it was silent once, and has not answered since.
 
         An honest client may have left in the middle of its work, which looks the same as silence. A hostile client gets
-        a second deadline in this way, and no third one.
+        a second deadline in this way, and no third one until it is forgiven.
         """
         if client in self._times:
             self._until[client] = 0
-            if self._times[client] < _FORGIVEN:
+            if self._times[client] == 1 and client not in self._unsteady:
                 self._late.add(client)
 
     def forget(self, clients: Iterable[int]) -> None:
@@ -151,7 +151,7 @@ class Backoff:
 
 def _pause(times: float) -> int:
     """Return the rounds between two tries after this many unanswered messages."""
-    return min(1 << max(math.ceil(times), 1) - 1, _LONGEST_PAUSE)
+    return min(1 << max(math.ceil(times - 0.3), 1) - 1, _LONGEST_PAUSE)  # some answers make up for a silence
 
 
 QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
@@ -184,9 +184,9 @@ class RetryPolicy:
         """Return the clients that have left the last message of one of these kinds unanswered."""
         return {client for kind in kinds for client in self._silences[kind]}
 
-    def doubtful(self, kind: str) -> set[int]:
-        """Return the clients that recently left messages of a kind unanswered."""
-        return self._silences[kind].counted()
+    def doubtful(self, *kinds: str) -> set[int]:
+        """Return the clients that left messages of these kinds, or of any, unanswered."""
+        return {client for kind in kinds or _KEYS for client in self._silences[kind].counted()}
 
     def worth(
         self,
@@ -195,7 +195,7 @@ class RetryPolicy:
         clock: Clock,
         *,
         others: bool,
-        unproven: Callable[[int], bool] = lambda client: False,
+        strangers: Collection[int] = (),
     ) -> Callable[[set[int]], float | None]:
         """Return a function from the missing clients to the seconds that a round waits for them.
 
@@ -205,21 +205,18 @@ class RetryPolicy:
         asked : their recipients
         clock : clock of the seconds
         others : whether some clients answer, even if this message is not for them
-        unproven : whether a client joined late and has sent no update yet
+        strangers : recipients that may be a silent client under a new name; they count as silent
 
         Notes
         -----
         The function returns None, the whole deadline, while a client is missing that was not silent the last time, or
         if no client answers. Silent clients get as much time again as the others took. If all recipients are silent
         ones, a model gets the time of the last answers, and a question none. A client that was silent earlier and has
-        answered the last time also gets one and a half times the seconds of that answer. Once an unproven client was
-        silent, unproven ones count as silent: one device may come under a new name each time.
+        answered the last time also gets one and a half times the seconds of that answer.
         """
         begun, mute, unsteady = clock.now(), self._silences[kind].mute(), self._silences[kind].unsteady()
-        silent = (client for silence in self._silences.values() for client in silence.counted())
-        strangers = {client for client in asked if unproven(client)} if any(map(unproven, silent)) else set[int]()
-        known, usual = mute | strangers | unsteady.keys(), self._took[kind]
-        alone, patient = (mute | strangers).issuperset(asked), kind != QUESTION or bool(strangers - mute)
+        known, usual = mute.union(strangers, unsteady), self._took[kind]
+        alone, patient = mute.union(strangers).issuperset(asked), kind != QUESTION or not mute.issuperset(strangers)
 
         def seconds(missing: set[int]) -> float | None:
             if not others or not missing <= known:

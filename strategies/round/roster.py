@@ -173,8 +173,17 @@ class Roster:
         others[list(clients)] = False
         return others
 
-    def is_unproven(self, client: int) -> bool:
-        """Return whether a client joined after the first round, and the server has never used its work."""
+    def strangers(self, clients: Iterable[int]) -> set[int]:
+        """Return those of the clients that may be a silent one under a new name.
+
+        They joined after the first round, and the server has never used their work. Until a client that is such a
+        newcomer too, or has left, was silent, there are none.
+        """
+        if all(self.available[client] and not self._is_new(client) for client in self.patience.doubtful()):
+            return set()
+        return set(filter(self._is_new, clients))
+
+    def _is_new(self, client: int) -> bool:
         record = self.records.get(client)
         return record is not None and 1 < record.since > self.last[client]
 

@@ -25,6 +25,7 @@ from aoi_fl.strategies.validation import some_of
 logger = logging.getLogger("flwr")
 _EXTREME = 5.0  # medians; a φ above them, and a payment below the median by this factor, are extreme
 _FEW = 5  # of as many clients one may be extreme
+_NOT_ALONE = 60  # rounds in which a client has no round alone after one that it left empty
 
 
 class BudgetedPolicy(Policy):
@@ -62,6 +63,7 @@ class BudgetedPolicy(Policy):
         self.trains = trains
         self.bounded = BoundedSelector(selector, total_budget)
         self._refreshed = np.zeros(0, np.int64)
+        self._emptied = np.zeros(0, np.int64)  # the last round that each client had alone and left empty
         self._known = 0
         self._ledger = {"spent": 0.0}  # of the round at hand
         self._capped: set[int] = set()  # named in a warning, for an extreme φ
@@ -87,6 +89,11 @@ class BudgetedPolicy(Policy):
         if bids is not None:  # NaN stays; a client may know that its data are younger, and not more
             bids = np.minimum(bids, self.selector.indices(view.round, population, payments))
         chosen = self.bounded.select(view.round, population, bids).clients
+        barred = (self._emptied > 0) & (view.round - self._emptied <= _NOT_ALONE)
+        if len(chosen) == 1 and barred[chosen[0]]:
+            population = replace(population, available=payable & ~barred)
+            others = self.bounded.select(view.round, population, bids).clients
+            chosen = others if len(others) else chosen
         paid = np.full(len(payments), np.nan)
         paid[chosen] = payments[chosen]
         trains, self._ledger = chosen, {"spent": 0.0}
@@ -112,6 +119,8 @@ class BudgetedPolicy(Policy):
             self._slopes = self._after(self._slopes, outcome.clients, round_ - self._refreshed)
         delivered = sorted(one.client for one in outcome.clients if one.refreshed and one.result == "trained")
         self._refreshed[delivered] = round_
+        if len(outcome.plan.clients) == 1 and not delivered:
+            self._emptied[outcome.plan.clients] = round_
         self.bounded.pay(np.empty(0) if payments is None else payments[delivered])
         self._ledger["spent"] = self.bounded.account.spent[-1]
         return self._over(outcome.view)
@@ -134,6 +143,8 @@ class BudgetedPolicy(Policy):
         account = self.bounded.account
         paid = np.array([account.paid, account.rounding])
         mine = {"refreshed": self._refreshed, "known": np.array([self._known]), "paid": paid}
+        if self._emptied.any():
+            mine["emptied"] = self._emptied
         if self._slopes is None:
             return mine
         return {**mine, "moments": self._slopes.moments, "level": np.array([self._slopes.level])}
@@ -141,6 +152,7 @@ class BudgetedPolicy(Policy):
     def load_state_dict(self, state: State) -> None:
         """Restore the ages of the data; clients met in the round that was cut short are taken in by the next one."""
         self._refreshed, self._known = state["refreshed"].copy(), int(state["known"][0])
+        self._emptied = state.get("emptied", np.zeros_like(self._refreshed)).copy()
         if "paid" in state:
             self.bounded.account.paid, self.bounded.account.rounding = state["paid"].tolist()
         if self._slopes is not None:
@@ -203,6 +215,7 @@ class BudgetedPolicy(Policy):
         first, self._known = self._known == 0, self._known + len(new)
         more = len(view.known) - len(self._refreshed)
         self._refreshed = np.append(self._refreshed, np.zeros(more, np.int64))
+        self._emptied = np.append(self._emptied, np.zeros(more, np.int64))
         if self._slopes is not None:
             self._slopes = self._slopes.joined(more)
         for record in new:

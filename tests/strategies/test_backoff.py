@@ -155,15 +155,15 @@ def test_a_client_that_sleeps_is_still_sent_its_training(tmp_path):
 
 
 @pytest.mark.parametrize("wire", ["random", "broadcast", "poll"])
-@pytest.mark.parametrize("pattern", [(True, False), (True, True, False), (True, True, False, False)])
-def test_who_answers_now_and_then_costs_few_deadlines(pattern, wire, tmp_path):
+@pytest.mark.parametrize("pattern", [(True, False), (True, False, False), (True, True, False, False), (True, *3 * [False])])
+def test_who_answers_now_and_then_costs_one_deadline(pattern, wire, tmp_path):
     turns = itertools.cycle(pattern)
 
     def script(kind, round_, client):
         return HUNG if (kind, client) == (ASK if wire == "poll" else TRAIN, 2) and next(turns) else 0
 
     notes, grid = play(willing(wire), tmp_path, script, 40, train_timeout=1.0, ask_timeout=1.0)
-    assert 1.0 <= grid.clock.now() < 2.7  # a deadline each time that it is silent after an answer, 10 to 20, before
+    assert 1.0 <= grid.clock.now() < 1.1
     assert all(record.trained >= N - 1 for record in notes.rounds)
     assert sum(record.trained == N for record in notes.rounds) >= 4
 
@@ -273,7 +273,7 @@ def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
 
 @pytest.mark.parametrize("kinds", [{TRAIN}, {TRAIN, ASK}], ids=["training", "all"])
 @pytest.mark.parametrize("wire", ["random", "broadcast", "poll", "reserve"])
-def test_a_silent_client_with_a_new_name_each_round_costs_two_deadlines(wire, kinds, tmp_path):
+def test_a_silent_client_with_a_new_name_each_round_costs_one_deadline(wire, kinds, tmp_path):
     """Each name is of another node, and introduces itself; an honest newcomer of the last rounds still trains."""
     rounds = 20
 
@@ -289,7 +289,7 @@ def test_a_silent_client_with_a_new_name_each_round_costs_two_deadlines(wire, ki
     grid = partial(Renamed, present=present, script=lambda kind, r, client: HUNG if kind in kinds and client > N else 0)
     times = {"ask_timeout": 60.0, "train_timeout": 60.0}
     notes, *_ = fakes.play(willing(wire), ToyApp(), tmp_path, rounds, N + rounds + 1, grid, **times)
-    assert notes.grid.clock.now() <= 2.1 * 60.0
+    assert notes.grid.clock.now() <= 1.1 * 60.0
     newcomer = next(record.client for record in notes.clients if record.name == default_name(N))
     assert len(notes.rounds) == rounds and any(newcomer in clients for clients in notes.trained())
 

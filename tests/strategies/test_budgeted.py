@@ -1,5 +1,6 @@
 """Budgeted refresh in the federation: payments, bids, absences and failures."""
 
+import itertools
 import logging
 from functools import partial
 
@@ -211,6 +212,23 @@ def test_a_client_that_costs_nothing_has_no_round_alone(index, tmp_path):
     app = federation(lambda i: {"payment": 1e-30 if i == ONE else 1.0, "sensitivity": 1.0})
     notes = run(tmp_path, app, ROUNDS, budget=2.0, index=index, total_budget=8.5)
     assert [len(chosen) for chosen in notes.trained()] == [3] * 4
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["honest", "fails every second time"])
+@pytest.mark.parametrize(("index", "source"), [(i, s) for i, s, t in WAYS if t == "selected"])
+def test_a_client_of_the_whole_budget_leaves_one_round_empty(index, source, fails, tmp_path):
+    turns = itertools.cycle([fails, False])
+
+    def behave(message, act, kind, round_, client):
+        return raises(message, None) if (kind, client) == ("train", ONE) and next(turns) else act()
+
+    def declare(i):
+        return {"payment": 2.0 if i == ONE else 1.0, "sensitivity": 10.0 if i == ONE else 1.0}
+
+    app = ToyApp(unchanged, examples=1, declares=declare, spoil=behave)
+    trained = run(tmp_path, app, 60, budget=2.0, index=index, source=source).trained()
+    assert sum(not clients for clients in trained) == fails
+    assert fails or trained.count([ONE]) >= 10
 
 
 @pytest.mark.parametrize("others", [[1.0], [1.0, 1.0, 1.0], [0.1, 1.0, 5.0]], ids=str)
