@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset
+from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, install
@@ -452,9 +453,15 @@ def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
 
 def _owners(column: _Column) -> tuple[list[str], Ints]:
     """Return the clients' names and the client of each row."""
-    if "" in (cells := [cell.strip() for cell in column.cells]):
-        remedy = "Fill in the cell, or leave out the row."
-        column.refuse("", "the client of the row", remedy, cells.index(""))
+    # A name has one line: spaces, breaks and tabs between words are one space.
+    cells = ["".join(filter(str.isprintable, " ".join(cell.split()))) for cell in column.cells]
+    if not all(valid := [*map(is_name, cells)]):
+        row = valid.index(False)
+        allowed, remedy = (
+            f"the client of the row, in 1 to {MAX_NAME} characters",
+            "Correct the cell, or leave out the row.",
+        )
+        column.refuse(cells[row], allowed, remedy, row)
     names, place = numbered(cells)
     if len(names) < 2:
         column.refuse(names[0], "a column of two clients or more", "Choose another column of clients.")

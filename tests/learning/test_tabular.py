@@ -16,6 +16,8 @@ import pytest
 from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data, partition
 from aoi_fl.learning.cautions import cautions
+from aoi_fl.learning.tabular import read_clients
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read, read_run
 from tests.refusals import refused
 
@@ -207,6 +209,27 @@ def test_an_npz_file_may_name_clients(tmp_path):
 def test_keys_that_do_not_go_together_are_refused(keys, key):
     with refused(key):
         RunConfig.parse(keys)
+
+
+def test_a_client_has_one_printable_name_of_one_line_or_is_refused_by_row(tmp_path):
+    table = frame()
+    groups = pandas.factorize(table["school"])[0]
+    for names, read_as in (
+        (
+            ["a\nb", "c\u200bd", "client-0", "e \t f", "client-9", "g"],
+            ["a b", "cd", "client-0", "client-9", "e f", "g"],
+        ),
+        (["a", "b", "x" * 101, "c", "d", "e"], None),
+        (["a", "b", "\u200b", "c", "d", "e"], None),
+    ):
+        table["school"] = [names[place] for place in groups]
+        saved(tmp_path / "a.csv", table)
+        if read_as:
+            assert [*read_clients("csv", tmp_path / "a.csv", "school")] == read_as
+            continue
+        with pytest.raises(ConfigError) as caught:
+            read_clients("csv", tmp_path / "a.csv", "school")
+        assert f"row {[*groups].index(2) + 2}, column school" in caught.value.key
 
 
 def test_clients_have_the_names_of_their_column(aoi, tmp_path):
