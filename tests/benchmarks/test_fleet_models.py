@@ -8,6 +8,7 @@ from aoi_fl.lab.benchmarks.fleet.models import MODELS
 needs_fleet = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
 
 
+@pytest.mark.slow
 def test_a_resnet_has_torchvisions_arrays():
     torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed")
     theirs = {name: list(value.shape) for name, value in torchvision.models.resnet18().state_dict().items()}

@@ -139,10 +139,7 @@ time.sleep(300)
 @pytest.mark.parametrize(
     ("rule", "named"),
     [
-        ("only_charging = true", "only-charging"),
-        ('Hours = "22:00-06:00"', "hours"),
         ("[rules]\npause = true", "pause"),
-        ('hours = "25:00-06:00"', "hours"),
         ("min-separation = 0", "min-separation"),
     ],
 )

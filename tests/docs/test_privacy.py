@@ -21,6 +21,7 @@ POLICIES = {
 }
 
 
+@pytest.mark.slow
 def test_the_example_runs_in_its_own_app_with_the_noise_and_epsilon_of_the_plan(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict = {}

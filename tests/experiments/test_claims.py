@@ -1,36 +1,13 @@
 """Verdicts follow the data: made-up rows with a known answer, and the rules that turn intervals into verdicts."""
 
 import itertools
-from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from aoi_fl.lab.experiments.harness.findings import REASONS, Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
-from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.harness.verdicts import equivalent, joint, side
-from aoi_fl.lab.experiments.registry import known
-from aoi_fl.lab.experiments.summary import concluded
-
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
-
-
-@pytest.fixture(scope="module")
-def judged():
-    """Return the claims of all recorded results, with their verdicts."""
-    return [c for name, one in known().items() for c in concluded(one, Store.recorded(RESULTS, name)).claims]
-
-
-def test_every_recorded_verdict_has_a_reason_of_ten_words(judged):
-    assert len(judged) > 120
-    assert [c.claim for c in judged if not 2 <= len(c.reason.split()) <= 10] == []
-    assert all(0 < len(reason.split()) <= 10 for reason in REASONS.values()) and set(REASONS) == set(get_args(Verdict))
-
-
-# Rules
 
 
 def test_a_side_needs_every_interval():

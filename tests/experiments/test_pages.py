@@ -33,6 +33,7 @@ def test_a_page_follows_from_its_data(copy, home):
         assert page.read_text() == (RESULTS / home).read_text(), f"{home}: run aoi reproduce summary"
 
 
+@pytest.mark.slow
 def test_the_first_pages_follow_from_their_data(copy):
     for page in RESULTS.glob("*.md"):
         shutil.copy(page, copy)  # the first page lists those that are there

@@ -39,7 +39,7 @@ def _units():
             if of != ("trace",):  # of a file that the repository lacks
                 shortest.setdefault(of, known)
         for known in shortest.values():
-            marks = [pytest.mark.slow] if known["seconds"] > 2 else []
+            marks = [pytest.mark.slow] if known["seconds"] > 0.5 else []
             yield pytest.param(name, known["unit"], id=f"{name} {[*known['unit'].values()]}", marks=marks)
 
 

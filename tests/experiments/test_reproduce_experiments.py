@@ -18,6 +18,7 @@ from aoi_fl.server.ledger import read_run
 from tests.fakes import TRAIN, ScriptedGrid
 
 
+@pytest.mark.slow
 def test_the_skew_is_the_one_recomputed_by_hand(tmp_path):
     options = Options(quick=True, seeds=1, rounds=1, model="lr")
     chosen = {"split": "dirichlet-0.3", "policy": "random"}

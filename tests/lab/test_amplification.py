@@ -27,13 +27,13 @@ def account_at(error, bands=6, separation=6):
     return Account(kept, ROUNDS, error / Account(kept, ROUNDS, 1.0, bands).error, bands)
 
 
-# Monte Carlo by others, ± 2 %: n = 100, k = 15, T = 100, δ = 10⁻³, six bands but for the last two.
+# Monte Carlo by others, ± 2 %: n = 100, k = 15, T = 100, δ = 10⁻³, six bands but for the last.
 @pytest.mark.parametrize(
     "policy, bands, error, measured",
     [
-        *((SYSTEMATIC, 6, *pair) for pair in [(20, 1.56), (11.7, 3.00), (6, 7.3), (3.5, 16.5)]),
-        *((MARKOV, 6, *pair) for pair in [(20, 1.56), (11.7, 3.00), (6, 7.0), (3.5, 15.1)]),
-        *((MARKOV, 1, *pair) for pair in [(20, 1.73), (6, 15.7)]),
+        *((SYSTEMATIC, 6, *pair) for pair in [(20, 1.56), (3.5, 16.5)]),
+        (MARKOV, 6, 11.7, 3.00),
+        (MARKOV, 1, 6, 15.7),
     ],
 )
 def test_bounds_are_close_to_independent_measurements(policy, bands, error, measured):
@@ -118,8 +118,7 @@ def test_systematic_bounds_are_just_above_quadrature(deviation, delta, slack):
     assert exact * (1 - 1e-3) <= found <= slack * exact
 
 
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("rate, deviation", [(0.15, 0.8), (0.5, 3.0)])
+@pytest.mark.parametrize("rate, deviation, delta", [(0.15, 0.8, 1e-15), (0.15, 0.8, 1e-3), (0.5, 3.0, 1e-9)])
 def test_random_selection_is_bounded_for_every_pair_of_updates(rate, deviation, delta):
     found = epsilon_without_replacement(rate, deviation, 1, delta)
     worst = 0.0

@@ -35,8 +35,7 @@ def broken_off(values):
         play(ScriptedGrid(client_app, values, N, cut=CUT), RunConfig.parse(values))
 
 
-@pytest.mark.parametrize("policy", ["systematic", "markov-optimal"])
-@pytest.mark.parametrize("what", ["gone", "changed"])
+@pytest.mark.parametrize(("policy", "what"), [("systematic", "gone"), ("markov-optimal", "changed")])
 def test_a_run_goes_on_by_the_rates_that_it_was_begun_with(policy, what, tmp_path):
     whole = run_here(begin(policy, tmp_path, "whole"))
     broken_off(begin(policy, tmp_path, "cut"))
