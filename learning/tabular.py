@@ -456,12 +456,8 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
     # A name has one line: spaces, breaks and tabs between words are one space.
     cells = ["".join(filter(str.isprintable, " ".join(cell.split()))) for cell in column.cells]
     if not all(valid := [*map(is_name, cells)]):
-        row = valid.index(False)
-        allowed, remedy = (
-            f"the client of the row, in 1 to {MAX_NAME} characters",
-            "Correct the cell, or leave out the row.",
-        )
-        column.refuse(cells[row], allowed, remedy, row)
+        row, allowed = valid.index(False), f"the client of the row, in 1 to {MAX_NAME} characters"
+        column.refuse(cells[row], allowed, "Correct the cell, or leave out the row.", row)
     names, place = numbered(cells)
     if len(names) < 2:
         column.refuse(names[0], "a column of two clients or more", "Choose another column of clients.")
