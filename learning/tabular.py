@@ -9,11 +9,14 @@ import csv
 import gzip
 import io
 import re
+import shlex
+import sys
 import unicodedata
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -94,6 +97,7 @@ class _Column:
     cells: Sequence[str]
     first_row: int  # the number of the first cell's row in messages
     fill: bool = False  # whether missing values have a meaning: the median, or a word of their own
+    named: bool = False  # as target or clients, so that it cannot be left out
 
     def refuse(self, value: object, allowed: str, remedy: str, at: int | None = None) -> NoReturn:
         raise self.fault(value, allowed, remedy, at)
@@ -114,7 +118,7 @@ class _Column:
         missing = empty | np.array([cell in _MORE_MARKS for cell in lower])
         values = np.asarray(pandas.to_numeric(pandas.Series(stripped), errors="coerce"), np.float64)
         if missing.all():
-            self.refuse("", "a column with values", f"Leave it out: -c drop={self.name}.")
+            self.refuse("", "a column with values", f"Leave it out: {self.drop}." if not self.named else "Fill it in.")
         is_number = ~np.isnan(values)
         if not is_number.any() or 2 * is_number.sum() < (~missing).sum():
             self._check(self._not_words(empty, is_number), empty)
@@ -137,7 +141,8 @@ class _Column:
         faults = [fault] if fault else []
         if missing.any() and not self.fill:
             at = int(missing.argmax())
-            faults.append(self.fault(self.cells[at], "a value: no cell may be empty", _FILL, at))
+            remedy = "Fill in the cell, or leave out the row." if self.named else _FILL
+            faults.append(self.fault(self.cells[at], "a value: no cell may be empty", remedy, at))
         if faults:
             raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
 
@@ -147,7 +152,7 @@ class _Column:
         if len(set(cells.values())) <= _FEW:
             return None
         if not points and all(_DAY.fullmatch(cell) for cell in cells.values()):
-            remedy = f"Write the days since a first one, or leave the column out: -c drop={self.name}."
+            remedy = self._or_drop("Write the days since a first one")
             return self.fault(cells[at := next(iter(cells))], "a number, not a date", remedy, at)
         if 0 < len(points) < len(cells) and all(_THOUSANDS.fullmatch(cell) for cell in cells.values()):
             remedy = "Write it as in 1234.5, or each number with all its decimals."
@@ -161,7 +166,7 @@ class _Column:
         others = {words[i]: i for i in reversed(present) if not is_number[i]}
         if len(others) <= _SHOWN and len({words[i] for i in present}) > len(others) + _MANY:
             word, at = next(reversed(others.items()))
-            remedy = f"Empty these cells and set missing=median, or leave the column out: -c drop={self.name}."
+            remedy = self._or_drop("Empty these cells and set missing=median")
             return self.fault(word, "a number, as in other rows, or empty", remedy, at)
 
         def like(found: Sequence[int], least: int) -> bool:
@@ -185,8 +190,16 @@ class _Column:
                 found, enough = [*matches], like([*matches], _FEW if pattern in (_NUMBER, _AFFIXED) else 1)
             if enough:
                 at = found[0]
-                return self.fault(words[at], allowed, f"{remedy}, or leave the column out: -c drop={self.name}.", at)
+                return self.fault(words[at], allowed, self._or_drop(remedy), at)
         return None
+
+    @property
+    def drop(self) -> str:
+        """The option that leaves the column out."""
+        return f"-c {shlex.quote(f'drop={self.name}')}"
+
+    def _or_drop(self, remedy: str) -> str:
+        return f"{remedy}." if self.named else f"{remedy}, or leave the column out: {self.drop}."
 
     @cached_property
     def whole(self) -> bool:
@@ -250,6 +263,8 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
     _check_named(columns, path, named)
     for name in sorted(left_out):
         _check_named(columns, path, {"drop": name})
+        if name in (target, client):
+            raise ConfigError("drop", name, "columns beside target and client-column", f"Leave {name} out of drop.")
     if target == client:
         raise ConfigError(_CLIENTS, client, f"another column of {path} than the target", "Choose another column.")
     features = [column for name, column in columns.items() if name not in (target, client, *left_out)]
@@ -277,7 +292,7 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
         notes += _about_clients(columns[client], names, owners, columns[target] if classes else None)
     notes += [
         f"all values of column {column.name} differ, as in a row number, which is no feature. "
-        f"Leave it out: -c drop={column.name}."
+        f"Leave it out: {column.drop}."
         for column in features
         if column.row_number
     ]
@@ -331,14 +346,14 @@ def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple
     if not is_file(path):
         raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
     try:
-        import pandas
+        import_module("pandas")
     except ImportError as error:
         raise ConfigError("dataset", path, "readable with pandas", f"Install it: {install('data')}.") from error
     try:
         names, cells, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
     except ImportError as error:
         raise ConfigError("dataset", path, "readable with pyarrow", f"Install it: {install('data')}.") from error
-    except (OSError, EOFError, UnicodeError, zlib.error, ValueError, pandas.errors.ParserError) as error:
+    except (OSError, EOFError, UnicodeError, zlib.error, ValueError, csv.Error) as error:
         if isinstance(error, ConfigError):
             raise
         allowed = f"a {'Parquet' if kind == 'parquet' else 'CSV'} file ({' '.join(str(error).split())})"
@@ -346,7 +361,7 @@ def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple
     first, rows = (1 if kind == "parquet" else 2), len(cells[0]) if cells else 0
     kept = []
     for i, (name, column) in enumerate(zip(names, cells, strict=True)):
-        index = len(set(column)) == rows > 1 and all(cell.strip().isdigit() for cell in column)
+        index = (not i or len(set(column)) == rows) and rows > 1 and all(cell.strip().isdigit() for cell in column)
         if name not in named and _NO_NAME.fullmatch(name) and (index or not any(column) or not (name or i)):
             notes.append(f"column {i + 1}, without a name, is an index or empty, and is left out")
         else:
@@ -356,9 +371,10 @@ def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple
         raise ConfigError(f"the number of rows of {path}", rows, "2 or more, without the header", "Correct the file.")
     if wrong := [name for name in names if not name or names.count(name) > 1]:
         raise ConfigError(f"a column of {path}", wrong[0], "a name of its own", "Correct the first row.")
-    fills = {name: fill and name not in named for name in names}
     columns = zip(names, cells, strict=True)
-    return {name: _Column(path, name, column, first, fills[name]) for name, column in columns}, notes
+    return {
+        name: _Column(path, name, column, first, fill and name not in named, name in named) for name, column in columns
+    }, notes
 
 
 _Cells = tuple[list[str], list[list[str]], list[str]]  # names, columns, notes
@@ -366,8 +382,6 @@ _Cells = tuple[list[str], list[list[str]], list[str]]  # names, columns, notes
 
 def _csv(path: Path) -> _Cells:
     """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
-    import pandas
-
     blob, notes = path.read_bytes(), []
     blob = gzip.decompress(blob) if path.suffix == ".gz" else blob
     try:
@@ -376,25 +390,17 @@ def _csv(path: Path) -> _Cells:
         text = blob.decode("cp1252")
         notes.append("it is not in UTF-8, and was read as Windows-1252 (cp1252)")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    if not text.strip():
-        return [], [], notes
-    table = pandas.read_csv(
-        io.StringIO(text),
-        sep=delimiter,
-        header=None,
-        dtype=str,
-        keep_default_na=False,
-        skip_blank_lines=False,
-        low_memory=False,
-    )
-    lengths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)]
-    while lengths and not lengths[-1]:
-        lengths.pop()
-    if uneven := [i for i, length in enumerate(lengths) if length != table.shape[1]]:
-        row, allowed = uneven[0], f"{table.shape[1]} cells, as in row 1"
-        raise ConfigError(f"row {row + 1} of {path}", f"{lengths[row]} cells", allowed, "Correct the row.")
-    table = table.iloc[: len(lengths)]
-    columns = [table[i].tolist() for i in table]
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows = [[*map(sys.intern, line)] for line in lines]  # equal cells are one object
+    while rows and not rows[-1]:
+        rows.pop()
+    for i, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            allowed = f"{len(rows[0])} cells, as in row 1"
+            remedy = f"Correct it, or quote a cell that holds {delimiter!r}."
+            raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", allowed, remedy)
+    columns = [list(column) for column in zip(*rows, strict=True)]
     return [column[0].strip() for column in columns], [column[1:] for column in columns], notes
 
 
@@ -421,7 +427,7 @@ def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str,
 def _check_feature(column: _Column) -> None:
     """Refuse a column that cannot be read, or has too many words."""
     if column.numbers is None and len(column.kinds[0]) > _MOST_WORDS:
-        remedy = f"Leave it out: -c drop={column.name}, or group its words."
+        remedy = f"Leave it out: {column.drop}, or group its words."
         column.refuse(f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words", remedy)
 
 

@@ -296,6 +296,29 @@ def test_row_numbers_are_no_features(tmp_path):
     assert any("income" in note for note in got.notes)
 
 
+def test_an_index_of_joined_tables_is_no_feature(tmp_path):
+    table = pandas.concat([frame(20)] * 3)[["income", "passed"]]
+    table.to_csv(tmp_path / "a.csv")
+    pandas.read_csv(tmp_path / "a.csv").to_csv(tmp_path / "b.csv", index=False)
+    for file in ("a.csv", "b.csv"):
+        got = load(f"csv:{tmp_path / file}")
+        assert got.train_x.shape[1] == 1 and len(got.notes) == 1
+
+
+@pytest.mark.parametrize("form", ["NA", "{}0,5", "2024-01-{}0"])
+def test_the_target_and_the_clients_cannot_be_left_out(form, tmp_path):
+    path = tmp_path / "a.csv"
+    table = frame().assign(passed=[form.format(i % 9 + 1) for i in range(ROWS)])
+    if form == "NA":
+        table.loc[9:, "passed"] = "yes"
+    with refused("row 2, column passed") as caught:
+        load(saved(path, table))
+    assert "drop" not in caught.value.remedy and "median" not in caught.value.remedy
+    for drop in ("passed", "school"):
+        with refused("drop", drop):
+            data.load(saved(path, frame()), "unused", target="passed", client="school", drop=drop)
+
+
 @pytest.mark.parametrize("mark", ["", "NA", "n/a", "NaN", "null", "?"])
 def test_a_missing_value_is_refused_or_the_median(mark, tmp_path):
     table = frame().astype({"income": object})
@@ -376,10 +399,10 @@ def test_codes_beyond_exact_numbers_stay_apart(code, tmp_path):
 
 def test_a_cell_of_many_characters_takes_its_own_memory(tmp_path):
     table = pandas.concat([frame()] * 50)
-    table.iloc[3, table.columns.get_loc("colour")] = "x" * 100_000
+    table.iloc[3, table.columns.get_loc("colour")] = "x" * 200_000  # more than the csv module takes by default
     name = saved(tmp_path / "a.csv", table)
     tracemalloc.start()
     load(name)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 100e6  # one array of fixed width would take 1.2 GB
+    assert peak < 100e6  # one array of fixed width would take 2.4 GB
