@@ -51,10 +51,6 @@ def factory(make, calls=None):
         metrics = MetricRecord({"num-examples": 5, "loss": 0.5})
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
-    @app.query("weather")
-    def weather(message, context):
-        return Message(RecordDict({"sky": ConfigRecord({"is": "blue"})}), reply_to=message)
-
     return app
 
 
@@ -96,14 +92,8 @@ def test_later_registrations_reach_the_app(tmp_path):
     def train(message, context):
         return Message(RecordDict({"metrics": MetricRecord({"num-examples": 9})}), reply_to=message)
 
-    @app.query("weather")
-    def weather(message, context):
-        return Message(RecordDict({"sky": ConfigRecord({"is": "grey"})}), reply_to=message)
-
     grid = LocalGrid(app, {"runs-dir": str(tmp_path)}, 1)
     (node,) = grid.get_node_ids()
-    (reply,) = grid.send_and_receive([Message(RecordDict(), node, "query.weather")])
-    assert reply.content["sky"]["is"] == "grey"
     content = RecordDict({"aoi": ConfigRecord(protocol.ParticipationRequest("r", 4).write())})
     (reply,) = grid.send_and_receive([Message(content, node, "train")])
     assert reply.content["metrics"]["num-examples"] == 9 and reply.content["aoi"]["takes-part"]

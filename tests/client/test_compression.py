@@ -14,7 +14,7 @@ from aoi_fl.client import ClientApp
 from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.state import written_together
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
-from tests.fakes import MODEL, record_of, request
+from tests.fakes import MODEL, ToyApp, record_of, request
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,22 +89,12 @@ def test_data_ages_reach_the_configuration_under_any_key(tmp_path):
 
 # Durable residuals
 
-app = ClientApp()
+
+def learn(array, client, round_):
+    return (array + np.random.default_rng([round_, client]).standard_normal(array.shape)).astype(array.dtype)
 
 
-@app.train()
-def train(message, context):
-    rng = np.random.default_rng([message.content["config"]["server-round"], context.node_config["partition-id"]])
-    arrays = {k: a.numpy() for k, a in message.content["arrays"].items()}
-    trained = {
-        k: np.asarray(a + (2 if a.dtype.kind == "i" else rng.standard_normal(a.shape)), a.dtype)
-        for k, a in arrays.items()
-    }
-    content = {
-        "arrays": ArrayRecord({k: Array(a) for k, a in trained.items()}),
-        "metrics": MetricRecord({"num-examples": 10}),
-    }
-    return Message(RecordDict(content), reply_to=message)
+app = ToyApp(learn)
 
 
 def update(folder, round_):

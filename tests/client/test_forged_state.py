@@ -25,6 +25,14 @@ def forged(**changes: object) -> bytes:
 
 
 STATES = {
+    "empty": b"",
+    "cut short": forged()[:40],
+    "zeros after a power cut": bytes(200),
+    "no text": b"\xff\xfe\x00" * 9,
+    "no object": b"[1, 2]",
+    "another version": forged(version=99),
+    "a changed number": forged().replace(b'"last": 3', b'"last": 4'),
+    "no checksum": json.dumps(BODY).encode(),
     "JSON without end": DEEP,
     "objects without end": b'{"a":' * 200_000,
     "an age of text": forged(age=AGE | {"last": "3"}),
@@ -54,7 +62,10 @@ def test_a_forged_state_is_kept_aside_and_started_anew(what, tmp_path, caplog):
     file = StateFile(tmp_path, "pi")
     file.path.write_bytes(STATES[what])
     assert file.load(5) == ClientState(5)
-    assert "is corrupt" in caplog.text and (tmp_path / "pi.corrupt-1").read_bytes() == STATES[what]
+    assert str(file.path) in caplog.text and (tmp_path / "pi.corrupt-1").read_bytes() == STATES[what]
+    file.path.write_bytes(b"")
+    file.load(5)
+    assert (tmp_path / "pi.corrupt-1").read_bytes() == STATES[what] and (tmp_path / "pi.corrupt-2").exists()
 
 
 def test_the_good_one_that_the_forged_are_made_of_is_read(tmp_path):
@@ -64,6 +75,9 @@ def test_the_good_one_that_the_forged_are_made_of_is_read(tmp_path):
 
 
 SESSIONS = [
+    b"",
+    b"17",
+    b"a b c",
     b"inf inf 1",
     b"nan 0 0",
     b"-1 0 0",

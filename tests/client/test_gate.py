@@ -672,19 +672,6 @@ def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how):
     assert read_receipts(Book(tmp_path))[1]
 
 
-def test_the_empty_lock_of_an_early_version_leaves_the_gate_open(tmp_path):
-    (tmp_path / LOCK).touch()
-    device = Device(tmp_path, **{"max-updates": 3})  # its first start
-    assert device.updates([train(1), train(2)]) == 2
-    body = json.loads((tmp_path / GATE).read_text())
-    former = {key: body[key] for key in body.keys() - {"checksum", "durable"}} | {"updates": 2, "lines": 2}
-    former["head"] = sha256((tmp_path / RECEIPTS).read_bytes().splitlines()[-1]).hexdigest()
-    former["checksum"] = sha256(json.dumps(former, sort_keys=True).encode()).hexdigest()
-    (tmp_path / GATE).write_text(json.dumps(former))
-    (tmp_path / LOCK).write_bytes(b"")
-    assert device.updates([train(3), train(4)]) == 1 and read_receipts(Book(tmp_path))[1] == []
-
-
 def test_a_supernode_reads_the_receipts_again_only_after_another_process(tmp_path, monkeypatch):
     reads, tail = [], Book._tail
     one, two = (Device(tmp_path, **{"max-updates": 99}) for _ in range(2))

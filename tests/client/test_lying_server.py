@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import threading
-from dataclasses import replace
 
 import flwr.clientapp
 import numpy as np
@@ -305,8 +304,3 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     os.utime(old, (1, 1))
     assert device.send("train")
     assert alive.exists() and not any(path.exists() for path in left)
-
-
-def test_a_request_is_read_as_it_is_written():
-    terms = ParticipationRequest("r", 1, min_separation=B, rounds=T, clear=False)
-    assert ParticipationRequest.read(replace(terms).write()) == terms

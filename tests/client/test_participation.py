@@ -7,15 +7,13 @@ from pathlib import Path
 
 import flwr.clientapp
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
 from aoi_fl.flower.messages import send
 from aoi_fl.protocol import Introduction, ParticipationReply, ParticipationRequest
-from aoi_fl.science import draws
-from aoi_fl.science.age import first_age
 from aoi_fl.science.draws import number_of
 from aoi_fl.science.markov import MarkovPolicy
 from tests.fakes import Counting
@@ -125,40 +123,6 @@ def test_a_client_without_a_usable_name_says_so(app, tmp_path, node, run, fields
         app(message_of("query.hello", ParticipationRequest(run, 1)), context_of(tmp_path, partition=None, **node))
 
 
-def test_its_first_age_is_the_stationary_draw_of_its_number(app, tmp_path):
-    for client in range(6):
-        answer = ask(
-            app, context_of(tmp_path, client), "query.participate", ParticipationRequest("r", 1, "poll", TABLE)
-        )
-        age = first_age(TABLE, draws.uniform(11, 1, "first-age", client))
-        assert answer.age == age
-        assert answer.takes_part == (draws.uniform(11, 1, "participate", client) < TABLE[min(age, len(TABLE) - 1)])
-
-
-@pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
-def test_a_repeated_question_gets_the_same_answer(app, tmp_path, wire):
-    context = context_of(tmp_path)
-    took = 0
-    for round_ in range(1, 40):
-        terms = ParticipationRequest("r", round_, wire, LAZY)
-        first = ask(app, context, "query.participate", terms)
-        assert ask(app, context, "query.participate", terms) == first
-        assert ask(app, context_of(tmp_path, seed=999), "query.participate", terms) == first  # a restart, a new seed
-        if not first.takes_part:
-            assert ask(app, context, "train", terms) == first  # it declines without arrays
-            continue
-        took += 1
-        trained = ask(app, context, "train", terms)
-        assert (trained.takes_part, trained.age) == (True, first.age)
-        assert ask(app, context, "train", terms) == trained
-        again = ask(app, context, "query.participate", terms)
-        assert (again.takes_part, again.age) == (True, first.age)
-        assert last(context) == round_
-        if wire == "reserve":
-            assert trained.next_round > round_ and again.next_round == trained.next_round
-    assert 3 < took < 20 and app.trained == 2 * took
-
-
 @pytest.mark.parametrize("wire", ["poll", "reserve"])
 def test_missed_rounds_and_old_messages_do_not_change_ages(app, tmp_path, wire):
     context = context_of(tmp_path)
@@ -191,32 +155,6 @@ def test_a_message_with_its_own_action_is_decided_as_usual(app, tmp_path, wire):
     assert 0 < took < 19 and last(context) == last(twin)
 
 
-def test_a_question_on_an_evaluation_changes_nothing(app, tmp_path):
-    @app.evaluate()
-    def evaluate(message, context):
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
-
-    context, twin = context_of(tmp_path / "asked"), context_of(tmp_path / "twin")
-    willing = 0
-    for round_ in range(1, 30):
-        terms = ParticipationRequest("r", round_, "poll", LAZY)
-        first = ask(app, context, "query.participate", terms)
-        assert ask(app, twin, "query.participate", terms) == first
-        if first.takes_part:
-            for one in (context, twin):
-                ask(app, one, "train", terms)
-        before = last(context)
-        ahead = ask(app, context, "evaluate", ParticipationRequest("r", round_, "poll", LAZY, ahead=True))
-        assert ahead == ask(app, twin, "query.participate", ParticipationRequest("r", round_ + 1, "poll", LAZY))
-        assert ahead.age == (0 if first.takes_part else first.age + 1)
-        willing += ahead.takes_part
-        again = ask(app, context, "query.participate", terms)  # the round is played again after a crash
-        assert (again.takes_part, again.age, last(context)) == (first.takes_part, first.age, before)
-        plain = app(message_of("evaluate", terms), context)
-        assert "aoi" not in plain.content  # nobody asked
-    assert willing > 3
-
-
 def test_the_age_resets_with_the_update_not_with_the_yes(app, tmp_path):
     context = context_of(tmp_path)
     terms = ParticipationRequest("r", 5, "poll", (1.0,))
@@ -242,22 +180,6 @@ def test_a_reservation_is_kept_and_renewed_when_missed(app, tmp_path):
     missed = ask(app, context, "query.participate", ParticipationRequest("r", booked + 1, "reserve", LAZY))
     assert missed.age == booked - 1 and missed.next_round >= booked + 1
     assert missed.takes_part == (missed.next_round == booked + 1)
-
-
-@pytest.mark.parametrize("wire", protocol.WIRES)
-def test_a_forced_client_declines_again_in_a_repeated_round(wire, app, tmp_path):
-    forced = 0
-    for number in range(20):
-        context = context_of(tmp_path / str(number), seed=number)
-        terms = ParticipationRequest("r", 5, wire, LAZY)
-        question = "train" if wire == "broadcast" else "query.participate"
-        if ask(app, context, question, terms).takes_part:
-            continue
-        trained = ask(app, context, "train", replace(terms, forced=True))
-        assert not ask(app, context, question, terms).takes_part  # after a crash of the server
-        assert ask(app, context, "train", replace(terms, forced=True)) == trained
-        forced += 1
-    assert forced > 3
 
 
 def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):

@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
@@ -33,13 +33,13 @@ def train(message: Message, context: Context) -> Message:
 class Device:
     """A client with a real state machine, whose clock goes a little wrong, and what a SuperLink would know of it."""
 
-    def __init__(self, number: int, folder, sleeps: bool, training: float) -> None:
+    def __init__(self, number: int, folder, sleeps: bool) -> None:
         node = {"partition-id": number, "seed": 3, "sleep": sleeps}
         self._context = Context(1, 7, node, RecordDict(), {"runs-dir": str(folder)})
         self._rate = 1 + Random(number).uniform(-1e-3, 1e-3)  # a drift of up to 86 s a day
         self._looks = PollSchedule(0.0)
         self.next_look = self.next_beat = self.online_until = 0.0
-        self._takes = {protocol.TRAIN: training, protocol.PARTICIPATE: 0.5}
+        self._takes = {protocol.TRAIN: 20.0, protocol.PARTICIPATE: 0.5}
         self.looks = self.beats = 0
         self.gone = False
 
@@ -82,35 +82,20 @@ class Day:
     late: list[float] = field(default_factory=list)  # seconds that a round waited for the last to look
 
 
-def play(
-    folder,
-    sleeps: bool,
-    away: dict[int, tuple[float, float]] | None = None,
-    seconds: float = DAY,
-    training: float = 20.0,
-    round_seconds: float = 0.0,
-) -> Day:
-    """Play reserve rounds of a day; ``away``: spans in which a device is not there, and nobody knows."""
-    now = [0.0]
-    pace = RoundTimer(round_seconds, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
-    day = Day([Device(i, folder, sleeps, training) for i in range(N)])
-    reserved, spans = [0] * N, away or {}
-    random, round_ = Random(5), 0
+def play(folder, sleeps: bool) -> Day:
+    """Play the reserve rounds of a quarter of a day."""
+    now, random = [0.0], Random(5)
+    pace = RoundTimer(0.0, lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+    day, reserved = Day([Device(i, folder, sleeps) for i in range(N)]), [0] * N
     with written_together():
-        while now[0] < seconds:
+        while now[0] < DAY / 4:
             pace.begin()
-            round_ += 1
-            ask = ParticipationRequest("day", round_, protocol.RESERVE, TABLE, pace=pace.seconds)
+            ask = ParticipationRequest("day", len(day.rounds) + 1, protocol.RESERVE, TABLE, pace=pace.seconds)
             trained, ends, waited = set(), now[0], 0.0
             for i, device in enumerate(day.devices):
-                begin, end = spans.get(i, (seconds, seconds))
-                if begin <= now[0] < end:
-                    continue  # no answer comes; after that, whoever missed its round is asked anew
-                if now[0] >= end > device.next_look:
-                    device.next_look = device.next_beat = now[0]  # as one that is switched on
                 device.until(now[0])
-                willing = reserved[i] == round_
-                if reserved[i] < round_:
+                willing = reserved[i] == ask.round
+                if reserved[i] < ask.round:
                     said, done = device.answer(protocol.PARTICIPATE, ask)
                     reserved[i], willing, ends = said.next_round or 0, said.takes_part, max(ends, done)
                     device.until(done)
@@ -127,7 +112,7 @@ def play(
 
 
 def test_a_day_of_sleep_needs_a_quarter_of_the_looks(tmp_path):
-    awake, asleep = (play(tmp_path / str(sleeps), sleeps, seconds=DAY / 4) for sleeps in (False, True))
+    awake, asleep = (play(tmp_path / str(sleeps), sleeps) for sleeps in (False, True))
     both = min(len(awake.rounds), len(asleep.rounds))
     assert asleep.rounds[:both] == awake.rounds[:both]  # whoever was to train did
     assert both > 250 and len(asleep.rounds) > 0.96 * len(awake.rounds)
@@ -135,20 +120,6 @@ def test_a_day_of_sleep_needs_a_quarter_of_the_looks(tmp_path):
     assert sum(asleep.late) / len(asleep.late) < poll_schedule.LONGEST_LOOK and max(asleep.late) < 60
     before, after = (sum(d.looks + d.beats for d in day.devices) for day in (awake, asleep))
     assert after < before / 4
-
-
-@pytest.mark.parametrize(("training", "round_seconds"), [(1.0, 120.0), (60.0, 120.0), (90.0, 180.0)])
-def test_a_client_is_awake_for_its_round_after_long_training(training, round_seconds, tmp_path):
-    day = play(tmp_path, True, seconds=DAY / 4, training=training, round_seconds=round_seconds)
-    assert any(looked.looks < 200 for looked in day.devices)  # who trains seldom sleeps
-    assert max(day.late) < 2 * poll_schedule.LONGEST_LOOK
-
-
-def test_a_client_that_oversleeps_is_asked_again(tmp_path):
-    day = play(tmp_path, True, {4: (10_000.0, 30_000.0)}, 45_000.0)
-    took_part = [i for i, who in enumerate(day.rounds) if 4 in who]
-    share = len(day.rounds) * 30 / 45
-    assert any(i > share for i in took_part) and not any(share * 0.45 < i < share * 0.9 for i in took_part)
 
 
 def test_the_longest_nap_needs_few_heartbeats():
@@ -173,32 +144,6 @@ def test_a_sleeping_client_looks_for_other_runs_at_heartbeats():
 
 
 @pytest.mark.parametrize(
-    ("pace", "next_round", "node", "wanted"),
-    [
-        (60.0, 12, {"sleep": True}, 0.999 * 120 - 3),
-        (60.0, 10, {"sleep": True}, None),  # it takes part in this one
-        (60.0, None, {"sleep": True}, None),
-        (None, 12, {"sleep": True}, None),  # nobody knows how long a round takes
-        (2.0, 12, {"sleep": True}, None),  # not worth while
-        (60.0, 12, {"sleep": False}, None),
-        (60.0, 12, {}, None),
-    ],
-)
-def test_a_client_sleeps_where_it_knows_how_long_and_may(pace, next_round, node, wanted):
-    ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, pace=pace)
-    told = foretold(ask, ParticipationReply("a", False, 3, next_round), node)
-    assert told.asleep == (wanted is not None)
-    assert not told.asleep or told.nap == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize("elapsed", [0.0, 45.0, -50.0])
-def test_a_nap_counts_from_the_start_of_the_round(elapsed):
-    ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, pace=60.0, elapsed=elapsed)
-    told = foretold(ask, ParticipationReply("a", False, 3, 12), {"sleep": True}, spent=8.0)
-    assert told.nap == pytest.approx(0.999 * (120 - elapsed) - 3 - 8)
-
-
-@pytest.mark.parametrize(
     ("sent", "expected"), [(-20.0, 20.0), (3600.0, 0.0), (-3600.0, 300.0), (-math.inf, 300.0), (math.nan, 0.0)]
 )
 def test_a_message_has_waited_some_minutes_at_most(sent, expected):
@@ -217,52 +162,74 @@ def test_a_client_that_polls_late_does_not_oversleep(waited, tmp_path, monkeypat
     assert told.nap == pytest.approx(0.999 * 600 * (said.next_round - 1) - 3 - waited, abs=1.0) and said.next_round > 1
 
 
-@pytest.mark.parametrize(("pace", "early"), [(0.5, 0.5), (1.0, 1.0), (3.0, 3.0), (60.0, 3.0)])
-def test_a_client_wakes_up_a_quarter_of_the_time_early_but_three_seconds_at_most(pace, early):
-    ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, pace=pace)
-    told = foretold(ask, ParticipationReply("a", True, 3, 14), {}, trained=True)
-    assert told.nap == pytest.approx(4 * pace - early, rel=0.01) and not told.asleep
-
-
-def test_a_client_polls_at_the_given_rate_until_its_round():
+def test_a_client_polls_as_seldom_as_the_superlink_is_slow():
     client = PollSchedule(0.0)
-    assert client.wait(0.1, took=0.05) == poll_schedule.LONGEST_LOOK  # nobody has told it how many others there are
+    assert client.wait(0.1, took=0.05) == poll_schedule.LONGEST_LOOK
     assert client.heartbeat(0.1)[0] == poll_schedule.HEARTBEAT
     assert [client.wait(0.1, took=0.5) for _ in range(5)] == [6, 12, 24, 25, 25]  # there must be many
     assert [client.wait(0.1, took=60.0) for _ in range(3)] == [50, 60, 60]
     assert client.heartbeat(0.1)[0] == 120
-    asked = ParticipationReply("a", False, 3)
-    client.answered(0.0, foretold(ParticipationRequest("r", 10, protocol.POLL, looks=7.0), asked, {}))
+    client.answered(0.0, NextMessage(None, 7.0))
     assert client.wait(0.0, took=1.0) == client.wait(600.0, took=0.3) == 7
-    assert [client.wait(0.0, took=took) for took in (0.5, 2.0, 60.0, 60.0)] == [10, 20, 40, 60]  # the SuperLink is busy
+    assert [client.wait(0.0, took=took) for took in (0.5, 2.0, 60.0, 60.0)] == [10, 20, 40, 60]
     assert client.wait(0.0) == 7
-    client.answered(
-        0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=12), {})
-    )
-    assert client.wait(0.0) == 2  # it does not know when its round begins, but that there is one before it
-    client.answered(
-        0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0), replace(asked, next_round=11), {})
-    )
-    assert client.wait(0.0) == 1  # its round is the next, and does not wait
-    client.answered(
-        0.0, foretold(ParticipationRequest("r", 10, protocol.RESERVE, looks=70.0), replace(asked, next_round=99), {})
-    )
+    client.answered(0.0, NextMessage(None, 70.0))
     interval, beat = client.heartbeat(0.0)
     assert client.wait(0.0) == 70 and interval == 140 and 94 < beat < 122  # a SuperLink of many is busy enough
-    ask = ParticipationRequest("r", 10, protocol.RESERVE, looks=7.0, pace=60.0)
-    client.answered(0.0, foretold(ask, replace(asked, next_round=12), {"sleep": False}))
-    due = 0.999 * 120 - 3
+
+
+AWAKE, SLEEPS = {"sleep": False}, {"sleep": True}
+PACE = {"pace": 60.0}
+
+
+@pytest.mark.parametrize(
+    ("terms", "next_round", "node", "nap", "apart"),
+    [
+        ({"looks": 7.0}, 12, AWAKE, None, 2),  # there is a round before its own
+        ({"looks": 7.0}, 11, AWAKE, None, 1),
+        ({"looks": 70.0}, 99, AWAKE, None, 70),
+        ({"looks": 7.0} | PACE, 12, AWAKE, 0.999 * 120 - 3, 7),
+        (PACE, 12, {}, 0.999 * 120 - 3, 0),
+        (PACE, 12, SLEEPS, 0.999 * 120 - 3, ASLEEP),
+        (PACE | {"elapsed": 45.0}, 12, SLEEPS, 0.999 * 75 - 3, ASLEEP),
+        (PACE | {"elapsed": -50.0}, 12, SLEEPS, 0.999 * 170 - 3, ASLEEP),
+        (PACE, 10, SLEEPS, None, 0),  # it takes part in this one
+        (PACE, None, SLEEPS, None, 0),
+        ({}, 12, SLEEPS, None, 0),  # it does not know how long a round takes
+        ({"pace": 2.0}, 12, SLEEPS, 0.999 * 4 - 1, 0),  # a quarter of the time early, and not worth while
+        ({"pace": 3.0}, 14, SLEEPS, 0.999 * 12 - 3, ASLEEP),
+    ],
+)
+def test_the_nap_until_a_reserved_round(terms, next_round, node, nap, apart):
+    ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, **terms)
+    told = foretold(ask, ParticipationReply("a", False, 3, next_round), node)
+    assert (told.nap, told.apart) == (pytest.approx(nap), apart)
+
+
+@pytest.mark.parametrize(
+    ("looks", "takes_part", "trained", "apart"),
+    [
+        (7.0, False, False, 7),
+        (7.0, True, False, 0),
+        (7.0, True, True, 7),
+        (70.0, None, False, 10),
+        (None, None, False, 0),
+    ],
+)
+def test_the_next_look_of_a_client_without_a_reservation(looks, takes_part, trained, apart):
+    """The model follows a yes at once, and a client that has introduced itself will be asked soon."""
+    answer = None if takes_part is None else ParticipationReply("a", takes_part, 3)
+    told = foretold(ParticipationRequest("r", 10, protocol.POLL, looks=looks), answer, {}, trained)
+    assert (told.nap, told.apart) == (None, apart)
+
+
+def test_an_awake_client_looks_at_the_given_rate_until_its_round():
+    client = PollSchedule(0.0)
+    client.answered(0.0, NextMessage(due := 117.0, 7.0))
     assert client.wait(0.0) == 7 and client.wait(due - 2) == pytest.approx(2) and client.wait(due) < 1
-    assert client.heartbeat(0.0)[0] == poll_schedule.HEARTBEAT  # it is awake
-    client.answered(0.0, foretold(ParticipationRequest("r", 10, looks=70.0), None, {}))
-    assert client.wait(0.0) == 10  # it has introduced itself, and will be asked
-    willing = replace(asked, takes_part=True)
-    client.answered(0.0, foretold(ParticipationRequest("r", 10, protocol.POLL, looks=7.0), willing, {}))
-    assert client.wait(0.0) == poll_schedule.SHORTEST_LOOK  # the model follows at once
-    client.answered(0.0, foretold(ParticipationRequest("r", 10, protocol.POLL, looks=7.0), willing, {}, trained=True))
-    assert client.wait(0.0) == 7
-    client.answered(0.0, foretold(ParticipationRequest("r", 10), None, {}))
-    assert client.wait(0.0) == poll_schedule.SHORTEST_LOOK  # of few
+    assert client.heartbeat(0.0)[0] == poll_schedule.HEARTBEAT
+    client.answered(0.0, NextMessage(None, 0.0))
+    assert client.wait(0.0) == poll_schedule.SHORTEST_LOOK
 
 
 def test_clients_are_told_how_often_to_look_where_they_are_many():

@@ -65,13 +65,6 @@ def held(path) -> Iterator[None]:
         other.stdin.close()
 
 
-@pytest.mark.parametrize("text", ["", "17", "a b c\n", "1800000000 18000"])
-def test_a_file_that_a_power_cut_has_torn_is_none(path, text):
-    path.write_text(text)
-    found = Session(path)
-    assert (found.node, found.until) == (0, 0.0)
-
-
 @pytest.mark.parametrize(
     ("nap", "wanted"),
     [
