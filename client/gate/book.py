@@ -68,7 +68,7 @@ class GateState:
     lines: int = 0  # receipts
     head: str = ""  # digest of the last receipt
     told: int = 0  # numbers in evaluations since the last training
-    durable: int = 0  # receipts when the state was last written at once; 0 also in states of an early version
+    durable: int = 0  # receipts when the state was last written at once
     repeats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # receipts that are counted
     runs: Mapping[str, KnownRun] = field(default_factory=dict)  # by Flower's id
     apps: Mapping[str, KnownApp] = field(default_factory=dict)  # by digest
@@ -120,7 +120,7 @@ class Book:
             first = digests.index(state.head) + 1 if state.lines else 0
             behind, ahead = len(receipts) - first, number - state.lines
             other = number and 0 <= ahead <= behind and digests[first + ahead - 1] != digest
-            if other or ahead > behind or state.durable > 0 == number:  # an early version has left the lock empty
+            if other or ahead > behind or state.lines > 0 == number:
                 raise ValueError(f"{self._lock} names another receipt than the last one in {self.receipts}")
             for digest, line in zip(digests[first:], receipts[first:], strict=True):
                 state = _replayed(state, digest, json.loads(line))
