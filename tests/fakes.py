@@ -213,6 +213,11 @@ class Counting(ClientApp):
         return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5})}), reply_to=message)
 
 
+def slow(*cases):
+    """Return cases of a test that `make test` leaves out, because others stand for them."""
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
+
 def request(kind, terms, **records):
     """Return a message with terms as a server sends it to a client."""
     return send(Message(RecordDict({"aoi": ConfigRecord(terms.write()), **records}), 99, kind), "m")

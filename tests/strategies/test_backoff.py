@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from functools import partial
+from functools import cache, partial
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from aoi_fl.strategies import (
 from aoi_fl.strategies.clock import MACHINE, Clock
 from aoi_fl.strategies.round.retry import TRAINING, Backoff, RetryPolicy
 from tests import fakes
-from tests.fakes import ASK, EVALUATE, HUNG, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
+from tests.fakes import ASK, EVALUATE, HUNG, TRAIN, Notes, ScriptedGrid, ToyApp, sines, slow, zeros
 
 N = 6
 NOT_WAITED = "no reply, like the last time, so it was not waited for as long"
@@ -154,9 +155,16 @@ def test_a_client_that_sleeps_is_still_sent_its_training(tmp_path):
     assert 1 < len(honest) < 8 and pushed(tmp_path / "sleeps", sleeps=1e9) == honest
 
 
-@pytest.mark.parametrize("wire", ["random", "broadcast", "poll"])
+PATTERNS = [(True, False), (True, False, False), (True, True, False, False), (True, *3 * [False])]
+
+
 @pytest.mark.parametrize(
-    "pattern", [(True, False), (True, False, False), (True, True, False, False), (True, *3 * [False])]
+    ("wire", "pattern"),
+    [
+        *(("poll", pattern) for pattern in PATTERNS),
+        *((("random", "broadcast")[i % 2], pattern) for i, pattern in enumerate(PATTERNS)),
+        *slow(*((("broadcast", "random")[i % 2], pattern) for i, pattern in enumerate(PATTERNS))),
+    ],
 )
 def test_who_answers_now_and_then_costs_one_deadline(pattern, wire, tmp_path):
     turns = itertools.cycle(pattern)
@@ -236,21 +244,27 @@ def test_absence_forgives_no_silence(tmp_path):
     assert waits == [True] + 6 * [False]
 
 
-def extra(grid, make, folder):
-    """Return the seconds of a run beyond those of a run in which training takes each client 0.1 seconds."""
+@cache
+def usual(policy):
+    """Return the seconds of a run in which training takes each client 0.1 seconds."""
     prompt = partial(Slow, takes=lambda kind, round_, client: 0.1 * (kind == TRAIN))
-    _, usual = play(make, folder, scripted(), 60, kind=prompt, train_timeout=1.0)
-    return grid.clock.now() - usual.clock.now()
+    with TemporaryDirectory() as folder:
+        return play(willing(policy), folder, scripted(), 60, kind=prompt, train_timeout=1.0)[1].clock.now()
 
 
-@pytest.mark.parametrize("client_takes", [1.05, 1.5, 3.0])
-@pytest.mark.parametrize("policy", ["random", "broadcast", "poll", "reserve"])
+@pytest.mark.parametrize(
+    ("policy", "client_takes"),
+    [
+        *((policy, 1.05) for policy in ("random", "broadcast", "poll", "reserve")),
+        *(("random", seconds) for seconds in (1.5, 3.0)),
+        *slow(*itertools.product(("broadcast", "poll", "reserve"), (1.5, 3.0))),
+    ],
+)
 def test_a_client_that_is_just_late_costs_one_deadline(policy, client_takes, tmp_path):
-    make = willing(policy)
     takes = lambda kind, round_, client: (client_takes if client == 2 else 0.1) if kind == TRAIN else 0.0  # noqa: E731
-    slow = partial(Slow, takes=takes)
-    notes, grid = play(make, tmp_path, scripted(), 60, kind=slow, train_timeout=1.0)
-    assert extra(grid, make, tmp_path) <= 1 + 0.15 * len(grid.rounds(TRAIN, 2))
+    late = partial(Slow, takes=takes)
+    notes, grid = play(willing(policy), tmp_path, scripted(), 60, kind=late, train_timeout=1.0)
+    assert grid.clock.now() - usual(policy) <= 1 + 0.15 * len(grid.rounds(TRAIN, 2))
     assert [record.trained for record in notes.rounds] == 60 * [N - 1] and len(grid.rounds(TRAIN, 2)) < 10
 
 
@@ -316,4 +330,4 @@ def test_a_client_that_is_slow_and_late_in_turn_costs_three_deadlines(tmp_path):
             return super().heard(reply, kind, round_, client)
 
     _, grid = play(everyone, tmp_path, scripted(), 60, kind=Cunning, train_timeout=1.0)
-    assert 2 < extra(grid, everyone, tmp_path) <= 3.5 and len(grid.rounds(TRAIN, 2)) < 10
+    assert 2 < grid.clock.now() - usual("random") <= 3.5 and len(grid.rounds(TRAIN, 2)) < 10

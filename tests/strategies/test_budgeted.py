@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.strategies import BudgetedRefresh
-from tests.fakes import ToyApp, play, unchanged, zeros
+from tests.fakes import ToyApp, play, slow, unchanged, zeros
 from tests.refusals import refused
 
 B = 10.0
@@ -155,8 +155,15 @@ NAMED = ("whittle", "abs", "maxpack", "random")
 WAYS = [*((i, "server", t) for i in NAMED for t in ("selected", "all")), *((i, "bid", "selected") for i in NAMED[:3])]
 
 
-@pytest.mark.parametrize("extreme", [1e300, 3.0], ids=["extreme", "plain"])
-@pytest.mark.parametrize(("index", "source", "trains"), WAYS)
+@pytest.mark.parametrize(
+    ("index", "source", "trains", "extreme"),
+    [
+        *((*way, 1e300) for way in WAYS),
+        ("whittle", "server", "all", 3.0),
+        ("abs", "bid", "selected", 3.0),
+        *slow(*((*way, 3.0) for way in WAYS if way not in (("whittle", "server", "all"), ("abs", "bid", "selected")))),
+    ],
+)
 def test_who_takes_and_never_delivers_is_not_paid_and_rests(index, source, trains, extreme, tmp_path):
     def of(folder, hostile):
         """Return the clients that refreshed and trained, and all the money."""
@@ -214,8 +221,17 @@ def test_a_client_that_costs_nothing_has_no_round_alone(index, tmp_path):
     assert [len(chosen) for chosen in notes.trained()] == [3] * 4
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["honest", "fails every second time"])
-@pytest.mark.parametrize(("index", "source"), [(i, s) for i, s, t in WAYS if t == "selected"])
+CHOSEN = [(index, source) for index, source, trains in WAYS if trains == "selected"]
+
+
+@pytest.mark.parametrize(
+    ("index", "source", "fails"),
+    [
+        *((*way, False) for way in CHOSEN),
+        *((*way, True) for way in CHOSEN[::3]),
+        *slow(*((*way, True) for i, way in enumerate(CHOSEN) if i % 3)),
+    ],
+)
 def test_a_client_of_the_whole_budget_leaves_one_round_empty(index, source, fails, tmp_path):
     turns = itertools.cycle([fails, False])
 

@@ -62,7 +62,7 @@ def exchange(grid, timeout, **how):
 def test_an_endless_upload_delays_nothing(grid, sequential, ordered):
     next(iter(grid.uploaded.values())).clear()  # the first client died while it uploaded
     begun = time.monotonic()
-    under_way = exchange(grid, 3, sequential=sequential, ordered=ordered)
+    under_way = exchange(grid, 1.5, sequential=sequential, ordered=ordered)
     assert sorted(under_way.client_of(reply) for reply in under_way) == [1, 2]
     assert under_way.missing == {0} and time.monotonic() - begun < 30
     assert len(grid.pulls) == 3  # nothing is pulled twice

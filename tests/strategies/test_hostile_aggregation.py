@@ -11,7 +11,7 @@ from flwr.serverapp import strategy as flower
 from aoi_fl.strategies import PrivateMean, RandomSelection
 from aoi_fl.strategies.aggregation.base import together
 from tests import fakes
-from tests.fakes import HOSTILE, ToyApp, hostile_app, raises, values, with_arrays, with_metrics
+from tests.fakes import HOSTILE, ToyApp, hostile_app, raises, slow, values, with_arrays, with_metrics
 
 CLIENTS = 7
 STRATEGIES = {
@@ -46,7 +46,12 @@ def huge(value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [*((name, 3e38) for name in STRATEGIES), ("FedYogi", 1e25), ("QFedAvg", 1e25), ("Krum", -3.4e38)]
+    ("name", "value"),
+    [
+        *((name, 3e38) for name in STRATEGIES if name != "QFedAvg"),
+        *(("FedYogi", 1e25), ("QFedAvg", 1e25), ("Krum", -3.4e38)),
+        *slow(("QFedAvg", 3e38)),
+    ],
 )
 def test_one_huge_update_never_ruins_the_model(name, value, tmp_path):
     """Where the strategy withstands it, the reply counts; else the round is as if its client had failed."""

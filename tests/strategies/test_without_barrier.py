@@ -13,7 +13,6 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.replies import error_reply
 from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
@@ -240,18 +239,6 @@ def hung(kind, round_, client):
     return HUNG if (kind, client) == ("train", 0) else 0
 
 
-def test_a_client_that_never_answers_holds_no_model_back(tmp_path):
-    grid = partial(ScriptedGrid, script=hung, takes=lambda kind, *_: 0.1 * (kind == "train"))
-    how = {"grid": grid, "buffer": 2, "late_rounds": 40, "start": record_of(START)}
-    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=12, train_timeout=0.6, **how)
-    assert [record.trained for record in notes.rounds] == [2] * 12
-    ((late, part),) = [
-        (record.round, part) for record in notes.rounds for part in record.participations if part.outcome != "trained"
-    ][:1]
-    assert (part.client, part.outcome, part.rounds_late) == (0, "late", None) and late < 12
-    assert part.seconds is not None
-
-
 class Busy(ScriptedGrid):
     """Its server takes so long between two models that updates always wait for it."""
 
@@ -286,18 +273,6 @@ def test_the_late_upload_of_a_forgotten_message_is_not_kept():
     del pull
     gc.collect()
     assert [reply() for reply in replies] == [None]
-
-
-def test_a_client_that_leaves_frees_its_place(tmp_path):
-    def present(grid):
-        return range(1 if 2 <= grid.round < 5 else 0, 6)
-
-    how = {"grid": partial(ScriptedGrid, script=hung, present=present), "nodes": 6, "start": record_of(START)}
-    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=8, buffer=2, late_rounds=9, train_timeout=60.0, **how)
-    gone = [
-        (record.round, part.outcome) for record in notes.rounds for part in record.participations if part.client == 0
-    ]
-    assert gone[0] == (3, "late") and notes.rounds[3].at_work == 4
 
 
 def test_updates_that_arrived_in_time_count_when_they_are_read_late(tmp_path):
@@ -367,35 +342,6 @@ def test_answers_to_other_models_are_dropped_and_named(tmp_path, caplog):
         assert len(clients) == len(set(clients))
 
 
-class Late(ScriptedGrid):
-    """The replies that the server has given up arrive when their client works on another model."""
-
-    def __init__(self, *how, **more):
-        super().__init__(*how, script=lambda *about: HUNG if about == ("train", 1, 0) else 0, **more)
-        self.given_up = []
-
-    def give_up(self, message_ids):
-        for reply in LocalGrid.pull_messages(self, message_ids):
-            self.given_up.append(reply)
-        super().give_up(message_ids)
-
-    def pull_messages(self, message_ids):
-        again = {self.about[i][2] for i in message_ids if self.about[i][0] == "train"}
-        late = [reply for reply in self.given_up if self.about[reply.metadata.reply_to_message_id][2] in again]
-        return [*late, *super().pull_messages(message_ids)]
-
-
-def test_the_late_update_of_a_client_with_another_model_is_dropped_and_named(tmp_path, caplog):
-    grid = partial(Late, takes=lambda kind, round_, client: 0.05 * (kind == "train"))
-    how = {"buffer": 2, "late_rounds": 60, "start": record_of(START), "rounds": 24}
-    notes, *_ = play(everyone, ToyApp(), tmp_path, grid=grid, train_timeout=0.3, **how)
-    parts = [part for record in notes.rounds for part in record.participations if part.client == 0]
-    first, again = parts[:2]
-    assert (first.outcome, again.outcome) == ("late", "trained") and again.rounds_late < 4
-    assert len([part for part in parts if part.outcome == "trained"]) < len(notes.grid.rounds("train", 0))
-    assert caplog.text.count("client-0: it answers") > 0
-
-
 def test_a_client_cannot_claim_another_staleness(tmp_path):
     def claims(message, act, kind, *_):
         reply = act()
@@ -412,14 +358,6 @@ def test_a_client_cannot_claim_another_staleness(tmp_path):
     assert late == [[(p.client, p.rounds_late) for p in record.participations] for record in notes.rounds]
     assert max(rounds for parts in late for _, rounds in parts if rounds) > 1
     np.testing.assert_array_equal(notes.models[-1]["w"], honest.models[-1]["w"])
-
-
-def test_a_buffer_above_the_clients_that_are_left_ends_no_run(tmp_path):
-    grid = partial(ScriptedGrid, present=lambda grid: range(4 if grid.round < 3 else 2))
-    how = {"start": record_of(START), "buffer": 3, "late_rounds": 9}
-    notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=7, grid=grid, **how)
-    trained = [record.trained for record in notes.rounds]
-    assert trained[:3] == [3, 3, 3] and trained[4:] == [2, 2, 2]  # in between an update of the others may be there
 
 
 def test_over_a_network_a_resumed_run_sends_again_what_was_at_work(tmp_path):
