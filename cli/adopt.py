@@ -220,15 +220,17 @@ def _adopted(text: str, own: set[str], clients: int, per_round: int) -> str:
             else:
                 old = f"from {_STRATEGIES} import FedAvg"
                 _replace(lines, base.lineno, old, "from aoi_fl.strategies import MarkovParticipation as FedAvg")
-        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+        if isinstance(node, ast.Call) and _last(node.func) in own and not node.args:
+            given = [f"clients={clients}", f"per_round={per_round}"]
+            given += [ast.unparse(k) for k in node.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
+            _replace_call(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})")
+        elif isinstance(node, ast.Call) and _last(node.func) in own:
+            raise ConfigError("APP", _last(node.func), "made with arguments by name", "Name them: decay=0.9.")
+        if not (isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)):
             continue
-        made, call = _last(node.value.func), node.value
-        if made in own and call.lineno == call.end_lineno:
-            kept = [ast.unparse(k) for k in call.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
-            given = ", ".join([f"clients={clients}", f"per_round={per_round}", *kept])
-            _replace(lines, call.lineno, ast.get_source_segment(text, call) or "", f"{made}.optimal({given})")
-        elif made in flowers:
-            target = ast.unparse(node.targets[0])
+        made = _last(node.value.func)
+        if made in flowers:
+            target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
             policy = f"MarkovParticipation.optimal({clients}, {per_round}, aggregation={target})"
             after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}\n"
             needed = True
@@ -252,6 +254,13 @@ def _renamed(node: ast.ImportFrom, tree: ast.Module) -> bool:
 
 def _replace(lines: list[str], number: int, old: str, new: str) -> None:
     lines[number - 1] = lines[number - 1].replace(old, new, 1)
+
+
+def _replace_call(lines: list[str], call: ast.Call, new: str) -> None:
+    """Put one line in the place of a call; the lines after its first become empty."""
+    first, last = call.lineno - 1, (call.end_lineno or 0) - 1
+    before, after = lines[first].encode()[: call.col_offset], lines[last].encode()[call.end_col_offset :]
+    lines[first : last + 1] = [f"{before.decode()}{new}{after.decode()}", *[""] * (last - first)]
 
 
 def _last(node: ast.expr) -> str:

@@ -66,3 +66,25 @@ def test_what_is_no_app_is_refused(app, aoi, tmp_path):
     server = app / "quickstart_numpy" / "server_app.py"
     server.write_text(server.read_text().replace("strategy = FedAvg(", "strategy = dict(FedAvg)("))
     assert aoi("adopt", app.name)[0] == 2
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+def test_a_strategy_of_ones_own_made_over_several_lines_is_adopted(app, aoi):
+    server = app / "quickstart_numpy" / "server_app.py"
+    text = server.read_text()
+    (app / "quickstart_numpy" / "own.py").write_text(
+        "from flwr.serverapp.strategy import FedAvg\n\n\nclass Own(FedAvg):\n    pass\n"
+    )
+    text = text.replace("from flwr.serverapp.strategy import FedAvg", "from quickstart_numpy.own import Own")
+    server.write_text(text.replace("FedAvg(fraction_train=0.5, ", "Own(\n        fraction_train=0.5,\n        "))
+    added = [line for line in aoi("adopt", app.name, "--write")[1].splitlines() if line.startswith("+ ")]
+    assert len(added) == 1 and ".optimal(" in added[0]
+    status, _, err = aoi("play", app.name, "-c", "rounds=2")
+    assert status == 0, err
+    server.write_text(text.replace("FedAvg(fraction_train=0.5, ", "Own(0.5, "))
+    (app / "quickstart_numpy" / "own.py").write_text(
+        "from flwr.serverapp.strategy import FedAvg\nclass Own(FedAvg): pass\n"
+    )
+    client = app / "quickstart_numpy" / "client_app.py"
+    client.write_text(client.read_text().replace("aoi_fl.client", "flwr.clientapp"))
+    assert aoi("adopt", app.name)[0] == 2
