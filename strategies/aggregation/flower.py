@@ -238,13 +238,15 @@ class FlowerAggregation:
         return call_own(where, getattr(self._strategy, method), *arguments, made=made, wanted=wanted)
 
     def _with_statistics(self, arrays: ArrayRecord, accepted: Sequence[tuple[Message, float]]) -> ArrayRecord:
-        """Return a model whose batch statistics are the updates' mean, outside momentum and adaptive steps."""
+        """Return a model whose batch statistics are the updates' mean, and whose arrays that no client changed stay."""
+        names = [model_key(reply.content, self._options.arrayrecord_key) or "" for reply, _ in accepted]
+        updates = [reply.content.array_records[name] for name, (reply, _) in zip(names, accepted, strict=True)]
+        same = [k for k, array in self._model.items() if all(u[k].data == array.data for u in updates)]
         model = ArrayRecord({name: array for name, array in self._model.items() if is_statistic(name)})
         mean = RunningMean(model)
-        for reply, weight in accepted if model else ():
-            own = reply.content.array_records[model_key(reply.content, self._options.arrayrecord_key) or ""]
-            mean.add({name: own[name].numpy() for name in model}, weight)
-        return ArrayRecord({**arrays, **(mean.result() or {})})
+        for update, (_, weight) in zip(updates, accepted, strict=True) if model else ():
+            mean.add({name: update[name].numpy() for name in model}, weight)
+        return ArrayRecord({**arrays, **(mean.result() or {}), **{name: self._model[name] for name in same}})
 
     def _sifted(
         self, items: Mapping[int, T], make: Callable[[list[T]], R]

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM, FedYogi
 
 from aoi_fl.protocol import npy
 from aoi_fl.strategies import MarkovParticipation, RandomSelection
@@ -132,3 +132,17 @@ def test_batch_statistics_are_averaged_outside_the_step(make, name, tmp_path):
     mean = np.average([0.1 + 0.1 * client for client in weights], weights=list(weights.values()))
     np.testing.assert_allclose(found[name], mean, rtol=1e-5)
     assert found["bn.num_batches_tracked"] == 0
+
+
+@pytest.mark.parametrize("make", [FedAdam, FedYogi])
+def test_an_array_that_no_client_changes_stays_under_an_adaptive_step(make, tmp_path):
+    frozen = np.random.default_rng(0).normal(size=(9, 9)).astype(np.float32)
+    _, found = play(
+        lambda name, array, client: array + 1 if name == "w" else array,
+        {"base": frozen, "w": np.zeros(2, np.float32)},
+        tmp_path,
+        rounds=5,
+        make=lambda n, **s: RandomSelection(n, aggregation=make(eta=0.1, tau=1e-9), **s),
+    )
+    np.testing.assert_array_equal(found["base"], frozen)
+    assert (found["w"] > 0.1).all()
