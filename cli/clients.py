@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from aoi_fl.report.output import print_json, print_table, printable
+from aoi_fl.report.output import print_json, print_table
+from aoi_fl.science.errors import printable
 
 
 def clients(

@@ -97,10 +97,7 @@ def main() -> None:
     """Run the command; a user's error prints one paragraph to stderr and ends with status 2."""
     try:
         app()
-    except AoiError as error:
-        print(f"aoi: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:
+    except (AoiError, OSError) as error:
         print(f"aoi: {shortened(str(error))}", file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as error:

@@ -13,6 +13,7 @@ from aoi_fl.config.rules import conflicts
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
 
 _LONGEST = 4096  # characters of a value
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 PARTS = {
     "local-work": "local-epochs or local-steps",
     "smoothing": "server-momentum and serve-average",
@@ -42,8 +43,8 @@ class RunConfig(RunKeys):
                 numeric = field is not None and field.annotation in (int, float)
                 range_ = allowed(field) if field is not None and numeric else f"at most {_LONGEST} characters long"
                 raise ConfigError(kebab(key), value, range_, "Shorten it.")
-            if isinstance(value, str) and "\0" in value:
-                raise ConfigError(kebab(key), value, "a text without NUL", "Correct it.")
+            if isinstance(value, str) and _NO_TEXT.search(value):
+                raise ConfigError(kebab(key), value, "a text in UTF-8 without NUL", "Correct it.")
         return expanded(values)
 
     @model_validator(mode="after")

@@ -35,11 +35,13 @@ def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
 
     Raises
     ------
-    OSError : the file cannot be written; no temporary file is left.
+    OSError : the file cannot be written, or is a folder, a pipe or a device; no temporary file is left.
     """
     aside = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         aside.unlink(missing_ok=True)  # left by a killed writer
         first = 0o666 if mode is None else 0o600
         with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first), "wb") as file:
@@ -191,8 +193,6 @@ def save(path: Path, blob: bytes, key: str = "--output") -> None:
     ConfigError : the file cannot be written.
     """
     try:
-        if path.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
         write_whole(path, blob)
     except OSError as error:
         allowed = f"a file that you can write ({error.strerror})"

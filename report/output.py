@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from aoi_fl.science.errors import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -49,11 +51,6 @@ def _print(title: str, table: Table) -> None:
         console.width = max(console.width, console.measure(table, options=console.options.update(width=10_000)).maximum)
     console.print(f"\n{printable(title)}", style="bold")
     console.print(table)
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters, line ends and bidirectional marks."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def number(value: Any) -> str:

@@ -4,7 +4,7 @@ import csv
 import glob
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -271,16 +271,23 @@ def readable(name: str) -> str:
 def find(run: str) -> Path:
     """Return the folder of a run given by its path, or by its name under ``runs``."""
     given, named = Path(run), Path("runs") / run
+    for path in (given, named):
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                path.stat()
+        except (OSError, ValueError) as error:
+            raise ConfigError("RUN", run, f"a path that the system takes ({error_line(error)})", "Check it.") from error
     # Another folder, such as an app's, may have a run's name.
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
 
 def compared(name: str) -> list[Path]:
     """Return the folders of a comparison's runs in its order, by the name of its table or page; [] for another name."""
-    for place in (Path("runs") / name, Path(name)):
+    places = [] if (find(name) / LEDGER).is_file() else [Path("runs") / name, Path(name)]
+    for place in places if Path(name).name else ():
         table = place.with_suffix(".csv")
         if place.suffix in ("", ".csv", ".html") and not place.is_dir() and table.is_file():
-            with table.open(encoding="utf-8", newline="") as file:
+            with suppress(ValueError, csv.Error), table.open(encoding="utf-8", newline="") as file:
                 return [table.parent / row["run"] for row in csv.DictReader(file) if row.get("run")]
     return []
 

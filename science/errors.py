@@ -12,7 +12,6 @@ with status 2.
 """
 
 import math
-import re
 from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral
 
@@ -130,8 +129,13 @@ def shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text without the middle of its longest words."""
-    return re.sub(r"\S+", lambda word: _cut(word[0]), text)
+    """Return a text on one line, without the middle of its longest words."""
+    return printable(" ".join(map(_cut, text.split())))
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters, line ends and bidirectional marks."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _cut(text: str) -> str:

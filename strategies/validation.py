@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED, DECLINED
 from aoi_fl.protocol import DECLINED_BY, MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
+from aoi_fl.science.errors import printable
 from aoi_fl.strategies.measures import training_loss
 
 logger = logging.getLogger("flwr")
@@ -34,7 +35,7 @@ class Refused(Exception):
 
 def one_line(text: str) -> str:
     """Return what a peer wrote as it may stand in a log: short, and nothing but what can be printed."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text[:500])
+    return printable(text[:500])
 
 
 def some_of(names: Sequence[str]) -> str:

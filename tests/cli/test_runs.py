@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import statistics
 import sys
 from contextlib import closing
@@ -90,6 +91,39 @@ def test_a_latex_table_has_a_row_a_setting(aoi, runs):
     assert len({line.split(" & ")[0] for line in lines if " & " in line}) == 3  # no two settings of one name
     assert sum("my\\_rule" in line for line in lines) == 1
     assert "/home/me" not in aoi("export", "sw-1", "--csv", "--table", "summary")[1]
+
+
+COMMANDS = "report", "export --csv", "figure", "runs", "runs rm -y", "compare --runs", "resume", "clients", "serve"
+NO_NAMES = "n" * 300, "a\0b", "\ud800", "loop"
+NO_RUNS = "", ".", "/", "a\33[31m\a", "\udcff", "table", "broken", "long"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_of_no_run_is_refused_in_one_line(command, aoi, runs):
+    """A table beside the runs is no comparison, if it has other columns or is damaged."""
+    Path("loop").symlink_to("loop")
+    for name, content in {"table": b"a,b\n1,2\n", "broken": b"run,\xff\n", "long": b"run\n" + b"x" * 200_000}.items():
+        Path(f"{name}.csv").write_bytes(content)
+    for name in (*NO_NAMES, *(() if command == "serve" else NO_RUNS)):
+        status, out, err = aoi(*command.split(), name)
+        assert (status, out) == (2, "") and err.startswith("aoi: ") and err.strip().isprintable(), name
+    assert len(list(runs.iterdir())) == 3
+
+
+def test_an_exported_table_hides_no_run(aoi, runs):
+    for place in (Path("sw-1.csv"), runs / "sw-1.csv"):
+        assert aoi("export", "sw-1", "--csv", "--output", str(place))[0] == 0
+        assert aoi("runs", "sw-1")[0] == 0
+
+
+def test_no_output_replaces_what_is_no_file(aoi, runs):
+    os.mkfifo("pipe")
+    Path("device").symlink_to("/dev/null")
+    for name in ("pipe", "device", "runs"):
+        for command in ("report", "export --csv"):
+            status, out, err = aoi(*command.split(), "sw-1", "--output", name)
+            assert (status, out) == (2, "") and "--output" in err, name
+    assert Path("pipe").is_fifo() and Path("device").is_symlink()
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,7 @@ def test_auto_and_zero_are_the_data_sets_own():
         ({"resume": "perhaps"}, "resume", "perhaps", "true or false"),
         ({"resume": True}, "run-name", "", "resume=true"),
         ({"runs-dir": "a\0b"}, "runs-dir", "a\0b", "NUL"),
+        ({"runs-dir": "a\udcff"}, "runs-dir", "a\udcff", "UTF-8"),
     ],
 )
 def test_every_refusal_has_four_fields(values, key, value, allowed):
