@@ -6,12 +6,13 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import aiohttp
 import grpc
 
 from aoi_fl.flower.fleet import Metadata
 
 _SECONDS = 60.0  # for one call
-_CONNECTIONS = 8  # of one channel: httpx looks through all of them, for each waiting call, at each call
+_CONNECTIONS = 8  # of one channel
 _PROTOBUF = {"content-type": "application/protobuf", "accept": "application/protobuf"}
 _CODES = {401: grpc.StatusCode.UNAUTHENTICATED, 503: grpc.StatusCode.UNAVAILABLE, 500: grpc.StatusCode.INTERNAL}
 
@@ -23,15 +24,17 @@ class HttpChannel:
     ----------
     address : host and port of the Fleet API
     authority : certificate (PEM) of the authority that signed the SuperLink's
+
+    Notes
+    -----
+    It is created in a running event loop.
     """
 
     def __init__(self, address: str, authority: bytes) -> None:
-        import httpx
-
         context = ssl.create_default_context(cadata=authority.decode("ascii"))
-        limits = httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
-        self._client = httpx.AsyncClient(base_url=f"https://{address}", verify=context, timeout=_SECONDS, limits=limits)
-        self._away = httpx.TransportError
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=context)
+        limit = aiohttp.ClientTimeout(total=_SECONDS)
+        self._session = aiohttp.ClientSession(f"https://{address}", connector=connector, timeout=limit)
 
     def unary_unary(
         self, method: str, request_serializer: Any, response_deserializer: Any, **_: Any
@@ -41,20 +44,21 @@ class HttpChannel:
         path = path.replace("fleet-", "fleet/", 1)
 
         async def call(request: Any, metadata: Metadata) -> Any:
+            content, headers = request_serializer(request), _PROTOBUF | _headers(metadata)
             try:
-                content, headers = request_serializer(request), _PROTOBUF | _headers(metadata)
-                answer = await self._client.post(path, content=content, headers=headers)
-            except self._away as error:
+                async with self._session.post(path, data=content, headers=headers) as answer:
+                    body = await answer.read()
+            except (aiohttp.ClientError, TimeoutError) as error:
                 raise _error(grpc.StatusCode.UNAVAILABLE, str(error)) from error
-            if answer.is_error:
-                raise _error(_CODES.get(answer.status_code, grpc.StatusCode.FAILED_PRECONDITION), answer.text)
-            return response_deserializer(answer.content)
+            if not answer.ok:
+                raise _error(_CODES.get(answer.status, grpc.StatusCode.FAILED_PRECONDITION), body.decode())
+            return response_deserializer(body)
 
         return call
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._session.close()
 
 
 def _headers(metadata: Metadata) -> dict[str, str]:

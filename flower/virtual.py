@@ -28,7 +28,6 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
-from aoi_fl.flower.http_channel import HttpChannel
 from aoi_fl.flower.messages import sign, with_content
 from aoi_fl.flower.versions import HTTP, SPOKEN
 
@@ -55,6 +54,8 @@ def channels(address: str, authority: bytes, count: int) -> list[Any]:
     count : number of channels
     """
     if SPOKEN == HTTP:
+        from aoi_fl.flower.http_channel import HttpChannel
+
         return [HttpChannel(address, authority) for _ in range(count)]
     credentials = grpc.ssl_channel_credentials(authority)
     own = ("grpc.use_local_subchannel_pool", 1)  # else channels to one address share one connection

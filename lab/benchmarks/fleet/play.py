@@ -97,6 +97,7 @@ class Play:
         finally:
             joining.cancel()
             await asyncio.gather(*(node.stop() for node in self.nodes))
+            await asyncio.gather(*(channel.close() for channel in self._channels))
         self.link.measure()
         self._sum_up()
         return self.found
@@ -106,7 +107,7 @@ class Play:
         begun = time.monotonic()
         await asyncio.to_thread(register, self.link.control(), [public_pem(key) for key in keys])
         self.found.registered = time.monotonic() - begun
-        lines = channels(self.link.fleet, self.link.authority, min(_CHANNELS, self.scenario.clients))
+        lines = self._channels = channels(self.link.fleet, self.link.authority, min(_CHANNELS, self.scenario.clients))
         configs = {}
         seconds = make_trace(GENERATED, len(keys), 1).speed if self.scenario.phones else [0.0] * len(keys)
         behaviour, sleep = BEHAVIOURS[self.scenario.behaviour], self.scenario.behaviour == "asleep"
