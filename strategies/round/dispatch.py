@@ -1,5 +1,6 @@
 """Messages to selected clients, and the clients of their replies, for our loop and others."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from flwr.app import ConfigRecord, Message, Metadata, RecordDict
@@ -149,7 +150,7 @@ class Dispatch:
                 client = self._roster.number(reply.metadata.src_node_id)
             if client in silent:
                 silent.discard(client)
-                took = None if self._exchange is None else self._exchange.elapsed
+                took = math.nan if self._exchange is None else self._exchange.elapsed
                 self._roster.patience.answered(self._kind, client, took)
                 if take(client, reply) and self._exchange is not None:
                     self._exchange.counted()

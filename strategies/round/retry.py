@@ -1,13 +1,15 @@
 """Retry and timeout policy for unresponsive clients, by kind of message.
 
-A connected client that does not answer costs one deadline for each kind of message. After that the server retries it
-after growing pauses and waits at most twice the time of the other clients. A selector does not choose a client whose
-update could not be used, for the same pauses. A count is kept by the client's name: success halves it. Neither a new
-connection nor a late answer clears it. Seconds follow the exchange's clock, which may be simulated.
+A connected client that does not answer costs one deadline in 64 rounds for each kind of message. In between, the server
+retries it after growing pauses. It waits twice the time of the other clients, or one and a half times the seconds of
+the client's last answer in time. What it waits in vain in this way never exceeds one and a half times all seconds of
+such answers. A selector does not choose a client whose update could not be used, for the same pauses. A count is kept
+by the client's name: success halves it. Neither a new connection nor a late answer clears it. Seconds follow the
+exchange's clock, which may be simulated.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +25,7 @@ from aoi_fl.strategies.validation import Refused, read_record
 _LONGEST_PAUSE = 64  # rounds
 _FORGIVEN = 2.0  # unanswered messages; a late answer ends the pause of a client with no more
 _LEAST = 2.0**-60  # unanswered messages; a smaller count is forgotten, so sixty answers forgive one
+_AGAIN = 1.5  # time limit of a retry, as a multiple of the client's last answer's time
 _ENOUGH = 4, 60.0  # rounds and seconds; a pause ends after both
 
 
@@ -33,82 +36,94 @@ class Backoff:
 
     Attributes
     ----------
-    now : machine's seconds at the start of the round; NaN in simulated time, where pauses count rounds only
+    round : number of the current round
+    now : machine's seconds at its start; NaN in simulated time, where pauses count rounds only
     """
 
     def __init__(self) -> None:
         self._times: dict[int, float] = {}
         self._until: dict[int, int] = {}
-        self._late: set[int] = set()
-        self._unsteady: dict[int, float] = {}  # seconds (or NaN) of clients that have answered since
+        self._waited: dict[int, int] = {}  # round of the last wait until the deadline, in vain
+        self._silent: set[int] = set()
+        self._answers: dict[int, tuple[float, float]] = {}  # seconds of the last answer, and seconds left for retries
         self._tried: dict[int, float] = {}  # seconds of the last try; unknown after a break
+        self.round = 0
         self.now = math.nan
-
-    def __iter__(self) -> Iterator[int]:
-        """Yield the clients that have not answered their last message."""
-        return iter(self._times.keys() - self._unsteady.keys())
 
     def counted(self) -> set[int]:
         """Return the clients with a count of unanswered messages, even if they have answered since."""
         return set(self._times)
 
-    def mute(self) -> set[int]:
-        """Return the clients for which no round waits."""
-        return self._times.keys() - self._late - self._unsteady.keys()
+    def silent(self) -> set[int]:
+        """Return the clients that have not answered their last message."""
+        return set(self._silent)
 
-    def unsteady(self) -> dict[int, float]:
-        """Return the clients that have answered only their last message, and the seconds until then (NaN)."""
-        return {client: took for client, took in self._unsteady.items() if client not in self._late}
+    def mute(self) -> set[int]:
+        """Return the silent clients for which the round does not wait until the deadline."""
+        return {client for client in self._silent if self.round < self._next_wait(client)}
+
+    def patience(self) -> dict[int, float]:
+        """Return the seconds that a round waits for a client with a count, unless the others take longer."""
+        mute = self.mute()
+        return {client: self._worth(client) for client in self._times if client in mute or client not in self._silent}
+
+    def _worth(self, client: int) -> float:
+        last, left = self._answers.get(client, (0.0, 0.0))
+        return min(_AGAIN * last, left)
+
+    def _next_wait(self, client: int) -> int:
+        return self._waited.get(client, -_LONGEST_PAUSE) + _LONGEST_PAUSE
 
     def note(self, client: int, round_: int) -> None:
         """Note an unanswered message; it changes nothing for a client that rests."""
-        self._late.discard(client)
-        self._unsteady.pop(client, None)
-        if not self._rests(client, round_):
-            self._tried[client] = self.now
-            times = self._times[client] = self._times.get(client, 0) + 1
-            self._until[client] = round_ + _pause(times)
+        self._silent.add(client)
+        if self._rests(client, round_):
+            return
+        self._tried[client] = self.now
+        times = self._times[client] = self._times.get(client, 0) + 1
+        self._until[client] = round_ + _pause(times)
+        if round_ >= self._next_wait(client):
+            self._waited[client] = round_
+        elif client in self._answers:
+            last, left = self._answers[client]
+            self._answers[client] = last, left - self._worth(client)
 
     def hear(self, client: int) -> None:
-        """Note an answer that a round did not wait for, but that came by the deadline: the next try waits for it."""
-        if client in self._times:
-            self._late.add(client)
-            if self._times[client] <= _FORGIVEN:  # else the pause stays
-                self._until[client] = 0
+        """Note an answer that a round did not wait for, but that came by the deadline.
 
-    def answer(self, client: int, took: float | None = None) -> None:
+        It ends a short pause. A client that was never waited for until the deadline keeps that wait.
+        """
+        times = self._times.get(client, math.inf)
+        if times <= _FORGIVEN:
+            self._until[client] = 0
+        if times == 1:
+            self._waited.pop(client, None)
+
+    def answer(self, client: int, took: float = math.nan) -> None:
         """Note an answer in time, and its seconds if known."""
+        if not math.isnan(took):
+            self._answers[client] = took, self._answers.get(client, (0.0, 0.0))[1] + _AGAIN * took
+        self._silent.discard(client)
         times = self._times.get(client, 0.0) / 2
         if times < _LEAST:
-            self.forget([client])
+            self._forgive(client)
         else:
             self._times[client], self._until[client] = times, 0
-            self._late.discard(client)
-            self._unsteady[client] = math.nan if took is None else took
-
-    def excuse(self) -> None:
-        """Note that earlier answers are lost: the server waits for every client at its next try."""
-        self._late.update(self._times)
 
     def retry(self, client: int) -> None:
-        """Try a client in the next round; the round waits for it if it was silent once, and has not answered since.
-
-        An honest client may have left in the middle of its work, which looks the same as silence. A hostile client gets
-        a second deadline in this way, and no third one until it is forgiven.
-        """
+        """Try a client in the next round."""
         if client in self._times:
             self._until[client] = 0
-            if self._times[client] == 1 and client not in self._unsteady:
-                self._late.add(client)
 
-    def forget(self, clients: Iterable[int]) -> None:
-        """Forget clients."""
-        for one in clients:
-            self._unsteady.pop(one, None)
-            self._times.pop(one, None)
-            self._until.pop(one, None)
-            self._tried.pop(one, None)
-            self._late.discard(one)
+    def _forgive(self, client: int) -> None:
+        for known in (self._times, self._until, self._waited, self._tried):
+            known.pop(client, None)
+
+    def forget(self, client: int) -> None:
+        """Forget a client."""
+        self._forgive(client)
+        self._answers.pop(client, None)
+        self._silent.discard(client)
 
     def resting(self, round_: int) -> set[int]:
         """Return the clients that a round does not try."""
@@ -122,31 +137,39 @@ class Backoff:
         return not (rounds >= _ENOUGH[0] and seconds >= _ENOUGH[1])
 
     def state_dict(self, *, seconds: bool = False) -> NDArray[np.float64]:
-        """Return the state as (s, 6) numbers.
+        """Return the state as (s, 7) numbers.
 
-        A row has the client, its count, the end of its pause, whether a late answer arrived, whether it has answered
-        since, and the seconds until that answer (NaN unless ``seconds`` are valid in another process).
+        A row has the client, its count, the end of its pause, the round of the last wait until the deadline, whether it
+        is silent, the seconds of its last answer, and those left for retries. Seconds are saved only if they are valid
+        in another process (``seconds``).
         """
+        answers = self._answers if seconds else {}
         rows = [
             (
                 client,
-                times,
-                self._until[client],
-                client in self._late,
-                client in self._unsteady,
-                self._unsteady.get(client, math.nan) if seconds else math.nan,
+                self._times.get(client, 0.0),
+                self._until.get(client, 0),
+                self._waited.get(client, math.nan),
+                client in self._silent,
+                *answers.get(client, (math.nan, 0.0)),
             )
-            for client, times in self._times.items()
+            for client in sorted(self._times.keys() | answers)
         ]
-        return np.array(rows, dtype=np.float64).reshape(-1, 6)
+        return np.array(rows, dtype=np.float64).reshape(-1, 7)
 
     def load_state_dict(self, memory: NDArray[Any]) -> None:
-        """Restore a state; rows of an earlier version have four values."""
-        rows = memory.tolist()
-        self._times = {int(client): times for client, times, *_ in rows}
-        self._until = {int(client): int(until) for client, _, until, *_ in rows}
-        self._late = {int(client) for client, _, _, heard, *_ in rows if heard}
-        self._unsteady = {int(row[0]): row[5] for row in rows if len(row) > 4 and row[4]}
+        """Restore a state; rows of an earlier version are shorter."""
+        for number, times, until, *more in memory.tolist():
+            client = int(number)
+            waited, silent, last, left = more if len(more) == 4 else (math.nan, True, math.nan, 0.0)
+            if times:
+                self._times[client], self._until[client] = times, int(until)
+            if not math.isnan(waited):
+                self._waited[client] = int(waited)
+            if silent:
+                self._silent.add(client)
+            if not math.isnan(last):
+                self._answers[client] = last, left
 
 
 def _pause(times: float) -> int:
@@ -156,7 +179,6 @@ def _pause(times: float) -> int:
 
 QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
 _KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # names in the state
-_AGAIN = 1.5  # time limit of an unsteady client, as a multiple of its last answer's time
 
 
 class RetryPolicy:
@@ -182,7 +204,7 @@ class RetryPolicy:
 
     def silent(self, *kinds: str) -> set[int]:
         """Return the clients that have left the last message of one of these kinds unanswered."""
-        return {client for kind in kinds for client in self._silences[kind]}
+        return {client for kind in kinds for client in self._silences[kind].silent()}
 
     def doubtful(self, *kinds: str) -> set[int]:
         """Return the clients that left messages of these kinds, or of any, unanswered."""
@@ -209,32 +231,33 @@ class RetryPolicy:
 
         Notes
         -----
-        The function returns None, the whole deadline, while a client is missing that was not silent the last time, or
-        if no client answers. Silent clients get as much time again as the others took. If all recipients are silent
-        ones, a model gets the time of the last answers, and a question none. A client that was silent earlier and has
-        answered the last time also gets one and a half times the seconds of that answer.
+        The function returns None, the whole deadline, while a client is missing that has no count, or if no client
+        answers. A client with a count gets as much time again as the others took, and at least the seconds that it has
+        earned (:meth:`Backoff.patience`). If all recipients were silent the last time, a model gets the time of the
+        last answers, and a question none.
         """
-        begun, mute, unsteady = clock.now(), self._silences[kind].mute(), self._silences[kind].unsteady()
-        known, usual = mute.union(strangers, unsteady), self._took[kind]
-        alone, patient = mute.union(strangers).issuperset(asked), kind != QUESTION or not mute.issuperset(strangers)
+        silence = self._silences[kind]
+        begun, mute, patience = clock.now(), silence.mute().union(strangers), silence.patience()
+        known, usual = mute.union(patience), self._took[kind]
+        patient = kind != QUESTION or not silence.mute().issuperset(strangers)
 
         def seconds(missing: set[int]) -> float | None:
             if not others or not missing <= known:
                 return None
-            if alone:
-                return 0.0 if not patient else None if np.isnan(usual) else usual
+            passed = clock.now() - begun
+            own = [left for client in missing & patience.keys() if (left := patience[client] - passed) > passed]
+            if mute.issuperset(asked):
+                return 0.0 if not patient else None if np.isnan(usual) else max([usual, *own])
             if missing.issuperset(asked):  # no client has answered yet
                 return None
-            passed = clock.now() - begun
-            own = [_AGAIN * unsteady[client] - passed for client in missing & unsteady.keys()]
-            return max([passed, *(left for left in own if left > passed)])
+            return max([passed, *own])
 
         return seconds
 
-    def listen(self, now: float) -> dict[int, ParticipationReply]:
-        """Note the time at the start of a round, and late answers; return the decisions in these by client."""
+    def listen(self, round_: int, now: float) -> dict[int, ParticipationReply]:
+        """Note the start of a round, and late answers; return the decisions in these by client."""
         for backoff in (*self._silences.values(), self._failures):
-            backoff.now = now
+            backoff.round, backoff.now = round_, now
         decided: dict[int, ParticipationReply] = {}
         for kind, exchange in self._unanswered:
             overdue = exchange.overdue
@@ -253,7 +276,7 @@ class RetryPolicy:
         ]
         return decided
 
-    def answered(self, kind: str, client: int, took: float | None = None) -> None:
+    def answered(self, kind: str, client: int, took: float = math.nan) -> None:
         """Note a client's answer in time, and its seconds if known."""
         self._silences[kind].answer(client, took)
 
@@ -268,9 +291,9 @@ class RetryPolicy:
     ) -> None:
         """Note the clients without an answer, and the seconds of the others.
 
-        Without an exchange the step of a subclass has the replies. A client that would have answered by the deadline
-        gets the full time at its next try. In simulated time the clock knows this. Otherwise its answer shows it, if a
-        round begins before the deadline and no other part fetches that answer (``elsewhere``).
+        Without an exchange the step of a subclass has the replies. A client that would have answered by the deadline is
+        tried again sooner. In simulated time the clock knows this. Otherwise its answer shows it, if a round begins
+        before the deadline and no other part fetches that answer (``elsewhere``).
         """
         silence = self._silences[kind]
         for client in missing:
@@ -292,7 +315,7 @@ class RetryPolicy:
             self._failures.note(client, round_)
 
     def returned(self, client: int) -> None:
-        """Note that a client has connected again: it is tried at once, and rounds wait for it once or twice."""
+        """Note that a client has connected again: it is tried in the next round."""
         for silence in self._silences.values():
             silence.retry(client)
 
@@ -307,16 +330,11 @@ class RetryPolicy:
             found["patience"] = np.array(list(self._took.values()))
         return found
 
-    def load_state_dict(self, memory: State, *, simulated: bool) -> None:
-        """Restore a state.
-
-        Answers of before the break are lost unless they were ``simulated``, so the server waits for every client once.
-        """
+    def load_state_dict(self, memory: State) -> None:
+        """Restore a state."""
         for kind, silence in self._silences.items():
             if _KEYS[kind] in memory:
                 silence.load_state_dict(memory[_KEYS[kind]])
-            if not simulated:
-                silence.excuse()
-        self._failures.load_state_dict(memory.get("failures", np.empty((0, 6))))
+        self._failures.load_state_dict(memory.get("failures", np.empty((0, 7))))
         if "patience" in memory:
             self._took = dict(zip(_KEYS, memory["patience"].tolist(), strict=True))

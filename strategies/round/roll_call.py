@@ -105,7 +105,7 @@ class RollCall:
             self._round, self.answers = ask.round, {}
         clock = clock_of(grid)
         self._mute.now = clock.now() if clock.simulated is None else math.nan
-        decided = self._roster.patience.listen(self._mute.now)
+        decided = self._roster.patience.listen(ask.round, self._mute.now)
         self.late = {client: late for client, late in decided.items() if late.name == self._roster.own_name(client)}
         nodes = set(grid.get_node_ids())
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
@@ -141,7 +141,7 @@ class RollCall:
             self._complaints.pop(node, None)
             if answer is not None:
                 (self.late if node in heard else self.answers)[client] = answer
-        refused = sorted((nodes & self._complaints.keys()).difference(self._mute))
+        refused = sorted((nodes & self._complaints.keys()).difference(self._mute.silent()))
         self.nodes = Nodes(len(nodes - self.outside), tuple(self._complaints[node] for node in refused))
         return fresh
 
@@ -185,7 +185,7 @@ class RollCall:
                 self.gone.add(node)
                 logger.warning("node %d is gone", node)
                 continue
-            self._mute.forget({node})
+            self._mute.forget(node)
             try:
                 intro = _checked(read_record(reply, Introduction))
                 asked = protocol.has_decided(reply.content[protocol.AOI])

@@ -173,7 +173,7 @@ class Run:
             for name in _OF_CLIENTS:
                 if name in state:
                     getattr(self.roster, name)[: len(state[name])] = state[name]
-            self.roster.patience.load_state_dict(state, simulated=self.clock.simulated is not None)
+            self.roster.patience.load_state_dict(state)
             if "so_far" in state:
                 self.progress = RunProgress.from_state(state["so_far"])
             self.unable = set(state.get("unable", np.empty(0, np.int64)).tolist())

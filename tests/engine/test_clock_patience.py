@@ -78,15 +78,21 @@ def test_a_client_that_is_always_late_costs_few_deadlines(deterministic, tmp_pat
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_a_slow_client_that_returned_gets_time(deterministic, tmp_path):
-    """It needs 50 s, and leaves at second 20 of the first round.
+@pytest.mark.parametrize("how", [{}, {"killed": True}], ids=str)
+def test_a_slow_client_that_returned_gets_the_time_of_its_last_answer(deterministic, how, tmp_path):
+    """It needs 50 s, answers in round 1, and leaves in round 2, which costs the deadline."""
+    spells = [(0, 70), (140, LONG)]
+    ends, parts = play(tmp_path, [9, 9, 9, 49], spells, rounds=5, deterministic=deterministic, **how)
+    assert ends == [50, 150, 200, 250, 300]
+    assert [part.get(3) for part in parts] == ["trained", "late", *["trained"] * 3]
 
-    In round 2, from 100 on, the others have answered after 10 s: it is given 10 more. But it would have answered by the
-    deadline, so that it is waited for in round 3, from 120 on, and from then on as everybody.
-    """
-    ends, parts = play(tmp_path, [9, 9, 9, 49], [(0, 20), (90, LONG)], rounds=6, deterministic=deterministic)
-    assert ends == [100, 120, 170, 220, 270, 320]
-    assert [part.get(3) for part in parts] == ["late", "late", *["trained"] * 4]
+
+def test_a_slow_client_that_never_answered_waits_64_rounds_for_its_next_deadline(tmp_path):
+    """It needs 50 s, and leaves at second 20 of the first round. Until then a try gets twice the time of the others."""
+    ends, parts = play(tmp_path, [9, 9, 9, 49], [(0, 20), (90, LONG)], rounds=130)
+    tries = [round_ for round_, part in enumerate(parts, 1) if 3 in part]
+    assert [round_ for round_ in tries if parts[round_ - 1][3] == "trained"] == tries[tries.index(127) :]
+    assert np.diff([0, *ends]).tolist() == [100] + [[10, 20][round_ in tries] for round_ in range(2, 127)] + [50] * 4
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_an_answer_halves_the_count_of_silences():
     for answers in range(62):  # 3/2⁶² of a silence is forgotten
         assert silence.counted() == {7} and silence.resting(5) == ({7} if answers == 0 else set())
         silence.answer(7)
-        assert (silence.mute(), list(silence)) == (set(), [])
+        assert silence.mute() == silence.silent() == set()
     assert not silence.counted() and not len(silence.state_dict())
 
 
@@ -235,13 +235,12 @@ def test_a_client_that_always_fails_costs_its_share(policy, broken, tmp_path):
 
 def test_absence_forgives_no_silence(tmp_path):
     silence = RetryPolicy()
-    waits = []
     for round_ in range(1, 8):
+        silence.listen(round_, math.nan)
         silence.ended(TRAINING, {3}, round_)
         silence.returned(3)
         assert 3 not in silence.resting(round_ + 1, TRAINING)
-        waits.append(silence.worth(TRAINING, {3, 4}, MACHINE, others=True)({3}) is None)  # until the deadline
-    assert waits == [True] + 6 * [False]
+        assert silence.worth(TRAINING, {3, 4}, MACHINE, others=True)({3}) is not None  # not until the deadline
 
 
 @cache
@@ -310,8 +309,8 @@ def test_a_silent_client_with_a_new_name_each_round_costs_one_deadline(wire, kin
     assert len(notes.rounds) == rounds and any(newcomer in clients for clients in notes.trained())
 
 
-def test_a_client_that_is_slow_and_late_in_turn_costs_three_deadlines(tmp_path):
-    """Each slow answer comes by the deadline, so the next try waits for it; then it is silent."""
+def test_a_client_that_is_slow_and_silent_in_turn_costs_one_deadline(tmp_path):
+    """It answers by the deadline in rounds that do not wait so long, and is silent in the next one."""
 
     class Cunning(Slow):
         awaited = True
@@ -330,4 +329,5 @@ def test_a_client_that_is_slow_and_late_in_turn_costs_three_deadlines(tmp_path):
             return super().heard(reply, kind, round_, client)
 
     _, grid = play(everyone, tmp_path, scripted(), 60, kind=Cunning, train_timeout=1.0)
-    assert 2 < grid.clock.now() - usual("random") <= 3.5 and len(grid.rounds(TRAIN, 2)) < 10
+    tries = len(grid.rounds(TRAIN, 2))
+    assert grid.clock.now() - usual("random") <= 1 + 0.15 * tries and tries < 10
