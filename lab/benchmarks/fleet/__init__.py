@@ -52,7 +52,8 @@ def rows(found, **limits):
     Where nodes join during the run, ``first`` is the limit of the time until all are greeted.
     """
     scenario = found["scenario"]
-    who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}"
+    over = ", over HTTP" if scenario["server"] == "http" else ""
+    who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}{over}"
     if found["first"] is None:
         yield Row(
             f"{who}: the first round",
