@@ -19,6 +19,7 @@ from aoi_fl.learning.task import Task
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.protocol.clients import ClientTable
+from aoi_fl.protocol.own_code import naming
 from aoi_fl.science.errors import AoiError, ConfigError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
 from aoi_fl.server.folder import (
@@ -262,7 +263,8 @@ def _central_evaluation(
     def evaluate(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
         if round_ % config.evaluate_every and not ending():
             return None
-        loss, value = task.evaluate_test(from_record(arrays))
+        with naming("model", config.model, "its evaluation raised"):
+            loss, value = task.evaluate_test(from_record(arrays))
         metrics = {"loss": loss, task.form.metric: value}
         if round_ == 0:
             ledger.note(**{f"initial_{name}": value for name, value in metrics.items()})

@@ -285,3 +285,24 @@ def test_code_that_begins_to_fail_in_round_3_ends_no_run_as_a_success(kind, lay,
         if kind in ("a selector", "a rule"):
             status, out, err = aoi("simulate", "--policy", name, *SHAPE, "--rounds", "5")
             check(name, bad, status, out + err)
+
+
+MODEL = """
+import torch
+
+class Own(torch.nn.Module):
+    def __init__(self, shape, outputs):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, outputs)
+
+    def forward(self, x):
+        if not self.training and len(x) > 8:
+            raise SystemExit(0)
+        return self.layer(x.flatten(1))
+"""
+
+
+def test_a_model_that_fails_on_the_test_data_ends_the_run_by_name(lay, aoi):
+    name = lay(MODEL)
+    status, out, err = aoi("run", *SHAPE, "-c", f"model={name}", "-c", "run-name=r", "-q")
+    check(name, MODEL, status, out + err)
