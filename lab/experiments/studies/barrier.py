@@ -88,5 +88,6 @@ class Barrier(HourStudy):
             "a new model after four updates, and an update that is s models old counts (1+s)^−½ of its change. "
             "Device-hours count the work up to the moment. The ratio of a policy without and with the barrier is exp "
             "of the difference of the logarithms. Oort and FedCS know the devices' speeds. The goals, set before: in "
-            "minutes a ratio of at most 0.5, with an interval below 0.7, and of at most 1.0 in device-hours."
+            "minutes a ratio of at most 0.5, with an interval below 0.7, and of at most 1.0 in device-hours. All runs "
+            "are of one version; since then a round waits less for a device that was silent and returns."
         )
