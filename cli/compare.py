@@ -83,6 +83,7 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
     for warning in comparing.check_devices(configs):
         print(f"aoi: {warning}", file=sys.stderr)
     left = comparing.missing(configs)
+    comparing.check_settings(left)
     if left and not quiet:
         for line in comparing.describe_data(left):
             print(f"aoi: {line}", file=sys.stderr)

@@ -24,10 +24,12 @@ from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.data import load
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
 from aoi_fl.server.app import prepare
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, named_clients, settled
+from aoi_fl.server.strategy import make_strategy
 
 _FILES = ("clock", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file")
 _NAMES = ("track", "target", "client-column", "drop", "clients", "must-include")
@@ -162,7 +164,7 @@ def folder(config: Mapping[str, Any]) -> Path:
 
 
 def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the incomplete runs; complete ones must have begun with the present files."""
+    """Return the incomplete runs, own policies first; complete ones must have begun with the present files."""
     left = []
     for config in configs:
         ledger = folder(config) / LEDGER
@@ -172,7 +174,18 @@ def missing(configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
             continue
         now = {key: content for key, content in given_sources(RunConfig.parse(config)).items() if content}
         check_unchanged(folder(config), about, now, RunConfig.parse(config))
-    return left
+    return sorted(left, key=lambda config: not is_own(config["policy"]))  # own code may fail in a later round
+
+
+def check_settings(configs: Sequence[Mapping[str, Any]]) -> None:
+    """Check all settings before the first run, as each run does before its first round.
+
+    Raises ConfigError, as a run of the setting would.
+    """
+    _quiet()
+    for config in {digest(config): config for config in configs}.values():
+        ready = prepare(RunConfig.parse(config), folder(config), simulated=True)
+        make_strategy(ready.config, config["run-name"], rates=ready.rates)
 
 
 def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
@@ -186,7 +199,11 @@ def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
 
 
 def _play(config):
+    _quiet()
+    return complete_run(config).parent
+
+
+def _quiet():
     import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    return complete_run(config).parent

@@ -260,6 +260,28 @@ def test_a_comparison_that_cannot_be_runs_nothing(arguments, key, aoi, tmp_path)
     assert status == 2 and key in err and not out and not list(tmp_path.glob("runs/*/ledger.sqlite"))
 
 
+BROKEN = {
+    "raises": "class Mine:\n    def __init__(self, clients): raise OSError(clients)",
+    "signature": "class Mine:\n    def select(self): return None",
+    "rates": "class Mine:\n    def select(self, round_, population): return None",  # none, as unbiased weights need
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_comparison_with_a_broken_policy_plays_no_other(kind, aoi, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sound = "from aoi_fl.science.selection import RandomSelector\nclass Sound(RandomSelector):\n"
+    sound += "    def __init__(self, per_round, seed): super().__init__(per_round, seed)\n"
+    (tmp_path / f"own_{kind}.py").write_text(sound + BROKEN[kind])
+    policies = f"random,python:own_{kind}:Sound,python:own_{kind}:Mine"
+    more = ("-c", "weights=unbiased") if kind == "rates" else ()
+    status, out, err = aoi("compare", policies, "--seeds", "1", *SMALL, *more)
+    assert status == 2 and not out and ("weights" if kind == "rates" else f"own_{kind}:Mine") in err
+    assert {path.parent.name.split("-")[1] for path in tmp_path.glob("runs/*/ledger.sqlite")} <= {"Sound", "Mine"}
+    if kind != "signature":  # which shows in round 1
+        assert not list(tmp_path.glob("runs/*/ledger.sqlite"))
+
+
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_a_verdict_needs_three_seeds_and_an_interval_one_test_example(seeds):
     """Two seeds with one difference gave an interval of no width, and a verdict."""
