@@ -190,9 +190,8 @@ def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]
         trees = [ast.parse(text) for text in texts.values()]
     except SyntaxError as error:
         raise ConfigError("APP", app.folder, f"an app of valid Python ({error})", "Correct it.") from error
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    own = {node.name for node in classes if "FedAvg" in map(_last, node.bases)}
-    found = {path: _adopted(text, own, clients, per_round) for path, text in texts.items()}
+    own, others = _families(trees)
+    found = {path: _adopted(text, own, others, clients, per_round) for path, text in texts.items()}
     changed = {path: (texts[path], new) for path, new in found.items() if new != texts[path]}
     new = "\n".join(text for _, text in changed.values())
     for what, where in (
@@ -204,45 +203,90 @@ def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]
     return changed
 
 
-def _adopted(text: str, own: set[str], clients: int, per_round: int) -> str:
-    """Return a module's text with our ClientApp, and a policy around its strategy; ``own`` are subclasses of FedAvg."""
+def _families(trees: list[ast.Module]) -> tuple[set[str], set[str]]:
+    """Return the names of an app's subclasses of FedAvg, and of all other strategies.
+
+    Raises
+    ------
+    ConfigError : another strategy has a loop of its own, which no policy would call.
+    """
+    from flwr.serverapp import strategy
+
+    flowers = {
+        name for name, kind in vars(strategy).items() if isinstance(kind, type) and issubclass(kind, strategy.Strategy)
+    }
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    imported = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == _STRATEGIES]
+    renamed = {one.asname: one.name for node in imported for one in node.names if one.asname}
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+    bases = {
+        name: {renamed.get(base, base) for base in map(_last, node.bases)} | {name} for name, node in classes.items()
+    }
+    for _ in classes:
+        bases = {name: found.union(*(bases.get(one, ()) for one in found)) for name, found in bases.items()}
+    averaging = {name for name, found in bases.items() if found & flowers == {"FedAvg"}}
+    mixed = {name for name, found in bases.items() if found & flowers} - averaging
+    mixed |= {base for name in mixed for base in bases[name] & averaging}  # which has to stay a FedAvg
+    for name in sorted(mixed):
+        if any(isinstance(part, ast.FunctionDef) and part.name == "start" for part in classes[name].body):
+            remedy = "Move its lines to your main function, around the start of the policy: docs/adopt.md."
+            raise ConfigError("APP", f"{name}.start", "that of Flower's strategies, as the policy runs rounds", remedy)
+    own = averaging - mixed
+    return own, (mixed | flowers | {name for name, of in renamed.items() if of in flowers}) - own
+
+
+def _adopted(text: str, own: set[str], others: set[str], clients: int, per_round: int) -> str:
+    """Return a module's text with our ClientApp, and a policy in place of, or around, its strategy.
+
+    ``own`` are the app's subclasses of FedAvg, ``others`` all strategies that aggregate under a policy.
+    """
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
     imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    flowers = {one.asname or one.name for node in imported if node.module == _STRATEGIES for one in node.names}
     after: dict[int, str] = {}
     needed = False
     base = next((node for node in imported if _renamed(node, tree)), None)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name in own:
-            if base is None:
-                _replace(lines, node.lineno, "FedAvg", "MarkovParticipation")
-                needed = True
-            else:
+            flowers = next((one for one in node.bases if _last(one) in others), None)
+            if flowers is not None and base is not None:
                 old = f"from {_STRATEGIES} import FedAvg"
                 _replace(lines, base.lineno, old, "from aoi_fl.strategies import MarkovParticipation as FedAvg")
+            elif flowers is not None:
+                _replace_part(lines, flowers, "MarkovParticipation")
+                needed = True
         if isinstance(node, ast.Call) and _last(node.func) in own and not node.args:
             given = [f"clients={clients}", f"per_round={per_round}"]
             given += [ast.unparse(k) for k in node.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
-            _replace_call(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})")
+            _replace_part(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})")
         elif isinstance(node, ast.Call) and _last(node.func) in own:
             raise ConfigError("APP", _last(node.func), "made with arguments by name", "Name them: decay=0.9.")
-        if not (isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)):
-            continue
-        made = _last(node.value.func)
-        if made in flowers:
+    for call, node in _made(tree, others):
+        needed = True
+        policy = f"MarkovParticipation.optimal({clients}, {per_round}, aggregation="
+        if isinstance(node, ast.Assign | ast.AnnAssign) and call.lineno != call.end_lineno:
             target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-            policy = f"MarkovParticipation.optimal({clients}, {per_round}, aggregation={target})"
-            after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}\n"
-            needed = True
+            after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}{target})\n"
+        else:
+            _replace_part(lines, call, f"{policy}{ast.get_source_segment(text, call)})")
     for node in imported:
         if node.module in _CLIENTS and [one.name for one in node.names] == ["ClientApp"]:
             _replace(lines, node.lineno, f"from {node.module} ", "from aoi_fl.client ")
     if needed:
-        first = min(node.lineno for node in imported if not node.col_offset and node.module != "__future__")
+        imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+        first = min(node.lineno for node in imports if getattr(node, "module", "") != "__future__")
         after[first - 1] = "from aoi_fl.strategies import MarkovParticipation\n"
     for number in sorted(after, reverse=True):
         lines.insert(number, after[number])
     return "".join(lines)
+
+
+def _made(node: ast.AST, names: set[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Yield the calls of names that are in no other such call, each with what it is a part of."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call) and _last(child.func) in names:
+            yield child, node
+        else:
+            yield from _made(child, names)
 
 
 def _renamed(node: ast.ImportFrom, tree: ast.Module) -> bool:
@@ -256,10 +300,10 @@ def _replace(lines: list[str], number: int, old: str, new: str) -> None:
     lines[number - 1] = lines[number - 1].replace(old, new, 1)
 
 
-def _replace_call(lines: list[str], call: ast.Call, new: str) -> None:
-    """Put one line in the place of a call; the lines after its first become empty."""
-    first, last = call.lineno - 1, (call.end_lineno or 0) - 1
-    before, after = lines[first].encode()[: call.col_offset], lines[last].encode()[call.end_col_offset :]
+def _replace_part(lines: list[str], part: ast.expr, new: str) -> None:
+    """Put one line in the place of an expression; the lines after its first become empty."""
+    first, last = part.lineno - 1, (part.end_lineno or 0) - 1
+    before, after = lines[first].encode()[: part.col_offset], lines[last].encode()[part.end_col_offset :]
     lines[first : last + 1] = [f"{before.decode()}{new}{after.decode()}", *[""] * (last - first)]
 
 

@@ -88,3 +88,48 @@ def test_a_strategy_of_ones_own_made_over_several_lines_is_adopted(app, aoi):
     client = app / "quickstart_numpy" / "client_app.py"
     client.write_text(client.read_text().replace("aoi_fl.client", "flwr.clientapp"))
     assert aoi("adopt", app.name)[0] == 2
+
+
+DERIVED = {
+    "a grandchild": (
+        "class Base(FedAdam):\n    pass\n\n\nclass Own(Base):\n    pass\n",
+        "strategy = Own(\n        fraction_train=0.5,\n    )",
+    ),
+    "made by a function": (
+        "class Own(Adam):\n    pass\n\n\ndef make():\n    return Own(fraction_train=0.5)\n",
+        "strategy = make()",
+    ),
+    "a grandchild of FedAvg": (
+        "class MyFedAvg(FedAvg):\n    pass\n\n\nclass Own(MyFedAvg):\n    pass\n",
+        "strategy = Own(fraction_train=0.5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+@pytest.mark.parametrize("kind", DERIVED)
+def test_a_strategy_derived_from_any_of_flowers_is_adopted(kind, app, aoi, tmp_path):
+    """The adopted app plays under the policy, and its own class aggregates."""
+    server = app / "quickstart_numpy" / "server_app.py"
+    text, (classes, made) = server.read_text(), DERIVED[kind]
+    imported = "from flwr.serverapp.strategy import FedAdam, FedAdam as Adam, FedAvg\n"
+    text = text.replace("from flwr.serverapp.strategy import FedAvg\n", imported)
+    text = text.replace("app = ServerApp()", f"{classes}\n\napp = ServerApp()")
+    server.write_text(text.replace("strategy = FedAvg(fraction_train=0.5, min_available_nodes=6)", made))
+    assert aoi("adopt", app.name, "--write")[0] == 0
+    status, out, err = aoi("play", app.name, "-c", "rounds=2")
+    assert status == 0, err
+    assert load(tmp_path / Path(out.splitlines()[-1]).parent, "").policy["kind"].startswith("markov")
+    own = sys.modules["quickstart_numpy.server_app"].Own
+    assert ("MarkovParticipation" in {base.__name__ for base in own.__mro__}) == (kind == "a grandchild of FedAvg")
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+def test_a_loop_of_ones_own_under_another_strategy_is_refused(app, aoi):
+    server = app / "quickstart_numpy" / "server_app.py"
+    loop = "class Own(FedProx):\n    def start(self, *given, **more):\n        return super().start(*given, **more)\n"
+    text = server.read_text().replace("import FedAvg", "import FedProx").replace("app = S", f"{loop}\n\napp = S")
+    server.write_text(text.replace("strategy = FedAvg(fraction_train=0.5, ", "strategy = Own(proximal_mu=0.1, "))
+    before = texts(app)
+    status, _, err = aoi("adopt", app.name, "--write")
+    assert status == 2 and "Own.start" in err and texts(app) == before
