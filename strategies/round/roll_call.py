@@ -75,12 +75,13 @@ class RollCall:
     @property
     def turned_away(self) -> set[int]:
         """Return the connected nodes without a valid introduction, or of clients that the run does not name."""
-        return self._complaints.keys() | self.outside
+        return self._complaints.keys() | self.outside | self._mute.silent()
 
     @property
     def all_refused(self) -> str | None:
         """Why the first refused node cannot join, if all connected nodes are refused; else None."""
-        only = not self._roster.available.any() and not self.gone and self._complaints.keys() == self._refused.keys()
+        only = not self._roster.available.any() and not self.gone
+        only = only and self._complaints.keys() | self._mute.silent() == self._refused.keys()
         return next(iter(self._refused.values()), None) if only else None
 
     def call(
@@ -141,8 +142,8 @@ class RollCall:
             self._complaints.pop(node, None)
             if answer is not None:
                 (self.late if node in heard else self.answers)[client] = answer
-        refused = sorted((nodes & self._complaints.keys()).difference(self._mute.silent()))
-        self.nodes = Nodes(len(nodes - self.outside), tuple(self._complaints[node] for node in refused))
+        refused = [self._complaints[node] for node in sorted(nodes & self._complaints.keys())]
+        self.nodes = Nodes(len(nodes - self.outside), tuple(refused))
         return fresh
 
     def _hello(
@@ -168,8 +169,9 @@ class RollCall:
         found = self._introductions(exchange, exchange)
         self._unheard = self._unheard + 1 if exchange.missing - self._mute.mute() else self._unheard // 2
         for node in exchange.missing:
+            if node not in self._mute.silent():
+                logger.warning("node %d has not answered the roll call", node)
             self._mute.note(node, ask.round)
-            self._complain(node, f"node {node} has not answered the roll call")
         if exchange.missing:
             self._late.append(exchange)
         return found

@@ -197,7 +197,8 @@ class Cluster:
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                raise AssertionError(f"{what} did not come within {seconds:g} s:\n{self.logs('submit')[-3000:]}")
+                said = "\n".join(f"{service}:\n{self.logs(service)[-3000:]}" for service in ("client", "submit"))
+                raise AssertionError(f"{what} did not come within {seconds:g} s:\n{said}")
             time.sleep(0.5)
 
     def await_end(self, seconds: float = 300, submit: str = "") -> int:
