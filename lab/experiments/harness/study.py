@@ -21,7 +21,7 @@ from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
 
 _LINE = 0.34  # inches of the picture for each policy
 _MARGIN = 1.5  # inches for titles and axis labels
-_WIDE = 37  # characters of a line below an axis
+_WIDE = 24  # characters of a line below an axis
 
 Runs: TypeAlias = Mapping[int, Row]  # by seed
 
