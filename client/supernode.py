@@ -21,6 +21,7 @@ processes run in a sandbox and connect to ``FILE`` (``client/sandbox.py``).
 """
 
 import argparse
+import logging
 import os
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from typing import Any, NoReturn
 import grpc
 
 from aoi_fl.client import sandbox, superexec
-from aoi_fl.client.device import reach, receipts
+from aoi_fl.client.device import checks, reach, receipts
 from aoi_fl.client.device.node import check
 from aoi_fl.client.gate.book import Book
 from aoi_fl.client.gate.gate import Gate
@@ -59,6 +60,7 @@ ANSWER_LOOK = 0.1  # seconds between two polls for the reply of the client's own
 # Seconds before a failed SuperNode ends. Docker doubles its pause before each restart, and resets it after a container
 # that has run for ten seconds.
 PAUSE = 10.0
+logger = logging.getLogger("flwr")
 _superexecs: list[subprocess.Popen[bytes]] = []
 
 
@@ -163,7 +165,7 @@ def own_options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
 
 
 def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> Gatekeeper | None:
-    """Return the gatekeeper of a node; None for a node without a ``state-dir``.
+    """Return the gatekeeper of a node, and log what closes its gate; None for a node without a ``state-dir``.
 
     Raises
     ------
@@ -171,7 +173,11 @@ def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> G
     """
     sign = {} if key is None else {"sign": receipts.signer(key)}
     if STATE in node:
-        return Gatekeeper(Gate(node, server, Book(Path(str(node[STATE])), **sign)), node)
+        folder = Path(str(node[STATE]))
+        for finding in checks.durable(folder):
+            if finding.status == "fail":
+                logger.warning("The owner's gate: %s: %s. %s", finding.check, finding.found, finding.remedy)
+        return Gatekeeper(Gate(node, server, Book(folder, **sign)), node)
     if not node.keys().isdisjoint(KEYS):
         allowed = "set in node.toml, because the owner's rules need durable state"
         raise ConfigError(STATE, None, allowed, "Set it to a folder of this client.")

@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.receipts import read_receipts
-from aoi_fl.client.gate.book import Book
-from aoi_fl.client.gate.gate import SET_BACK
+from aoi_fl.client.gate.book import RESTORE, ROOM, Book
+from aoi_fl.client.gate.gate import CLOCK, set_back
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import Rules, Value
 from aoi_fl.protocol.files import read_regular, try_writing
@@ -101,9 +101,7 @@ def configuration(node: Path | None) -> Iterator[Finding]:
         yield Finding("configuration", "fail", f"{node}: {error}", "Correct the file. docs/edge.md lists its keys.")
     yield rules(values)
     folder = Path(str(values["state-dir"]))
-    yield state(folder)
-    yield gate(folder)
-    yield disk(folder)
+    yield from durable(folder)
     if "data-file" in values:
         path = Path(str(values["data-file"]))
         if os.access(path, os.R_OK):
@@ -129,6 +127,13 @@ def rules(node: Mapping[str, Value]) -> Finding:
     return Finding("rules", "warn", f"by {rule} the client does not take part now", remedy)
 
 
+def durable(folder: Path, now: float | None = None) -> Iterator[Finding]:
+    """Check what the owner's gate needs: a folder that can be written, its files, a right clock, and room."""
+    yield state(folder)
+    yield gate(folder, time.time() if now is None else now)
+    yield disk(folder)
+
+
 def state(folder: Path) -> Finding:
     """Check that the client can write its state."""
     if not folder.exists():
@@ -136,28 +141,26 @@ def state(folder: Path) -> Finding:
     try:
         try_writing(folder)
     except OSError as error:
-        return Finding(
-            "state",
-            "fail",
-            f"{folder} cannot be written: {error.strerror}",
-            "Run this as the account of the client, or give that account the folder: chown -R USER.",
-        )
+        account = "Run this as the account of the client, or give that account the folder: chown -R USER."
+        remedy = account if isinstance(error, PermissionError) else ROOM
+        return Finding("state", "fail", f"{folder} cannot be written: {error.strerror}", remedy)
     return Finding("state", "ok", f"{folder} can be written")
 
 
-def gate(folder: Path, now: float | None = None) -> Finding:
+def gate(folder: Path, now: float) -> Finding:
     """Check the state and receipts of the owner's gate, and its latest time against the clock."""
+    book = Book(folder)
     try:
-        entries, problems = read_receipts(Book(folder))
-        latest = Book(folder).load().latest
-    except (ConfigError, Refusal) as error:
-        entries, problems, latest = [], [str(error)], 0.0
+        back = set_back(book.load(now), now)
+        entries, problems = read_receipts(book)
+    except Refusal as refusal:
+        return Finding("gate", "fail", f"closed: {refusal.reason}", refusal.remedy)
+    except ConfigError as error:
+        return Finding("gate", "fail", error.problem, error.remedy)
     if problems:
-        remedy = "Restore the files. Without gate.json the gate counts hours from now, and updates from the receipts."
-        return Finding("gate", "fail", f"closed: {problems[0]}", remedy)
-    if latest > (time.time() if now is None else now) + SET_BACK:
-        found = f"the clock is before {datetime.fromtimestamp(latest):%Y-%m-%d %H:%M}, which the gate has seen"
-        return Finding("gate", "fail", found, "Set the clock: sudo timedatectl set-ntp true")
+        return Finding("gate", "fail", f"receipts that are not whole: {problems[0]}", RESTORE)
+    if back:
+        return Finding("gate", "fail", back, CLOCK)
     return Finding("gate", "ok", f"{len(entries)} receipts")
 
 
@@ -167,7 +170,7 @@ def disk(folder: Path) -> Finding:
     free = shutil.disk_usage(existing).free
     found = f"{free / 1e9:.1f} GB free at {existing}"
     if free < _FULL:
-        return Finding("disk", "fail", found, "Make room: without its state a client loses its age at each start.")
+        return Finding("disk", "fail", found, "Make room: a client that cannot write its state sends no update.")
     if free < _TIGHT:
         return Finding("disk", "warn", found, "Make room: the app, data and logs need some.")
     return Finding("disk", "ok", found)

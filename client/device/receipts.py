@@ -88,7 +88,7 @@ def approve(folder: Path, digest: str) -> None:
     ConfigError : the digest has another form, or the gate's state cannot be written.
     """
     if not DIGEST.fullmatch(digest):
-        raise ConfigError(APPS, digest, "a SHA-256 digest of 64 hexadecimal digits", "aoi device apps shows them.")
+        raise ConfigError(APPS, digest, "a SHA-256 digest of 64 digits 0-9a-f", "aoi device apps shows them.")
     book = Book(Path(str(read_node(folder)[STATE])))
     try:
         with book.locked():

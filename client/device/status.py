@@ -8,12 +8,12 @@ from datetime import datetime
 from pathlib import Path
 
 from aoi_fl.client import session
-from aoi_fl.client.device import power
+from aoi_fl.client.device import checks, power
 from aoi_fl.client.device.enroll import NODE, read_node
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.receipts import read_receipts
 from aoi_fl.client.gate.book import Book
-from aoi_fl.client.gate.gate import LEAVES, SET_BACK
+from aoi_fl.client.gate.gate import LEAVES
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import PAUSE, UNMETERED, UPDATES, Rules
 from aoi_fl.client.promises import Device, Forbidden
@@ -47,6 +47,9 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         )
     if (back := session.back(state_dir / session.FILE)) > now.timestamp():
         yield f"its process has ended, as no message can arrive before {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
+    for finding in checks.durable(state_dir, now.timestamp()):
+        if finding.status == "fail":
+            yield f"{finding.check}: {finding.found}. {finding.remedy}"
     yield from _gate(Book(state_dir), rules, now, Device(state_dir, name, durable=True))
 
 
@@ -54,16 +57,11 @@ def _gate(book: Book, rules: Rules, now: datetime, device: Device) -> Iterator[s
     """Yield what the owner's gate has let out, and when it opens again."""
     try:
         state = book.load(now.timestamp())
-    except Refusal as refusal:
-        yield f"its gate is closed: {refusal.reason}"
+    except Refusal:
         return
     entries, problems = read_receipts(book)
-    if problems:
-        yield f"its receipts are not whole: {problems[0]}"
-    elif not state.apps:
+    if not state.apps:
         yield "its gate has seen no message yet"
-    if state.latest > now.timestamp() + SET_BACK:
-        yield f"the clock is before {datetime.fromtimestamp(state.latest):%Y-%m-%d %H:%M}, which the gate has seen"
     left = "" if rules.max_updates is None else f", {max(0, rules.max_updates - state.updates)} more may leave"
     if state.updates or left:
         yield f"updates that have left the device: {state.updates}{left}"

@@ -29,6 +29,8 @@ GATE, RECEIPTS, LOCK = "gate.json", "receipts.jsonl", "gate.lock"
 _MOST = 1000  # runs that have not trained, and apps that are not approved
 _TAIL = 1 << 16  # bytes of the last receipts; each has less than a thousand
 _BEHIND = 32  # receipts that the state may lack
+RESTORE = f"Restore the files. Without {GATE} the gate counts hours from now, and updates from the receipts."
+ROOM = "Make room on that disk, or repair the folder. Until then no update leaves."
 _PATIENCE = 10.0  # seconds to wait for another process
 _HOUR = 3600.0  # seconds within which equal receipts are counted together
 _GROUPS = 16  # of equal receipts in that time; of more, those with one decision and rule are equal
@@ -106,12 +108,15 @@ class Book:
             number, digest = self._last()  # before the receipts, to which a SuperNode may append meanwhile
             receipts, folder = self._tail(), self.folder
             digests = [hashlib.sha256(line).hexdigest() for line in receipts]
+            entries = [json.loads(line) for line in receipts]
+            if any(entry["before"] != digest for digest, entry in zip(digests, entries[1:], strict=False)):
+                raise ValueError(f"a line of {self.receipts} does not follow the line before it")
             if state is None:
                 used = self._file.path in _written or any(folder.glob("*.promises")) or any(folder.glob("*/*.json"))
                 if not (receipts or number or used):
                     return GateState()
                 at = time.time() if now is None else now
-                last = json.loads(receipts[-1]) if receipts else {"line": 0, "updates": 0}
+                last = entries[-1] if entries else {"line": 0, "updates": 0}
                 if number > last["line"]:
                     raise ValueError(f"{self._lock} names a later receipt than the last one in {self.receipts}")
                 return GateState(last["updates"], last=at, latest=at, lines=last["line"], head=(digests or [""])[-1])
@@ -122,12 +127,12 @@ class Book:
             other = number and 0 <= ahead <= behind and digests[first + ahead - 1] != digest
             if other or ahead > behind or state.lines > 0 == number:
                 raise ValueError(f"{self._lock} names another receipt than the last one in {self.receipts}")
-            for digest, line in zip(digests[first:], receipts[first:], strict=True):
-                state = _replayed(state, digest, json.loads(line))
+            for digest, entry in zip(digests[first:], entries[first:], strict=True):
+                state = _replayed(state, digest, entry)
             self._known = state, marks
             return state
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise Refusal(STATE, f"{self._file.path}: {error}") from error
+            raise Refusal(STATE, f"{self._file.path}: {error}", RESTORE) from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -136,7 +141,7 @@ class Book:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._held = lock(self._lock, _PATIENCE)
         except OSError as error:
-            raise Refusal(STATE, str(error)) from error
+            raise Refusal(STATE, f"{self._lock}: {error.strerror}", ROOM) from error
         with self._held:
             yield
 
@@ -150,7 +155,7 @@ class Book:
                 os.fsync(self._held.fileno())
             self._file.save(state, at_once=at_once)
         except (OSError, ValueError) as error:
-            raise Refusal(STATE, str(error)) from error
+            raise Refusal(STATE, str(error), ROOM) from error
         _written.add(self._file.path)
         self._known = state, self._marks()
 
@@ -194,7 +199,7 @@ class Book:
             state = replace(state, lines=state.lines + 1, head=hashlib.sha256(line).hexdigest())
             self._name_last(state)
         except OSError as error:
-            raise Refusal(STATE, f"{self.receipts}: {error.strerror}") from error
+            raise Refusal(STATE, f"{self.receipts}: {error.strerror}", ROOM) from error
         self._known = state, self._marks()
         if state.lines == 1 or state.lines - state.durable >= _BEHIND:  # the first also syncs the folder's names
             self.save(state)

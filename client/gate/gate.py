@@ -13,12 +13,13 @@ from datetime import datetime
 
 from aoi_fl import protocol
 from aoi_fl.client.gate import limits, rules
-from aoi_fl.client.gate.book import Book, GateState, KnownApp, KnownRun, trained
+from aoi_fl.client.gate.book import GATE, Book, GateState, KnownApp, KnownRun, trained
 from aoi_fl.client.gate.limits import Content, Refusal
 
 QUERIES = (protocol.HELLO, protocol.PARTICIPATE, protocol.BID)
 LEAVES = ("sent", "scaled down")  # the decisions after which content leaves
-SET_BACK = 60.0  # seconds by which a clock may be set back without a refusal
+CLOCK = f"Set the clock: sudo timedatectl set-ntp true. If it is right, remove {GATE}: then hours count from now."
+_SET_BACK = 60.0  # seconds by which a clock may be set back without a refusal
 _REFRESH = 600.0  # seconds after which the latest time is written
 logger = logging.getLogger("flwr")
 
@@ -66,6 +67,13 @@ class Arrival:
         configs = () if self.content is None else self.content.configs.values()
         rounds = {config["server-round"] for config in configs if type(config.get("server-round")) is int}
         return rounds.pop() if len(rounds) == 1 and not self.group else None
+
+
+def set_back(state: GateState, now: float) -> str:
+    """Return what is wrong with a clock that has been set back, or ""."""
+    if now >= state.latest - _SET_BACK:
+        return ""
+    return f"the clock is before {datetime.fromtimestamp(state.latest):%Y-%m-%d %H:%M}, which the gate has seen"
 
 
 class Gate:
@@ -126,8 +134,8 @@ class Gate:
             raise Refusal(rules.APPS, f"aoi device approve {arrival.app} lets this app in")
         if arrival.is_query:
             return
-        if now < state.latest - SET_BACK and (self.rules.hours or not isinstance(self.rules.pause, bool)):
-            raise Refusal(rules.HOURS if self.rules.hours else rules.PAUSE, "the clock has been set back")
+        if (back := set_back(state, now)) and (self.rules.hours or not isinstance(self.rules.pause, bool)):
+            raise Refusal(rules.HOURS if self.rules.hours else rules.PAUSE, back, CLOCK)
         if (rule := self.rules.forbids(datetime.now())) is not None:
             raise Refusal(rule)
         if arrival.is_evaluation:
@@ -147,8 +155,8 @@ class Gate:
         own = self.rules
         if own.max_updates is not None and state.updates >= own.max_updates:
             raise Refusal(rules.UPDATES, f"{state.updates} updates have left this device")
-        if own.min_hours and now < state.latest - SET_BACK:
-            raise Refusal(rules.MIN_HOURS, "the clock has been set back")
+        if own.min_hours and (back := set_back(state, now)):
+            raise Refusal(rules.MIN_HOURS, back, CLOCK)
         if own.min_hours and state.last and now < state.last + 3600 * own.min_hours:
             raise Refusal(rules.MIN_HOURS, f"not before {datetime.fromtimestamp(state.last + 3600 * own.min_hours)}")
         if own.min_separation == 1 or arrival.content is None:

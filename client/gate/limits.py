@@ -26,12 +26,12 @@ class Refusal(Exception):
     Attributes
     ----------
     rule : the key of the owner's rule
-    reason : the reason, for the owner only
+    reason, remedy : for the owner only
     """
 
-    def __init__(self, rule: str, reason: str = "") -> None:
-        super().__init__(f"{rule}: {reason}" if reason else rule)
-        self.rule, self.reason = rule, reason
+    def __init__(self, rule: str, reason: str = "", remedy: str = "") -> None:
+        super().__init__(f"{rule}: {reason.rstrip('.')}. {remedy}".rstrip() if reason else rule)
+        self.rule, self.reason, self.remedy = rule, reason, remedy
 
 
 @dataclass(frozen=True)

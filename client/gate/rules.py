@@ -186,7 +186,7 @@ def _apps(value: Value) -> frozenset[str] | None:
     if digests in (["any"], ["approved"]):
         return None if digests == ["any"] else frozenset()
     if not all(map(DIGEST.fullmatch, digests)):
-        allowed = '"any", "approved", or SHA-256 digests of 64 hexadecimal digits with commas between them'
+        allowed = '"any", "approved", or SHA-256 digests of 64 digits 0-9a-f with commas between them'
         raise ConfigError(APPS, value, allowed, "aoi device apps shows the digests of the apps that asked.")
     return frozenset(digests)
 

@@ -1,6 +1,9 @@
 """An owner's rules come before a yes, cost a client nothing but the round, and are told to server and owner."""
 
+import json
+import math
 import re
+import sys
 import tomllib
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,7 +13,7 @@ import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from aoi_fl import protocol
-from aoi_fl.client import promises
+from aoi_fl.client import promises, supernode
 from aoi_fl.client.device import node, power
 from aoi_fl.client.device.checks import configuration
 from aoi_fl.client.device.checks import rules as checked
@@ -77,22 +80,6 @@ def test_power_and_network_are_read_only_for_their_rules(metered, rule):
     for charging in (True, False):
         found = Rules.read({"only-charging": True}).forbids(NOON, lambda charging=charging: charging, never)
         assert found == (None if charging else "only-charging")
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(("hours", value) for value in ("22-6", "25:00-06:00", "06:00-06:00", "06:00-07:00,", 6)),
-        ("only-charging", "yes"),
-        ("only-unmetered", 1),
-        *(("pause", value) for value in ("tomorrow", 3, "2027-01-06T18:00+01:00")),
-    ],
-)
-def test_a_rule_that_is_none_is_named_with_what_it_may_be(key, value):
-    with refused(key, value):
-        Rules.read({key: value})
-    finding = checked({key: value})
-    assert finding.status == "fail" and finding.found.startswith(key) and finding.remedy
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berln", ":Nowhere", "../etc"])
@@ -268,26 +255,57 @@ def test_status_shows_permission_and_return(enrolled, tmp_path):
     assert "no message" in gate and list(status(enrolled, until)) == [first, gate]
 
 
+BAD = {
+    "hours": ["9-17", "22-6", "25:00-06:00", "06:00-06:00", "06:00-07:00,", 6],
+    "only-charging": ["yes"],
+    "only-unmetered": [1],
+    "pause": ["tomorrow", 3, "2027-01-06T18:00+01:00"],
+    "min-separation": [0, -1, 2.5, True, "7"],
+    "min-hours": [0, "6", math.inf],
+    "max-updates": [1.5, True],
+    "max-norm": [-1, math.inf],
+    "max-bytes": [0],
+    "metrics": ["all, loss", "a,,b", 3],
+    "evaluate": ["no", 1],
+    "apps": ["any, approved", "ABC", "0" * 63, "A" * 64],
+    "payment": ["dear"],
+    "sensitivity": [True],
+    "round-seconds": [0],
+    "sleep": ["yes"],
+    "app-keys": [3],
+    "tags": [3],
+}
+UNKNOWN = {
+    "huors": 'huors = "22:00-06:00"',
+    "weight": "weight = 1.0",
+    "never-train": "never-train = true",
+    "rules": "[rules]\npause = true",
+}
+
+
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("key", "value", "lines"),
     [
-        ('huors = "22:00-06:00"', "huors must be"),
-        ('payment = "dear"', "payment is 'dear'"),
-        ("sensitivity = true", "sensitivity is true"),
-        ("round-seconds = 0", "round-seconds is 0"),
-        ('sleep = "yes"', "sleep is 'yes'"),
-        ("weight = 1.0", "weight must be"),
-        ("never-train = true", "never-train must be"),
-        ("app-keys = 3", "app-keys is 3"),
+        *((key, v, f"{key} = {json.dumps(v)}".replace("Infinity", "inf")) for key in BAD for v in BAD[key]),
+        *((key, None, lines) for key, lines in UNKNOWN.items()),
+        ("evaluate", "metrics-only", 'evaluate = "metrics-only"\nmetrics = "none"'),
     ],
 )
-def test_a_key_or_value_that_is_none_is_named_to_the_owner(enrolled, line, said):
-    path = enrolled / "node.toml"
-    path.write_text(path.read_text() + line)
-    (finding,) = [f for f in configuration(path) if f.check == "configuration"]
-    assert finding.status == "fail" and said in finding.found and finding.remedy
-    with refused(said.split()[0]):
-        list(status(enrolled, NOON))
+def test_a_bad_key_or_value_is_named_and_no_client_starts(tmp_path, key, value, lines, monkeypatch, capfd):
+    path = tmp_path / "node.toml"
+    path.write_text(f'name = "pi"\nstate-dir = "{tmp_path / "state"}"\n{lines}\n')
+    with refused(key, value) as raised:
+        list(status(tmp_path))
+    (finding,) = [f for f in configuration(path) if f.status == "fail"]
+    shown, error = f"{finding.found} {finding.remedy}", raised.value
+    assert error.problem in shown and error.remedy in shown
+    monkeypatch.setattr(supernode, "PAUSE", 0)
+    monkeypatch.setattr(supernode, "_end", sys.exit)
+    monkeypatch.setattr(sys, "argv", ["supernode", "--superlink", "127.0.0.1:1", "--node-config", str(path)])
+    with pytest.raises(SystemExit, check=lambda end: end.code == 1):
+        supernode.main()
+    told = capfd.readouterr().err
+    assert error.key in told and (value is None or str(error) in told) and not (tmp_path / "state").exists()
 
 
 def test_keys_match_the_table_and_enrolled_files_are_accepted(enrolled):
