@@ -20,6 +20,8 @@ def test_nodes_that_join_are_judged_by_their_greeting():
     first, *others = rows(found, first=60.0)
     assert (first.measured, first.limit, first.verdict) == (40.0, 60.0, "met")
     assert not any("first round" in row.what for row in others)
+    first, *_ = rows(found | {"greeted": None}, first=60.0)
+    assert first.measured == scenario.seconds and first.verdict.startswith("missed")
 
 
 def test_kills_that_were_not_played_keep_no_limit():

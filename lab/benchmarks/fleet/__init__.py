@@ -70,7 +70,10 @@ def rows(found, **limits):
         pace = scenario["joining"] / scenario["round_seconds"]
         note = f"{scenario['start']} at once, then {pace:.0f} join each second; {found['newcomer_cpu']:.0f} ms of the "
         note += f"SuperLink's processor each; {connected}"
-        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), found["greeted"], "s", note, found)
+        greeted = found["greeted"]
+        if greeted is None:
+            greeted, note = scenario["seconds"], f"not all by the end; {note}"
+        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), greeted, "s", note, found)
     else:
         yield Row(f"{who}: the first round", "–", limits.get("first"), found["first"], "s", connected, found)
     if found["rounds"]:
