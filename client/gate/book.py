@@ -155,7 +155,7 @@ class Book:
                 os.fsync(self._held.fileno())
             self._file.save(state, at_once=at_once)
         except (OSError, ValueError) as error:
-            raise Refusal(STATE, str(error), ROOM) from error
+            raise Refusal(STATE, f"{self._file.path}: {error}", ROOM) from error
         _written.add(self._file.path)
         self._known = state, self._marks()
 
