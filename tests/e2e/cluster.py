@@ -197,7 +197,8 @@ class Cluster:
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                said = "\n".join(f"{service}:\n{self.logs(service)[-3000:]}" for service in ("client", "submit"))
+                services = "client", "superexec", "submit"
+                said = "\n".join(f"{service}:\n{self.logs(service)[-3000:]}" for service in services)
                 raise AssertionError(f"{what} did not come within {seconds:g} s:\n{said}")
             time.sleep(0.5)
 
