@@ -120,6 +120,10 @@ class Task:
             models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
         )
 
+    def buffers(self) -> list[str]:
+        """Return the names of the model's buffers, which training measures or leaves as they are."""
+        return [name for name, _ in self._model().named_buffers()]
+
     def untrained(self) -> list[str]:
         """Return the names of the model's arrays that clients do not train.
 

@@ -211,6 +211,7 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
         run.rates,
         task.untrained() if config.privacy != "none" else (),
         task.data.clients,
+        task.buffers(),
         observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers, *hooks),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
         resume=resume,

@@ -26,6 +26,7 @@ def make_strategy(
     rates: Rates | None = None,
     untrained: Sequence[str] = (),
     names: Sequence[str] = (),
+    measured: Sequence[str] = (),
     **settings: Any,
 ) -> AgeAwareStrategy:
     """Build the strategy of a configuration.
@@ -37,6 +38,7 @@ def make_strategy(
     rates : given rates, if already read; None: as the configuration sets them
     untrained : names of the model's arrays that clients do not train, which a private run leaves as they are
     names : names of the clients by the data
+    measured : names of the model's buffers
     settings : observer, configure and resume of :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
     shared: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(RoundOptions) if hasattr(config, f.name)}
@@ -44,6 +46,7 @@ def make_strategy(
         **{**shared, "deterministic": True},
         run=run,
         names=tuple(names),
+        measured=tuple(measured),
         token=token,
         min_clients=config.num_clients,
         evaluate_timeout=max(config.train_timeout, 600.0),

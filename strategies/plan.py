@@ -65,6 +65,7 @@ class RoundOptions:
     packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.protocol.packing`
     weighted_by_key : metric with a client's number of examples
     loss_metric : metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
+    measured : names of arrays that training measures, as batch normalisation does: they are averaged, outside momentum
     arrayrecord_key, configrecord_key : names of model and configuration in a message
     train_metrics_aggr_fn, evaluate_metrics_aggr_fn : make one record of the clients' metrics, as in Flower's FedAvg;
         None: means, weighted by examples
@@ -108,6 +109,7 @@ class RoundOptions:
     loss_metric: str = _key("loss_metric")
     arrayrecord_key: str = protocol.ARRAYS
     configrecord_key: str = protocol.CONFIG
+    measured: tuple[str, ...] = ()
     token: str | None = None
     train_metrics_aggr_fn: AggregateMetrics | None = None
     evaluate_metrics_aggr_fn: AggregateMetrics | None = None

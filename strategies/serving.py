@@ -59,9 +59,10 @@ class ServedModel:
             value = array.numpy()
             if np.issubdtype(value.dtype, np.floating):
                 mean = self._means.get(name)
-                self._means[name] = (
-                    value.copy() if mean is None else (mean + newest * (value - mean)).astype(mean.dtype)
-                )
+                moved = value.copy() if mean is None else mean + newest * (value - mean)
+                self._means[name] = np.asarray(
+                    moved, value.dtype
+                )  # NumPy makes a scalar of an array without dimensions
         if not self._means:
             raise ConfigError(
                 "serve_average", self._share, "0 for a model without a floating-point array", "Set it to 0."

@@ -3,7 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -153,9 +153,9 @@ def averages(strategy: Strategy) -> bool:
 _STATISTICS = re.compile(r"(^|[._/])((running|moving)_(mean|var|variance)|batch_stats|num_batches_tracked)($|[._/])")
 
 
-def is_statistic(name: str) -> bool:
+def is_statistic(name: str, measured: Collection[str] = ()) -> bool:
     """Return whether an array is measured, not trained, so that a step of it beyond the mean makes no sense."""
-    return _STATISTICS.search(name) is not None
+    return name in measured or _STATISTICS.search(name) is not None
 
 
 def called(clients: Iterable[int]) -> list[str]:

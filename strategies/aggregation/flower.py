@@ -115,6 +115,9 @@ class FlowerAggregation:
         """Begin to gather the round's replies."""
         self._round, self._model, self._accepted, self._before, self.spoiled = round_, model, {}, [], {}
         self.opaque = is_opaque(model)
+        for strategy in self._chain():
+            if isinstance(getattr(strategy, "current_arrays", None), ArrayRecord):  # its own step, of all arrays
+                strategy.current_arrays = model
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Keep a reply, with its arrays in the model's types if they came in others, until all are there.
@@ -242,7 +245,8 @@ class FlowerAggregation:
         names = [model_key(reply.content, self._options.arrayrecord_key) or "" for reply, _ in accepted]
         updates = [reply.content.array_records[name] for name, (reply, _) in zip(names, accepted, strict=True)]
         same = [k for k, array in self._model.items() if all(u[k].data == array.data for u in updates)]
-        model = ArrayRecord({name: array for name, array in self._model.items() if is_statistic(name)})
+        measured = self._options.measured
+        model = ArrayRecord({name: array for name, array in self._model.items() if is_statistic(name, measured)})
         mean = RunningMean(model)
         for update, (_, weight) in zip(updates, accepted, strict=True) if model else ():
             mean.add({name: update[name].numpy() for name in model}, weight)

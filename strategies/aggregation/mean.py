@@ -1,7 +1,7 @@
 """A weighted mean that holds one update at a time."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,13 @@ class RunningMean:
     Parameters
     ----------
     model : θ, the arrays that the updates must match (they are checked elsewhere)
-    on_updates : whether the weights act on the updates θ_i − θ, and need not sum to 1; batch statistics are averaged
+    on_updates : whether the weights act on the updates θ_i − θ, and need not sum to 1
+    measured : names of arrays that are averaged all the same, beside batch statistics
     """
 
-    def __init__(self, model: ArrayRecord, on_updates: bool = False) -> None:
+    def __init__(self, model: ArrayRecord, on_updates: bool = False, measured: Collection[str] = ()) -> None:
         self._model = model
-        self._on_updates = on_updates
+        self._on_updates, self._measured = on_updates, measured
         self._sums: dict[str, NDArray[np.float64]] = {}
         self._total = 0.0
         self._products = np.empty(0)
@@ -117,7 +118,7 @@ class RunningMean:
         for name, total in self._sums.items():
             model = self._model[name]
             with np.errstate(over="ignore", invalid="ignore"):
-                stepped = self._on_updates and not is_statistic(name)
+                stepped = self._on_updates and not is_statistic(name, self._measured)
                 mean = total + (1 - self._total) * model.numpy() if stepped else total / self._total
                 mean = _as_it_was(mean, model)
                 new = without_rounding(mean, model.numpy())
@@ -188,7 +189,8 @@ class Mean(Aggregation):
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
-        self._round, self._mean, self._contents = round_, RunningMean(model, self._on_updates), {}
+        self._mean = RunningMean(model, self._on_updates, self._options.measured)
+        self._round, self._contents = round_, {}
         self._held, self.spoiled, self._metrics = {}, {}, None
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:

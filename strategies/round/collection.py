@@ -159,7 +159,7 @@ class Collector:
         factor, arrays = (1 + self.round - origin.round) ** -self._options.staleness_power, {}
         for name, array in update.arrays.items():
             model = self.model[name].numpy()
-            base = model if is_statistic(name) else origin.model[name].numpy()
+            base = model if is_statistic(name, self._options.measured) else origin.model[name].numpy()
             with np.errstate(over="ignore", invalid="ignore"):
                 arrays[name] = without_rounding(np.asarray(model + factor * npy.change(array, base)), model)
             if not npy.is_sound(arrays[name], model):

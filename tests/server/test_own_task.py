@@ -130,8 +130,11 @@ class Adapted(nn.Module):
         self.right = nn.Linear(8, outputs)
         self.right.weight = self.left.weight
         self.register_buffer("base", torch.randn(8, 8), persistent=False)
+        self.register_buffer("measured", torch.zeros(()))
 
     def forward(self, x):
+        if self.training:
+            self.measured = self.measured * 0 + 3
         hidden = torch.tanh(self.frozen(x.flatten(1)) @ self.base)
         return self.left(hidden) + self.right(hidden)
 
@@ -151,4 +154,5 @@ def test_only_trained_arrays_move_under_momentum_and_no_base_is_sent(aoi, tmp_pa
     assert "base" not in last and set(last) == set(first)
     for name, array in last.items():
         assert np.allclose(array, first[name], atol=1e-6) == name.startswith("frozen"), name
+    assert last["measured"] == 3  # each client's, without momentum
     assert np.array_equal(last["left.weight"], last["right.weight"])

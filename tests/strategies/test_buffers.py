@@ -120,18 +120,40 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("name", ["bn.running_var", "BatchNorm_0/batch_stats/var", "bn/moving_variance"])
+@pytest.mark.parametrize("name", ["bn.running_var", "BatchNorm_0/batch_stats/var", "bn/moving_variance", "own"])
 @pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
 def test_batch_statistics_are_averaged_outside_the_step(make, name, tmp_path):
     def change(key, array, client):
         return array + 1 + client if key == "w" else np.full_like(array, 0.1 + 0.1 * client)
 
     model = {"w": np.zeros(2, np.float32), name: np.full(2, 5.0, np.float32), "bn.num_batches_tracked": np.array(3)}
-    notes, found = play(change, model, tmp_path, rounds=5, make=make)
+    notes, found = play(change, model, tmp_path, rounds=5, make=make, measured=("own",))
     weights = {p.client: p.weight for p in notes.rounds[-1].participations}
     mean = np.average([0.1 + 0.1 * client for client in weights], weights=list(weights.values()))
     np.testing.assert_allclose(found[name], mean, rtol=1e-5)
     assert found["bn.num_batches_tracked"] == 0
+
+
+def test_momentum_waits_while_no_client_trains_an_array(tmp_path):
+    """Clients train the array in rounds 1, 3 and 5: each step is by 1 and the momentum at the model that they got."""
+    rounds = iter(range(1, 6))
+
+    class Step(RandomSelection):
+        def configure_train(self, *given):
+            self.now = next(rounds)
+            made.append(self)
+            return super().configure_train(*given)
+
+    made = []
+    _, found = play(
+        lambda name, array, client: array + (name == "w" or made[-1].now % 2),
+        {"b": np.zeros(2), "w": np.zeros(2)},
+        tmp_path,
+        rounds=5,
+        make=lambda n, **s: Step(n, aggregation=FedAvgM(server_momentum=0.5), **s),
+    )
+    first, second = 1.0, 1 + 0.5**2  # the momentum halves in each round
+    np.testing.assert_allclose(found["b"], first + second + 1 + 0.5**2 * second)
 
 
 @pytest.mark.parametrize("make", [FedAdam, FedYogi])

@@ -23,7 +23,9 @@ app = ToyApp(towards_one, examples=1, loss=None)
 
 
 def model():
-    return ArrayRecord({"w": Array(np.array([0.0, 2.0], np.float32)), "steps": Array(np.array([0]))})
+    return ArrayRecord(
+        {"w": Array(np.array([0.0, 2.0], np.float32)), "steps": Array(np.array([0])), "scale": Array(np.array(0.5))}
+    )
 
 
 def play(folder, share):
