@@ -60,9 +60,7 @@ class ServedModel:
             if np.issubdtype(value.dtype, np.floating):
                 mean = self._means.get(name)
                 moved = value.copy() if mean is None else mean + newest * (value - mean)
-                self._means[name] = np.asarray(
-                    moved, value.dtype
-                )  # NumPy makes a scalar of an array without dimensions
+                self._means[name] = np.asarray(moved, value.dtype)  # a sum of 0-d arrays is a scalar
         if not self._means:
             raise ConfigError(
                 "serve_average", self._share, "0 for a model without a floating-point array", "Set it to 0."
