@@ -72,7 +72,7 @@ class Guarded:
             has, lacks = _STATE if own[0] else _STATE[::-1]
             raise unusable("policy", name, f"it has {has} and no {lacks}", "write both, or neither")
         self._keeps, self._said = own[0], set[str]()
-        self._begun = {} if own[0] else _elsewhere(made)
+        self._begun = {} if own[0] else elsewhere(made)
         if isinstance(made, Policy) or hasattr(made, "plan"):
             needed = getattr(traits, "clients_needed", None)
             if not isinstance(traits, PolicyTraits) or type(needed) is not int or needed < 0:
@@ -107,7 +107,7 @@ class Guarded:
             if self._keeps:
                 return _state(f"{self.name}.state_dict", self.made.state_dict())
             kept, lost = dump(getattr(self.made, "__dict__", {}))
-            now = _elsewhere(self.made)
+            now = elsewhere(self.made)
         lost |= {name: "it has changed" for name, value in now.items() if self._begun.get(name) != value}
         lost |= dict.fromkeys(self._draws, "a generator of the whole process")
         warn_of_lost(self.name, lost, "a resumed run would start it anew", self._said)
@@ -127,7 +127,7 @@ def _global_draws() -> dict[str, Any]:
     return {"random": random.getstate(), "numpy.random": repr(np.random.get_state())}  # noqa: NPY002
 
 
-def _elsewhere(made: Any) -> dict[str, list[bytes]]:
+def elsewhere(made: Any) -> dict[str, list[bytes]]:
     """Return the bytes of each value that an object reads and a checkpoint does not hold.
 
     These are values of its slots, its classes, its module and the closures of its functions.

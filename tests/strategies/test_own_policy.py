@@ -191,3 +191,22 @@ def test_state_outside_the_checkpoint_is_named(place, tmp_path, caplog):
     made.select(1, Population(np.zeros(4, int), np.ones(4, int), np.ones(4, bool)))
     made.state_dict()
     assert ("checkpoint" in caplog.text) == bool(place)
+
+
+CHANGES = {
+    "Mine.calls": "Mine.calls += 1",
+    "count": "self.count = getattr(self, 'count', 0) + 1",
+    "": "self.kept[round_] = 1",
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_rule_that_counts_its_calls_is_warned_of(what, tmp_path, caplog):
+    """Each client counts its own, and a simulation those of all together."""
+    module = f"counting_{len(what)}"
+    (tmp_path / f"{module}.py").write_text(
+        "class Mine:\n    calls, kept = 0, {}\n    def participates(self, ages, round_, uniforms):\n"
+        f"        {CHANGES[what]}\n        return uniforms < (0.9 if self.calls > 500 else 0.5)\n"
+    )
+    make_own(f"python:{module}:Mine", str(tmp_path), clients=4, per_round=1, seed=1)
+    assert [what in one.getMessage() for one in caplog.records] == ([True] if what else [])
