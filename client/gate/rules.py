@@ -119,7 +119,10 @@ def _check_zone() -> None:
     """Refuse a misspelt TZ, under which the local day would be that of UTC."""
     zone = os.environ.get("TZ", "").removeprefix(":")
     try:
-        if zone and not _POSIX_ZONE.match(zone) and not Path(zone).is_absolute():
+        if Path(zone).is_absolute():
+            with Path(zone).open("rb") as file:
+                ZoneInfo.from_file(file)
+        elif zone and not _POSIX_ZONE.match(zone):
             ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         remedy = "Correct it, or install the time zones (tzdata)."
