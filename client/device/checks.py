@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Literal
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
-from aoi_fl.client.device.receipts import read_receipts
+from aoi_fl.client.device.receipts import private_key, read_receipts
 from aoi_fl.client.gate.book import RESTORE, ROOM, Book
 from aoi_fl.client.gate.gate import CLOCK, set_back
 from aoi_fl.client.gate.limits import Refusal
@@ -34,7 +32,6 @@ _LEAST_PYTHON = (3, 11)
 _FULL, _TIGHT = 200e6, 1e9  # bytes free on the disk of the client's state
 _SOON = 30.0  # days before a certificate's end
 _TORCH = "import torch; print(torch.__version__, torch.cuda.is_available())"
-_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -237,14 +234,10 @@ def client_key(path: Path | None) -> tuple[ec.EllipticCurvePrivateKey | None, Fi
     if path is None:
         return None, Finding("key", "warn", "not given", "Give it with --key, or a client's folder with --dir.")
     try:
-        private = serialization.load_ssh_private_key(read_regular(path), None)
-        if not isinstance(private, ec.EllipticCurvePrivateKey) or not isinstance(private.curve, _CURVES):
-            raise ValueError("it is no key on a NIST curve")
-        others = stat.S_IMODE(path.stat().st_mode) & 0o077
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        remedy = "Make one with aoi enroll; or run this as the account that the key belongs to."
-        return None, Finding("key", "fail", f"{path} cannot be used: {error}", remedy)
-    if others:
+        private = private_key(path)
+    except ConfigError as error:
+        return None, Finding("key", "fail", error.problem, error.remedy)
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
         remedy = f"chmod 600 {path}; if others use this device, enrol it again."
         return private, Finding("key", "fail", f"{path} can be read by other accounts", remedy)
     return private, Finding("key", "ok", f"{path}, {private.curve.name}")

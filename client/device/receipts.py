@@ -31,14 +31,14 @@ def signer(key: Path) -> Sign:
     ------
     ConfigError : the file has no such key.
     """
-    private = _private(key)
+    private = private_key(key)
     return lambda data: base64.b64encode(private.sign(data, _BY)).decode()
 
 
 def verifier(folder: Path) -> Callable[[bytes, str], bool]:
     """Return the function that verifies receipts by the present and the former key of a client's folder."""
     former = folder / f"{KEY}.former"
-    keys = [_private(folder / KEY), *([_private(former)] if former.exists() else [])]
+    keys = [private_key(folder / KEY), *([private_key(former)] if former.exists() else [])]
 
     def verify(data: bytes, signature: str) -> bool:
         for private in keys:
@@ -74,7 +74,7 @@ def apps_of(folder: Path) -> Iterator[tuple[str, KnownApp, bool]]:
     """Yield the digest of each known app, what is known of it, and whether it may run."""
     node = read_node(folder)
     listed = Rules.read(node).apps
-    known = dict(_loaded(Book(Path(str(node[STATE])))).apps)
+    known = Book(Path(str(node[STATE]))).load().apps
     for digest in {**known, **dict.fromkeys(listed or ())}:
         app = known.get(digest, KnownApp(0.0, ""))
         yield digest, app, listed is None or digest in listed or app.approved
@@ -85,18 +85,16 @@ def approve(folder: Path, digest: str) -> None:
 
     Raises
     ------
-    ConfigError : the digest has another form, or the gate's state cannot be written.
+    ConfigError : the digest has another form.
+    Refusal : the gate's state cannot be read or written.
     """
     if not DIGEST.fullmatch(digest):
         raise ConfigError(APPS, digest, "a SHA-256 digest of 64 digits 0-9a-f", "aoi device apps shows them.")
     book = Book(Path(str(read_node(folder)[STATE])))
-    try:
-        with book.locked():
-            state = book.load()
-            app = replace(state.apps.get(digest, KnownApp(0.0, "")), approved=True)
-            book.save(replace(state, apps={**state.apps, digest: app}))
-    except Refusal as refusal:
-        raise _closed(refusal) from refusal
+    with book.locked():
+        state = book.load()
+        app = replace(state.apps.get(digest, KnownApp(0.0, "")), approved=True)
+        book.save(replace(state, apps={**state.apps, digest: app}))
 
 
 def read_receipts(
@@ -138,19 +136,13 @@ def read_receipts(
     return entries, problems
 
 
-def _loaded(files: Book) -> GateState:
-    try:
-        return files.load()
-    except Refusal as refusal:
-        raise _closed(refusal) from refusal
+def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """Return a client's private key.
 
-
-def _closed(refusal: Refusal) -> ConfigError:
-    remedy = "Run this as the client's account. aoi device receipts --verify shows what is wrong with the receipts."
-    return ConfigError(STATE, None, f"a folder with the gate's files ({refusal.reason})", remedy)
-
-
-def _private(path: Path) -> ec.EllipticCurvePrivateKey:
+    Raises
+    ------
+    ConfigError : the file has no such key.
+    """
     try:
         private = serialization.load_ssh_private_key(read_regular(path), None)
         if isinstance(private, ec.EllipticCurvePrivateKey):
@@ -158,4 +150,6 @@ def _private(path: Path) -> ec.EllipticCurvePrivateKey:
         problem: object = "it is no key on a NIST curve"
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         problem = error
-    raise ConfigError("key", path, f"the client's private key ({problem})", "Make one with aoi enroll.")
+    raise ConfigError(
+        "key", path, f"the client's private key ({problem})", "Make one with aoi enroll, or use its account."
+    )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.client.gate.rules import NORM
 from aoi_fl.protocol import ARRAYS, CONFIG, METRICS, coding
+from aoi_fl.science.errors import AoiError
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -20,7 +21,7 @@ _HEADER = 400  # bytes that Flower adds to an array
 _SHORT = 256  # characters of a text that may leave
 
 
-class Refusal(Exception):
+class Refusal(AoiError):
     """The gate refuses a message or a reply.
 
     Attributes

@@ -162,13 +162,9 @@ def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_pat
         assert not reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal and len(calls) == 2
 
 
-def test_a_web_server_is_no_superlink(tmp_path: Path) -> None:
+def test_other_servers_are_no_superlink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tls(tmp_path, *AUTHORITY.server(), protocol="http/1.1") as port:
-        step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
-    assert step.fatal and "no HTTP/2" in step.found
-
-
-def test_plain_text_silence_and_hanging_up(monkeypatch: pytest.MonkeyPatch) -> None:
+        assert "no HTTP/2" in reach.tls("127.0.0.1", port, AUTHORITY.pem).found
     with listening(lambda client: client.sendall(b"\0\0\x06\4\0\0\0\0\0\0\5\0\0\x40\0")) as port:  # as gRPC greets
         assert "plain text" in reach.tls("127.0.0.1", port, AUTHORITY.pem).found
     with listening(lambda client: client.close()) as port:
@@ -234,6 +230,7 @@ def test_a_key_is_let_in_once_it_is_registered_and_leaves_again(fleet: SimpleNam
         assert after.registered and after.in_time
     assert fleet.state.activate_node(node, 30)  # the client itself comes online
     assert registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key).registered is False
+    assert not registration.standing("127.0.0.1", fleet.open, AUTHORITY.pem, key).authenticates
 
 
 @pytest.mark.parametrize("ahead", [3.0, -100.0, 20.0, -400.0])
@@ -273,11 +270,6 @@ supernode.main()
     assert done.returncode == 1, done.stderr
     (reason,) = [line for line in done.stderr.splitlines() if line.startswith("this SuperNode ends: ")]
     assert named in reason
-
-
-def test_a_superlink_without_authentication_is_told(fleet: SimpleNamespace) -> None:
-    key = ec.generate_private_key(ec.SECP384R1())
-    assert not registration.standing("127.0.0.1", fleet.open, AUTHORITY.pem, key).authenticates
 
 
 def test_the_command_from_enrolment_to_health(fleet: SimpleNamespace, tmp_path: Path, monkeypatch) -> None:
