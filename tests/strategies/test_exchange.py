@@ -62,7 +62,7 @@ def exchange(grid, timeout, **how):
 def test_an_endless_upload_delays_nothing(grid, sequential, ordered):
     next(iter(grid.uploaded.values())).clear()  # the first client died while it uploaded
     begun = time.monotonic()
-    under_way = exchange(grid, 1.5, sequential=sequential, ordered=ordered)
+    under_way = exchange(grid, 0.5, sequential=sequential, ordered=ordered)
     assert sorted(under_way.client_of(reply) for reply in under_way) == [1, 2]
     assert under_way.missing == {0} and time.monotonic() - begun < 30
     assert len(grid.pulls) == 3  # nothing is pulled twice
@@ -72,7 +72,7 @@ def test_an_endless_upload_delays_nothing(grid, sequential, ordered):
 def test_a_slow_upload_counts_if_it_ends_by_the_deadline(grid, ordered):
     slow = next(iter(grid.uploaded.values()))
     slow.clear()
-    timer = threading.Timer(3, slow.set)
+    timer = threading.Timer(1, slow.set)
     timer.start()
     under_way = exchange(grid, 60, sequential=True, ordered=ordered)
     clients = [under_way.client_of(reply) for reply in under_way]
@@ -89,6 +89,7 @@ def test_what_the_grid_raises_is_raised(grid):
         list(exchange(grid, 30, sequential=True))
 
 
+@pytest.mark.slow
 def test_without_a_superlink_its_grid_is_not_imported():
     code = "import aoi_fl.engine.local, aoi_fl.server.app, sys; sys.exit('flwr.superlink.grid' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2], timeout=120)
