@@ -110,7 +110,6 @@ def export(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
     csv: Annotated[bool, typer.Option("--csv", help="CSV.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="A LaTeX table of settings, for booktabs.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet; needs pyarrow and --output.")] = False,
     table: Annotated[
         str | None, typer.Option(help="summary (a row a run), rounds, participations or clients; by default rounds.")
     ] = None,
@@ -119,25 +118,23 @@ def export(
     """Export one table of one or more runs.
 
     Each RUN is a name under runs/, a folder, a glob: 'sw-*', or a comparison of aoi compare. The first column of a CSV
-    or Parquet table is the run. A comparison's LaTeX also has a table of its conclusions, in its order.
+    table is the run. A comparison's LaTeX also has a table of its conclusions, in its order.
     """
     from aoi_fl.protocol.files import save
     from aoi_fl.report import tables
     from aoi_fl.report.runs import compared, load_all, matching
 
-    if csv + latex + parquet != 1:
-        raise ConfigError("format", csv + latex + parquet, ("--csv", "--latex", "--parquet"), "Give one of these.")
+    if csv == latex:
+        raise ConfigError("format", csv + latex, ("--csv", "--latex"), "Give one of these.")
     kind = table or ("summary" if latex else "rounds")
     if kind not in tables.KINDS or (latex and kind != "summary"):
         allowed = ("summary",) if latex else tables.KINDS
         raise ConfigError("--table", kind, allowed, "Choose one of these.")
-    if parquet and output is None:
-        raise ConfigError("--output", None, "given with --parquet", "Add for instance --output runs.parquet.")
     found = load_all([str(folder) for folder in matching(runs)])
     if latex:
         blob = tables.to_latex(found) + (_conclusions(found) if len(runs) == 1 and compared(runs[0]) else b"")
     else:
-        blob = (tables.to_parquet if parquet else tables.to_csv)(tables.table(found, kind))
+        blob = tables.to_csv(tables.table(found, kind))
     if output is None:
         print(blob.decode(), end="")
     else:

@@ -1,4 +1,4 @@
-"""Runs as tables of plain values, for CSV, LaTeX and Parquet files and ``aoi report --json``."""
+"""Runs as tables of plain values, for CSV and LaTeX files and ``aoi report --json``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from aoi_fl.report.provenance import public
 from aoi_fl.report.quantities import quantities
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import factors, named, settings
-from aoi_fl.science.errors import ConfigError, install
 from aoi_fl.server import ledger
 
 Row = dict[str, Any]
@@ -88,24 +87,6 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode()
-
-
-def to_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return a table as a Parquet file.
-
-    Raises
-    ------
-    ConfigError
-        PyArrow is not installed.
-    """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ConfigError("--parquet", None, "available with pyarrow", f"Install it: {install('data')}.") from error
-    sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), sink)
-    return bytes(sink.getvalue())
 
 
 def to_latex(runs: Sequence[Run]) -> bytes:
