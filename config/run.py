@@ -14,19 +14,6 @@ from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean
 
 _LONGEST = 4096  # characters of a value
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-PARTS = {
-    "local-work": "local-epochs or local-steps",
-    "smoothing": "server-momentum and serve-average",
-    "staleness": "mislabel-rate, mislabel-cap, staleness-rates and discount",
-    "partition": "spare or client-column",
-    "device": "precision, threads and train-together",
-    "learning-rate": "learning-rate-decay",
-    "phases": "jitter",
-    "compression": "packing",
-    "privacy": "bands",
-    "budget": "total-budget",
-}
-"""Keys whose former values had several parts, with the keys of these parts."""
 
 
 class RunConfig(RunKeys):
@@ -75,12 +62,7 @@ def _as_error(error: Any) -> ConfigError:
         return cause
     name = str(error["loc"][0])
     key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
-    unknown = error["type"] == "extra_forbidden"
-    if key in PARTS and (
-        unknown or re.search(r"(?<![eE])\+|^(spread|banded|column|auto|[\d.]+):", str(error["input"]))
-    ):
-        return ConfigError(key, error["input"], "a single value", f"Set its parts by {PARTS[key]}.")
-    if unknown:
+    if error["type"] == "extra_forbidden":
         keys = sorted(map(kebab, RunConfig.model_fields))
         if near := did_you_mean(key, keys).strip():
             return ConfigError(key, None, "a run key", near)

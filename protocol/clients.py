@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,7 +20,6 @@ from aoi_fl.science.types import Floats, Ints
 
 _OPTIONAL = ("age", "staleness")
 _OTHERS = "rate"  # a column of :mod:`aoi_fl.protocol.given_rates`, which may share the file
-_FORMER = "weight"  # the name of φ until 0.1, and of ω now
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,6 @@ class ClientTable:
     sensitivities: Floats
     ages: Ints
     staleness: Floats
-
-
-def refuse_former(keys: Container[str], where: str) -> None:
-    """Raise ConfigError if a file or configuration uses the name of φ until version 0.1."""
-    if _FORMER in keys:
-        raise ConfigError(_FORMER, None, f"called sensitivity in {where}", "Rename it.")
 
 
 Parser: TypeAlias = tuple[Callable[[str], Any], str]
@@ -234,7 +227,6 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
 
 
 def _check_header(path: Path, header: list[str], own_staleness: bool) -> None:
-    refuse_former(header, f"{path}, line 1")
     missing = [column for column in COLUMNS if column not in (*_OPTIONAL, *header)]
     unknown = [title for title in header if title not in (*COLUMNS, _OTHERS)]
     if missing or unknown or len(set(header)) < len(header):

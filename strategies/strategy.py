@@ -66,14 +66,6 @@ class AgeAwareStrategy(Strategy):
     complete : why the run was complete before its last round; None otherwise
     """
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if former := sorted(_FORMER & vars(cls).keys()):
-            raise TypeError(
-                f"{cls.__name__} defines {', '.join(former)}, as policies did until 0.2: write them as a Policy "
-                "(plan, observe, request_for, describe, state_dict, load_state_dict), and give it to AgeAwareStrategy."
-            )
-
     def __init__(
         self,
         policy: Policy,
@@ -446,28 +438,3 @@ def _check_buffer(policy: Policy, options: RoundOptions, needs: int) -> None:
     if buffer > min(most, needs):
         allowed = f"at most {min(most, needs)}, the clients at work or those that the run needs"
         raise ConfigError("buffer", buffer, allowed, "Lower it.")
-
-
-# Methods of a strategy that were the policy's.
-_FORMER = frozenset(
-    (
-        "choose",
-        "rescue",
-        "rates",
-        "counted",
-        "terms",
-        "meet",
-        "learn",
-        "over",
-        "asleep",
-        "ahead",
-        "greeting",
-        "hear",
-        "hear_late",
-        "issue",
-        "targets",
-        "own_weights",
-        "question",
-        "observe",
-    )
-)

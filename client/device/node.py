@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from aoi_fl.client.gate import rules
-from aoi_fl.protocol.clients import refuse_former
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
 _NUMBERS = ("payment", "sensitivity", "round-seconds")
@@ -30,7 +29,6 @@ def check(node: Mapping[str, Any]) -> None:
 
     ``app-keys`` names the keys that belong to the ClientApp. :meth:`rules.Rules.read` checks the owner's rules.
     """
-    refuse_former(node, "node.toml")
     for key in (_OF_APP, "tags"):
         if not isinstance(node.get(key, ""), str):
             raise ConfigError(key, node[key], 'words separated by commas, such as "gpu,ward-7"', "Set it in node.toml.")
