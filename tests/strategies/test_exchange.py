@@ -72,7 +72,7 @@ def test_an_endless_upload_delays_nothing(grid, sequential, ordered):
 def test_a_slow_upload_counts_if_it_ends_by_the_deadline(grid, ordered):
     slow = next(iter(grid.uploaded.values()))
     slow.clear()
-    timer = threading.Timer(1, slow.set)
+    timer = threading.Timer(3, slow.set)
     timer.start()
     under_way = exchange(grid, 60, sequential=True, ordered=ordered)
     clients = [under_way.client_of(reply) for reply in under_way]
