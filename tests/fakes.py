@@ -9,7 +9,6 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import send
-from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.clock import MACHINE
@@ -328,14 +327,6 @@ def play(make, app, folder, rounds=2, nodes=4, grid=ScriptedGrid, notes=None, st
     notes.grid = grid(app, {"runs-dir": str(folder), "seed": options["seed"]}, nodes)
     notes.grid.notes = notes
     return notes, strategy.start(notes.grid, start or model(), rounds), strategy
-
-
-def play_in_vain(make, app, tmp_path, **options):
-    """Play rounds in which nothing is trained, which is an error in the end, and return the observer."""
-    notes = Notes()
-    with pytest.raises(NothingTrainedError, match="not one update could be used"):
-        play(make, app, tmp_path, notes=notes, **options)
-    return notes
 
 
 def everyone(**settings):
