@@ -150,6 +150,16 @@ def wanted_keys(resume: str = "") -> dict[str, str]:
     return keys
 
 
+def unused(keys: Mapping[str, str], config: RunConfig, recorded: Mapping[str, Any]) -> list[str]:
+    """Return the settings that a running run does not use, as sentences."""
+    values = config.flat()
+    return [
+        f"{key}={values[key]} is not used: the run has {recorded[key]}"
+        for key in sorted(set(keys) - {"num-clients", "run-name", "resume"})
+        if key in recorded and recorded[key] != values[key]
+    ]
+
+
 def play(*, queue: bool = False, resume: str = "") -> int:
     """Run the environment's configuration, or follow the run in progress; return the status.
 
@@ -173,6 +183,8 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     if going and not (queue or config.resume) and not runs.is_dead(going[0]):
         folder = runs.of_number(going[0].run_id) or CURRENT.resolve()
         say(f"run {folder.name} is in progress; following it")
+        for sentence in unused(keys, config, about(folder).get("config") or {}):
+            say(sentence)
         say("To start another run after it: docker compose run --rm -d --no-deps submit runs queue")
         return conclude(control, follow(control, going[0].run_id, folder), folder)
     if config.resume:

@@ -213,6 +213,14 @@ def test_a_stopped_place_in_the_queue_never_starts(tmp_path):
             cluster.await_turn(ticket)
 
 
+def test_a_running_run_names_the_settings_it_does_not_use():
+    keys = {"policy": "systematic", "seed": "1", "run-name": "other"}
+    config = RunConfig.parse(keys)
+    recorded = RunConfig.parse({"policy": "random"}).flat()
+    (sentence,) = submit.unused(keys, config, recorded)
+    assert "policy=systematic" in sentence and "random" in sentence
+
+
 @pytest.mark.parametrize(
     ("environment", "key"),
     [
