@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-import pytest
 
 from aoi_fl.science.selection import evenly
 from aoi_fl.strategies import (
@@ -12,7 +11,6 @@ from aoi_fl.strategies import (
     Plan,
     Policy,
     PolicyTraits,
-    RandomSelection,
     RoundOptions,
     SelectorPolicy,
 )
@@ -81,11 +79,6 @@ def test_a_selector_that_draws_goes_on_after_a_resume(tmp_path):
     first, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=4)
     rest, _, _ = play(make, honest_app(), tmp_path / "cut", rounds=8, resume=first.resume())
     assert first.trained() + rest.trained() == whole.trained()
-
-
-def test_former_hook_is_refused_when_the_class_is_made():
-    with pytest.raises(TypeError, match=r"Old defines choose.*Policy"):
-        type("Old", (RandomSelection,), {"choose": lambda self, ask, grid: None})
 
 
 def test_policy_observes_a_round_once_where_a_client_is_forced(tmp_path):
