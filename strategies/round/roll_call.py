@@ -80,9 +80,10 @@ class RollCall:
     @property
     def all_refused(self) -> str | None:
         """Why the first refused node cannot join, if all connected nodes are refused; else None."""
-        only = not self._roster.available.any() and not self.gone
-        only = only and self._complaints.keys() | self._mute.silent() == self._refused.keys()
-        return next(iter(self._refused.values()), None) if only else None
+        if self._roster.available.any() or self.gone:
+            return None
+        turned_away = self._complaints.keys() | self._mute.silent()
+        return next(iter(self._refused.values()), None) if turned_away == self._refused.keys() else None
 
     def call(
         self,
