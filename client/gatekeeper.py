@@ -47,15 +47,15 @@ class Gatekeeper:
         content : its content; None: not yet received
         """
         about = message.metadata
-        found, coded, asked = None, None, None
+        found, coded, asked, name = None, None, None, ""
         if content is not None:
             found = read(content)
             try:
                 ask = ParticipationRequest.read(found.own or {})
-                asked, coded = (ask.round, ask.run), ask.compression
+                asked, name, coded = ask.round, ask.run, ask.compression
             except ValueError:
                 pass
-        arrival = Arrival(str(about.run_id), about.message_type, about.group_id, app, found, asked, coded)
+        arrival = Arrival(str(about.run_id), about.message_type, about.group_id, app, found, asked, name, coded)
         try:
             self._gate.admit(arrival)
         except Refusal as refusal:

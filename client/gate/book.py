@@ -70,13 +70,9 @@ class GateState:
     lines: int = 0  # receipts
     head: str = ""  # digest of the last receipt
     told: int = 0  # numbers in evaluations since the last training
-    durable: int = 0  # receipts when the state was last written at once
     repeats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # receipts that are counted
     runs: Mapping[str, KnownRun] = field(default_factory=dict)  # by Flower's id
     apps: Mapping[str, KnownApp] = field(default_factory=dict)  # by digest
-
-
-_written: set[Path] = set()  # by this process; a file that vanishes later is lost
 
 
 class Book:
@@ -112,20 +108,19 @@ class Book:
             if any(entry["before"] != digest for digest, entry in zip(digests, entries[1:], strict=False)):
                 raise ValueError(f"a line of {self.receipts} does not follow the line before it")
             if state is None:
-                used = self._file.path in _written or any(folder.glob("*.promises")) or any(folder.glob("*/*.json"))
+                used = self._known is not None or any(folder.glob("*.promises")) or any(folder.glob("*/*.json"))
                 if not (receipts or number or used):
                     return GateState()
                 at = time.time() if now is None else now
                 last = entries[-1] if entries else {"line": 0, "updates": 0}
-                if number > last["line"]:
-                    raise ValueError(f"{self._lock} names a later receipt than the last one in {self.receipts}")
-                return GateState(last["updates"], last=at, latest=at, lines=last["line"], head=(digests or [""])[-1])
+                state = GateState(last["updates"], at, at, last["line"], digests[-1] if digests else "")
+            elif state.lines > 0 == number:
+                raise ValueError(f"{self._lock} names no receipt")
             if state.lines and state.head not in digests:
                 raise ValueError(f"the receipts in {self.receipts} are not those of the state")
             first = digests.index(state.head) + 1 if state.lines else 0
-            behind, ahead = len(receipts) - first, number - state.lines
-            other = number and 0 <= ahead <= behind and digests[first + ahead - 1] != digest
-            if other or ahead > behind or state.lines > 0 == number:
+            place = first + number - state.lines  # of the lock's receipt; a power cut leaves the lock behind
+            if number >= max(1, state.lines) and digests[place - 1 : place] != [digest]:
                 raise ValueError(f"{self._lock} names another receipt than the last one in {self.receipts}")
             for digest, entry in zip(digests[first:], entries[first:], strict=True):
                 state = _replayed(state, digest, entry)
@@ -148,7 +143,7 @@ class Book:
     def save(self, state: GateState, *, at_once: bool = True) -> None:
         """Write the state; the caller holds the lock. Unless ``at_once``, a power cut may bring an earlier one back."""
         runs, apps = _pruned(state.runs, lambda run: run.updates > 0), _pruned(state.apps, lambda app: app.approved)
-        state = replace(state, runs=runs, apps=apps, durable=state.lines if at_once else state.durable)
+        state = replace(state, runs=runs, apps=apps)
         try:
             self._name_last(state)
             if at_once:
@@ -156,7 +151,6 @@ class Book:
             self._file.save(state, at_once=at_once)
         except (OSError, ValueError) as error:
             raise Refusal(STATE, f"{self._file.path}: {error}", ROOM) from error
-        _written.add(self._file.path)
         self._known = state, self._marks()
 
     def count(self, state: GateState, entry: Mapping[str, Any]) -> GateState:
@@ -201,7 +195,7 @@ class Book:
         except OSError as error:
             raise Refusal(STATE, f"{self.receipts}: {error.strerror}", ROOM) from error
         self._known = state, self._marks()
-        if state.lines == 1 or state.lines - state.durable >= _BEHIND:  # the first also syncs the folder's names
+        if state.lines % _BEHIND == 1:  # the first also syncs the folder's names
             self.save(state)
         return state
 
@@ -271,8 +265,7 @@ def signed(body: Mapping[str, Any]) -> bytes:
 def _decode(body: dict[str, Any]) -> GateState:
     runs = {str(key): KnownRun(**run) for key, run in body["runs"].items()}
     apps = {str(key): KnownApp(**app) for key, app in body["apps"].items()}
-    counts = {key: body[key] for key in ("updates", "last", "latest", "lines", "head", "repeats")}
-    state = GateState(**counts, durable=body.get("durable", 0), told=body.get("told", 0), runs=runs, apps=apps)
+    state = GateState(**{key: body[key] for key in GateState.__annotations__} | {"runs": runs, "apps": apps})
     record: Any
     for record in (state, *runs.values(), *apps.values()):
         for name, value in asdict(record).items():

@@ -35,7 +35,8 @@ class Arrival:
     group : Flower's group id
     app : the digest of the run's app
     content : the message's records; None: not yet received
-    asked : the round and the run's name in our record; None: no record of ours
+    asked : the round in our record; None: no record of ours
+    name : the run's name in our record, or ""
     coded : the code of updates that the message asks for
     """
 
@@ -44,7 +45,8 @@ class Arrival:
     group: str
     app: str
     content: Content | None = None
-    asked: tuple[int, str] | None = None
+    asked: int | None = None
+    name: str = ""
     coded: str | None = None
 
     @property
@@ -61,7 +63,7 @@ class Arrival:
     def round(self) -> int | None:
         """The round in our record, else Flower's group id, else the round of Flower's strategies; None: unknown."""
         if self.asked is not None:
-            return self.asked[0]
+            return self.asked
         if self.group.isascii() and self.group.isdecimal() and len(self.group) < 10:
             return int(self.group)
         configs = () if self.content is None else self.content.configs.values()
@@ -102,7 +104,31 @@ class Gate:
         Refusal : the owner's rules forbid it now; the app must not start.
         """
         with self._noting(arrival, "refused"):
-            self._admit(arrival)
+            with self._book.locked():
+                now = time.time()
+                state = known = self._book.load(now)
+                state = replace(state, latest=max(now, state.latest))
+                if arrival.app not in state.apps:
+                    state = replace(state, apps={**state.apps, arrival.app: KnownApp(now, arrival.run)})
+                if arrival.content is not None:
+                    run = state.runs.get(arrival.run) or self._first(arrival, state)
+                    run = replace(run, name=run.name or arrival.name)
+                    state = replace(state, runs={**state.runs, arrival.run: run})
+                if replace(state, latest=known.latest) != known or state.latest > known.latest + _REFRESH:
+                    self._book.save(state)
+            approved = state.apps[arrival.app].approved
+            if self.rules.apps is not None and arrival.app not in self.rules.apps and not approved:
+                raise Refusal(rules.APPS, f"aoi device approve {arrival.app} lets this app in")
+            if arrival.is_query:
+                return
+            if (back := set_back(state, now)) and (self.rules.hours or self.rules.pause > datetime.min):
+                raise Refusal(rules.HOURS if self.rules.hours else rules.PAUSE, back, CLOCK)
+            if (rule := self.rules.forbids(datetime.now())) is not None:
+                raise Refusal(rule)
+            if not arrival.is_evaluation:
+                self.may_train(arrival, state, now)
+            elif self.rules.evaluate is False:
+                raise Refusal(rules.EVALUATE)
 
     @contextmanager
     def _noting(self, arrival: Arrival, decision: str, size: int = 0) -> Iterator[None]:
@@ -115,40 +141,10 @@ class Gate:
                 self._note(arrival, decision, refusal.rule, size)
             raise
 
-    def _admit(self, arrival: Arrival) -> None:
-        with self._book.locked():
-            now = time.time()
-            state = known = self._book.load(now)
-            state = replace(state, latest=max(now, state.latest))
-            if arrival.app not in state.apps:
-                state = replace(state, apps={**state.apps, arrival.app: KnownApp(now, arrival.run)})
-            if arrival.content is not None:
-                run = state.runs.get(arrival.run) or self._first(arrival, state)
-                if arrival.asked is not None and not run.name:
-                    run = replace(run, name=arrival.asked[1])
-                state = replace(state, runs={**state.runs, arrival.run: run})
-            if replace(state, latest=known.latest) != known or state.latest > known.latest + _REFRESH:
-                self._book.save(state)
-        approved = state.apps[arrival.app].approved
-        if self.rules.apps is not None and arrival.app not in self.rules.apps and not approved:
-            raise Refusal(rules.APPS, f"aoi device approve {arrival.app} lets this app in")
-        if arrival.is_query:
-            return
-        if (back := set_back(state, now)) and (self.rules.hours or not isinstance(self.rules.pause, bool)):
-            raise Refusal(rules.HOURS if self.rules.hours else rules.PAUSE, back, CLOCK)
-        if (rule := self.rules.forbids(datetime.now())) is not None:
-            raise Refusal(rule)
-        if arrival.is_evaluation:
-            if self.rules.evaluate is False:
-                raise Refusal(rules.EVALUATE)
-        else:
-            self.may_train(arrival, state, now)
-
     def _first(self, arrival: Arrival, state: GateState) -> KnownRun:
         """Return a new run; the client may have taken part in it before and lost its state."""
-        name = arrival.asked[1] if arrival.asked is not None else ""
-        known = bool(name) and any(run.name == name for run in state.runs.values())
-        return KnownRun(name, self._server, arrival.app, 0 if known else max(0, (arrival.round or 1) - 1))
+        known = arrival.name and any(run.name == arrival.name for run in state.runs.values())
+        return KnownRun(arrival.name, self._server, arrival.app, 0 if known else max(0, (arrival.round or 1) - 1))
 
     def may_train(self, arrival: Arrival, state: GateState, now: float) -> None:
         """Raise Refusal if the counts of the state forbid a training."""
@@ -163,8 +159,7 @@ class Gate:
             return
         if arrival.round is None:
             raise Refusal(rules.SEPARATION, "the message has no number of a round")
-        name = arrival.asked[1] if arrival.asked is not None else ""
-        runs = [run for key, run in state.runs.items() if key == arrival.run or (name and run.name == name)]
+        runs = [run for key, run in state.runs.items() if key == arrival.run or run.name == arrival.name != ""]
         latest = max(max(run.last, run.since) for run in runs)
         if arrival.round < 1 or (latest >= 1 and arrival.round - latest < own.min_separation):
             raise Refusal(rules.SEPARATION, f"round {arrival.round} is too near to round {latest}")
@@ -177,42 +172,35 @@ class Gate:
         Refusal : nothing may leave.
         """
         with self._noting(arrival, "held back", size):
-            return self._release(arrival, reply, size)
-
-    def _release(self, arrival: Arrival, reply: Content, size: int) -> Content:
-        norm, rule, sent = None, None, arrival.content or Content()
-        if self.binds:
-            reply = limits.trimmed(reply, self.rules.metrics)
-            if arrival.is_query or (arrival.is_evaluation and self.rules.evaluate == rules.METRICS_ONLY):
-                reply = Content(metrics={} if arrival.is_query else reply.metrics, own=reply.own)
-            if len((reply.own or {}).get("scales", ())) > sum(map(len, reply.arrays.values())):
-                raise Refusal("metrics", "a record of the protocol has more scales than there are arrays")
-            if self.rules.metrics is not None and reply.unread:
-                raise Refusal("metrics", reply.unread)
-            if self.rules.metrics is not None and not reply.arrays.keys() <= {protocol.ARRAYS, *sent.arrays}:
-                raise Refusal("metrics", "a record of arrays has another key than the message's")
-            if self.rules.max_norm is not None:
-                reply, norm = limits.clipped(reply, sent, self.rules.max_norm, arrival.coded)
-                if norm > self.rules.max_norm:
-                    rule, size = "max-norm", max(size, limits.size_of(reply))
-            elif self.rules.metrics is not None and not all(
-                arrays.keys() <= (sent.model or {}).keys() for arrays in reply.arrays.values()
-            ):
-                raise Refusal("metrics", "an array of the reply is not one of the model")
-        if self.rules.max_bytes is not None and size > self.rules.max_bytes:
-            raise Refusal(rules.BYTES, f"the reply has {size} bytes")
-        own = reply.own or {}
-        declines, named = own.get("takes-part") is False, own.get("rule") in rules.KEYS
-        bare = not (reply.arrays or reply.configs or reply.unread or reply.numbers > limits.FEW)
-        trains = not (arrival.is_query or (bare and (arrival.is_evaluation or (declines and not reply.metrics))))
-        if declines and not trains and (named or protocol.category(arrival.kind) == protocol.TRAIN):
-            self._note(arrival, "declined", own["rule"] if named else None, size)
-            if not arrival.is_evaluation:
-                return reply
-        if not arrival.is_query:
-            decision = "sent" if rule is None else "scaled down"
-            self._note(arrival, decision, rule, size, trains=trains, norm=norm, numbers=reply.numbers)
-        return reply
+            norm, rule, sent = None, None, arrival.content or Content()
+            if self.binds:
+                reply = limits.trimmed(reply, self.rules.metrics)
+                if arrival.is_query or (arrival.is_evaluation and self.rules.evaluate == rules.METRICS_ONLY):
+                    reply = Content(metrics={} if arrival.is_query else reply.metrics, own=reply.own)
+                if len((reply.own or {}).get("scales", ())) > sum(map(len, reply.arrays.values())):
+                    raise Refusal(rules.METRICS, "a record of the protocol has more scales than there are arrays")
+                if self.rules.metrics is not None:
+                    keys, names = {protocol.ARRAYS, *sent.arrays}, (sent.model or {}).keys()
+                    if reply.unread or not all(key in keys and a.keys() <= names for key, a in reply.arrays.items()):
+                        raise Refusal(rules.METRICS, reply.unread or "an array is not one of the model, under its key")
+                if self.rules.max_norm is not None:
+                    reply, norm = limits.clipped(reply, sent, self.rules.max_norm, arrival.coded)
+                    if norm > self.rules.max_norm:
+                        rule, size = rules.NORM, max(size, limits.size_of(reply))
+            if self.rules.max_bytes is not None and size > self.rules.max_bytes:
+                raise Refusal(rules.BYTES, f"the reply has {size} bytes")
+            own = reply.own or {}
+            declines, named = own.get("takes-part") is False, own.get("rule") in rules.KEYS
+            bare = not (reply.arrays or reply.configs or reply.unread or reply.numbers > limits.FEW)
+            trains = not (arrival.is_query or (bare and (arrival.is_evaluation or (declines and not reply.metrics))))
+            if declines and not trains and (named or protocol.category(arrival.kind) == protocol.TRAIN):
+                self._note(arrival, "declined", own["rule"] if named else None, size)
+                if not arrival.is_evaluation:
+                    return reply
+            if not arrival.is_query:
+                decision = "sent" if rule is None else "scaled down"
+                self._note(arrival, decision, rule, size, trains=trains, norm=norm, numbers=reply.numbers)
+            return reply
 
     def failed(self, arrival: Arrival) -> None:
         """Note that the app failed."""

@@ -144,7 +144,7 @@ def size_of(content: Content) -> int:
 
 
 def _scales(reply: Content, model: Arrays, new: Arrays, kind: str) -> dict[str, float]:
-    names = [name for name in new if name in model and model[name].dtype.kind in "fc"]
+    names = [name for name in new if name in model and model[name].dtype.kind == "f"]
     scales = list((reply.own or {}).get("scales", ())) if kind == coding.INT8 else [1.0] * len(names)
     if len(scales) != len(names) or not all(type(s) in (int, float) and math.isfinite(s) for s in scales):
         raise Refusal(NORM, "the reply does not have a scale for each array")
@@ -161,7 +161,7 @@ def _base(name: str, array: NDArray[Any], model: Arrays, kind: str) -> NDArray[A
         raise Refusal(NORM, f"the array {name[:_SHORT]!r} has another type than the model's")
     if coded:
         return np.zeros((), array.dtype)
-    if base.dtype.kind in "fc":
+    if base.dtype.kind == "f":
         return base
     if base.dtype != array.dtype or base.dtype.kind not in "iub":
         raise Refusal(NORM, f"the array {name[:_SHORT]!r} has no numbers of the model's type")
@@ -169,9 +169,8 @@ def _base(name: str, array: NDArray[Any], model: Arrays, kind: str) -> NDArray[A
 
 
 def _flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return the values of an array in their order, real and imaginary parts apart; a copy only if it is strided."""
-    flat = np.ascontiguousarray(array).reshape(-1) if array.shape == shape else np.broadcast_to(array, math.prod(shape))
-    return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+    """Return the values of an array in their order; a copy only if it is strided."""
+    return np.ascontiguousarray(array).reshape(-1) if array.shape == shape else np.broadcast_to(array, math.prod(shape))
 
 
 def _blocks(array: NDArray[Any], base: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any], NDArray[np.float64]]]:

@@ -6,12 +6,11 @@
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from pathlib import Path
-from typing import Self, TypeAlias
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Self, TypeAlias, TypeVar
 
 from aoi_fl.client.device import power
 from aoi_fl.science.errors import ConfigError
@@ -25,20 +24,23 @@ METRICS_ONLY = "metrics-only"
 
 Value: TypeAlias = bool | bytes | float | int | str
 Span: TypeAlias = tuple[time, time]
+Number = TypeVar("Number", int, float)
 
-_SPAN = re.compile(r"\s*(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s*")
+_TIME = "((?:[01]?[0-9]|2[0-3]):[0-5][0-9])"
+_SPAN = re.compile(rf"\s*{_TIME}\s*-\s*{_TIME}\s*")
+_ZONES = "/usr/share/zoneinfo"  # of the C library
 _POSIX_ZONE = re.compile(r"(<[^>]{3,}>|[A-Za-z]{3,})[+-]?\d")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The owner's rules, by the keys of ``node.toml``; None: no limit, ``pause=True``: never."""
+    """The owner's rules, by the keys of ``node.toml``; None: no limit. ``pause`` ends at its time: now, or never."""
 
     hours: tuple[Span, ...] = ()
     only_charging: bool = False
     only_unmetered: bool = False
-    pause: datetime | bool = False
+    pause: datetime = datetime.min
     min_separation: int = 1
     min_hours: float = 0.0
     max_updates: int | None = None
@@ -56,19 +58,18 @@ class Rules:
         ------
         ConfigError : a rule has an invalid value, or two contradict each other.
         """
-        hours = _number(node, MIN_HOURS, float)
         rules = cls(
             hours=_hours(node[HOURS]) if HOURS in node else (),
-            only_charging=_flag(node, CHARGING),
-            only_unmetered=_flag(node, UNMETERED),
+            only_charging=_flag(node, CHARGING, False) is True,
+            only_unmetered=_flag(node, UNMETERED, False) is True,
             pause=_pause(node.get(PAUSE, False)),
-            min_separation=_whole(node, SEPARATION) or 1,
-            min_hours=0.0 if hours is None else hours,
-            max_updates=_whole(node, UPDATES),
+            min_separation=_number(node, SEPARATION, int) or 1,
+            min_hours=_number(node, MIN_HOURS, float) or 0.0,
+            max_updates=_number(node, UPDATES, int),
             max_norm=_number(node, NORM, float),
-            max_bytes=_whole(node, BYTES),
+            max_bytes=_number(node, BYTES, int),
             metrics=_metrics(node.get(METRICS, "all")),
-            evaluate=_evaluate(node.get(EVALUATE, True)),
+            evaluate=_flag(node, EVALUATE, True, METRICS_ONLY),
             apps=_apps(node.get(APPS, "any")),
         )
         if rules.evaluate == METRICS_ONLY and rules.metrics == frozenset():
@@ -78,9 +79,9 @@ class Rules:
 
     def opens(self, at: datetime) -> datetime | None:
         """Return the first time from a local time on that ``pause`` and ``hours`` allow; None: never."""
-        if self.pause is True:
+        at = max(at, self.pause)
+        if at == datetime.max:
             return None
-        at = max(at, self.pause) if isinstance(self.pause, datetime) else at
         days = (at.date() + timedelta(days=i) for i in range(2))
         begins = sorted(datetime.combine(day, begin) for day in days for begin, _ in self.hours)
         return at if self._in_hours(at) else next(begin for begin in begins if begin > at)
@@ -91,77 +92,48 @@ class Rules:
             for begin, end in self.hours
         )
 
-    def forbids(
-        self,
-        now: datetime,
-        charging: Callable[[], bool] = power.charging,
-        metered: Callable[[], bool | None] = power.metered,
-    ) -> str | None:
-        """Return the key of the first rule that forbids participation now, or None.
-
-        Parameters
-        ----------
-        now : local time without a zone
-        charging, metered : called only if a rule needs them
-        """
-        if self.pause is True or (isinstance(self.pause, datetime) and now < self.pause):
+    def forbids(self, now: datetime) -> str | None:
+        """Return the key of the first rule that forbids participation now, a local time, or None."""
+        if now < self.pause:
             return PAUSE
         if not self._in_hours(now):
             return HOURS
-        if self.only_charging and not charging():
+        if self.only_charging and not power.charging():
             return CHARGING
-        if self.only_unmetered and metered() is not False:
+        if self.only_unmetered and power.metered() is not False:
             return UNMETERED
         return None
 
 
-def _check_zone() -> None:
-    """Refuse a misspelt TZ, under which the local day would be that of UTC."""
-    zone = os.environ.get("TZ", "").removeprefix(":")
-    try:
-        if Path(zone).is_absolute():
-            with Path(zone).open("rb") as file:
-                ZoneInfo.from_file(file)
-        elif zone and not _POSIX_ZONE.match(zone):
-            ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        remedy = "Correct it, or install the time zones (tzdata)."
-        raise ConfigError("TZ", zone, "a time zone of this device, such as Europe/Berlin", remedy) from error
-
-
 def _hours(value: Value) -> tuple[Span, ...]:
-    _check_zone()
-    spans = [_SPAN.fullmatch(part) for part in value.split(",")] if isinstance(value, str) else [None]
-    try:
-        times = [[datetime.strptime(text, "%H:%M").time() for text in span.groups()] for span in spans if span]
-        hours = tuple((begin, end) for begin, end in times)
-    except ValueError:
-        hours = ()
+    zone = os.environ.get("TZ", "").removeprefix(":")
+    if zone and not _POSIX_ZONE.match(zone) and not Path(_ZONES, zone).is_file():  # local time would be that of UTC
+        remedy = "Correct it, or install the time zones (tzdata)."
+        raise ConfigError("TZ", zone, "a time zone of this device, such as Europe/Berlin", remedy)
+    spans = [_SPAN.fullmatch(part) for part in _parts(value)]
+    times = [[time.fromisoformat(text.zfill(5)) for text in span.groups()] for span in spans if span]
+    hours = tuple((begin, end) for begin, end in times)
     if len(hours) < len(spans) or any(begin == end for begin, end in hours):
         remedy = 'Write for instance "22:00-06:00" or "22:00-06:00, 12:30-13:30", or leave it out to allow all day.'
         raise ConfigError("hours", value, "times of day from 00:00 to 23:59, each with a different end", remedy)
     return hours
 
 
-def _flag(node: Mapping[str, Value], key: str) -> bool:
-    value = node.get(key, False)
-    if not isinstance(value, bool):
-        raise ConfigError(key, value, "true or false", "Set it to one of these.")
-    return value
-
-
-def _number(node: Mapping[str, Value], key: str, *kinds: type) -> float | None:
-    value = node.get(key)
-    if value is None or (type(value) in (int, *kinds) and isinstance(value, int | float) and 0 < value < math.inf):
+def _flag(node: Mapping[str, Value], key: str, default: bool, *words: str) -> bool | str:
+    value = node.get(key, default)
+    if isinstance(value, bool) or (isinstance(value, str) and value in words):
         return value
-    raise ConfigError(
-        key, value, "a number above 0" if kinds else "a whole number from 1 on", "Set it to such a number."
-    )
+    raise ConfigError(key, value, ("true", "false", *words), "Set it to one of these.")
 
 
-def _whole(node: Mapping[str, Value], key: str) -> int | None:
-    value = _number(node, key)
-    return None if value is None else int(value)
+def _number(node: Mapping[str, Value], key: str, kind: type[Number]) -> Number | None:
+    value = node.get(key)
+    if value is None:
+        return None
+    if type(value) in (int, kind) and isinstance(value, int | float) and 0 < value < math.inf:
+        return kind(value)
+    allowed = "a whole number from 1 on" if kind is int else "a number above 0"
+    raise ConfigError(key, value, allowed, "Set it to such a number.")
 
 
 def _parts(value: Value) -> list[str]:
@@ -178,12 +150,6 @@ def _metrics(value: Value) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _evaluate(value: Value) -> bool | str:
-    if isinstance(value, bool) or value == METRICS_ONLY:
-        return value
-    raise ConfigError(EVALUATE, value, f'true, false or "{METRICS_ONLY}"', "Set it to one of these.")
-
-
 def _apps(value: Value) -> frozenset[str] | None:
     digests = _parts(value)
     if digests in (["any"], ["approved"]):
@@ -194,9 +160,9 @@ def _apps(value: Value) -> frozenset[str] | None:
     return frozenset(digests)
 
 
-def _pause(value: Value) -> datetime | bool:
+def _pause(value: Value) -> datetime:
     if isinstance(value, bool):
-        return value
+        return datetime.max if value else datetime.min
     try:
         if isinstance(value, str) and (until := datetime.fromisoformat(value)).tzinfo is None:
             return until
