@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.client.envelope import ask_of
-from aoi_fl.client.freshness import Fixed, Folder, Mislabelled, blend
+from aoi_fl.client.freshness import Fixed, Folder, Mislabelled
 from aoi_fl.client.identity import Identity, identity, run_folder
 from aoi_fl.client.participation import ClientApp
 from aoi_fl.learning.npz import count_examples
@@ -63,7 +63,7 @@ def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
     if not settings.mislabel_rate:
         return Fixed(*base)
     own = 1.0 if row is None else float(row[0].staleness[row[1]])
-    return Mislabelled(*base, rate=settings.mislabel_rate * own, cap=settings.mislabel_cap)
+    return Mislabelled(*base, rate=settings.mislabel_rate * own)
 
 
 @app.train()
@@ -127,10 +127,8 @@ def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
 
 def _examples(message: Message, context: Context, task: "Task") -> "Examples":
     """Return this client's training examples."""
-    ask, config = ask_of(context), _config(message)
-    discount = _settings(_frozen(context)).discount
-    age, previous = cast(int, config["data-age"]), cast(int | None, config.get("previous-age"))
-    return blend(make_source(context, ask), task, ask.round, age, previous, discount)
+    ask = ask_of(context)
+    return make_source(context, ask).examples(task, ask.round, cast(int, _config(message)["data-age"]))
 
 
 def _update(message: Message, arrays: "ModelArrays", loss: float, examples: "Examples") -> Message:

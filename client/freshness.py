@@ -16,7 +16,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,8 @@ Indices: TypeAlias = NDArray[np.int64]
 class Source(Protocol):
     """The source of a client's examples.
 
-    ``first_age`` is their age before round 1; ``keeps`` is whether the data before the last refresh are kept and
-    useful.
+    ``first_age`` is their age before round 1.
     """
-
-    keeps: ClassVar[bool]
 
     @property
     def first_age(self) -> int:
@@ -66,8 +63,6 @@ class Fixed:
     seed : the run's seed
     first_age : the data's age before round 1
     """
-
-    keeps: ClassVar[bool] = False  # they would be the same images
 
     indices: Indices
     number: int = 0
@@ -96,8 +91,6 @@ class Mislabelled(Fixed):
     cap : the largest share
     """
 
-    keeps = True
-
     rate: float = 0.05
     cap: float = 0.9
 
@@ -124,8 +117,6 @@ class Folder:
     timeout : seconds that the command may take
     first_age : unused, because the age follows from the file's time
     """
-
-    keeps: ClassVar[bool] = False  # the command overwrites the old data
 
     path: Path
     command: str = ""
@@ -175,23 +166,3 @@ class Folder:
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":
         """Return the file's examples."""
         return task.examples_from(str(self.path))
-
-
-def blend(source: Source, task: "Task", round_: int, age: int, previous: int | None, discount: float) -> "Examples":
-    """Return data of age Δ for training and, with a discount γ > 0, the data before them.
-
-    Old and new data are both used, each weighted by γ to the power of its age. Xu et al. 2024, Section 7, leave the
-    combination of fresh and stale data open and suggest a discount by age. Both weights are divided by the newer one,
-    which does not change the training and avoids an underflow at great ages.
-
-    Parameters
-    ----------
-    source : the client's data
-    task, round_, age : as in :meth:`Source.examples`
-    previous : the present age of the data before the last refresh; None if there are none
-    discount : γ in [0, 1]; 0 keeps the newest data only
-    """
-    newest = source.examples(task, round_, age)
-    if discount == 0 or previous is None:
-        return newest
-    return task.join([(newest, 1.0), (source.examples(task, round_, previous), discount ** (previous - age))])

@@ -149,17 +149,14 @@ class Member:
         return Bid(name=self.identity.name, bid=float(worth[0]), payment=payment, age=age)
 
     def data_ages(self) -> dict[str, int]:
-        """Refresh the data on request; return their age and the age of the data before them."""
+        """Refresh the data on request; return their age."""
         round_, clock = self.ask.round, self._data()
         if self.ask.refresh and clock.last < round_:  # a repeated message finds the data refreshed already
             self._source.refresh(round_)
             clock = clock.took_part(round_)
             with self._changing():
                 self._save(replace(self.state, own=replace(self.state.own, data=clock)))
-        ages = {"data-age": 0 if self.ask.refresh else self._source.age(clock, round_) + 1}
-        if self._source.keeps and clock.before is not None and clock.last <= round_:
-            ages["previous-age"] = round_ - clock.before
-        return ages
+        return {"data-age": 0 if self.ask.refresh else self._source.age(clock, round_) + 1}
 
     def _data(self) -> ClientAge:
         return self.state.own.data or ClientAge(last=-self._source.first_age)

@@ -67,8 +67,7 @@ class ClientApp(flwr.clientapp.ClientApp):
     def source(self) -> Callable[[S], S]:
         """Register the function that makes a client's data source for budgeted strategies.
 
-        The function receives the context and the request. The configuration of ``train`` then has ``data-age`` and, if
-        there were older data, ``previous-age``.
+        The function receives the context and the request. The configuration of ``train`` then has ``data-age``.
         """
         return self._register("_make_source")
 

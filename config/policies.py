@@ -139,7 +139,7 @@ DEFAULT = "markov-optimal"
 _COORDINATED = frozenset({"coordination", "round-seconds"})
 _RATED = _COORDINATED | {"rates", "clients-file", "compensate"}
 _SPENT = frozenset({"budget", "total-budget", "budget-rule"})
-_BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates", "discount"}
+_BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates"}
 _SENSITIVE = _BUDGET | {"sensitivities"}
 
 _ROWS = (

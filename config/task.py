@@ -59,17 +59,13 @@ class TaskKeys(Group):
     sizes: str = key("equal", "examples per client of an IID partition: `equal`, `zipf:A` or `uniform:LO:HI`")
     mislabel_rate: float = key(
         0.0,
-        "share of a client's labels that become wrong per round of age",
+        "share of a client's labels that become wrong per round of age, up to 0.9",
         ge=0,
         le=1,
         see="only policies with a `budget` refresh data; under other policies data only age",
     )
-    mislabel_cap: float = key(0.9, "largest share of wrong labels, with `mislabel-rate`", ge=0, le=1)
     staleness_rates: Literal["equal", "own"] = key(
         "equal", "`own` multiplies `mislabel-rate` by column `staleness` of `clients-file`"
-    )
-    discount: float = key(
-        0.0, "weight γ of replaced data per round of age (Xu et al. 2024, Section 7); 0: they are not kept", ge=0, le=1
     )
     seed: int = key(1, "seed of every draw", ge=0, lt=2**63)
 

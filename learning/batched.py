@@ -26,14 +26,12 @@ class Share:
     ----------
     x, y : images (n, C, H, W), labels (n,)
     order : generator of the permutations
-    weights : weights of the images, (n,); None: equal
     crops : generator of each batch's crops and flips (:mod:`aoi_fl.learning.augment`), for all clients or none
     """
 
     x: Tensor
     y: Tensor
     order: np.random.Generator
-    weights: NDArray[np.floating] | None = None
     crops: np.random.Generator | None = None
 
 
@@ -66,10 +64,6 @@ def fit_many(
     -------
     tuple
         The trained parameters in the model's order, each (clients, *shape), and each client's mean training loss.
-
-    Raises
-    ------
-    ConfigError : the weights of a client's images are invalid.
     """
     if not shares:
         raise ValueError("0 clients")
@@ -120,7 +114,6 @@ def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like
     """Yield the steps of all clients; ``counts`` decreases, images are numbered across clients."""
     sources = [_batches(len(share.y), batch_size, n, share.order) for share, n in zip(shares, counts, strict=True)]
     first = np.cumsum([0, *(len(share.y) for share in shares)])
-    scales = [None if s.weights is None else sgd.scaled(s.weights, len(s.y)) for s in shares]
     widest = min(batch_size, max(len(share.y) for share in shares))
     for begin in range(0, counts[0] if counts else 0, _BLOCK):
         rows = min(_BLOCK, counts[0] - begin)
@@ -135,8 +128,7 @@ def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like
                 # Padded with an image of the batch: the loss of another image may be infinite.
                 index[row, client] = first[client] + batch[0]
                 index[row, client, :n] = first[client] + batch
-                scale = scales[client]
-                factor[row, client, :n] = (1.0 if scale is None else scale[batch]) / n
+                factor[row, client, :n] = 1 / n
                 if crops is not None and (draws := shares[client].crops):
                     crops[row, :, client, :n] = augment.drawn(draws, n)
         indices, factors = torch.from_numpy(index).to(like.device), torch.from_numpy(factor).to(like)

@@ -1,6 +1,5 @@
-"""Examples as tensors: whole data sets, subsets, and concatenations."""
+"""Examples as tensors: whole data sets and subsets."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,24 +13,13 @@ from aoi_fl.science.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Examples (n, *shape), labels or targets (n,) and optional weights, on the task's device."""
+    """Examples (n, *shape) and labels or targets (n,), on the task's device."""
 
     x: torch.Tensor
     y: torch.Tensor
-    weights: NDArray[np.floating] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
-
-
-def joined(parts: Sequence[tuple[Examples, float]]) -> Examples:
-    """Concatenate sets of examples; each example has the weight of its set."""
-    weights = [np.full(len(examples), weight) for examples, weight in parts]
-    return Examples(
-        torch.cat([examples.x for examples, _ in parts]),
-        torch.cat([examples.y for examples, _ in parts]),
-        np.concatenate(weights),
-    )
 
 
 @lru_cache(maxsize=1)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Step: TypeAlias = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-"""A step on images (b, …), labels (b,) and factors of the losses (b,) or None; returns the mean loss before it."""
+Step: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""A step on images (b, …) and labels (b,); returns the mean loss before it."""
 
 # torch's private attributes for hooks on layers and parameters; there is no public access.
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
@@ -30,11 +30,11 @@ def step_of(model: nn.Module, loss: Callable[..., Tensor], learning_rate: float)
     slope = _of_cross_entropy if loss is functional.cross_entropy else _by_autograd(loss)
 
     @torch.no_grad()
-    def step(images: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
+    def step(images: Tensor, labels: Tensor) -> Tensor:
         inputs = [images.flatten(1)]
         for layer in layers[:-1]:
             inputs.append(functional.linear(inputs[-1], layer.weight, layer.bias).relu_())
-        value, back = slope(functional.linear(inputs[-1], layers[-1].weight, layers[-1].bias), labels, factor)
+        value, back = slope(functional.linear(inputs[-1], layers[-1].weight, layers[-1].bias), labels)
         ones = back.new_ones(len(back))
         for i, layer in reversed(tuple(enumerate(layers))):
             here, given = back, inputs[i]
@@ -64,29 +64,21 @@ def _layers(model: nn.Module) -> list[nn.Linear] | None:
     return linear if alike and own and trained and not hooked else None  # type: ignore[return-value]
 
 
-def _of_cross_entropy(outputs: Tensor, labels: Tensor, factor: Tensor | None) -> tuple[Tensor, Tensor]:
+def _of_cross_entropy(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean cross entropy of outputs (b, classes), and its gradient."""
     logs = functional.log_softmax(outputs, dim=1)
-    value = mean(functional.nll_loss, logs, labels, factor)
+    value = functional.nll_loss(logs, labels)
     right = labels.unsqueeze(1) == torch.arange(outputs.shape[1], device=labels.device)
-    slope = logs.exp_().sub_(right.to(logs)).div_(len(labels))
-    return value, slope if factor is None else slope.mul_(factor.unsqueeze(1))
+    return value, logs.exp_().sub_(right.to(logs)).div_(len(labels))
 
 
-def _by_autograd(loss: Callable[..., Tensor]) -> Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]:
+def _by_autograd(loss: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return a function of outputs (b, classes) that computes a loss's mean and its gradient."""
 
     @torch.enable_grad()
-    def slope_of(outputs: Tensor, labels: Tensor, factor: Tensor | None) -> tuple[Tensor, Tensor]:
-        value = mean(loss, outputs.requires_grad_(), labels, factor)
+    def slope_of(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        value = loss(outputs.requires_grad_(), labels)
         (slope,) = torch.autograd.grad(value, outputs)
         return value.detach(), slope
 
     return slope_of
-
-
-def mean(loss: Callable[..., Tensor], outputs: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
-    """Return the mean loss of outputs, each times its factor if there are factors."""
-    if factor is None:
-        return loss(outputs, labels)
-    return (loss(outputs, labels, reduction="none") * factor).mean()

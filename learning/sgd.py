@@ -2,11 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import repeat
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aoi_fl.learning import manual_sgd
@@ -55,7 +53,6 @@ def fit(
     order: np.random.Generator,
     epochs: int | None = None,
     steps: int | None = None,
-    weights: NDArray[np.floating] | None = None,
     change: Change | None = None,
     low: bool = False,
 ) -> float:
@@ -74,8 +71,6 @@ def fit(
     order : generator of the permutations.
     epochs, steps : exactly one of them: passes over the data, or mini-batches (τ of Xu et al., 2024), with a new pass
         after each complete one.
-    weights : weight of each image in the loss, (n,), not negative. They are scaled to a mean of 1, so that training
-        minimises Σ w_i·ℓ_i / Σ w_i, and equal weights have no effect.
     change : function of the images of each batch, called in each pass.
     low : whether products are computed in bfloat16 by torch.autocast; parameters, losses and sums keep their type.
 
@@ -89,7 +84,6 @@ def fit(
     ------
     ConfigError : BatchNorm gets a batch of one example.
     """
-    scale = None if weights is None else torch.from_numpy(scaled(weights, len(x))).to(x)
     left = number_of_steps(len(x), batch_size, epochs, steps)
     parts: list[int] | int = batch_size
     normalised = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in model.modules())
@@ -101,9 +95,9 @@ def fit(
     model.train()
     losses, sizes = [], []
     while left > 0:
-        for images, labels, factor in _batches(x, y, scale, order, parts):
+        for images, labels in _batches(x, y, order, parts):
             try:
-                losses.append(take(images if change is None else change(images), labels, factor))
+                losses.append(take(images if change is None else change(images), labels))
             except ValueError as error:
                 if not normalised or len(labels) > 1:
                     raise
@@ -123,10 +117,10 @@ def _step_by_autograd(model: nn.Module, loss: Loss, learning_rate: float, *, low
     """Return a function that takes a step with any model, in bfloat16 with ``low``."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
-    def step(images: Tensor, labels: Tensor, factor: Tensor | None) -> Tensor:
+    def step(images: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(images.device.type, torch.bfloat16, enabled=low):
             outputs = model(images)
-        value = manual_sgd.mean(loss, outputs.to(images.dtype) if low else outputs, labels, factor)
+        value = loss(outputs.to(images.dtype) if low else outputs, labels)
         gradients = torch.autograd.grad(value, parameters)
         with torch.no_grad():
             torch._foreach_add_(tuple(parameters), gradients, alpha=-learning_rate)
@@ -143,23 +137,12 @@ def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | No
 
 
 def _batches(
-    x: Tensor, y: Tensor, scale: Tensor | None, order: np.random.Generator, parts: list[int] | int
-) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    x: Tensor, y: Tensor, order: np.random.Generator, parts: list[int] | int
+) -> Iterator[tuple[Tensor, Tensor]]:
     permutation = torch.from_numpy(order.permutation(len(x))).to(x.device)
     # With one shuffle per pass, batches are views; index_select takes a third of the time of x[permutation].
     images, labels = (part.index_select(0, permutation).split(parts) for part in (x, y))
-    factors = repeat(None) if scale is None else scale.index_select(0, permutation).split(parts)
-    yield from zip(images, labels, factors, strict=False)
-
-
-def scaled(weights: NDArray[np.floating], n: int) -> NDArray[np.float64]:
-    """Return the weights of n images scaled to a mean of 1, or raise ConfigError."""
-    w = np.asarray(weights, np.float64)
-    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or not w.sum() > 0:
-        allowed = f"{n} finite numbers, none negative and not all zero"
-        remedy = "Correct the weights."
-        raise ConfigError("weights of images", f"of shape {w.shape} and sum {w.sum():g}", allowed, remedy)
-    return np.asarray(w / w.mean())
+    yield from zip(images, labels, strict=True)
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from aoi_fl.config.task import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
 from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.cautions import inputs
-from aoi_fl.learning.examples import Examples, chosen, joined, tensors
+from aoi_fl.learning.examples import Examples, chosen, tensors
 from aoi_fl.learning.form import Dataset, Form
 from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.draws import generator
@@ -171,8 +171,6 @@ class Task:
         _warn_once(path, x)
         return Examples(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
 
-    join = staticmethod(joined)
-
     def train(
         self,
         arrays: Mapping[str, NDArray[np.float32]],
@@ -209,7 +207,6 @@ class Task:
                 examples.y,
                 loss=self._loss,
                 order=draws(f"batches/{client}"),
-                weights=examples.weights,
                 change=change,
                 low=self.precision == BFLOAT16,
                 **work,
@@ -242,7 +239,7 @@ class Task:
         model, cropped = self._loaded(arrays), self.augment == CROP_FLIP
         draws, work = _split(how)
         shares = [
-            batched.Share(e.x, e.y, draws(f"batches/{i}"), e.weights, draws(f"augment/{i}") if cropped else None)
+            batched.Share(e.x, e.y, draws(f"batches/{i}"), draws(f"augment/{i}") if cropped else None)
             for e, i in clients
         ]
         values, losses = batched.fit_many(model, shares, loss=self._loss, low=self.precision == BFLOAT16, **work)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
-from aoi_fl.client.freshness import Fixed, Folder, Mislabelled, blend
+from aoi_fl.client.freshness import Fixed, Folder, Mislabelled
 from aoi_fl.client.member import Member
 from aoi_fl.flower import messages
 from aoi_fl.protocol import ParticipationRequest
@@ -36,10 +36,6 @@ class Shown:
 
     def examples_from(self, path):
         return SimpleNamespace(path=Path(path))
-
-    @staticmethod
-    def join(parts):
-        return parts
 
 
 TASK = Shown()
@@ -143,7 +139,7 @@ def member(folder, round_, source, refresh=False):
     return Member(context, ParticipationRequest("r", round_, refresh=refresh), lambda context, ask: source)
 
 
-def test_data_age_and_previous_age_follow_the_refreshes(tmp_path):
+def test_the_age_of_data_follows_the_refreshes(tmp_path):
     source = Mislabelled(INDICES, first_age=3)
 
     def ages(round_, refresh=False):
@@ -152,11 +148,8 @@ def test_data_age_and_previous_age_follow_the_refreshes(tmp_path):
     assert member(tmp_path, 1, source).introduction()["data-age"] == 3
     assert ages(1) == {"data-age": 4}
     assert ages(4) == {"data-age": 7}
-    assert ages(5, refresh=True) == {"data-age": 0, "previous-age": 8}  # those collected in round -3
-    assert ages(5, refresh=True) == {"data-age": 0, "previous-age": 8}  # the message came twice
-    assert ages(7) == {"data-age": 2, "previous-age": 10}
-    assert ages(9, refresh=True) == {"data-age": 0, "previous-age": 4}
-    assert "previous-age" not in ages(8)  # a message out of the past
+    assert ages(5, refresh=True) == ages(5, refresh=True) == {"data-age": 0}  # the message came twice
+    assert ages(7) == {"data-age": 2}
 
 
 def test_a_bid_is_the_index_at_the_age_before_the_decision(tmp_path):
@@ -199,22 +192,6 @@ def test_a_refresh_that_failed_is_tried_again(tmp_path, file):
     program = script(tmp_path, f"import os; os.utime({str(file)!r})")
     assert member(tmp_path, 2, Folder(file, str(program)), refresh=True).data_ages() == {"data-age": 0}
     assert Folder(file).age(ClientAge(0), 3) == 0
-
-
-# Old data beside the new ---------------------------------------------------------------------------------------------
-
-
-def test_a_discount_keeps_old_data_at_less_weight():
-    source = Mislabelled(INDICES, seed=1)
-    (new, a), (old, b) = blend(source, TASK, round_=9, age=2, previous=5, discount=0.5)
-    assert b / a == 0.5**5 / 0.5**2  # γ^Δ each, up to a common factor
-    assert new.labels.tolist() == source.examples(TASK, 9, 2).labels.tolist()
-    assert old.labels.tolist() == source.examples(TASK, 9, 5).labels.tolist()
-    assert len(wrong(source, 9, 5)[0]) == 50 > len(wrong(source, 9, 2)[0])
-    assert blend(source, TASK, 9, 2, 5, discount=0.0).labels.tolist() == new.labels.tolist()  # off
-    assert blend(source, TASK, 9, 2, None, discount=0.5).labels.tolist() == new.labels.tolist()  # nothing older yet
-    ages = blend(source, TASK, 9000, age=4000, previous=4001, discount=0.25)
-    assert [weight for _, weight in ages] == [1.0, 0.25]  # 0.25^4000 itself is 0 in floating point
 
 
 # The real client, over messages ---------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from aoi_fl.server.app import play
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read
 from aoi_fl.strategies.records import PHASES
-from tests.refusals import refused
 
 SHAPE, CLASSES = (1, 8, 8), 5
 SIZES = [7, 1, 23, 4, 23]  # one client has a single image
@@ -31,33 +30,32 @@ TOLERANCE = 1e-9  # of the largest value, float64
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def problem(name, sizes=SIZES, weighted=False, device="cpu"):
-    """Return a model and the clients' images, labels and weights, in float64."""
+def problem(name, sizes=SIZES, device="cpu"):
+    """Return a model and the clients' images and labels, in float64."""
     rng = np.random.default_rng(3)
     model = models.build(name, Form(SHAPE, CLASSES), seed=1).double().to(device)
     xs = [torch.from_numpy(rng.normal(size=(n, *SHAPE))).to(device) for n in sizes]
     ys = [torch.from_numpy(rng.integers(0, CLASSES, n)).to(device) for n in sizes]
-    weights = [rng.uniform(0.1, 3, n) if weighted and i % 2 else None for i, n in enumerate(sizes)]
-    return model, xs, ys, weights
+    return model, xs, ys
 
 
 def orders(sizes):
     return [np.random.default_rng([5, i]) for i in range(len(sizes))]
 
 
-def one_after_another(name, model, xs, ys, weights, **how):
+def one_after_another(name, model, xs, ys, **how):
     start = {k: v.clone() for k, v in model.state_dict().items()}
     found, losses = [], []
-    for x, y, w, order in zip(xs, ys, weights, orders(xs), strict=True):
+    for x, y, order in zip(xs, ys, orders(xs), strict=True):
         model.load_state_dict(start)
-        losses.append(sgd.fit(model, x, y, loss=models.loss_of(name), order=order, weights=w, **how))
+        losses.append(sgd.fit(model, x, y, loss=models.loss_of(name), order=order, **how))
         found.append([p.detach().clone() for p in model.parameters()])
     model.load_state_dict(start)
     return [torch.stack(values) for values in zip(*found, strict=True)], losses
 
 
-def together(name, model, xs, ys, weights, **how):
-    shares = [batched.Share(x, y, o, w) for x, y, o, w in zip(xs, ys, orders(xs), weights, strict=True)]
+def together(name, model, xs, ys, **how):
+    shares = [batched.Share(x, y, o) for x, y, o in zip(xs, ys, orders(xs), strict=True)]
     return batched.fit_many(model, shares, loss=models.loss_of(name), **how)
 
 
@@ -77,21 +75,18 @@ NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NO_GPU)])
 @pytest.mark.parametrize(
-    ("weighted", "change"),
+    "change",
     [
-        (False, {}),  # the last batch of a pass is short
-        (True, {}),
-        (True, {"batch_size": 50}),  # more than any client has
-        (False, {"batch_size": 1}),
-        (True, {"epochs": None, "steps": 5}),  # ends within a pass, or after many
-        pytest.param(
-            True, {"epochs": 24, "batch_size": 10}, marks=pytest.mark.slow
-        ),  # more steps than are drawn at once
+        {},  # the last batch of a pass is short
+        {"batch_size": 50},  # more than any client has
+        {"batch_size": 1},
+        {"epochs": None, "steps": 5},  # ends within a pass, or after many
+        pytest.param({"epochs": 24, "batch_size": 10}, marks=pytest.mark.slow),  # more steps than are drawn at once
     ],
     ids=str,
 )
-def test_together_equals_one_after_another(name, device, weighted, change):
-    how, given = HOW | change, problem(name, weighted=weighted, device=device)
+def test_together_equals_one_after_another(name, device, change):
+    how, given = HOW | change, problem(name, device=device)
     expected = one_after_another(name, *given, **how)
     moved = zip(expected[0], given[0].parameters(), strict=True)
     assert all(float((p - q.detach()).abs().max()) > 1e-3 for p, q in moved)
@@ -102,7 +97,7 @@ def test_together_equals_one_after_another(name, device, weighted, change):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_step_is_that_of_torch_func(name, merged, monkeypatch):
     """An oracle of its own: torch.func.vmap over functional calls of the model."""
-    model, xs, ys, _ = problem(name, [6, 6, 6])
+    model, xs, ys = problem(name, [6, 6, 6])
     monkeypatch.setattr(stacked, "merges", lambda x: merged)
     parameters = {k: v.detach() for k, v in model.named_parameters()}
     copies = {k: v.expand(3, *v.shape) for k, v in parameters.items()}
@@ -110,7 +105,7 @@ def test_a_step_is_that_of_torch_func(name, merged, monkeypatch):
     gradients = vmap(grad(lambda p, x, y: loss(functional_call(model, p, (x,)), y)))(
         copies, torch.stack(xs), torch.stack(ys)
     )
-    values, _ = together(name, model, xs, ys, [None] * 3, epochs=1, batch_size=6, learning_rate=0.5)
+    values, _ = together(name, model, xs, ys, epochs=1, batch_size=6, learning_rate=0.5)
     for value, (key, gradient) in zip(values, gradients.items(), strict=True):
         np.testing.assert_allclose(value, copies[key] - 0.5 * gradient, rtol=0, atol=1e-12)
 
@@ -129,12 +124,10 @@ def test_a_client_that_diverges_leaves_the_others_alone():
 
 
 def test_the_model_stays_and_bad_arguments_are_refused():
-    model, xs, ys, _ = given = problem("lr")
+    model, _, _ = given = problem("lr")
     before = [p.detach().clone() for p in model.parameters()]
     together("lr", *given, **HOW)
     assert all(torch.equal(p.detach(), q) for p, q in zip(model.parameters(), before, strict=True))
-    with refused("weights of images", "of shape (7,) and sum 0"):
-        together("lr", model, xs, ys, [np.zeros(7), None, None, None, None], **HOW)
     for bad in ({"steps": 3}, {"epochs": None}, {"batch_size": 0}):
         with pytest.raises(ValueError):
             together("lr", *given, **HOW | bad)
@@ -200,7 +193,7 @@ RUN = {
 RUNS = {
     "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
     "steps": {"policy": "oldest-age", "local-steps": 7, "partition": "dirichlet"},
-    "wics": {"policy": "wics", "mislabel-rate": 0.05, "discount": 0.5, "trains": "all"},
+    "wics": {"policy": "wics", "mislabel-rate": 0.05, "trains": "all"},
 }
 FLOAT32 = 1e-4  # of the largest value of an array, and of losses, after four rounds
 

@@ -17,28 +17,26 @@ def problem():
     return rng.normal(size=(11, 1, 2, 3)), rng.integers(0, 4, 11)
 
 
-def logistic(x, y, w, b, weights=None):
+def logistic(x, y, w, b):
     """Loss and gradients of multinomial logistic regression, in float64."""
     flat = x.reshape(len(x), -1)
     scores = flat @ w.T + b
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    f = np.ones(len(x)) if weights is None else weights
-    loss = np.mean(-f * np.log(p[np.arange(len(y)), y]))
+    loss = np.mean(-np.log(p[np.arange(len(y)), y]))
     p[np.arange(len(y)), y] -= 1
-    p *= f[:, None] / len(y)
+    p /= len(y)
     return loss, p.T @ flat, p.sum(axis=0)
 
 
-def by_hand(x, y, model, order, rate, batch, epochs=1000, steps=np.inf, weights=None):
+def by_hand(x, y, model, order, rate, batch, epochs=1000, steps=np.inf):
     w, b = (p.detach().numpy().copy() for p in model.parameters())
     losses = []
-    f = np.ones(len(y)) if weights is None else np.asarray(weights) / np.mean(weights)
     for _ in range(epochs):
         permutation = order.permutation(len(y))
         for part in np.split(permutation, range(batch, len(y), batch)):
             if len(losses) < steps:
-                loss, dw, db = logistic(x[part], y[part], w, b, f[part])
+                loss, dw, db = logistic(x[part], y[part], w, b)
                 losses.append((loss, len(part)))
                 w, b = w - rate * dw, b - rate * db
     return w, b, np.average(np.array(losses)[:, 0], weights=np.array(losses)[:, 1])
@@ -57,7 +55,6 @@ def model():
         {"epochs": 2, "batch": 50},  # fewer images than a batch
         {"steps": 7, "batch": 4},  # ends within the third pass
         {"steps": 2, "batch": 4},
-        {"epochs": 3, "batch": 4, "weights": np.linspace(0, 3, 11)},
     ],
 )
 def test_training_equals_steps_by_hand(problem, model, how):
@@ -83,12 +80,6 @@ def test_evaluation_is_the_same_in_any_batches(problem, model):
     for batch in (1, 4, 11, 1000):
         got = sgd.evaluate(model, torch.from_numpy(x), torch.from_numpy(y), models.loss_of("lr"), batch)
         assert got == pytest.approx((logistic(x, y, w, b)[0], accuracy), rel=1e-12)
-
-
-@pytest.mark.parametrize("weights", [np.ones(3), -np.ones(11), np.zeros(11), np.full(11, np.nan)])
-def test_weights_that_make_no_sense_are_refused(problem, model, weights):
-    with refused("weights of images"):
-        fit(model, problem, batch_size=4, epochs=1, weights=weights)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")

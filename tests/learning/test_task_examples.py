@@ -1,4 +1,4 @@
-"""The task's examples: relabelled, a client's own, put together."""
+"""The task's examples: relabelled, a client's own."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_examples_are_the_images_in_the_requested_order(task):
     found = task.examples(INDICES)
     np.testing.assert_array_equal(found.x.numpy(), task.data.train_x[INDICES])
     assert found.y.tolist() == task.data.train_y[INDICES].tolist()
-    assert found.weights is None and len(found) == 4
+    assert len(found) == 4
     assert task.examples(INDICES, labels=np.array([9, 8, 7, 6])).y.tolist() == [9, 8, 7, 6]
     assert task.examples(INDICES).y.tolist() == found.y.tolist()  # the data set itself is as it was
 
@@ -39,26 +39,6 @@ def test_examples_are_the_images_in_the_requested_order(task):
 def test_labels_and_places_that_do_not_fit_are_refused(indices, labels, key, task):
     with refused(key):
         task.examples(np.array(indices, int), labels=None if labels is None else np.array(labels))
-
-
-def test_sets_are_joined_in_order_each_with_its_weight(task):
-    first, second = task.examples(INDICES[:1]), task.examples(INDICES[1:])
-    both = Task.join([(first, 1.0), (second, 0.25)])
-    np.testing.assert_array_equal(both.x.numpy(), np.concatenate([first.x.numpy(), second.x.numpy()]))
-    assert both.y.tolist() == [*first.y.tolist(), *second.y.tolist()]
-    assert both.weights.tolist() == [1.0, 0.25, 0.25, 0.25]
-
-
-def test_weights_say_how_much_an_image_counts_in_training(task):
-    """One full-batch step on two weighted sets is the weighted mean of the steps on each: a gradient is linear."""
-    arrays = task.initial_arrays()
-    how = {"round_": 1, "client": 0, "learning_rate": 0.1, "batch_size": 100, "seed": 1, "steps": 1}
-    first, second = task.examples(np.arange(10)), task.examples(np.arange(10, 40))
-    both, _ = task.train(arrays, Task.join([(first, 1.0), (second, 0.2)]), **how)
-    (one, _), (two, _) = task.train(arrays, first, **how), task.train(arrays, second, **how)
-    share = 10 * 1.0 / (10 * 1.0 + 30 * 0.2)
-    for key, value in both.items():
-        np.testing.assert_allclose(value, share * one[key] + (1 - share) * two[key], atol=1e-5)
 
 
 def test_own_examples_are_standardised_as_the_data_set_is(tmp_path):
