@@ -24,8 +24,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         yield refuse(
             "clients-per-round", f"at most num-clients, {config.num_clients}", "Lower it, or raise num-clients."
         )
-    if not config.resume:  # an earlier version may have allowed it at the run's start
-        yield from without_effect(config)
+    yield from without_effect(config)
     if (config.rates == "given") != bool(config.clients_file) and not budgeted:
         other = "given with a clients-file" if config.clients_file else "equal or size without a clients-file"
         yield refuse("rates", other, "Set rates=given and a clients-file with a column rate together.")
@@ -43,7 +42,7 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         yield refuse("sensitivities", "another without local-steps: eq. (10) needs equal steps", remedy)
     if budgeted:
         how = (config.ageing, config.index_source, config.trains, config.sensitivities)
-        yield from opposed(BUDGETED[config.policy], *how, begins=not config.resume)
+        yield from opposed(BUDGETED[config.policy], *how)
     if config.candidates and not config.sent <= config.candidates <= config.num_clients:
         most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
         yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
@@ -270,10 +269,8 @@ def check(conflicts: Iterator[ConfigError]) -> None:
 # A budget
 
 
-def check_settings(index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool) -> None:
+def check_settings(index: str, ageing: str, source: str, trains: str, sensitivities: str) -> None:
     """Refuse unknown or conflicting settings of a budgeted policy.
-
-    A run that ``begins`` is checked more strictly than a resumed one, because earlier versions allowed more.
 
     Raises
     ------
@@ -286,15 +283,13 @@ def check_settings(index: str, ageing: str, source: str, trains: str, sensitivit
         ("sensitivities", sensitivities, ("declared", "estimated")),
     ):
         check_choice(key, value, allowed)
-    check(opposed(index, ageing, source, trains, sensitivities, begins=begins))
+    check(opposed(index, ageing, source, trains, sensitivities))
 
 
-def opposed(
-    index: str, ageing: str, source: str, trains: str, sensitivities: str, *, begins: bool
-) -> Iterator[ConfigError]:
-    """Yield an error for each impossible pair; some only if a run ``begins``, not if it resumes."""
+def opposed(index: str, ageing: str, source: str, trains: str, sensitivities: str) -> Iterator[ConfigError]:
+    """Yield an error for each impossible pair."""
     estimated, bid, linear = sensitivities == "estimated", source == "bid", ageing == "linear"
-    if estimated and trains == "selected" and begins:
+    if estimated and trains == "selected":
         allowed = "declared with trains=selected, because losses on fresh data show no sensitivity"
         yield ConfigError("sensitivities", sensitivities, allowed, "Set trains to all, or sensitivities to declared.")
     if estimated and bid:

@@ -159,8 +159,7 @@ def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prep
     for caution in cautions(task.data):
         logger.warning("%s: %s", config.dataset, caution)
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
-    # A version that began a resumed run may not have checked names.
-    rates = rates_of(config, folder, simulated=simulated and not config.resume)
+    rates = rates_of(config, folder, simulated=simulated)
     table, parts = (None, []) if config.resume else _shares(config, task)
     return Prepared(config, task, sources, rates, table, parts)
 

@@ -28,8 +28,8 @@ def recorded_run(folder: Path) -> dict[str, Any]:
 
     Raises
     ------
-    ResumeError : there is no run, it ended before its configuration was recorded, its ledger is damaged, or its folder
-        was renamed.
+    ResumeError : there is no run, it ended before its configuration was recorded, another version recorded it, its
+        ledger is damaged, or its folder was renamed.
     """
     try:
         about = read_run(folder / LEDGER)
@@ -40,6 +40,11 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     if not isinstance(about.get("config"), dict) or "status" not in about:
         Checkpoints(folder / CHECKPOINTS).check_newest(0)
         raise ResumeError(f"the run in {folder} ended before its configuration was recorded. Start it again.")
+    if unknown := sorted(about["config"].keys() - set(map(kebab, RunConfig.model_fields))):
+        raise ResumeError(
+            f"another version recorded the run in {folder}: this one has no run key {', '.join(unknown)}. Resume the "
+            "run with the version that began it, or start a new one."
+        )
     if about.get("run") != folder.name:
         raise ResumeError(
             f"the folder {folder} holds the run {about.get('run')!r}, and its clients know it under that name: give "
@@ -155,7 +160,7 @@ def warn_of_ignored(about: Mapping[str, Any], given: RunConfig) -> None:
 
 
 def begun_of(ledger: Path) -> str:
-    """Return what distinguishes a run from another of its name; "" in a ledger of an earlier version."""
+    """Return what distinguishes a run from another of its name; "" before its first round."""
     return str(read_run(ledger).get("begun", ""))
 
 

@@ -72,7 +72,7 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     """Return each client's own rate from the configured file, by name or number, or None.
 
     A resumed run reads them from its ``folder``, where :func:`write_rates` has saved them, even if the file has
-    changed. A run of an earlier version, without saved rates, reads the file.
+    changed.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     if config.rates != "given":
         return None
     path, what = Path(config.clients_file), "clients-file"
-    if config.resume and folder is not None and (folder / RATES_FILE).exists():
+    if config.resume and folder is not None:
         path, what = folder / RATES_FILE, "the run's own"
     try:
         given = read_rates(path, config.num_clients, names=simulated_names(config) if simulated else ())

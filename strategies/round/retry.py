@@ -158,10 +158,9 @@ class Backoff:
         return np.array(rows, dtype=np.float64).reshape(-1, 7)
 
     def load_state_dict(self, memory: NDArray[Any]) -> None:
-        """Restore a state; rows of an earlier version are shorter."""
-        for number, times, until, *more in memory.tolist():
+        """Restore a state."""
+        for number, times, until, waited, silent, last, left in memory.tolist():
             client = int(number)
-            waited, silent, last, left = more if len(more) == 4 else (math.nan, True, math.nan, 0.0)
             if times:
                 self._times[client], self._until[client] = times, int(until)
             if not math.isnan(waited):

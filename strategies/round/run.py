@@ -32,7 +32,7 @@ from aoi_fl.strategies.round.timer import RoundTimer, between_looks
 from aoi_fl.strategies.serving import ServedModel
 
 logger = logging.getLogger("flwr")
-_POLICY = "policy/"  # begins the names of the policy's own state; alone it says that they begin so
+_POLICY = "policy/"  # begins the names of the policy's own state
 _OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster that a resumed run restores
 _begun: Counter[int] = Counter()  # runs of ours by Flower's id
 
@@ -157,7 +157,6 @@ class Run:
             **self.served.state_dict(),
             **self.aggregation.state_dict(),
             **({} if self.complete is None else {"over": np.frombuffer(self.complete.encode(), np.uint8)}),
-            _POLICY: np.empty(0),
             **{f"{_POLICY}{name}": array for name, array in self.policy.state_dict().items()},
         }
 
@@ -183,9 +182,8 @@ class Run:
             self.at_work.load_state_dict(state)
             self.aggregation.load_state_dict(state)
             self.complete = state["over"].tobytes().decode() if "over" in state else None
-            own = {name.removeprefix(_POLICY): state[name] for name in state if name.startswith(_POLICY)}
-            # A checkpoint of version 0.2 has all names in one.
-            self.policy.load_state_dict({name: own[name] for name in own if name} if own else state)
+            own = {name.removeprefix(_POLICY): value for name, value in state.items() if name.startswith(_POLICY)}
+            self.policy.load_state_dict(own)
         except AoiError:
             raise
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:

@@ -305,8 +305,7 @@ class BudgetedRefresh(AgeAwareStrategy):
         total_budget: float = math.inf,
         **settings: Any,
     ) -> None:
-        how = (selector.index, selector.ageing, source, trains, sensitivities)
-        check_settings(*how, begins=settings.get("resume") is None)
+        check_settings(selector.index, selector.ageing, source, trains, sensitivities)
         policy = BudgetedPolicy(
             selector, clients, source=source, trains=trains, sensitivities=sensitivities, total_budget=total_budget
         )

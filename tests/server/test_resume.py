@@ -1,5 +1,6 @@
 """What a resumed run takes over, what it refuses, and what it finds in its folder."""
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -42,6 +43,14 @@ def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
     (tmp_path / "junk" / LEDGER).write_bytes(b"junk " * 1000)
     with pytest.raises(ResumeError, match="not a database"):
         recorded_run(tmp_path / "junk")
+
+
+def test_a_run_of_another_version_is_left_to_it(copy):
+    config = read_run(copy / LEDGER)["config"] | {"wire": "poll", "alpha": 0.6}
+    with closing(sqlite3.connect(copy / LEDGER)) as db, db:
+        db.execute("UPDATE run SET value = ? WHERE key = 'config'", [json.dumps(config)])
+    with pytest.raises(ResumeError, match="no run key alpha, wire"):
+        recorded_run(copy)
 
 
 def of_another_run(ledger):
