@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -16,11 +16,12 @@ from pathlib import Path
 from aoi_fl.engine.parent import leave_with_parent, unordered
 from aoi_fl.lab.experiments.harness import drawing
 from aoi_fl.lab.experiments.harness.account import behind, telling, typed
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Rows
+from aoi_fl.lab.experiments.harness.base import Experiment, Options
 from aoi_fl.lab.experiments.harness.pages import written
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find, known
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.observe import duration
 
 
 class MissingDataError(ConfigError):
@@ -33,71 +34,49 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     Raises ConfigError if ``out`` has results under other settings, or is not writable; MissingDataError, before any
     unit runs, if a data set is missing.
     """
-    store = Store(out, experiment.name, experiment.kept_under(options), machine())
-    store.begin(typed(experiment.name, options), experiment.units(options))
-    tell = _nothing if options.quiet else _say
+    store, units = Store(out, experiment.name, experiment.kept_under(options), machine()), experiment.units(options)
+    store.begin(typed(experiment.name, options), units)
+    tell = (lambda line: None) if options.quiet else partial(print, file=sys.stderr, flush=True)
     own, played = experiment.datasets(replace(options, quick=False)), experiment.datasets(options)
     if "digits" in played and "digits" not in own:
         tell(f"{experiment.name}: --quick plays it on digits in place of {' and '.join(own)}")
-    missing = [unit for unit in experiment.units(options) if not store.has(unit)]
+    missing = [unit for unit in units if not store.has(unit)]
+    done = len(units) - len(missing)
     if missing:
-        check_data(experiment.datasets(options), options.data_dir)
+        check_data(played, options.data_dir)
         experiment.check(options)
         store.check_place()
-    done = len(experiment.units(options)) - len(missing)
-    if done and missing:
-        tell(f"{experiment.name}: {done} of {done + len(missing)} units are there already; going on")
-    if missing:
+        if done:
+            tell(f"{experiment.name}: {done} of {len(units)} units are there already; going on")
         tell(f"{experiment.name}: {len(missing)} units to run")
     started, play = time.monotonic(), partial(_play, experiment.name, options)
     for count, (unit, rows, seconds) in enumerate(unordered(play, missing, workers), 1):
         store.add(unit, rows, seconds)
         left = (time.monotonic() - started) / count * (len(missing) - count)
         which = ", ".join(f"{key} {value}" for key, value in unit.items())
-        tell(f"{experiment.name}: {done + count}/{done + len(missing)} ({which}), {duration(left)} left")
-    store.arrange(experiment.units(options))
-    return write_pages(experiment, store, out)
+        tell(f"{experiment.name}: {done + count}/{len(units)} ({which}), {duration(left)} left")
+    store.arrange(units)
+    draw(experiment, store, out)
+    return write_page(experiment.home, out)
 
 
-def _nothing(line):
-    """Print nothing."""
-
-
-def _say(line):
-    """Print a line on stderr at once."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds for people: ``12 s``, ``3 min``, ``2.5 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def write_pages(experiment: Experiment, store: Store, out: Path) -> Path:
-    """Write an experiment's picture and page from its results, if they allow conclusions, and return the page."""
+def draw(experiment: Experiment, store: Store, out: Path) -> None:
+    """Draw an experiment's picture from its results, if they allow conclusions."""
     if rows := telling(experiment, store):
-        draw(experiment, store, rows, out)
-    return write_page(experiment.home, out, {experiment.name: store})
+        drawing.draw(out / f"{experiment.name}.png", partial(experiment.plot, rows, store.settings))
 
 
-def draw(experiment: Experiment, store: Store, rows: Rows, out: Path) -> None:
-    """Draw an experiment's picture from its rows."""
-    drawing.draw(out / f"{experiment.name}.png", partial(experiment.plot, rows, store.settings))
-
-
-def write_page(home: str, out: Path, stores: Mapping[str, Store]) -> Path:
-    """Write the page of all experiments that share it, one a section, from results and those in ``stores``.
+def write_page(home: str, out: Path) -> Path:
+    """Write the page of all experiments that share it, one a section, from their results.
 
     A page outside the folder belongs to the documents, and is not written.
     """
     page, parts = out / home, []
-    for name, experiment in sorted(known().items(), key=lambda of: f"{of[0]}.md" != home):
-        store = stores.get(name) or (Store.recorded(out, name) if experiment.home == home else None)
-        rows = telling(experiment, store) if store else []
-        if store and rows and page.parent == out:
-            shown = written(experiment, experiment.conclude(rows, store.settings))
+    there = [experiment for experiment in known().values() if experiment.home == home and page.parent == out]
+    for experiment in sorted(there, key=lambda one: f"{one.name}.md" != home):
+        store = Store.recorded(out, experiment.name)
+        if store and (rows := telling(experiment, store)):
+            name, shown = experiment.name, written(experiment, experiment.conclude(rows, store.settings))
             parts.append(
                 f"{'##' if parts else '#'} {experiment.title}\n\n{shown}{behind(experiment, store)} · "
                 f"numbers: [{name}.csv]({name}.csv)\n"
@@ -110,11 +89,10 @@ def write_page(home: str, out: Path, stores: Mapping[str, Store]) -> Path:
 def rewrite(out: Path) -> None:
     """Write the pictures and pages of all results in a folder anew."""
     for name, experiment in known().items():
-        store = Store.recorded(out, name)
-        if store is not None and (rows := telling(experiment, store)):
-            draw(experiment, store, rows, out)
+        if store := Store.recorded(out, name):
+            draw(experiment, store, out)
     for home in dict.fromkeys(experiment.home for experiment in known().values()):
-        write_page(home, out, {})
+        write_page(home, out)
 
 
 def check_data(datasets: Sequence[str], folder: Path) -> None:

@@ -27,7 +27,7 @@ def copy(tmp_path):
 
 @pytest.mark.parametrize("home", [home for home in HOMES if (RESULTS / home).parent == RESULTS])
 def test_a_page_follows_from_its_data(copy, home):
-    page = write_page(home, copy, {})
+    page = write_page(home, copy)
     assert page.exists() == (RESULTS / home).exists()
     if page.exists():
         assert page.read_text() == (RESULTS / home).read_text(), f"{home}: run aoi reproduce summary"

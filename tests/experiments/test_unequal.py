@@ -8,8 +8,8 @@ import pytest
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.replay import dealt
-from aoi_fl.lab.experiments.studies.unequal import POLICIES, Unequal, _loads, law_variance
-from aoi_fl.science.load import pairs_met
+from aoi_fl.lab.experiments.studies.unequal import POLICIES, Unequal, law_variance
+from aoi_fl.science.load import measure, pairs_met
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
@@ -61,6 +61,5 @@ def test_the_variance_is_that_of_a_long_play(name):
     sizes = np.random.default_rng(1).integers(1, 20, 100)
     policy = POLICIES[name][0](sizes, 1)
     everyone = Population(np.zeros(100, np.int64), sizes, np.ones(100, np.bool_))
-    assert _loads(simulate(policy, everyone, 4000, 1), sizes)[-1]["wait_variance"] == pytest.approx(
-        law_variance(policy, sizes), rel=0.05
-    )
+    played = measure(simulate(policy, everyone, 4000, 1)).interval_variance
+    assert played == pytest.approx(law_variance(policy, sizes), rel=0.05)

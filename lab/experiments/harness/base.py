@@ -114,15 +114,19 @@ class Instances(Experiment):
         """Return what is measured of an instance."""
 
 
+def having(rows: Iterable[Row], **where: Any) -> list[Row]:
+    """Return the rows that have these values in their columns."""
+    return [row for row in rows if where.items() <= row.items()]
+
+
 def pick(rows: Iterable[Row], name: str, **where: Any) -> list[Any]:
     """Return a column of the rows that have these values in other columns."""
-    return [row[name] for row in rows if where.items() <= row.items()]
+    return [row[name] for row in having(rows, **where)]
 
 
 def by_seed(rows: Iterable[Row], **where: Any) -> dict[int, list[Row]]:
     """Return the rows that have these values in their columns, by seed in ascending order."""
-    chosen = grouped((row for row in rows if where.items() <= row.items()), "seed")
-    return dict(sorted(chosen.items()))
+    return dict(sorted(grouped(having(rows, **where), "seed").items()))
 
 
 def grouped(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aoi_fl.config.policies import KEYS, REGISTRY
 from aoi_fl.lab.experiments.harness.times import earlier, reached
 from aoi_fl.protocol import coding
-from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Pair, RunFinding, difference, interval, judged
+from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Pair, RunFinding, difference, judged, quantile
 from aoi_fl.report.measure import judge, worst_tenth
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import PRODUCED, Run
@@ -286,15 +286,8 @@ def _finding(
     found = difference(np.where(np.abs(a - b) < _NOTHING, b, a), b)
     found = replace(found, half=max(found.half, least))
     if rounding and found.count > 1:
-        floor = interval(_spread(found, rounding, found.count)).half
-        found = replace(found, half=max(found.half, floor))
+        found = replace(found, half=max(found.half, quantile(found.count) * math.sqrt(rounding / found.count)))
     return RunFinding(name, found, margin, judged(found, margin, -1 if less else 1))
-
-
-def _spread(found, variance, count):
-    """Return values of a mean and a sample variance."""
-    pattern = np.linspace(-1.0, 1.0, count)
-    return list(found.mean + pattern * math.sqrt(variance) / float(pattern.std(ddof=1)))
 
 
 def _censored(name, ours, base, margin):

@@ -134,8 +134,8 @@ class Dealt(Federation):
     ----------
     dataset, data_dir, model, seed : as run keys
     clients : number of shares
+    training : run keys of local training with their values, if not the data set's own
     split : arguments of :func:`aoi_fl.learning.partition.make`: kind, alpha, sizes
-    training : run keys of local training, if not the data set's own
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class Dealt(Federation):
         model: str,
         seed: int,
         clients: int,
-        split: Values,
-        training: Values,
+        training: tuple[tuple[str, Any], ...] = (),
+        **split: Any,
     ) -> None:
         from aoi_fl.config.keys import TaskSettings
         from aoi_fl.learning import partition, sgd
@@ -155,7 +155,7 @@ class Dealt(Federation):
         sgd.threads(1)
         self.seed = seed
         kept_to = DIGITS if dataset == "digits" else {}
-        keys = {**kept_to, **training, "dataset": dataset, "model": model, "seed": seed}
+        keys = {**kept_to, **dict(training), "dataset": dataset, "model": model, "seed": seed}
         self.settings = TaskSettings.model_validate(keys).resolved()
         self.task = Task(dataset, data_dir, self.settings.architecture, "auto", seed)
         indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
@@ -188,18 +188,7 @@ class Dealt(Federation):
         )
 
 
-@lru_cache(maxsize=1)
-def dealt(
-    dataset: str,
-    data_dir: str,
-    model: str,
-    seed: int,
-    clients: int,
-    training: tuple[tuple[str, Any], ...] = (),
-    **split: Any,
-) -> Dealt:
-    """Return a :class:`Dealt`; the last one is kept for other policies."""
-    return Dealt(dataset, data_dir, model, seed, clients, split, dict(training))
+dealt = lru_cache(maxsize=1)(Dealt)  # the last one is kept for other policies
 
 
 def dealt_as(settings: Values, options: Options, seed: int, clients: int, **split: Any) -> Dealt:

@@ -30,11 +30,11 @@ class Ratio:
         ends = f" [{self.low:.{digits}f}, {self.high:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
         return f"{self.value:.{digits}f}{ends}"
 
-    def percent(self, digits: int = 1) -> str:
+    def percent(self) -> str:
         """Write by how many percent the upper mean is above the lower one, for instance ``+12.4 [8.5, 16.4] %``."""
         above = [100 * (end - 1) for end in (self.value, self.low, self.high)]
-        ends = f" [{above[1]:.{digits}f}, {above[2]:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
-        return f"{above[0]:+.{digits}f}{ends} %"
+        ends = f" [{above[1]:.1f}, {above[2]:.1f}]" if math.isfinite(self.high) else " (unbounded)"
+        return f"{above[0]:+.1f}{ends} %"
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:

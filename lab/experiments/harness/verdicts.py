@@ -4,6 +4,7 @@ The meaning of each verdict is in :data:`aoi_fl.lab.experiments.harness.findings
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from aoi_fl.lab.experiments.harness.findings import Verdict
 from aoi_fl.lab.experiments.harness.stats import Interval
@@ -31,6 +32,11 @@ def side(differences: Sequence[Interval], wanted: int) -> Verdict:
     if all(d.beyond(wanted) for d in differences):
         return "holds"
     return undecided(min(d.count for d in differences))
+
+
+def below(values: Sequence[Interval], bound: float) -> Verdict:
+    """Judge a claim that every value lies below a bound."""
+    return side([replace(value, mean=value.mean - bound) for value in values], -1)
 
 
 def undecided(seeds: int, needed: int = FEW + 1) -> Verdict:
@@ -68,9 +74,14 @@ def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
     >>> tally([("a +1", Interval(1.0, 0.5, 9)), ("b -2", Interval(-2.0, 3.0, 9))], 1)
     'beyond chance in 1 of 2 comparisons, the other way in 0; at worst b -2'
     """
-    sure, against = (sum(d.beyond(way) for _, d in differences) for way in (wanted, -wanted))
+    sure, against = (beyond([d for _, d in differences], way) for way in (wanted, -wanted))
     worst, _ = min(differences, key=lambda of: wanted * of[1].mean / max(of[1].half, _TINY))
     return f"beyond chance in {sure} of {len(differences)} comparisons, the other way in {against}; at worst {worst}"
+
+
+def beyond(differences: Sequence[Interval], wanted: int) -> int:
+    """Return how many differences lie beyond chance on one side of 0."""
+    return sum(d.beyond(wanted) for d in differences)
 
 
 def joint(parts: Sequence[Verdict]) -> Verdict:

@@ -45,29 +45,6 @@ class FedAvgConstants:
         return 4 * self.local_steps * (self.local_steps + 1) * self.smoothness / self.convexity
 
 
-@dataclass(frozen=True)
-class FedAvgBound:
-    """The terms of Theorem 2's bound on E[F(θ^T)] − F*.
-
-    Attributes
-    ----------
-    start : (L/2)γ‖θ⁰−θ*‖²/(T+γ)
-    variance : the part of Σ, G² and σ²; vanishes as 1/T
-    heterogeneity : (L/2)·6LΓ/((K−1)μ²)/(T+γ)
-    bias : KLΓ(ρ̄/ρ_−1)/((K−1)μ), which stays
-    """
-
-    start: float
-    variance: float
-    heterogeneity: float
-    bias: float
-
-    @property
-    def total(self) -> float:
-        """The bound."""
-        return self.start + self.variance + self.heterogeneity + self.bias
-
-
 def fedavg_bound(
     constants: FedAvgConstants,
     rounds: int,
@@ -77,8 +54,11 @@ def fedavg_bound(
     gap: float,
     least_skew: float,
     largest_skew: float,
-) -> FedAvgBound:
+) -> float:
     """Return Theorem 2's bound on the error of federated averaging after T rounds.
+
+    Its terms are (L/2)γ‖θ⁰−θ*‖²/(T+γ); the part of Σ, G² and σ², which vanishes as 1/T; (L/2)·6LΓ/((K−1)μ²)/(T+γ); and
+    the bias KLΓ(ρ̄/ρ_−1)/((K−1)μ), which stays.
 
     The printed constants are those of the proof's rate β/(t+γ) with β = 1/(μK), though the theorem names 1/(μ(t+γ)).
     The theorem has the sum of the first terms, where the proof has the largest.
@@ -97,12 +77,10 @@ def fedavg_bound(
     scale = c.smoothness / 2 / (rounds + c.delay)
     spread = 16 * c.gradient_square * steps * m**2 * (steps + 1) * (weight_variance + 1)
     noise = m * steps * c.gradient_variance
-    return FedAvgBound(
-        start=scale * c.delay * distance,
-        variance=scale * (spread + noise) / (least_skew * (steps - 1) * c.convexity**2),
-        heterogeneity=scale * 6 * c.smoothness * gap / ((steps - 1) * c.convexity**2),
-        bias=steps * c.smoothness / ((steps - 1) * c.convexity) * gap * (largest_skew / least_skew - 1),
-    )
+    variance = scale * (spread + noise) / (least_skew * (steps - 1) * c.convexity**2)
+    heterogeneity = scale * 6 * c.smoothness * gap / ((steps - 1) * c.convexity**2)
+    bias = steps * c.smoothness / ((steps - 1) * c.convexity) * gap * (largest_skew / least_skew - 1)
+    return scale * c.delay * distance + variance + heterogeneity + bias
 
 
 def aged_bound(

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
+from aoi_fl.lab.experiments.oracles.packing import packings
 from aoi_fl.science.budget import choose
 from aoi_fl.science.types import Floats, Ints
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
@@ -77,7 +77,10 @@ def _solve(instance, cap):
     codes = np.ravel_multi_index(tuple(ages), (side,) * CLIENTS)
     number = np.full(side**CLIENTS, -1)
     number[codes] = np.arange(codes.size)
-    after = [np.where(chosen[:, None], 0, np.minimum(ages + 1, cap)) for chosen in _maximal_packings(instance)]
+    after = [
+        np.where(chosen[:, None], 0, np.minimum(ages + 1, cap))
+        for chosen in packings(instance.payments, instance.budget)
+    ]
     successors = np.array([number[np.ravel_multi_index(tuple(a), (side,) * CLIENTS)] for a in after])
     costs = np.array([instance.sensitivities @ a / CLIENTS for a in after])
 
@@ -104,21 +107,6 @@ def _solve(instance, cap):
     for _ in range(codes.size):
         state = jump[state]
     return float(mean[0]), int(ages[:, _cycle(jump, state)].max())
-
-
-def _maximal_packings(instance):
-    """Return the maximal affordable sets of clients."""
-
-    def affordable(chosen):
-        return bool(instance.payments[chosen].sum() <= instance.budget + _TIE)
-
-    every = [np.array(chosen) for chosen in product([False, True], repeat=CLIENTS)]
-    one = np.eye(CLIENTS, dtype=np.bool_)
-    return [
-        chosen
-        for chosen in every
-        if affordable(chosen) and not any(affordable(chosen | one[i]) for i in np.flatnonzero(~chosen))
-    ]
 
 
 def _cycle(jump, state):

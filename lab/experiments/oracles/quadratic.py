@@ -66,7 +66,7 @@ def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> Rows:
                         gap=gap,
                         least_skew=1.0,
                         largest_skew=1.0,
-                    ).total
+                    )
                     found = excess(theta, _CURVES, _CENTRES, _SHARES)
                     rows += [
                         _row(seed, policy, t + 1, float(e), bound, start) | {"rate": rate, "sigma": sigma}

@@ -54,11 +54,11 @@ class Intervals(setting.PolicyFigure):
         return [{"interval": x, "count": count} for x, count in interval_counts(history).items()]
 
     def conclude(self, rows, settings):
-        points, lines, deviation, spreads = [], [], {}, {}
-        for policy in self.policies:
-            found, exact = _table(rows, policy, settings["rounds"]), expected_counts(policy, settings["rounds"])
+        rounds = settings["rounds"]
+        points, lines, deviation, spreads, x = [], [], {}, {}, np.arange(1, rounds)
+        laws = {policy: (_table(rows, policy, rounds), expected_counts(policy, rounds)) for policy in self.policies}
+        for policy, (found, exact) in laws.items():
             points += _pooled(found, exact)
-            x = np.arange(1, settings["rounds"])
             spreads[policy] = [_deviation(x, row) for row in found]
             deviation[policy] = interval(spreads[policy])
             mean = interval([float(row @ x / row.sum()) for row in found])
@@ -73,7 +73,7 @@ class Intervals(setting.PolicyFigure):
             )
         met = agreement(points)
         table = Table(
-            f"Intervals over {settings['rounds']} rounds",
+            f"Intervals over {rounds} rounds",
             ("policy", "mean", "by theory", "standard deviation", "by theory"),
             lines,
         )
@@ -82,8 +82,8 @@ class Intervals(setting.PolicyFigure):
             f"{met}; lengths expected fewer than {_LEAST:.0f} times over all seeds are compared together. Other than "
             "in the paper, ages start from the stationary law, and the increasing policy's p_a is ours."
         )
-        found, exact = _table(rows, _OPTIMAL, settings["rounds"]), expected_counts(_OPTIMAL, settings["rounds"])
-        peaks = [_peak(row) for row in found]
+        found, exact = laws[_OPTIMAL]
+        peaks = [int(np.argmax(row)) + 1 for row in found]
         peak = max(set(peaks), key=peaks.count)
         top = interval([float(row[peak - 1] / row.sum()) for row in found])
         wider = [difference(spreads[b], spreads[a]) for a, b in pairwise(_ORDER)]
@@ -136,11 +136,6 @@ def _pooled(found, exact):
     if rest * len(found) >= _LEAST:
         points.append((found[:, ~common].sum(axis=1), rest))
     return points
-
-
-def _peak(counts):
-    """Return the most common interval."""
-    return int(np.argmax(counts)) + 1
 
 
 def _deviation(x, counts):

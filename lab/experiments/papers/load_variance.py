@@ -57,10 +57,7 @@ class LoadVariance(setting.PolicyFigure):
     name = "load-variance"
     title = "Σ over 1000 rounds, two estimators"
     source = f"{JOURNAL}, Fig. 2 and Theorems 3–5, and systematic participation beside them"
-    charts = (
-        Panel("variance", "ΣVar[ω], as in Theorems 3–5", "rounds", log="x"),
-        Panel("dispersion", "dispersion E[Σω²] − 1/n", "rounds", log="x"),
-    )
+    charts = tuple(Panel(column, title, "rounds", log="x") for column, title in _TITLES.items())
 
     def play(self, unit, options):
         """Return both estimates over rounds 1 … t, for some t."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Experiment, pick
+from aoi_fl.lab.experiments.harness.base import Experiment, grouped, pick
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, ratio
@@ -48,28 +48,20 @@ class Sigma(Experiment):
         first = (unit["seed"] - 1) * size + 1
         found = federated_averaging(range(first, first + size), (_ROUNDS,))
         return [
-            {
-                "policy": policy,
-                "rate": rate,
-                "excess": float(
-                    np.mean([row["excess"] for row in found if (row["policy"], row["rate"]) == (policy, rate)])
-                ),
-            }
-            for policy in POLICIES
-            for rate in RATES
+            {"policy": policy, "rate": rate, "excess": float(np.mean(pick(of, "excess")))}
+            for (policy, rate), of in grouped(found, "policy", "rate").items()
         ]
 
     def conclude(self, rows, settings):
         sigma = {policy: weight_variance(policy) for policy in POLICIES}
         lines, judged = [], []
         for rate in RATES:
-            base = _errors(rows, _BASE, rate)
+            base = pick(rows, "excess", policy=_BASE, rate=rate)
             for policy in POLICIES:
-                found = ratio(_errors(rows, policy, rate), base)
-                own = policy == _BASE
-                lines.append([policy, f"{sigma[policy]:.4f}", f"{rate}'s", "" if own else found.percent()])
-                if not own:
-                    judged.append(difference(_errors(rows, policy, rate), base))
+                errors, own = pick(rows, "excess", policy=policy, rate=rate), policy == _BASE
+                more = "" if own else ratio(errors, base).percent()
+                lines.append([policy, f"{sigma[policy]:.4f}", f"{rate}'s", more])
+                judged += [] if own else [difference(errors, base)]
         seeds = len({row["seed"] for row in rows}) * settings["seeds a batch"]
         said = [f"{p} (Σ = {s}) {more} at the {r} rate" for p, s, r, more in lines if more]
         return Conclusion(
@@ -94,8 +86,3 @@ class Sigma(Experiment):
                 ),
             ),
         )
-
-
-def _errors(rows, policy, rate):
-    """Return (batches,) mean errors."""
-    return np.array(pick(rows, "excess", policy=policy, rate=rate))

@@ -3,11 +3,11 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
+from aoi_fl.lab.experiments.harness.base import Experiment, having
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.stats import difference, interval
+from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
 from aoi_fl.lab.experiments.oracles.skew import objective_gap, optima, selection_skew, train
 
@@ -99,23 +99,25 @@ class Skew(Experiment):
         ]
 
     def conclude(self, rows, settings):
-        lines = []
-        above = {}
+        lines, above, gaps = [], {}, {}
         for split in _SPLITS:
-            if not all(_by_seed(rows, split, policy, "along", np.mean) for policy in setting.POLICIES):
+            least, mean, most, gap = (
+                paired_curves(having(rows, split=split), "policy", setting.POLICIES, column, how)
+                for column, how in (("along", np.min), ("along", np.mean), ("final", np.max), ("gap", np.mean))
+            )
+            if len(least) < len(setting.POLICIES):
                 continue
+            gaps[split] = interval(gap["random"]).show(3)
             for policy in setting.POLICIES:
-                least, mean = (interval(_by_seed(rows, split, policy, "along", how)) for how in (np.min, np.mean))
-                most = interval(_by_seed(rows, split, policy, "final", np.max))
-                theirs = f"{_THEIRS[self._dataset][policy]:g}"
-                more = [_above(rows, split, policy, how) for how in (np.min, np.mean)]
+                more = [difference(found[policy], found["random"]) for found in (least, mean)]
                 above.setdefault(policy, {})[split] = more
-                shown = ["" if policy == "random" else m.show(2) for m in more]
-                lines.append([split, policy, least.show(2), mean.show(3), *shown, most.show(2), theirs])
-        gaps = {
-            split: interval(_by_seed(rows, split, "random", "gap", np.mean)).show(3)
-            for split in above.get("random", {})
-        }
+                shown = [
+                    interval(least[policy]).show(2),
+                    interval(mean[policy]).show(3),
+                    *("" if policy == "random" else m.show(2) for m in more),
+                    interval(most[policy]).show(2),
+                ]
+                lines.append([split, policy, *shown, f"{_THEIRS[self._dataset][policy]:g}"])
         paragraph = (
             f"{settings['dataset']}, {settings['model']} (the paper: a CNN), {settings['rounds']} rounds; Γ "
             f"{'; '.join(f'{split} {gap}' for split, gap in gaps.items())}. The least over the rounds is judged: "
@@ -163,19 +165,6 @@ class Skew(Experiment):
             )
         claims.append(self._unbiased(rows if settings["dataset"] == self._dataset else []))
         return Conclusion(paragraph, tuple(claims), tables)
-
-
-def _by_seed(rows, split, policy, column, how):
-    """Return a statistic of each seed's rounds."""
-    runs = by_seed(rows, split=split, policy=policy).values()
-    return [float(how([row[column] for row in run])) for run in runs]
-
-
-def _above(rows, split, policy, how):
-    """Return by how much a policy's least or mean skew is above random selection's, of the seeds that both finished."""
-    found = [by_seed(rows, split=split, policy=p).keys() for p in (policy, "random")]
-    both = [row for row in rows if row["seed"] in found[0] & found[1]]
-    return difference(*(_by_seed(both, split, p, "along", how) for p in (policy, "random")))
 
 
 # Of the CNN, as in the learning experiments: 27 to 54 s for a round of CIFAR; all clients' losses after each round, and

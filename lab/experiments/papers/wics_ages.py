@@ -1,19 +1,19 @@
 """How old data become under a budget: P2, which WICS minimises, and the size-weighted average age of Fig. 10."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 
 import numpy as np
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
-from aoi_fl.lab.experiments.harness.base import Instances
+from aoi_fl.lab.experiments.harness.base import Instances, having
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
-from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
-from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves, ratio
+from aoi_fl.lab.experiments.harness.verdicts import beyond, side
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.budget import BudgetedSelector
@@ -27,12 +27,7 @@ MEASURES = {"p2": "P2", "weighted_age": "size-weighted average age"}
 MEANT = {"p2 meant": "P2, φ = share of the data · rate of staleness"}  # the paper draws φ at random
 
 
-def chosen(rows, clients, budget):
-    """Return the rows of a setting, None standing for every N or B."""
-    return [r for r in rows if clients in (None, r["clients"]) and budget in (None, r["budget"])]
-
-
-def gain(rows, measure, rival, clients=None, budget=None):
+def gain(rows, measure, rival, **where):
     """Return by how many percent WICS is above a rival (below, if negative), the mean over paired instances.
 
     Over several settings an instance counts by its mean over them.
@@ -42,54 +37,38 @@ def gain(rows, measure, rival, clients=None, budget=None):
         rivals = row[f"{measure} {rival}"]
         return 100 * float(row[f"{measure} wics"] / rivals - 1 if rivals else 0.0)
 
-    return interval(by_seed(rows, clients, budget, percent))
+    return interval(by_seed(rows, percent, **where))
 
 
 def above_floor(rows):
     """Return by how many percent WICS's P2 is above the floor, instance by instance, each summed over the settings."""
-    found, floors = (by_seed(rows, None, None, itemgetter(column)) for column in ("p2 wics", "floor"))
+    found, floors = (by_seed(rows, itemgetter(column)) for column in ("p2 wics", "floor"))
     return [100 * (p2_ / floor - 1) for p2_, floor in zip(found, floors, strict=True)]
 
 
-def by_seed(rows, clients, budget, value):
+def by_seed(rows, value, **where):
     """Return a value of each instance, its mean over the settings chosen."""
-    runs = base.by_seed(chosen(rows, clients, budget)).values()
-    return [np.mean([value(row) for row in run]) for run in runs]
+    return [np.mean([value(row) for row in run]) for run in base.by_seed(rows, **where).values()]
 
 
 def _age(row, policy):
     return float(row[f"weighted_age {policy}"])
 
 
-def above_random(rows, policy, clients=None, budget=None):
+def above_random(rows, policy, **where):
     """Return how far a policy's size-weighted age is above Random's, instance by instance."""
-    return by_seed(rows, clients, budget, lambda row: _age(row, policy) - _age(row, "random-budget"))
+    return by_seed(rows, lambda row: _age(row, policy) - _age(row, "random-budget"), **where)
 
 
-def distances(rows, policy, clients=None, budget=None):
+def distances(rows, policy, **where):
     """Return how far a policy's size-weighted age is from WICS's, on either side, instance by instance."""
-    return by_seed(rows, clients, budget, lambda row: abs(_age(row, policy) - _age(row, "wics")))
+    return by_seed(rows, lambda row: abs(_age(row, policy) - _age(row, "wics")), **where)
 
 
-def nearest(rows, cells):
-    """Count the settings in which a rival is nearer to WICS than either other is, beyond chance, in pairs."""
-    count = dict.fromkeys(RIVALS, 0)
-    for n, b in cells:
-        far = {p: distances(rows, p, n, b) for p in RIVALS}
-        for p in RIVALS:
-            others = [difference(far[p], far[q]) for q in RIVALS if q != p]
-            count[p] += all(d.high < 0 for d in others)
-    return count
-
-
-def further(rows, policy, cells):
-    """Return by how much a policy's distance from WICS exceeds each other rival's, setting by setting, in pairs."""
-    return [
-        difference(distances(rows, policy, n, b), distances(rows, other, n, b))
-        for other in RIVALS
-        if other != policy
-        for n, b in cells
-    ]
+def further(rows, policy, cell):
+    """Return by how much a policy's distance from WICS exceeds each other rival's in a setting, in pairs."""
+    far = distances(rows, policy, **cell)
+    return [difference(far, distances(rows, other, **cell)) for other in RIVALS if other != policy]
 
 
 def rises(rows, divided):
@@ -99,28 +78,16 @@ def rises(rows, divided):
     """
     steps = []
     for budget in BUDGETS:
-        levels = [
-            {row["seed"]: row["weighted_age wics"] * (1 if divided else n) for row in chosen(rows, n, budget)}
-            for n in CLIENTS
-        ]
-        steps += [interval([of[s] - before[s] for s in of if s in before]) for before, of in pairwise(levels)]
+        there = having(rows, budget=budget)
+        ages = [row | {"age": _age(row, "wics") * (1 if divided else row["clients"])} for row in there]
+        levels = paired_curves(ages, "clients", CLIENTS, "age", sum)
+        steps += [difference(levels[more], levels[few]) for few, more in pairwise(CLIENTS)]
     return steps
-
-
-def flat(found):
-    """Return the differences from all rivals in one list."""
-    return [of for of_one in found.values() for of in of_one]
 
 
 def sums(rows, measure, rival, policy="wics"):
     """Return WICS's sum over all instances and settings as a share of a rival's; an instance counts once."""
-    ours, theirs = (by_seed(rows, None, None, itemgetter(f"{measure} {p}")) for p in (policy, rival))
-    return ratio(ours, theirs)
-
-
-def count(found, wanted):
-    """Return how many differences lie beyond chance on one side of 0."""
-    return sum(of.beyond(wanted) for of in found)
+    return ratio(*(by_seed(rows, itemgetter(f"{measure} {p}")) for p in (policy, rival)))
 
 
 _AGEINGS = {"quadratic": "j²", "root": "√j"}  # costs of age beside the paper's
@@ -167,17 +134,17 @@ class WicsAges(Instances):
         return {column: float(f"{value:.9g}") for column, value in row.items()}
 
     def conclude(self, rows, settings):
-        cells = [(n, b) for n in CLIENTS for b in BUDGETS]
-        gains = {m: {p: [gain(rows, m, p, n, b) for n, b in cells] for p in RIVALS} for m in MEASURES}
-        near = nearest(rows, cells)
-        random = {p: [interval(above_random(rows, p, n, b)) for n, b in cells] for p in _BEATING}
+        cells = [{"clients": n, "budget": b} for n in CLIENTS for b in BUDGETS]
+        gains = {m: {p: [gain(rows, m, p, **cell) for cell in cells] for p in RIVALS} for m in MEASURES}
+        apart = {p: [further(rows, p, cell) for cell in cells] for p in RIVALS}
+        random = {p: [interval(above_random(rows, p, **cell)) for cell in cells] for p in _BEATING}
         printed, summed = rises(rows, divided=True), rises(rows, divided=False)
 
         def above(measure):
             found = gains[measure]
             return "; ".join(
-                f"{p} {sums(rows, measure, p).percent()} (lower beyond chance in {count(found[p], -1)} of {len(cells)} "
-                f"settings, higher in {count(found[p], 1)})"
+                f"{p} {sums(rows, measure, p).percent()} (lower beyond chance in {beyond(found[p], -1)} of "
+                f"{len(cells)} settings, higher in {beyond(found[p], 1)})"
                 for p in RIVALS
             )
 
@@ -187,7 +154,7 @@ class WicsAges(Instances):
                 f"{WICS}, Section 8",
                 "“nearly optimal performance on client selection”; that no rival's P2 is lower is read into it here",
                 f"P2 above each rival's, ratio of sums: {above('p2')}",
-                side(flat(gains["p2"]), -1),
+                side(list(chain(*gains["p2"].values())), -1),
                 reasons={"holds": "lower than each rival in all 16 settings"},
             ),
             Claim(
@@ -196,7 +163,7 @@ class WicsAges(Instances):
                 "“consistently achieves the lowest weighted average AoI”; with p ∝ n_i that objective's index is "
                 "MaxPack's",
                 f"above each rival's, ratio of sums: {above('weighted_age')}",
-                side(flat(gains["weighted_age"]), -1),
+                side(list(chain(*gains["weighted_age"].values())), -1),
                 reasons={"refuted": "MaxPack, whose index fits that objective, is lower everywhere"},
             ),
             Claim(
@@ -205,11 +172,11 @@ class WicsAges(Instances):
                 "“the performance of ABS is the closest when compared to WICS”",
                 "nearest beyond chance, by the distance on the same instance: "
                 + ", ".join(
-                    f"{p} in {near[p]} of {len(cells)} settings, its mean distance "
-                    f"{interval(distances(rows, p)).show(4)}"
+                    f"{p} in {sum(all(d.high < 0 for d in of) for of in apart[p])} of {len(cells)} settings, its mean "
+                    f"distance {interval(distances(rows, p)).show(4)}"
                     for p in RIVALS
                 ),
-                side(further(rows, "abs", cells), -1),
+                side(list(chain(*apart["abs"])), -1),
                 reasons={"refuted": "MaxPack is nearest in most settings, ABS in none"},
             ),
             Claim(
@@ -218,11 +185,11 @@ class WicsAges(Instances):
                 "“outperform the Random algorithm significantly”",
                 "difference from Random on the same instance: "
                 + ", ".join(
-                    f"{p} {interval(above_random(rows, p)).show(4)} (lower beyond chance in {count(random[p], -1)} of "
-                    f"{len(cells)} settings, higher in {count(random[p], 1)})"
+                    f"{p} {interval(above_random(rows, p)).show(4)} (lower beyond chance in {beyond(random[p], -1)} of "
+                    f"{len(cells)} settings, higher in {beyond(random[p], 1)})"
                     for p in _BEATING
                 ),
-                side(flat(random), -1),
+                side(list(chain(*random.values())), -1),
                 reasons={"refuted": "ABS is older than Random in most settings"},
             ),
             Claim(
@@ -230,8 +197,8 @@ class WicsAges(Instances):
                 f"{WICS}, Fig. 10",
                 "“an upward trend”",
                 f"under WICS, from one N to the next at equal B, the paper's formula rises beyond chance in "
-                f"{count(printed, 1)} of {len(printed)} steps and falls in {count(printed, -1)}; without its factor "
-                f"1/N, as Σ (n_i/n) Δ̄_i, it rises in {count(summed, 1)}",
+                f"{beyond(printed, 1)} of {len(printed)} steps and falls in {beyond(printed, -1)}; without its factor "
+                f"1/N, as Σ (n_i/n) Δ̄_i, it rises in {beyond(summed, 1)}",
                 side(printed, 1),
                 reasons={"holds weakly": "it rises in most steps and falls in none"},
             ),

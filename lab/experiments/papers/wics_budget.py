@@ -2,12 +2,12 @@
 
 from itertools import pairwise
 
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, having, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
-from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
+from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves
+from aoi_fl.lab.experiments.harness.verdicts import beyond, elsewhere, side
 from aoi_fl.lab.experiments.papers.wics_learning import POLICIES, SEEDS, STALENESS, run_keys
 
 _BUDGETS = (25, 40, 55, 70)
@@ -77,27 +77,11 @@ class WicsBudget(Experiment):
         claims = []
         changes = {}
         for model, dataset in _there(rows):
-            own = {b: _paired(rows, model, dataset, b, "wics") for b in _BUDGETS}
-            common = sorted(set.intersection(*(set(level) for level in own.values())))
-            for low, high in pairwise(_BUDGETS):
-                change = interval([own[high][s] - own[low][s] for s in common])
-                changes.setdefault(model, {})[f"{dataset}, B={low} to {high}"] = change
-        tables = tuple(
-            Table(
-                f"{model} on {dataset}, test loss at the end",
-                ("policy", *(f"B = {b}" for b in _BUDGETS)),
-                [
-                    [p, *(interval(list(_paired(rows, model, dataset, b, p).values())).show(4) for b in _BUDGETS)]
-                    for p in _policies(rows, model, dataset)
-                ]
-                + [
-                    [f"WICS above {p}", *(_ahead(rows, model, dataset, b, p).show(4) for b in _BUDGETS)]
-                    for p in _policies(rows, model, dataset)
-                    if p != "wics"
-                ],
-            )
-            for model, dataset in _there(rows)
-        )
+            these = having(rows, model=model, dataset=dataset, policy="wics")
+            own = paired_curves(these, "budget", _BUDGETS, "loss", sum)
+            for low, high in pairwise(own):
+                changes.setdefault(model, {})[f"{dataset}, B={low} to {high}"] = difference(own[high], own[low])
+        tables = tuple(_table(rows, model, dataset) for model, dataset in _there(rows))
         paragraph = (
             f"Loss at the end of {settings['rounds']} rounds, the mean of the last {_LAST} evaluations on test data; "
             "the paper shows the training loss. All clients train here, as in the paper's Section 2. The others "
@@ -111,7 +95,7 @@ class WicsBudget(Experiment):
         )
         for model, (_, why) in _PANELS.items():
             found = changes.get(model, {})
-            lower = sum(change.high < 0 for change in found.values())
+            lower = beyond(list(found.values()), -1)
             ours = f"{lower} of {len(found)} steps of the budget lower the loss beyond chance; " + "; ".join(
                 f"{n}: {c.show(4)}" for n, c in found.items()
             )
@@ -120,13 +104,18 @@ class WicsBudget(Experiment):
         return Conclusion(paragraph, tuple(claims), tables)
 
 
+def _table(rows, model, dataset):
+    """Return each policy's loss at the end, and by how much WICS's is above it."""
+    there = [p for p in POLICIES if having(rows, model=model, dataset=dataset, policy=p)]
+    own = [[p, *(interval([*_paired(rows, model, dataset, b, p).values()]).show(4) for b in _BUDGETS)] for p in there]
+    rivals = [p for p in there if p != "wics"]
+    above = [[f"WICS above {p}", *(_ahead(rows, model, dataset, b, p).show(4) for b in _BUDGETS)] for p in rivals]
+    head = ("policy", *(f"B = {b}" for b in _BUDGETS))
+    return Table(f"{model} on {dataset}, test loss at the end", head, own + above)
+
+
 def _there(rows):
     return list(dict.fromkeys((row["model"], row["dataset"]) for row in rows))
-
-
-def _policies(rows, model, dataset):
-    """Return the policies with runs, WICS first."""
-    return tuple(p for p in POLICIES if by_seed(rows, model=model, dataset=dataset, policy=p))
 
 
 def _paired(rows, model, dataset, budget, policy):
@@ -149,10 +138,9 @@ def _similar(rows):
         for model, dataset in _there(rows)
         if model == "lr"
         for b in others
-        for p in POLICIES
-        if p != "wics"
+        for p in POLICIES[1:]
     ]
-    lower, higher = (sum(d.beyond(wanted) for d in found) for wanted in (-1, 1))
+    lower, higher = (beyond(found, wanted) for wanted in (-1, 1))
     ours = (
         f"at B = {', '.join(map(str, others))}, WICS's loss at the end is lower beyond chance in {lower} of "
         f"{len(found)} comparisons with its rivals, higher in {higher}"

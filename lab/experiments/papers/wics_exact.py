@@ -5,8 +5,8 @@ import numpy as np
 from aoi_fl.lab.experiments.harness.base import Instances
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
-from aoi_fl.lab.experiments.harness.stats import Interval, interval
-from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.verdicts import below
 from aoi_fl.lab.experiments.oracles.optimum import CLIENTS, POLICIES, draw_instance, exact_optimum, long_run_p2
 from aoi_fl.lab.experiments.oracles.packing import packing_bound
 from aoi_fl.science.objective import lagrangian_floor
@@ -36,7 +36,7 @@ class WicsExact(Instances):
         return {"optimum": exact_optimum(case), **floors, **values}
 
     def conclude(self, rows, settings):
-        gaps = _gaps(rows)
+        gaps = {policy: np.array([row[policy] / row["optimum"] - 1 for row in rows]) for policy in POLICIES}
         means = {policy: interval(100 * gap) for policy, gap in gaps.items()}
         floors = ", ".join(
             f"the {floor} {interval([100 * r[floor] / r['optimum'] for r in rows]).show(1, ' %')} of it"
@@ -71,18 +71,9 @@ class WicsExact(Instances):
                     "“nearly optimal performance on client selection”, no number",
                     ", ".join(f"{policy} {mean.show(2, ' %')}" for policy, mean in means.items())
                     + f" above the exact optimum; here, near is below {100 * _NEAR:.0f} %",
-                    _near(means["wics"]),
+                    below([means["wics"]], 100 * _NEAR),
                     reasons={"holds": "2.5 % above the exact optimum in the mean"},
                 ),
             ),
             (table,),
         )
-
-
-def _near(gap):
-    """Judge whether a mean gap, in percent, is below what counts as near."""
-    return side([Interval(gap.mean - 100 * _NEAR, gap.half, gap.count)], -1)
-
-
-def _gaps(rows):
-    return {policy: np.array([row[policy] / row["optimum"] - 1 for row in rows]) for policy in POLICIES}

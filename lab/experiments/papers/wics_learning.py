@@ -3,7 +3,7 @@
 from dataclasses import replace
 from operator import itemgetter
 
-from aoi_fl.lab.experiments.harness.base import Experiment, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, having, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import evaluated, marked, played, training_loss
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
@@ -203,7 +203,7 @@ def _who(trains):
 
 
 def _runs(rows, model, dataset, trains):
-    return [r for r in rows if (r["model"], r["dataset"], r["trains"]) == (model, dataset, trains)]
+    return having(rows, model=model, dataset=dataset, trains=trains)
 
 
 def _ends(rows, column):

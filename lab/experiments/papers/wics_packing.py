@@ -5,8 +5,8 @@ from aoi_fl.lab.experiments.harness.base import Instances, by_seed
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
-from aoi_fl.lab.experiments.harness.stats import Interval, interval, ratio
-from aoi_fl.lab.experiments.harness.verdicts import side
+from aoi_fl.lab.experiments.harness.stats import interval, ratio
+from aoi_fl.lab.experiments.harness.verdicts import below
 from aoi_fl.lab.experiments.oracles.packing import packing_bound
 from aoi_fl.lab.experiments.papers.wics_ages import BUDGETS
 from aoi_fl.science.budget import BudgetedSelector
@@ -49,9 +49,7 @@ class WicsPacking(Instances):
     def conclude(self, rows, settings):
         names = [*BUDGETED, *_VARIANTS]
         gaps = {(p, b): _above(rows, p, b) for p in names for b in BUDGETS}
-        near = [
-            Interval(gaps["wics", b].mean - 100 * _NEAR, gaps["wics", b].half, gaps["wics", b].count) for b in BUDGETS
-        ]
+        near = below([gaps["wics", b] for b in BUDGETS], 100 * _NEAR)
         table = Table(
             "P2 above the packing bound",
             ("policy", *(f"B = {b}" for b in BUDGETS), "P2 above WICS's, ratio of sums"),
@@ -76,7 +74,7 @@ class WicsPacking(Instances):
                     "above a lower bound on the optimum, so at most so far from it: "
                     + ", ".join(f"{gaps['wics', b].show(1, ' %')} at B={b}" for b in BUDGETS)
                     + f"; here, near is below {100 * _NEAR:.0f} %",
-                    _near(near),
+                    "undecided" if near == "refuted" else near,  # beyond a bound that is not met decides nothing
                     reasons={"undecided": "the optimum lies between the bound and WICS's value"},
                 ),
                 Claim(
@@ -108,9 +106,3 @@ def _alike(costs):
     """Judge that two ways to select are one: a difference on either side beyond chance refutes it."""
     apart = any(cost.beyond(way, len(costs)) for cost in costs for way in (-1, 1))
     return "erratum" if apart else "undecided" if any(cost.mean or cost.half for cost in costs) else "holds"
-
-
-def _near(gaps):
-    """Judge nearness by a bound: to be within it holds, to be beyond it decides nothing, since the bound is not met."""
-    verdict = side(gaps, -1)
-    return "undecided" if verdict == "refuted" else verdict

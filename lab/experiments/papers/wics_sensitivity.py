@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from aoi_fl.lab.experiments.harness.base import Experiment, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, having, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import marked, play_run
 from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
@@ -152,5 +152,4 @@ def _tasks(rows):
 
 def _means(rows, model, dataset, column):
     """Return each policy's means over the rounds, (seeds,), over the seeds that all policies have."""
-    these = [row for row in rows if (row["model"], row["dataset"]) == (model, dataset)]
-    return run_means(these, "policy", tuple(_POLICIES), column)
+    return run_means(having(rows, model=model, dataset=dataset), "policy", tuple(_POLICIES), column)

@@ -11,7 +11,7 @@ from aoi_fl.lab.experiments.harness.base import pick
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
-from aoi_fl.lab.experiments.harness.verdicts import joint, side
+from aoi_fl.lab.experiments.harness.verdicts import beyond, joint, side
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.interval_law import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
@@ -54,24 +54,11 @@ class Windows(setting.PolicyFigure):
         history = setting.play(unit["policy"], self.settings(options)["rounds"], unit["seed"])
         return [{"window": t, "deviation": value} for t, value in window_deviation(history).items()]
 
-    def _fair(self, rows, window):
-        """Judge that participation is the more even over clients, the lower the variance of X."""
-        order = list(pairwise(("markov-optimal", "markov-increasing", "random")))
-        found = [difference(_values(rows, a, window), _values(rows, b, window)) for a, b in order]
-        shown = ", ".join(f"{a} − {b} {of.show(4)}" for (a, b), of in zip(order, found, strict=True))
-        return Claim(
-            "The lower the variance of X, the fairer the participation of clients",
-            f"{GLOBECOM}, abstract",
-            "“reducing the load metric variance … promotes fairness”, no number",
-            f"√Var(Y)/T at T={window}, by Var[X]: {shown}",
-            side(found, -1),
-            reasons={"holds": "participation spreads less, policy by policy, as Var[X] falls"},
-        )
-
     def conclude(self, rows, settings):
-        windows = [t for t in WINDOWS if t <= settings["rounds"]]
+        rounds = settings["rounds"]
+        windows = [t for t in WINDOWS if t <= rounds]
         points = [
-            ([v**2 for v in _values(rows, policy, t)], expected_variance(policy, t, settings["rounds"]))
+            ([v**2 for v in _values(rows, policy, t)], expected_variance(policy, t, rounds))
             for policy in self.policies
             for t in windows
         ]
@@ -79,14 +66,20 @@ class Windows(setting.PolicyFigure):
         shown = [t for t in (1, 5, 20, 100) if t in windows]
         at = {p: [interval(_values(rows, p, t)) for t in shown] for p in self.policies}
         last = f"at T={shown[-1]}: " + ", ".join(f"{p} {at[p][-1].show(4)}" for p in at)
-        optimal, increasing = "markov-optimal", "markov-increasing"
-        lowest = [_compared(rows, optimal, _others(optimal), t, settings["rounds"], -1) for t in windows]
-        highest = [_compared(rows, "proportional", _others("proportional"), t, settings["rounds"], 1) for t in windows]
-        low = [_compared(rows, increasing, ("random", "proportional"), t, settings["rounds"], -1) for t in windows]
-        falls = {p: _falls(rows, p, windows) for p in setting.POLICIES}
-        rising = {p: [t for t in range(1, max(windows)) if _rises(p, t, settings["rounds"])] for p in setting.POLICIES}
+
+        def compared(policy, others, wanted):
+            return [_compared(rows, policy, [p for p in others if p != policy], t, rounds, wanted) for t in windows]
+
+        lowest = compared("markov-optimal", setting.POLICIES, -1)
+        highest = compared("proportional", setting.POLICIES, 1)
+        low = compared("markov-increasing", ("random", "proportional"), -1)
+        falls = {
+            p: [difference(_values(rows, p, a), _values(rows, p, b)) for a, b in pairwise(windows)]
+            for p in setting.POLICIES
+        }
+        rising = {p: [t for t in range(1, max(windows)) if _rises(p, t, rounds)] for p in setting.POLICIES}
         monotone = ", ".join(
-            f"{p} {sum(step.beyond(1) for step in steps)} of {len(steps)} steps"
+            f"{p} {beyond(steps, 1)} of {len(steps)} steps"
             + (
                 f" (exact curve rises at {len(rising[p])} of {max(windows) - 1} T, first from T={rising[p][0]})"
                 if rising[p]
@@ -94,7 +87,11 @@ class Windows(setting.PolicyFigure):
             )
             for p, steps in falls.items()
         )
-        level = _root(expected_variance("proportional", windows[-1], settings["rounds"]))
+        level = _root(expected_variance("proportional", windows[-1], rounds))
+        fairer = {
+            (a, b): difference(_values(rows, a, shown[-1]), _values(rows, b, shown[-1]))
+            for a, b in pairwise(("markov-optimal", "markov-increasing", "random"))
+        }
         paragraph = (
             f"Measured and exact {met}, compared as Var(Y)/T²; the Markov policies by renewal theory, proportional "
             "selection by Binomial(kT, q_i) with multiplicities, systematic participation by frac(rT)(1−frac(rT)), "
@@ -142,7 +139,15 @@ class Windows(setting.PolicyFigure):
                 met.verdict(joint([_falling(steps, bool(rising[p])) for p, steps in falls.items()])),
                 reasons={"holds weakly": "the optimal policy's exact curve rises between some windows"},
             ),
-            self._fair(rows, shown[-1]),
+            Claim(
+                "The lower the variance of X, the fairer the participation of clients",
+                f"{GLOBECOM}, abstract",
+                "“reducing the load metric variance … promotes fairness”, no number",
+                f"√Var(Y)/T at T={shown[-1]}, by Var[X]: "
+                + ", ".join(f"{a} − {b} {of.show(4)}" for (a, b), of in fairer.items()),
+                side(list(fairer.values()), -1),
+                reasons={"holds": "participation spreads less, policy by policy, as Var[X] falls"},
+            ),
         )
         return Conclusion(paragraph, claims, (table,))
 
@@ -155,7 +160,7 @@ class Windows(setting.PolicyFigure):
             style = {"color": colour, "marker": marker}
             exact = [_root(expected_variance(policy, t, rounds)) for t in fine]
             line = "--" if policy == setting.SYSTEMATIC else "-"
-            axes.plot(fine, [v or np.nan for v in exact], line, color=style["color"], linewidth=1.4)
+            axes.plot(fine, [v or np.nan for v in exact], line, color=colour, linewidth=1.4)
             points = [(t, interval(_values(rows, policy, t))) for t in windows]
             above = [(t, f.mean, f.half) for t, f in points if f.mean > _NOTHING]  # a logarithmic axis has no zero
             axes.errorbar(*zip(*above, strict=True), linestyle="", label=policy, **style)
@@ -163,16 +168,12 @@ class Windows(setting.PolicyFigure):
             if even:
                 lowest = axes.get_xaxis_transform()
                 axes.plot(even, [0.0] * len(even), transform=lowest, linestyle="", clip_on=False, zorder=3, **style)
-                at_left = {"transform": lowest, "ha": "right", "va": "bottom", "color": style["color"]}
+                at_left = {"transform": lowest, "ha": "right", "va": "bottom", "color": colour}
                 axes.text(even[0] * 0.93, 0.01, f"{policy}, at 0 →", **at_left)
         axes.set(
             xscale="log", yscale="log", xlabel="window T, rounds", ylabel="√Var(Y)/T, points: measured; lines: exact"
         )
         legend_below(figure, axes)
-
-
-def _others(policy):
-    return tuple(p for p in setting.POLICIES if p != policy)
 
 
 def _compared(rows, policy, others, window, rounds, wanted):
@@ -186,11 +187,6 @@ def _compared(rows, policy, others, window, rounds, wanted):
         exact, beside = (_root(expected_variance(p, window, rounds)) for p in (policy, other))
         found.append(side([seen], wanted) if abs(exact - beside) > 1e-3 * beside else "holds weakly")
     return joint(found)
-
-
-def _falls(rows, policy, windows):
-    """Return by how much a policy's deviation falls from one window to the next, in pairs."""
-    return [difference(_values(rows, policy, a), _values(rows, policy, b)) for a, b in pairwise(windows)]
 
 
 def _falling(steps, rises):

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
+from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.counting import counted
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
@@ -43,7 +43,8 @@ class Compression(Experiment):
         return [{**row, "update_bytes": size} for row in play_run(self.name, values, options)]
 
     def conclude(self, rows, settings):
-        curves, sizes = paired_curves(rows, "compression", KINDS, "accuracy"), _sizes(rows)
+        curves = paired_curves(rows, "compression", KINDS, "accuracy")
+        sizes = {row["compression"]: row["update_bytes"] for row in rows}
         lines = []
         for kind, curve in curves.items():
             end, mean = _differences(curve, curves[NONE])
@@ -97,13 +98,3 @@ def _differences(curve, base):
         interval(100 * (_end(curve) - _end(base))),
         interval(100 * (curve - base).mean(axis=1)),
     )
-
-
-def _sizes(rows):
-    return {row["compression"]: row["update_bytes"] for row in rows}
-
-
-def _sent(rows, kind):
-    """Return (rounds,) the updates sent by each round, the mean over seeds."""
-    trained = [[row["trained"] for row in run] for run in by_seed(rows, compression=kind).values()]
-    return np.asarray(np.cumsum(trained, axis=1).mean(axis=0))

@@ -1,6 +1,6 @@
 """Natural federations: pupils by school, ratings by student, flights by aircraft, lines by speaker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -22,8 +22,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import participation
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
-from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 
 _PER_ROUND, _CLIENTS, _LEAST = 15, 300, 10
 _TRACE = "availability_300.npz"
@@ -65,7 +64,6 @@ _SPEAKERS = "speakers"
 _SETS = (*SOURCES, _SPEAKERS)
 
 _RANDOM, _SYSTEMATIC = "random", "systematic"
-_Make = Callable[[int, int], Decentralised | Selector]
 _MAKE = {
     _RANDOM: (lambda n, seed: RandomSelector(_PER_ROUND, seed), "size"),
     "oldest-age": (lambda n, seed: OldestAgeSelector(_PER_ROUND, seed), "size"),

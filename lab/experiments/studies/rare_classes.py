@@ -1,7 +1,5 @@
 """Availability by label: the accuracy of each policy on the classes of rarely available clients."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
@@ -14,8 +12,7 @@ from aoi_fl.science import draws
 from aoi_fl.science.load import participation
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
-from aoi_fl.science.selection import OldestAgeSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 
 _CLIENTS, _PER_ROUND, _ALPHA, _CLASSES = 100, 10, 0.1, 10
 _LOW, _HIGH = 0.05, 0.9  # availability of the rarest and of the most frequent class
@@ -31,7 +28,6 @@ _RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
     "f3ast",
     "oort",
 )
-_Make = Callable[[int], Decentralised | Selector]
 _MAKE = {
     _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
     _AGE: (lambda seed: OldestAgeSelector(_PER_ROUND, seed), "size"),

@@ -9,6 +9,7 @@ from aoi_fl.lab.experiments.harness.base import Experiment, Ints, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded
+from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
 from aoi_fl.science.rule import is_decentralised
@@ -101,14 +102,22 @@ class Unequal(Experiment):
         make, weighting = POLICIES[unit["policy"]]
         policy = make(there.sizes, seed)
         history = there.history(policy, chosen["num-server-rounds"], weighting)
-        loads = _loads(history, there.sizes)
-        about = {"variance": round(law_variance(policy, there.sizes), 3)}
-        about["largest"] = round(float(there.sizes.max() / there.sizes.sum()), 4)
-        about |= {column: loads[-1][column] for column in ("met", "waits", "wait_mean", "wait_variance")}
+        load = measure(history)
+        about = {
+            "met": load.met,
+            "waits": sum(load.interval_counts.values()),
+            "wait_mean": load.interval_mean,
+            "wait_variance": load.interval_variance,
+            "variance": round(law_variance(policy, there.sizes), 3),
+            "largest": round(float(there.sizes.max() / there.sizes.sum()), 4),
+        }
         rows = []
         for t, model in there.rounds(history):
             loss, accuracy = there.task.evaluate_test(model)
-            rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), **loads[t - 1], **about})
+            these = history.selection(t).clients
+            data = float(there.sizes[these].sum() / there.sizes.mean() / _PER_ROUND)  # 1 for k average clients
+            curve = {"round": t, "accuracy": accuracy, "loss": round(loss, 7)}
+            rows.append({**curve, "trained": len(these), "data": round(data, 4), **about})
         return rows
 
     def conclude(self, rows, settings):
@@ -122,35 +131,3 @@ def law_variance(policy, sizes):
     drawn_ = isinstance(policy, ProportionalSelector)
     rates = 1 - (1 - sizes / sizes.sum()) ** _PER_ROUND if drawn_ else np.full(len(sizes), _PER_ROUND / len(sizes))
     return pooled_variance(rates, (1 - rates) / rates**2)  # by a coin of its own in every round
-
-
-def _loads(history, sizes):
-    """Return, for each round, the load up to it.
-
-    ``trained`` counts participants, ``data`` is their data, 1 for k average clients, and ``met`` the share of the pairs
-    of clients that trained in a same round. ``waits``, ``wait_mean`` and ``wait_variance`` are number and moments (ddof
-    = 0) of the completed intervals X; long ones are rarer among them than among all.
-    """
-    met = np.zeros((history.clients, history.clients), dtype=np.bool_)
-    last = np.zeros(history.clients, dtype=np.int64)
-    pairs = history.clients * (history.clients - 1)
-    count = total = squares = 0
-    rows = []
-    for t in range(1, history.rounds + 1):
-        these = history.selection(t).clients
-        met[np.ix_(these, these)] = True
-        waits = (t - last[these])[last[these] > 0]
-        last[these] = t
-        count, total, squares = count + len(waits), total + int(waits.sum()), squares + int(waits @ waits)
-        mean = total / max(count, 1)
-        rows.append(
-            {
-                "trained": len(these),
-                "data": round(float(sizes[these].sum() / sizes.mean() / _PER_ROUND), 4),
-                "met": float((met.sum() - np.trace(met)) / pairs),
-                "waits": count,
-                "wait_mean": mean,
-                "wait_variance": squares / max(count, 1) - mean**2,
-            },
-        )
-    return rows
