@@ -26,11 +26,11 @@ def __getattr__(name: str) -> Any:
     """Import an app, or the Python interface, when it is asked for.
 
     Flower's simulation looks for the ClientApp while another thread imports the ServerApp. Its look takes no lock, and
-    imports whatever the app's module lies in: with ``aoi_fl.client.app:app`` it met this module half imported, without
-    its rooms. Here, it looks at this file alone; and it imports under a lock, one app after the other.
+    imports whatever the app's module lies in: with ``aoi_fl.learning.client_app:app`` it met this module half imported,
+    without its rooms. Here, it looks at this file alone; and it imports under a lock, one app after the other.
     """
     if name == "client_app":
-        from aoi_fl.client.app import app as client_app
+        from aoi_fl.learning.client_app import app as client_app
 
         return client_app
     if name == "server_app":

@@ -77,7 +77,7 @@ def run(
     try:
         with run_folder(Path(str(values["runs-dir"])), chosen.run_name, chosen.policy, chosen.dataset) as folder:
             values["run-name"] = folder.name
-            run_local(server_app, "aoi_fl.client.app:app", values, nodes=chosen.num_clients, workers=workers)
+            run_local(server_app, "aoi_fl.learning.client_app:app", values, nodes=chosen.num_clients, workers=workers)
     finally:
         HOOK.reset(hook)
         logger.setLevel(level)

@@ -73,7 +73,7 @@ def play(values: dict[str, Any], workers: int) -> None:
         from aoi_fl.engine.local_run import run_local
         from aoi_fl.server.app import app as server_app  # it loads torch, which takes seconds
 
-    run_local(server_app, "aoi_fl.client.app:app", values, nodes=values["num-clients"], workers=workers)
+    run_local(server_app, "aoi_fl.learning.client_app:app", values, nodes=values["num-clients"], workers=workers)
 
 
 def conclude(folder: Path, as_json: bool) -> None:

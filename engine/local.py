@@ -128,6 +128,15 @@ class LocalGrid(Grid):
         """Return whether a pull of a waiting message would return a reply now; here always."""
         return True
 
+    def _sits_out(self, message: Message) -> bool:
+        """Ask a client whether it declines a model, and keep the answer if it does."""
+        context = self._contexts[message.metadata.dst_node_id]
+        reply = self._app.sits_out(message, context) if isinstance(self._app, AgeAwareApp) else None
+        if reply is not None:
+            self._sign(reply)
+            self._early[message.metadata.message_id] = reply
+        return reply is not None
+
     def _train_together(self, message_id: str) -> None:
         """Train the client of a message together with the following ones, if the app supports it.
 

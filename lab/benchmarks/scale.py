@@ -114,7 +114,7 @@ def _import():
     """Measure the imports of a client's process before it can reply, beside Flower's own."""
     ours, flower = Times([], []), Times([], [])
     for _ in range(3):
-        for found, module in ((flower, "flwr.clientapp"), (ours, "aoi_fl.client.app")):
+        for found, module in ((flower, "flwr.clientapp"), (ours, "aoi_fl.learning.client_app")):
             wall, cpu, torch = _in_a_process("cost_of_import", module)
             if torch:
                 raise RuntimeError("an ask imports torch")

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.benchmarks.base import Row, Times, need, ratio_row, stopwatch
 from aoi_fl.learning import models, partition, sgd
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.task import Task
 from aoi_fl.protocol import PARTITION_FILE
 from aoi_fl.protocol.arrays import from_record, to_record

@@ -13,7 +13,6 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 
 from aoi_fl import protocol
-from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import RunValue
 from aoi_fl.lab.simulated_time.devices import Devices, DeviceTrace
@@ -148,13 +147,8 @@ class ClockedGrid(LocalGrid):
     def _sit_out(self, messages: list[Message], reached: Mask) -> Mask:
         """Ask each reached client whether it declines the model; return (s,) the ones that do."""
         declines = np.zeros(len(messages), np.bool_)
-        if isinstance(self._app, AgeAwareApp):
-            for i in np.flatnonzero(reached):
-                reply = self._app.sits_out(messages[i], self._contexts[messages[i].metadata.dst_node_id])
-                if reply is not None:
-                    self._sign(reply)
-                    self._early[messages[i].metadata.message_id] = reply
-                    declines[i] = True
+        for i in np.flatnonzero(reached):
+            declines[i] = self._sits_out(messages[i])
         return declines
 
     def _begin(self) -> Devices:

@@ -280,7 +280,7 @@ class BudgetedRefresh(AgeAwareStrategy):
     """Each round a budget pays some clients for fresh data; their models are averaged by data size, eq. (2).
 
     If only the refreshed clients train, none trains on stale data; age then counts rounds without participation. The
-    effect of staleness on data (:mod:`aoi_fl.client.freshness`) shows only if all clients train.
+    effect of staleness on data (:mod:`aoi_fl.learning.freshness`) shows only if all clients train.
 
     Parameters
     ----------

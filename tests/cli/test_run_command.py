@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.benchmarks.processes import simulate
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import read, read_run

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
-from aoi_fl.client.freshness import Fixed, Folder, Mislabelled
+from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.member import Member
 from aoi_fl.flower import messages
+from aoi_fl.learning.freshness import Folder, Mislabelled
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import ConfigError
@@ -199,7 +200,7 @@ def test_a_refresh_that_failed_is_tried_again(tmp_path, file):
 
 def folder_client(tmp_path, **node):
     """Return a function that sends a message to a client of the real app with a folder of its own."""
-    from aoi_fl.client.app import app
+    from aoi_fl.learning.client_app import app
 
     settings = {"runs-dir": str(tmp_path), "seed": 1, "dataset": "digits", "model": "lr", "local-epochs": 1}
     context = Context(1, 2, {"name": "pi", "state-dir": str(tmp_path), **node}, RecordDict(), settings)

@@ -216,7 +216,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
-from aoi_fl.client.app import app
+from aoi_fl.learning.client_app import app
 from aoi_fl.flower.messages import identify, send
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.learning.partition import write_index

@@ -5,10 +5,10 @@ import logging
 import numpy as np
 import pytest
 
-from aoi_fl.client.app import app as real_app
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.learning.client_app import app as real_app
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
 from aoi_fl.report import budget as report_budget
 from aoi_fl.report.metrics import exposition

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import NothingTrainedError, ResumeError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER, MODEL
@@ -261,7 +261,7 @@ def test_a_clock_is_for_the_local_engine_alone(tmp_path):
         RunConfig.parse({"num-clients": 30, "clients-per-round": 8, "over-selection": 3.8})
     with refused("clock", "always"):
         values = RunConfig.parse({"clock": "always"}).flat()
-        run_local(server_app, "aoi_fl.client.app:app", values, nodes=100, workers=2)
+        run_local(server_app, "aoi_fl.learning.client_app:app", values, nodes=100, workers=2)
 
 
 SELECT, DECIDE = "A round selects 8 clients", "Clients decide as if they were always available"

@@ -8,12 +8,12 @@ from safetensors.numpy import load_file
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from aoi_fl.client.app import app
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import MODELS
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.learning import batched, models, partition, sgd, stacked
+from aoi_fl.learning.client_app import app
 from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
 from aoi_fl.protocol import ParticipationRequest

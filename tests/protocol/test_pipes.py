@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.cli.adopt import find
-from aoi_fl.client.app import app as client_app
 from aoi_fl.client.device import reach
 from aoi_fl.client.device.enroll import read_node
 from aoi_fl.client.device.move import unpack
@@ -14,6 +13,7 @@ from aoi_fl.client.supernode import node_config
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.simulated_time.traces import make_trace
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.partition import read_index
 from aoi_fl.protocol.clients import read_clients_file
 from aoi_fl.protocol.files import digest

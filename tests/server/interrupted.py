@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.config.policies import KEYS, REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.protocol import PARTITION_FILE
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app

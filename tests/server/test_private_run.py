@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.config.rules import bands, separation
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.task import Task
 from aoi_fl.report.page import write
 from aoi_fl.science.errors import ConfigError, ResumeError

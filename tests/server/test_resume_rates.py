@@ -2,8 +2,8 @@
 
 import pytest
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.config.run import RunConfig
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
 from aoi_fl.server.folder import LEDGER, RATES_FILE

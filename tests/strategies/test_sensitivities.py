@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
 from aoi_fl.server.app import app as server_app
 

@@ -46,8 +46,8 @@ class _CountingGrid(LocalGrid):
 
 def counted(keys: Values) -> list[Passed]:
     """Run a federation with these run keys, and return its messages."""
-    from aoi_fl.client.app import app as client_app
     from aoi_fl.config.run import RunConfig
+    from aoi_fl.learning.client_app import app as client_app
     from aoi_fl.server.app import app as server_app
 
     with tempfile.TemporaryDirectory() as folder:

@@ -4,8 +4,8 @@ import json
 
 from flwr.serverapp import ServerApp
 
-from aoi_fl.client.app import app as client_app
 from aoi_fl.config.run import RunConfig
+from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.server.app import play
 
 __all__ = ["client_app", "server_app"]

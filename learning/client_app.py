@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from aoi_fl import protocol
 from aoi_fl.client.envelope import ask_of
-from aoi_fl.client.freshness import Fixed, Folder, Mislabelled
+from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.identity import Identity, identity, run_folder
 from aoi_fl.client.participation import ClientApp
+from aoi_fl.learning.freshness import Folder, Mislabelled
 from aoi_fl.learning.npz import count_examples
 from aoi_fl.learning.partition import read_index
 from aoi_fl.protocol import ParticipationRequest
