@@ -90,14 +90,7 @@ def move(
 
 
 def doctor(
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="A folder made by aoi enroll; it replaces the other options.")
-    ] = None,
-    superlink: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The SuperLink's Fleet API, port 9092.")
-    ] = None,
-    ca: Annotated[Path | None, typer.Option(help="The authority's certificate.")] = None,
-    key: Annotated[Path | None, typer.Option(help="The client's private key.")] = None,
+    folder: Folder = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
     """Check a client's requirements and connection to the SuperLink.
@@ -108,7 +101,7 @@ def doctor(
     """
     from aoi_fl.client.device import doctor as checks
 
-    findings = checks.examine(folder, superlink, ca, key)
+    findings = list(checks.examine(folder))
     failed = any(finding.status == "fail" for finding in findings)
     if as_json:
         print(json.dumps({"healthy": not failed, "checks": [vars(finding) for finding in findings]}))

@@ -274,24 +274,9 @@ def _write_aside(path: Path, blob: bytes, asides: dict[Path, Path]) -> None:
 def _sweep(folder: Path) -> None:
     """Remove what killed processes have left half-written; once in each process."""
     for path in folder.glob("*.tmp"):
-        number = path.name.split(".")[-2]
-        with suppress(OSError):  # in a container, numbers of processes return
-            old = time.time() - path.stat().st_mtime > _OLD
-            if number.isdecimal() and (old or int(number) == os.getpid() or not _runs(int(number))):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _OLD:
                 path.unlink()
-
-
-def _runs(process: int) -> bool:
-    """Return whether a process is running; one that has ended, and that its parent has not noticed, is not."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    with suppress(OSError):
-        return b") Z " not in Path(f"/proc/{process}/stat").read_bytes()
-    return True
 
 
 def _remove(asides: Mapping[Path, Path]) -> None:

@@ -37,7 +37,7 @@ import grpc
 
 from aoi_fl.client import sandbox, superexec
 from aoi_fl.client.device import checks, reach, receipts
-from aoi_fl.client.device.node import check
+from aoi_fl.client.device.node import check, read
 from aoi_fl.client.gate.book import Book
 from aoi_fl.client.gate.gate import Gate
 from aoi_fl.client.gate.rules import KEYS, STATE
@@ -46,7 +46,7 @@ from aoi_fl.client.poll_schedule import NAP_FILE, PollSchedule, laid_down
 from aoi_fl.client.session import Heard, take_up
 from aoi_fl.flower import supernode
 from aoi_fl.flower.superlink import free_ports, own_address
-from aoi_fl.protocol.files import absolute, check_regular
+from aoi_fl.protocol.files import absolute
 from aoi_fl.science.errors import ConfigError
 
 # An active SuperNode receives an answer every three seconds; gRPC then sends no keepalive pings.
@@ -185,9 +185,9 @@ def make_gatekeeper(node: Mapping[str, Any], server: str, key: Path | None) -> G
 
 
 def node_config(given: str | None) -> dict[str, Any]:
-    """Return the configuration of the option ``--node-config``; never wait for a pipe."""
+    """Return the configuration of the option ``--node-config``, a file or key=value pairs."""
     if given and given.endswith(".toml"):
-        check_regular(absolute(given))
+        return read(absolute(given), "--node-config")
     return supernode.node_config(given)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from aoi_fl.learning.task import How, ModelArrays, Task
 
 Value: TypeAlias = bool | float | int | str
-RunConfig: TypeAlias = tuple[tuple[str, Value], ...]
 
 app = ClientApp()
 
@@ -57,7 +56,7 @@ def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
     if "data-file" in node:
         seconds = cast(float, node.get("round-seconds", Folder.round_seconds))  # Folder checks the value
         return Folder(Path(str(node["data-file"])), str(node.get("refresh-command", "")), seconds)
-    settings = _settings(_frozen(context))
+    settings = _settings(context)
     row = _row(context, ask)
     images, first_age = _images(context, ask, client), 0 if row is None else int(row[0].ages[row[1]])
     base = images, client.number, settings.seed, first_age
@@ -81,7 +80,7 @@ def at_once(message: Message, context: Context) -> int:
 
     Clients that train together save no time on a CPU, so there it needs ``train-together=always``.
     """
-    settings = _settings(_frozen(context))
+    settings = _settings(context)
     if settings.train_together == "never":
         return 1
     from aoi_fl.learning import sgd
@@ -114,7 +113,7 @@ def train_many(messages: Sequence[Message], contexts: Sequence[Context]) -> list
 
 def _work(message: Message, context: Context) -> tuple["Task", int, "How"]:
     """Return the task, this client's number and the arguments of its training."""
-    ask, settings = ask_of(context), _settings(_frozen(context))
+    ask, settings = ask_of(context), _settings(context)
     how: How = {
         "round_": ask.round,
         "seed": settings.seed,
@@ -181,12 +180,12 @@ def _read_table(path: Path, inode: int, changed: int) -> ClientTable:
     return read_clients_file(path)
 
 
-def _frozen(context: Context) -> RunConfig:
-    return tuple(sorted(context.run_config.items()))
+def _settings(context: Context) -> "TaskSettings":
+    return _read_settings(tuple(sorted(context.run_config.items())))
 
 
 @lru_cache(maxsize=4)
-def _settings(run_config: RunConfig) -> "TaskSettings":
+def _read_settings(run_config: tuple[tuple[str, Value], ...]) -> "TaskSettings":
     from aoi_fl.config.keys import TaskSettings
 
     return TaskSettings.model_validate(dict(run_config)).resolved()
@@ -198,7 +197,7 @@ def _task(message: Message, context: Context) -> "Task":
     from aoi_fl.learning.form import Form
     from aoi_fl.learning.task import Task
 
-    settings = _settings(_frozen(context))
+    settings = _settings(context)
     config = cast(ConfigRecord, message.content.get(protocol.CONFIG, ConfigRecord()))
     sgd.threads(settings.threads)
     data, models = (

@@ -1,6 +1,5 @@
 """Local checks of a device: interpreter, torch, disk, clock, certificate and key."""
 
-import contextlib
 import os
 import platform
 import shutil
@@ -8,12 +7,11 @@ import stat
 import subprocess
 import sys
 import time
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,14 +19,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.receipts import private_key, read_receipts
-from aoi_fl.client.gate.book import RESTORE, ROOM, Book
+from aoi_fl.client.gate.book import RESTORE, ROOM, Book, GateState
 from aoi_fl.client.gate.gate import CLOCK, set_back
 from aoi_fl.client.gate.limits import Refusal
-from aoi_fl.client.gate.rules import Rules, Value
-from aoi_fl.protocol.files import read_regular, try_writing
+from aoi_fl.protocol.files import try_writing
 from aoi_fl.science.errors import ConfigError
 
-_LEAST_PYTHON = (3, 11)
 _FULL, _TIGHT = 200e6, 1e9  # bytes free on the disk of the client's state
 _SOON = 30.0  # days before a certificate's end
 _TORCH = "import torch; print(torch.__version__, torch.cuda.is_available())"
@@ -47,21 +43,18 @@ class Finding:
 
 
 def python() -> Finding:
-    """Check the interpreter's version and word size."""
+    """Check the interpreter's word size."""
     found = f"{platform.python_version()} on {platform.machine()}, {platform.libc_ver()[0]} {platform.libc_ver()[1]}"
-    if sys.version_info < _LEAST_PYTHON:
-        return Finding("python", "fail", found, "Install Python 3.11 or later: uv python install 3.12")
     if sys.maxsize < 2**32:
-        return Finding(
-            "python", "fail", f"{found}, 32 bits", "Flash a 64-bit system, because torch has no 32-bit version."
-        )
+        remedy = "Flash a 64-bit system, because torch has no 32-bit version."
+        return Finding("python", "fail", f"{found}, 32 bits", remedy)
     return Finding("python", "ok", found)
 
 
-def torch(interpreter: str = sys.executable) -> Finding:
+def torch() -> Finding:
     """Import torch in a separate process, because an illegal instruction may end the process."""
     try:
-        done = subprocess.run([interpreter, "-c", _TORCH], capture_output=True, text=True, timeout=180, check=False)
+        done = subprocess.run([sys.executable, "-c", _TORCH], capture_output=True, text=True, timeout=180, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("torch", "warn", f"could not be tried: {error}", "Try it: python -c 'import torch'")
     if done.returncode == 0:
@@ -78,56 +71,34 @@ def torch(interpreter: str = sys.executable) -> Finding:
     return Finding("torch", "fail", f"cannot be imported: {last}", "Install a build for this machine: docs/edge.md.")
 
 
-def configuration(node: Path | None) -> Iterator[Finding]:
-    """Check the node configuration and its state folder, disk and data file."""
-    if node is None:
-        yield disk(Path.home())
-        return
+def configuration(folder: Path) -> Iterator[Finding]:
+    """Check the node configuration of a client's folder, its owner's rules now, state folder, disk and data file."""
     try:
-        values = tomllib.loads(read_regular(node).decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        yield Finding("configuration", "fail", f"{node}: {error}", "Correct the file. docs/edge.md lists its keys.")
-        return
-    if "name" not in values or "state-dir" not in values:
-        yield Finding("configuration", "fail", f"{node} lacks name or state-dir", "Set both: docs/edge.md.")
-        return
-    try:
-        check(values)
-        yield Finding("configuration", "ok", f"{node}, client {values['name']}")
+        node = enroll.read_node(folder)
+        rule = check(node).forbids(datetime.now())
     except ConfigError as error:
-        yield Finding("configuration", "fail", f"{node}: {error}", "Correct the file. docs/edge.md lists its keys.")
-    yield rules(values)
-    folder = Path(str(values["state-dir"]))
-    yield from durable(folder)
-    if "data-file" in values:
-        path = Path(str(values["data-file"]))
+        yield Finding("configuration", "fail", error.problem, error.remedy)
+        return
+    yield Finding("configuration", "ok", f"{folder / enroll.NODE}, client {node['name']}")
+    if rule is None:
+        yield Finding("rules", "ok", "the client may take part now")
+    else:
+        remedy = f"If it should: change {rule} in the node's configuration, and start the client again."
+        yield Finding("rules", "warn", f"by {rule} the client does not take part now", remedy)
+    yield from durable(Path(str(node["state-dir"])))
+    if "data-file" in node:
+        path = Path(str(node["data-file"]))
         if os.access(path, os.R_OK):
             yield Finding("data", "ok", str(path))
         else:
-            yield Finding(
-                "data",
-                "warn",
-                f"{path} does not exist or cannot be read",
-                f"Write it with numpy.savez(path, x=images, y=labels), or change data-file in {node}.",
-            )
-
-
-def rules(node: Mapping[str, Value]) -> Finding:
-    """Check the owner's rules, and whether they allow a round now."""
-    try:
-        rule = Rules.read(node).forbids(datetime.now())
-    except ConfigError as error:
-        return Finding("rules", "fail", error.problem, error.remedy)
-    if rule is None:
-        return Finding("rules", "ok", "the client may take part now")
-    remedy = f"If it should: change {rule} in the node's configuration, and start the client again."
-    return Finding("rules", "warn", f"by {rule} the client does not take part now", remedy)
+            remedy = "Write it with numpy.savez(path, x=images, y=labels), or change data-file."
+            yield Finding("data", "warn", f"{path} does not exist or cannot be read", remedy)
 
 
 def durable(folder: Path, now: float | None = None) -> Iterator[Finding]:
     """Check what the owner's gate needs: a folder that can be written, its files, a right clock, and room."""
     yield state(folder)
-    yield gate(folder, time.time() if now is None else now)
+    yield gate(folder, time.time() if now is None else now)[0]
     yield disk(folder)
 
 
@@ -144,21 +115,21 @@ def state(folder: Path) -> Finding:
     return Finding("state", "ok", f"{folder} can be written")
 
 
-def gate(folder: Path, now: float) -> Finding:
-    """Check the state and receipts of the owner's gate, and its latest time against the clock."""
+def gate(folder: Path, now: float) -> tuple[Finding, GateState | None, list[dict[str, Any]]]:
+    """Check the state and receipts of the owner's gate, and its latest time against the clock; return them too."""
     book = Book(folder)
     try:
-        back = set_back(book.load(now), now)
+        state = book.load(now)
         entries, problems = read_receipts(book)
     except Refusal as refusal:
-        return Finding("gate", "fail", f"closed: {refusal.reason}", refusal.remedy)
+        return Finding("gate", "fail", f"closed: {refusal.reason}", refusal.remedy), None, []
     except ConfigError as error:
-        return Finding("gate", "fail", error.problem, error.remedy)
+        return Finding("gate", "fail", error.problem, error.remedy), None, []
     if problems:
-        return Finding("gate", "fail", f"receipts that are not whole: {problems[0]}", RESTORE)
-    if back:
-        return Finding("gate", "fail", back, CLOCK)
-    return Finding("gate", "ok", f"{len(entries)} receipts")
+        return Finding("gate", "fail", f"receipts that are not whole: {problems[0]}", RESTORE), state, []
+    if back := set_back(state, now):
+        return Finding("gate", "fail", back, CLOCK), state, entries
+    return Finding("gate", "ok", f"{len(entries)} receipts"), state, entries
 
 
 def disk(folder: Path) -> Finding:
@@ -173,17 +144,13 @@ def disk(folder: Path) -> Finding:
     return Finding("disk", "ok", found)
 
 
-def clock(ca: Path | None, now: float | None = None) -> Finding:
+def clock(now: float | None = None) -> Finding:
     """Check that the time is plausible and synchronised; a later check compares the SuperLink's."""
     now = time.time() if now is None else now
     date = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    floor = Path(__file__).stat().st_mtime  # this file cannot have been installed in the future
     remedy = "Set it, and switch on its synchronisation: sudo timedatectl set-ntp true"
-    if ca is not None:
-        with contextlib.suppress(ConfigError):  # the check of the certificate reports it
-            floor = max(floor, *(c.not_valid_before_utc.timestamp() for c in enroll.ca_certificates(ca)))
-    if now < floor - 86400:
-        return Finding("clock", "fail", f"{date}, which is before this software or the authority was made", remedy)
+    if now < Path(__file__).stat().st_mtime - 86400:  # this file cannot have been installed in the future
+        return Finding("clock", "fail", f"{date}, which is before this software was installed", remedy)
     try:
         asked = subprocess.run(
             ["timedatectl", "show", "--property=NTPSynchronized", "--value"],
@@ -202,10 +169,8 @@ def clock(ca: Path | None, now: float | None = None) -> Finding:
     )
 
 
-def authority(ca: Path | None) -> Finding:
+def authority(ca: Path) -> Finding:
     """Check the authority's certificate."""
-    if ca is None:
-        return Finding("authority", "warn", "not given", "Give it with --ca, or a client's folder with --dir.")
     try:
         certificates = enroll.ca_certificates(ca)
     except ConfigError as error:
@@ -229,10 +194,8 @@ def authority(ca: Path | None) -> Finding:
     return Finding("authority", "ok", found) if days > _SOON else Finding("authority", "warn", found, "Renew it soon.")
 
 
-def client_key(path: Path | None) -> tuple[ec.EllipticCurvePrivateKey | None, Finding]:
+def client_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey | None, Finding]:
     """Check the client's private key, and return it if it is valid."""
-    if path is None:
-        return None, Finding("key", "warn", "not given", "Give it with --key, or a client's folder with --dir.")
     try:
         private = private_key(path)
     except ConfigError as error:

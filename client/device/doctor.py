@@ -9,61 +9,33 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from aoi_fl.client.device import checks, enroll, reach
 from aoi_fl.client.device.checks import Finding
 from aoi_fl.protocol.files import read_regular
-from aoi_fl.science.errors import ConfigError
 
 
-def examine(folder: Path | None, superlink: str | None, ca: Path | None, key: Path | None) -> list[Finding]:
-    """Run every check that the arguments, or a folder made by ``aoi enroll``, allow.
-
-    Raises
-    ------
-    ConfigError : the folder is not a client's folder, or the address is invalid.
-    """
-    node = None
-    if folder is not None:
-        if not (folder / enroll.NODE).is_file():
-            raise ConfigError("--dir", folder, f"the folder of a client, with {enroll.NODE}", "Run aoi enroll first.")
-        node, key, ca = folder / enroll.NODE, key or folder / enroll.KEY, ca or folder / enroll.CA
-        superlink = superlink or _superlink(folder)
-    address = reach.split_address(superlink) if superlink else None
-    findings = [checks.python(), checks.torch(), *checks.configuration(node), checks.clock(ca)]
-    certificate = checks.authority(ca)
-    private, finding = checks.client_key(key)
-    findings += [certificate, finding]
-    trusted = None if ca is None or certificate.status == "fail" else read_regular(ca)
-    return findings + list(_connection(address, trusted, private))
-
-
-def _superlink(folder: Path) -> str | None:
+def examine(folder: Path) -> Iterator[Finding]:
+    """Run every check on a folder made by ``aoi enroll``, the last ones over the network."""
+    yield from (checks.python(), checks.torch(), *checks.configuration(folder), checks.clock())
+    authority = checks.authority(folder / enroll.CA)
+    private, finding = checks.client_key(folder / enroll.KEY)
+    yield from (authority, finding)
+    path = folder / enroll.SUPERLINK
     try:
-        lines = read_regular(folder / enroll.SUPERLINK).decode().splitlines()
-    except (OSError, ValueError):
-        return None
-    return next((line.partition("=")[2].strip() for line in lines if line.startswith("SUPERLINK=")), None)
+        words = read_regular(path).decode().split()
+        host, port = reach.split_address(next(w.partition("=")[2] for w in words if w.startswith("SUPERLINK=")))
+    except (OSError, ValueError, StopIteration) as error:
+        yield Finding("network", "fail", f"{path}: {error}", "Write the address there: SUPERLINK=HOST:PORT.")
+        return
+    step = reach.tcp(host, port)
+    yield _finding("network", step)
+    if step.fatal or authority.status == "fail":
+        return
+    step = reach.tls(host, port, ca := read_regular(folder / enroll.CA))
+    yield _finding("tls", step)
+    if not step.fatal and private is not None:
+        yield from _registration(host, port, ca, private)
 
 
-def _connection(
-    address: tuple[str, int] | None, ca: bytes | None, key: ec.EllipticCurvePrivateKey | None
-) -> Iterator[Finding]:
-    """Check the connection to the SuperLink up to the first failure."""
-    if address is None:
-        yield Finding("network", "warn", "no SuperLink was given", "Give it with --superlink, or a folder with --dir.")
-        return
-    step = reach.tcp(*address)
-    yield Finding("network", "fail" if step.remedy else "ok", step.found, step.remedy)
-    if step.remedy:
-        return
-    if ca is None:
-        yield Finding("tls", "warn", "not checked without the authority's certificate", "Give it with --ca.")
-        return
-    step = reach.tls(*address, ca)
-    yield Finding("tls", ("fail" if step.fatal else "warn") if step.remedy else "ok", step.found, step.remedy)
-    if step.fatal:
-        return
-    if key is None:
-        yield Finding("registration", "warn", "not checked without the key", "Give it with --key.")
-        return
-    yield from _registration(*address, ca, key)
+def _finding(check: str, step: reach.Step) -> Finding:
+    return Finding(check, "fail" if step.fatal else "warn" if step.remedy else "ok", step.found, step.remedy)
 
 
 def _registration(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> Iterator[Finding]:

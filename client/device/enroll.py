@@ -16,7 +16,6 @@ import getpass
 import grp
 import os
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from aoi_fl.client.device.node import read
 from aoi_fl.client.device.reach import split_address
 from aoi_fl.client.device.unit import app_unit, command, node_toml, timer, unit
 from aoi_fl.client.session import FILE
@@ -146,14 +146,7 @@ def read_node(folder: Path) -> dict[str, Any]:
     ------
     ConfigError : the file is missing, cannot be read, or lacks one of them.
     """
-    path = folder / NODE
-    try:
-        node = tomllib.loads(read_regular(path).decode("utf-8"))
-        node["name"], node["state-dir"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        remedy = "Run aoi enroll first, or give the client's folder with --dir."
-        raise ConfigError("--dir", path, f"the file of a client, with name and state-dir ({error})", remedy) from error
-    return node
+    return read(folder / NODE, "--dir", "name", "state-dir")
 
 
 def _key_pair() -> tuple[bytes, bytes]:

@@ -1,10 +1,13 @@
 """Check the keys of a device's ``node.toml``; a misspelt rule would have no effect."""
 
 import math
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from aoi_fl.client.gate import rules
+from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError, did_you_mean
 
 _NUMBERS = ("payment", "sensitivity", "round-seconds")
@@ -24,10 +27,30 @@ _OF_APP = "app-keys"
 KEYS = (*_OTHER, *_FLOWERS, *_NUMBERS, *rules.KEYS, "sleep", _OF_APP)
 
 
-def check(node: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an unknown or misspelt key, or for a value of the wrong kind.
+def read(path: Path, option: str, *needs: str) -> dict[str, Any]:
+    """Return the keys of a ``node.toml``, which an option of a command names.
 
-    ``app-keys`` names the keys that belong to the ClientApp. :meth:`rules.Rules.read` checks the owner's rules.
+    Raises
+    ------
+    ConfigError : the file cannot be read, or lacks one of the needed keys.
+    """
+    try:
+        node = tomllib.loads(read_regular(path).decode())
+        if lacks := set(needs) - node.keys():
+            raise ValueError(f"without {', '.join(sorted(lacks))}")
+    except (OSError, ValueError, RecursionError) as error:
+        remedy = "Correct it, run aoi enroll first, or give the client's folder with --dir."
+        raise ConfigError(option, path, f"a client's node.toml ({error})", remedy) from error
+    return node
+
+
+def check(node: Mapping[str, Any]) -> rules.Rules:
+    """Return the owner's rules.
+
+    Raises
+    ------
+    ConfigError : a key is unknown or misspelt, or a value is of the wrong kind. ``app-keys`` names the keys that belong
+        to the ClientApp.
     """
     for key in (_OF_APP, "tags"):
         if not isinstance(node.get(key, ""), str):
@@ -42,3 +65,4 @@ def check(node: Mapping[str, Any]) -> None:
             raise ConfigError(key, value, "a number above 0", "Set it in node.toml.")
     if not isinstance(node.get("sleep", False), bool):
         raise ConfigError("sleep", node["sleep"], "true or false", "Set it in node.toml.")
+    return rules.Rules.read(node)

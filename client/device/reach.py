@@ -95,38 +95,22 @@ def _connected(host: str, port: int) -> Iterator[socket.socket]:
 def tcp(host: str, port: int) -> Step:
     """Resolve a name and open a connection."""
     variable, url = proxy(host)
-    if url:
-        shown = f"{variable}={urlsplit(url).hostname}:{urlsplit(url).port or 80}"
-        try:
-            with _connected(host, port):
-                return Step(f"{host}:{port} takes connections through the proxy of {shown}")
-        except OSError as error:
-            found = f"{host}:{port} is not reached through the proxy of {shown}: {error.strerror or error}"
-            return Step(found, f"If no proxy is between, set no_proxy={host}. Else ask for its address.", True)
+    through = urlsplit(url)
+    shown = f" through the proxy of {variable}={through.hostname}:{through.port or 80}" if url else ""
     try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with _connected(host, port):
+            return Step(f"{host}:{port} takes connections{shown}")
     except (OSError, UnicodeError) as error:
-        found = f"the name {host} has no address: {getattr(error, 'strerror', None) or error}"
-        return Step(found, "Check its spelling and this device's network and DNS, or add it to /etc/hosts.", True)
-    problems = []
-    for family, kind, protocol, _, address in addresses:
-        with socket.socket(family, kind, protocol) as client:
-            client.settimeout(_PATIENCE)
-            try:
-                client.connect(address)
-                return Step(f"{host}:{port} ({address[0]}) takes connections")
-            except ConnectionRefusedError:
-                problems.append(f"{address[0]} refuses")
-            except TimeoutError:
-                problems.append(f"{address[0]} does not answer within {_PATIENCE:g} s")
-            except OSError as error:
-                problems.append(f"{address[0]}: {error.strerror}")
-    return Step(
-        f"port {port} of {host} cannot be reached: {'; '.join(dict.fromkeys(problems))}",
-        "If the port refuses, check that the SuperLink runs and listens on this port, not on 127.0.0.1 only. If the "
-        "port is silent, look for a firewall.",
-        True,
-    )
+        found = f"{host}:{port} is not reached{shown}: {getattr(error, 'strerror', None) or error}"
+        remedy = (
+            "If the port refuses, check that the SuperLink runs and listens on it, not on 127.0.0.1 only. If it is "
+            "silent, look for a firewall."
+        )
+        if isinstance(error, socket.gaierror | UnicodeError):
+            remedy = "Check its spelling and this device's network and DNS, or add it to /etc/hosts."
+        if url:
+            remedy = f"If no proxy is between, set no_proxy={host}. Else ask for its address."
+        return Step(found, remedy, True)
 
 
 def tls(host: str, port: int, ca: bytes) -> Step:
@@ -144,26 +128,18 @@ def tls(host: str, port: int, ca: bytes) -> Step:
     try:
         context.load_verify_locations(cadata=ca.decode("ascii"))
         with (
-            _connected(host, port) as plain,
-            context.wrap_socket(plain, server_hostname=host) as secure,
+            _connected(host, port) as way,
+            context.wrap_socket(way, server_hostname=host) as secure,
         ):
             return _shaken(secure)
     except ssl.SSLCertVerificationError as error:
         return _unverified(error, host, port)
-    except ssl.SSLError as error:
-        if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL"):
-            remedy = "Ask the operator to start the SuperLink with certificates (no --insecure), or check the port."
-            return Step("the port speaks plain text, not TLS", remedy, True)
-        return Step(f"the TLS handshake failed: {error.reason or error}", "See the SuperLink's log.", True)
-    except TimeoutError:
-        found = f"no answer to a TLS handshake within {_PATIENCE:g} s; the port may not support TLS"
-        remedy = "Check that the SuperLink has certificates (no --insecure), and that the port is its Fleet API."
-        return Step(found, remedy, True)
     except OSError as error:
-        found = f"the connection ended during the TLS handshake: {error.strerror or error}"
-        return Step(
-            found, "The port does not support TLS, or a middlebox closes the connection. See the SuperLink's log.", True
-        )
+        reason = getattr(error, "reason", None) or error.strerror or error
+        plain = reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
+        found = "the port speaks plain text, not TLS" if plain else f"the TLS handshake failed: {reason}"
+        remedy = "Check the port, 9092 unless changed, and that the SuperLink has certificates (no --insecure)."
+        return Step(found, remedy, True)
 
 
 def check(superlink: str, authority: Path) -> None:

@@ -3,19 +3,18 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from aoi_fl.client import session
-from aoi_fl.client.device import checks, power
+from aoi_fl.client.device import checks
 from aoi_fl.client.device.enroll import NODE, read_node
 from aoi_fl.client.device.node import check
-from aoi_fl.client.device.receipts import read_receipts
-from aoi_fl.client.gate.book import Book
+from aoi_fl.client.gate.book import GateState
 from aoi_fl.client.gate.gate import LEAVES
-from aoi_fl.client.gate.limits import Refusal
-from aoi_fl.client.gate.rules import PAUSE, UNMETERED, UPDATES, Rules
+from aoi_fl.client.gate.rules import PAUSE, UPDATES, Rules
 from aoi_fl.client.promises import Device, Forbidden
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.account import epsilon_of
@@ -30,14 +29,12 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         state.
     """
     now = now or datetime.now()
-    path, node = folder / NODE, read_node(folder)
+    node = read_node(folder)
     name, state_dir = str(node["name"]), Path(str(node["state-dir"]))
-    check(node)
-    rules = Rules.read(node)
+    rules = check(node)
     rule = rules.forbids(now)
-    unknown = rule == UNMETERED and power.metered() is None
-    why = f"{rule} in {path}{', and NetworkManager does not know whether the network is metered' if unknown else ''}"
-    yield f"{name} may take part now" if rule is None else f"{name} does not take part now, by its owner's rule: {why}"
+    why = f", by its owner's rule: {rule} in {folder / NODE}"
+    yield f"{name} may take part now" if rule is None else f"{name} does not take part now{why}"
     if not state_dir.exists():
         yield f"it has not run yet: there is no {state_dir}"
         return
@@ -47,19 +44,18 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         )
     if (back := session.back(state_dir / session.FILE)) > now.timestamp():
         yield f"its process has ended, as no message can arrive before {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
-    for finding in checks.durable(state_dir, now.timestamp()):
+    gate, state, entries = checks.gate(state_dir, now.timestamp())
+    for finding in (checks.state(state_dir), gate, checks.disk(state_dir)):
         if finding.status == "fail":
             yield f"{finding.check}: {finding.found}. {finding.remedy}"
-    yield from _gate(Book(state_dir), rules, now, Device(state_dir, name, durable=True))
+    if state is not None:
+        yield from _gate(state, entries, rules, now, Device(state_dir, name, durable=True))
 
 
-def _gate(book: Book, rules: Rules, now: datetime, device: Device) -> Iterator[str]:
+def _gate(
+    state: GateState, entries: Iterable[dict[str, Any]], rules: Rules, now: datetime, device: Device
+) -> Iterator[str]:
     """Yield what the owner's gate has let out, and when it opens again."""
-    try:
-        state = book.load(now.timestamp())
-    except Refusal:
-        return
-    entries, problems = read_receipts(book)
     if not state.apps:
         yield "its gate has seen no message yet"
     left = "" if rules.max_updates is None else f", {max(0, rules.max_updates - state.updates)} more may leave"
@@ -88,7 +84,7 @@ def _gate(book: Book, rules: Rules, now: datetime, device: Device) -> Iterator[s
             spent = f"ε = {epsilon:.4g} at δ = {promise.delta:g}"
             yield f"run {run.name}: {spent}, if the server adds the noise that it announced"
     prevented: Counter[str] = Counter()
-    for entry in () if problems else (*entries, *state.repeats.values()):
+    for entry in (*entries, *state.repeats.values()):
         if entry["rule"] and entry["decision"] not in LEAVES:
             prevented[entry["rule"]] += entry["times"]
     for rule, messages in prevented.items():

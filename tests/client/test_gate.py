@@ -591,7 +591,7 @@ def named(tmp_path, caplog):
     path.write_text(f'name = "pi"\nstate-dir = "{folder}"\n')
 
     def troubles():
-        failed = {finding.check: finding for finding in configuration(path) if finding.status == "fail"}
+        failed = {finding.check: finding for finding in configuration(tmp_path) if finding.status == "fail"}
         shown = "\n".join(status(tmp_path))
         make_gatekeeper({"name": "pi", "state-dir": folder}, "link", None)
         for finding in failed.values():

@@ -293,14 +293,9 @@ def test_no_pipe_in_the_place_of_a_file_hangs_the_device(name, tmp_path):
 def test_what_a_killed_process_left_is_removed(tmp_path):
     device = Device(tmp_path)
     (device.folder / "r").mkdir(parents=True)
-    process = FORK.Process(target=int)
-    process.start()
-    process.join()
-    left = [device.folder / "r" / f"client-3.json.{process.pid}.tmp", device.folder / f"x.{process.pid}.tmp"]
-    alive = device.folder / "r" / f"client-4.json.{os.getppid()}.tmp"
-    left += [device.folder / f"y.{os.getpid()}.tmp", old := device.folder / f"z.{os.getppid()}.tmp"]
-    for path in (*left, alive):
+    old, fresh = (device.folder / "r" / f"client-{i}.json.7.tmp" for i in (3, 4))
+    for path in (old, fresh):
         path.write_text("{")
     os.utime(old, (1, 1))
     assert device.send("train")
-    assert alive.exists() and not any(path.exists() for path in left)
+    assert fresh.exists() and not old.exists()
