@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,12 +31,12 @@ PEM = serialization.Encoding.PEM
 class Authority:
     """A certificate authority with the certificate that it signs itself."""
 
-    def __init__(self, name: str = "CN=test authority", days: float = 365) -> None:
+    def __init__(self, name="CN=test authority", days=365):
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name.from_rfc4514_string(name)
         self.pem = self._sign(self.name, self.key, days, x509.BasicConstraints(True, None))
 
-    def server(self, host: str = "127.0.0.1", days: float = 90, start: float = -10) -> tuple[bytes, bytes]:
+    def server(self, host="127.0.0.1", days=90, start=-10):
         """Return a server's certificate and private key."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])  # which nobody may go by
@@ -45,11 +44,11 @@ class Authority:
         secret = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         return self._sign(subject, key, days, address, start), secret
 
-    def signed(self, other: "Authority") -> bytes:
+    def signed(self, other):
         """Return another authority's certificate, signed by this one."""
         return self._sign(other.name, other.key, 90, x509.BasicConstraints(True, None))
 
-    def _sign(self, subject, key, days: float, extension, start: float = -10) -> bytes:
+    def _sign(self, subject, key, days, extension, start=-10):
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateBuilder(self.name, subject, key.public_key(), x509.random_serial_number())
         builder = builder.not_valid_before(now + start * DAY).not_valid_after(now + days * DAY)
@@ -60,11 +59,11 @@ AUTHORITY = Authority()
 
 
 @contextmanager
-def listening(answer) -> Iterator[int]:
+def listening(answer):
     """Serve on 127.0.0.1, every connection in a thread; yields the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def accept() -> None:
+        def accept():
             while True:
                 try:
                     client, _ = server.accept()
@@ -78,14 +77,14 @@ def listening(answer) -> Iterator[int]:
 
 
 @contextmanager
-def tls(folder: Path, certificate: bytes, key: bytes, protocol: str = "h2") -> Iterator[int]:
+def tls(folder, certificate, key, protocol="h2"):
     (folder / "server.crt").write_bytes(certificate)
     (folder / "server.key").write_bytes(key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
     context.set_alpn_protocols([protocol])
 
-    def shake(client: socket.socket) -> None:
+    def shake(client):
         try:
             with context.wrap_socket(client, server_side=True) as secure:
                 secure.recv(1)
@@ -106,7 +105,7 @@ def tls(folder: Path, certificate: bytes, key: bytes, protocol: str = "h2") -> I
         ({"host": "10.1.2.3"}, "not for 127.0.0.1", "a name of the certificate"),
     ],
 )
-def test_a_certificate_is_judged_and_the_fault_named(tmp_path: Path, server: dict, said: str, remedy: str) -> None:
+def test_a_certificate_is_judged_and_the_fault_named(tmp_path, server, said, remedy):
     with tls(tmp_path, *AUTHORITY.server(**server)) as port:
         step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
     assert said in step.found
@@ -114,7 +113,7 @@ def test_a_certificate_is_judged_and_the_fault_named(tmp_path: Path, server: dic
     assert step.fatal == (said not in ("certificate valid for 90 days", "valid for 5 days"))
 
 
-def test_another_authority_or_a_missing_intermediate_is_named_by_its_issuer(tmp_path: Path) -> None:
+def test_another_authority_or_a_missing_intermediate_is_named_by_its_issuer(tmp_path):
     between = Authority("CN=the intermediate")
     with tls(tmp_path, *between.server()) as port:
         step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
@@ -128,7 +127,7 @@ def test_another_authority_or_a_missing_intermediate_is_named_by_its_issuer(tmp_
 def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_path, monkeypatch):
     calls = []
 
-    def forward(client: socket.socket) -> None:
+    def forward(client):
         calls.append(client.recv(1000))
         client.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
         if not status.startswith("200"):
@@ -138,7 +137,7 @@ def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_pat
             threading.Thread(target=pipe, args=(server, client), daemon=True).start()
             pipe(client, server)
 
-    def pipe(source: socket.socket, sink: socket.socket) -> None:
+    def pipe(source, sink):
         with suppress(OSError):
             while blob := source.recv(1 << 16):
                 sink.sendall(blob)
@@ -164,14 +163,14 @@ def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_pat
         (lambda client: time.sleep(2), False),
     ],
 )
-def test_another_server_is_no_superlink(monkeypatch, answer, plain) -> None:
+def test_another_server_is_no_superlink(monkeypatch, answer, plain):
     monkeypatch.setattr(reach, "_PATIENCE", 0.3)
     with listening(answer) as port:
         step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
     assert step.fatal and ("plain text" in step.found) == plain
 
 
-def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_path: Path) -> None:
+def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_path):
     with tls(tmp_path, *AUTHORITY.server(), protocol="http/1.1") as port:
         assert reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal and not reach.tcp("127.0.0.1", port).remedy
     unknown, closed = reach.tcp("no-such-host.invalid", 9092), reach.tcp("127.0.0.1", port)
@@ -182,7 +181,7 @@ def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_pat
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Iterator[SimpleNamespace]:
+def fleet():
     """Flower's Fleet API over TLS, once with client authentication and once without."""
     from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
     from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import NodeAuthServerInterceptor
@@ -204,7 +203,7 @@ def fleet() -> Iterator[SimpleNamespace]:
     guarded, port = start(NodeAuthServerInterceptor(states))
     opened, open_port = start()
 
-    def register(private: ec.EllipticCurvePrivateKey) -> int:
+    def register(private):
         public = private.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         return states.state().create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, 30)
 
@@ -213,7 +212,7 @@ def fleet() -> Iterator[SimpleNamespace]:
     opened.stop(None)
 
 
-def test_a_key_is_let_in_once_it_is_registered_and_leaves_again(fleet: SimpleNamespace) -> None:
+def test_a_key_is_let_in_once_it_is_registered_and_leaves_again(fleet):
     key = ec.generate_private_key(ec.SECP384R1())
     before = registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key)
     assert (before.authenticates, before.registered, before.problem) == (True, False, "")
@@ -227,7 +226,7 @@ def test_a_key_is_let_in_once_it_is_registered_and_leaves_again(fleet: SimpleNam
 
 
 @pytest.mark.parametrize("ahead", [3.0, -100.0, 20.0, -400.0])
-def test_a_wrong_clock_is_told(fleet: SimpleNamespace, monkeypatch, ahead: float) -> None:
+def test_a_wrong_clock_is_told(fleet, monkeypatch, ahead):
     class Shifted(datetime.datetime):
         @classmethod
         def now(cls, tz=None):
@@ -240,9 +239,7 @@ def test_a_wrong_clock_is_told(fleet: SimpleNamespace, monkeypatch, ahead: float
 
 
 @pytest.mark.parametrize(("ahead", "named"), [(-400.0, "clock"), (0.0, "key")])
-def test_a_refused_client_ends_with_the_reason(
-    fleet: SimpleNamespace, tmp_path: Path, ahead: float, named: str
-) -> None:
+def test_a_refused_client_ends_with_the_reason(fleet, tmp_path, ahead, named: str):
     """Flower alone ends "gracefully", with status 0."""
     code = f"""
 import datetime
@@ -265,7 +262,7 @@ supernode.main()
     assert named in reason
 
 
-def test_the_command_from_enrolment_to_health(fleet: SimpleNamespace, tmp_path: Path, monkeypatch) -> None:
+def test_the_command_from_enrolment_to_health(fleet, tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "torch", lambda: checks.Finding("torch", "ok", "tried elsewhere"))
     (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
     made = enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
@@ -286,17 +283,17 @@ def test_the_command_from_enrolment_to_health(fleet: SimpleNamespace, tmp_path: 
 # The device itself ---------------------------------------------------------------------------------------------------
 
 
-def test_authorities_and_keys(tmp_path: Path) -> None:
+def test_authorities_and_keys(tmp_path):
     path = tmp_path / "file"
 
-    def authority(content: bytes) -> str:
+    def authority(content):
         path.write_bytes(content)
         return checks.authority(path).status
 
     authorities = AUTHORITY.pem, Authority(days=3).pem, Authority(days=-1).pem, AUTHORITY.server()[0], b"nonsense"
     assert [*map(authority, authorities)] == ["ok", "warn", "fail", "fail", "fail"]
 
-    def key(private: object, mode: int = 0o600) -> str:
+    def key(private, mode=0o600):
         form = PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
         path.write_bytes(private if isinstance(private, bytes) else private.private_bytes(*form))  # type: ignore
         path.chmod(mode)
@@ -309,7 +306,7 @@ def test_authorities_and_keys(tmp_path: Path) -> None:
     assert checks.authority(path).status == checks.client_key(path)[1].status == "fail"
 
 
-def test_clock_disk_and_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_disk_and_state(tmp_path, monkeypatch):
     installed = Path(checks.__file__).stat().st_mtime
     assert checks.clock(installed - 2 * 86400).status == "fail" != checks.clock(installed).status
     assert checks.state(tmp_path).status == "ok" and not any(tmp_path.iterdir())
@@ -329,14 +326,14 @@ def test_clock_disk_and_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("raise ModuleNotFoundError(\"No module named 'torch'\")", "warn", "every training will fail"),
     ],
 )
-def test_torch_is_really_imported(tmp_path: Path, monkeypatch, module: str, status: str, said: str) -> None:
+def test_torch_is_really_imported(tmp_path, monkeypatch, module, status, said):
     (tmp_path / "torch.py").write_text(module)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     finding = checks.torch()
     assert (finding.status, said in finding.found) == (status, True)
 
 
-def test_a_folder_that_is_no_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_no_clients(tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "torch", lambda: checks.Finding("torch", "ok", "tried elsewhere"))
     result = CliRunner().invoke(app, ["doctor", "--dir", str(tmp_path), "--json"])
     failed = [check["check"] for check in json.loads(result.stdout)["checks"] if check["status"] == "fail"]

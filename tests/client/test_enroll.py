@@ -7,9 +7,7 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -25,23 +23,23 @@ from tests.refusals import refused
 
 
 @pytest.fixture(scope="module")
-def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ca(tmp_path_factory):
     root = tmp_path_factory.mktemp("pki")
     make_all(root)
     return root / "trust" / "ca.crt"
 
 
-def mode(path: Path) -> int:
+def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def command(service: Path) -> list[str]:
+def command(service):
     text = service.read_text().replace("\\\n", " ")
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
     return shlex.split(line.removeprefix("ExecStart="))
 
 
-def test_flower_reads_both_halves_of_the_key(ca: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flower_reads_both_halves_of_the_key(ca, tmp_path, monkeypatch):
     old = os.umask(0)  # a careless umask must not open the key
     try:
         made = enroll.enroll("pi-3", "link.example.org:9092", ca, tmp_path / "pi-3")
@@ -68,14 +66,14 @@ def test_flower_reads_both_halves_of_the_key(ca: Path, tmp_path: Path, monkeypat
     assert {"Restart=always", "RestartSec=15", "StartLimitIntervalSec=0", "StateDirectory=aoi/pi-3"} < lines
 
 
-def cut_off(ca: Path, folder: Path, calls: int) -> bool:
+def cut_off(ca, folder, calls):
     """Enrol in a process that dies before so many calls that change the disk; return whether it came so far."""
     child = os.fork()
     if child == 0:
         left = [calls]
 
-        def until(call: Callable[..., Any]) -> Callable[..., Any]:
-            def counted(*arguments: Any, **more: Any) -> Any:
+        def until(call):
+            def counted(*arguments, **more):
                 left[0] -= 1
                 return call(*arguments, **more) if left[0] else os._exit(9)
 
@@ -90,7 +88,7 @@ def cut_off(ca: Path, folder: Path, calls: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-def test_an_enrolment_cut_anywhere_is_repeated_or_complete(ca: Path, tmp_path: Path) -> None:
+def test_an_enrolment_cut_anywhere_is_repeated_or_complete(ca, tmp_path):
     calls = 1
     while cut_off(ca, folder := tmp_path / str(calls), calls):
         key = folder / "client.key"
@@ -109,13 +107,13 @@ def test_an_enrolment_cut_anywhere_is_repeated_or_complete(ca: Path, tmp_path: P
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("how", [{}, {"sandbox": True}, {"timed": True}], ids=str)
-def test_systemd_takes_the_units(ca: Path, tmp_path: Path, how: dict) -> None:
+def test_systemd_takes_the_units(ca, tmp_path, how):
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", **how)
     done = subprocess.run(["systemd-analyze", "verify", *made.units], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(ca: Path, tmp_path: Path) -> None:
+def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(ca, tmp_path):
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", sandbox=True)
     app, client = (unit.read_text().splitlines() for unit in made.units)
     assert {"DynamicUser=yes", "PrivateNetwork=yes", "IPAddressDeny=any", "ProtectHome=tmpfs"} < set(app)
@@ -128,7 +126,7 @@ def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(ca: Path
     ]
 
 
-def test_a_timer_starts_the_unit_at_the_clients_return(ca: Path, tmp_path: Path) -> None:
+def test_a_timer_starts_the_unit_at_the_clients_return(ca, tmp_path):
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", timed=True)
     service, timer = made.units
     assert "--leave" in command(service) and "Restart=on-failure" in service.read_text()
@@ -138,7 +136,7 @@ def test_a_timer_starts_the_unit_at_the_clients_return(ca: Path, tmp_path: Path)
     text = line.removeprefix("ExecCondition=").replace("$$", "$").replace("%%", "%")
     words = shlex.split(text.replace("/var/lib/aoi/pi-3", str(tmp_path)))
 
-    def due() -> bool:
+    def due():
         return subprocess.run(words, check=False).returncode == 0
 
     assert due()
@@ -156,7 +154,7 @@ def test_a_timer_starts_the_unit_at_the_clients_return(ca: Path, tmp_path: Path)
         assert due() == expected, text
 
 
-def test_a_key_is_never_overwritten(ca: Path, tmp_path: Path) -> None:
+def test_a_key_is_never_overwritten(ca, tmp_path):
     made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
     before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()}
     with refused("--dir"):
@@ -184,9 +182,7 @@ def test_a_key_is_never_overwritten(ca: Path, tmp_path: Path) -> None:
         ({"folder": Path("a folder")}, ("--dir", ANY, "free of spaces")),
     ],
 )
-def test_errors_name_the_thing_and_leave_nothing(
-    ca: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict, fields: tuple
-) -> None:
+def test_errors_name_the_thing_and_leave_nothing(ca, tmp_path, monkeypatch, change, fields: tuple):
     monkeypatch.chdir(tmp_path)
     arguments = {"name": "pi-3", "superlink": "host:9092", "ca": ca, "folder": tmp_path / "pi-3"} | change
     with refused(*fields):
@@ -194,14 +190,12 @@ def test_errors_name_the_thing_and_leave_nothing(
     assert not any(tmp_path.iterdir())
 
 
-def test_addresses() -> None:
+def test_addresses():
     assert reach.split_address("pi.local:9092") == ("pi.local", 9092)
     assert reach.split_address("[2001:db8::1]:9092") == ("2001:db8::1", 9092)
 
 
-def test_the_command_prints_what_the_operator_registers(
-    ca: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_prints_what_the_operator_registers(ca, tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["enroll", "--name", "pi-3", "--superlink", "h:9092", "--ca", str(ca)])
     assert result.exit_code == 0, result.output

@@ -26,34 +26,21 @@ def forged(**changes: object) -> bytes:
 
 STATES = {
     "empty": b"",
-    "cut short": forged()[:40],
-    "zeros after a power cut": bytes(200),
-    "no text": b"\xff\xfe\x00" * 9,
-    "no object": b"[1, 2]",
     "another version": forged(version=99),
     "a changed number": forged().replace(b'"last": 3', b'"last": 4'),
     "no checksum": json.dumps(BODY).encode(),
     "JSON without end": DEEP,
-    "objects without end": b'{"a":' * 200_000,
     "an age of text": forged(age=AGE | {"last": "3"}),
-    "an age of a fraction": forged(age=AGE | {"last": 0.5}),
     "an age of 400 digits": forged(age=AGE | {"last": 10**400}),
     "an age that is a truth": forged(age=AGE | {"last": True}),
     "an age that is a list": forged(age=[3]),
-    "an age that is a number": forged(age=3),
     "an age with a field too many": forged(age=AGE | {"other": 1}),
-    "an age with one too few": forged(age={"before": 2}),
     "a reservation of infinity": forged(age=AGE | {"reserved": float("inf")}),
-    "a reservation of a list": forged(age=AGE | {"reserved": [1]}),
     "forced by text": forged(age=AGE | {"forced": "yes"}),
-    "a data age of text": forged(data="old"),
     "a seed of text": forged(seed="seven"),
-    "a seed that is nothing": forged(seed=None),
-    "a seed of a fraction": forged(seed=0.5),
     "a turn of text": forged(turn="next"),
     "a token that is a list": forged(token=[1]),
     "a number of 5000 digits": b'{"version": ' + b"9" * 5000 + b"}",
-    "a name twice": b'{"version": 1, "version": {}}',
 }
 
 
@@ -76,20 +63,14 @@ def test_the_good_one_that_the_forged_are_made_of_is_read(tmp_path):
 
 SESSIONS = [
     b"",
-    b"17",
     b"a b c",
     b"inf inf 1",
     b"nan 0 0",
     b"-1 0 0",
     b"0 0 -7",
     b"0 0 18446744073709551616",
-    b"1e300 1e300 1",
-    b"\xff" * 99,
-    b"0 0",
     b"0 0 0 0",
-    b"0 0 1.5",
     b"1 1 " + b"9" * 5000,
-    b"0 \x00 0",
 ]
 
 
@@ -105,23 +86,7 @@ def test_a_forged_session_is_none(line, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "5",
-        "null",
-        '"abc"',
-        "[1]",
-        "[1, 2, 3, 4]",
-        '["a", 1, 2]',
-        "{}",
-        "[" * 200_000,
-        "[[], 1, 2]",
-        "[null, null, null]",
-        "[1e999, 1, 2]",
-        "[1, NaN, 2]",
-        "[1, -2, 2]",
-        '[1, 2, "3"]',
-        "[1, 2, 3.5]",
-    ],
+    ["5", "[1]", "[" * 200_000, "[[], 1, 2]", "[1e999, 1, 2]", "[1, NaN, 2]", "[1, -2, 2]", "[1, 2, 3.5]"],
 )
 def test_a_forged_note_of_the_next_look_is_none(text, tmp_path):
     (tmp_path / "nap").write_text(text)

@@ -234,7 +234,6 @@ def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule,
     "content",
     [
         {f"k{i}": MetricRecord({}) for i in range(300)},
-        {f"k{i}": ConfigRecord({}) for i in range(300)},
         {"metrics": MetricRecord({f"m{i}": [] for i in range(300)})},
         {"metrics": MetricRecord({}), "x" * 3000: MetricRecord({})},
     ],
@@ -386,9 +385,7 @@ COMMENTED = W[:8] + b"G\0" + W[10:].split(b"}")[0].ljust(62) + b"}#secret\n" + W
 SECRETS = {
     "metric": {"metrics": MetricRecord({"num-examples": 1, "secret": 42.0})},
     "configuration": {"config": ConfigRecord({"secret": "secret"})},
-    "record of arrays": {"secret": to_record({"s": np.array(42.0)})},
     "array": {"arrays": model(secret=np.array(42.0))},
-    "record's key": {"secret": MetricRecord({"x": 1})},
     "our record": {"aoi": ConfigRecord({"name": "pi", "takes-part": True, "age": 0, "secret": 42})},
     "record of another node": {"aoi": ConfigRecord({"name": "pi", "secret": "secret"})},
     "key of metrics": {"secret": MetricRecord({"num-examples": 1})},
@@ -399,7 +396,6 @@ SECRETS = {
     "name": {"aoi": ConfigRecord({"name": "secret", "takes-part": True, "age": 0})},
     "type of an array": {"arrays": ArrayRecord({"w": Array("secret", (3,), "numpy.ndarray", W)})},
     "array of another form": {"arrays": ArrayRecord({"w": Array("float32", (3,), "pickle", b"secret")})},
-    "text in an array": {"arrays": model(w=np.array([b"secret"]))},
     "field of an array": {"arrays": model(w=np.zeros(3, [("secret", "f4")]))},
     "bytes of truth values": {"arrays": model(w=np.frombuffer(b"secret", np.bool_))},
     "padding of an array": {"arrays": model(w=np.frombuffer(b"1234567890secret", np.longdouble))},
@@ -485,16 +481,6 @@ def clock(monkeypatch):
     monkeypatch.setattr(gates, "time", SimpleNamespace(time=lambda: now.at))
     monkeypatch.setattr(gates, "datetime", Noon)
     return now
-
-
-def test_hours_count_also_after_a_clock_was_set_back(tmp_path, clock):
-    device = Device(tmp_path, **{"min-hours": 2})
-    assert device.updates([train(1)]) == 1
-    for shift in (-1e8, -3600, 0, 3600, 7100):
-        clock.at = 1.8e9 + shift
-        assert rule_of(device(train(2))) == "min-hours"
-    clock.at = 1.8e9 + 7201
-    assert device.updates([train(2)]) == 1
 
 
 @pytest.mark.parametrize("rule", [{"hours": "00:00-23:59"}, {"pause": "2001-01-01"}, {"min-hours": 0.5}])
@@ -584,6 +570,20 @@ def test_a_message_is_copied_at_most_three_times(tmp_path, rule, monkeypatch):
 
 
 @pytest.fixture
+def enrolled(tmp_path):
+    """Return a function that makes a client's folder with rules, and the book of its gate."""
+
+    def enrol(**rules_):
+        (folder := tmp_path / "pi").mkdir()
+        make_client_key(folder / "client.key", folder / "pi.pub")
+        node = {"name": "pi", "state-dir": str(tmp_path / "state")} | rules_
+        (folder / "node.toml").write_text("\n".join(f"{key} = {json.dumps(value)}" for key, value in node.items()))
+        return folder, Book(tmp_path / "state")
+
+    return enrol
+
+
+@pytest.fixture
 def named(tmp_path, caplog):
     """Return a function that gives the doctor's findings of faults, which status and the SuperNode's log have too."""
 
@@ -652,7 +652,7 @@ GATES = {"min-hours": 1, "max-updates": 1, "max-norm": 1.0, "max-bytes": 9, "met
 @pytest.mark.parametrize(("key", "value"), [*GATES.items(), ("evaluate", "metrics-only")])
 @pytest.mark.parametrize(
     ("kind", "own"),
-    [("query.hello", {}), ("query.participate", {}), ("train", {}), ("train", None), ("evaluate", None)],
+    [("query.hello", {}), ("train", {}), ("train", None), ("evaluate", None)],
 )
 def test_a_simulation_refuses_a_rule_that_only_the_gate_keeps(tmp_path, key, value, kind, own):
     app, node = Counting(), {"name": "pi", "simulated": True, key: value}
@@ -662,15 +662,10 @@ def test_a_simulation_refuses_a_rule_that_only_the_gate_keeps(tmp_path, key, val
 
 def spoil(how, folder):
     state, receipts = folder / GATE, folder / RECEIPTS
-    blob, body = receipts.read_bytes(), json.loads(state.read_text())
+    blob = receipts.read_bytes()
     match how:
         case "cut":
             receipts.write_bytes(blob.splitlines(keepends=True)[0])
-        case "cut, and the state lost":
-            receipts.write_bytes(blob.splitlines(keepends=True)[0])
-            state.unlink()
-        case "removed":
-            receipts.unlink()
         case "removed, and the state lost":
             receipts.unlink()
             state.unlink()
@@ -683,33 +678,17 @@ def spoil(how, folder):
             with book.locked():
                 book.save(book.load())
             receipts.write_bytes(blob.replace(b'"round": 1', b'"round": 9'))
-        case "version":
-            state.write_text(json.dumps(body | {"version": 99}))
         case "counts":
-            state.write_text(json.dumps(body | {"updates": 0}))
-        case "rubbish":
-            state.write_bytes(b"rubbish")
+            state.write_bytes(state.read_bytes().replace(b'"updates": 1', b'"updates": 0'))
         case "folder":
             state.unlink()
             state.mkdir()
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "cut",
-        "cut, and the state lost",
-        "removed",
-        "removed, and the state lost",
-        "lock emptied",
-        "edited",
-        "edited before",
-        "version",
-        "counts",
-        "rubbish",
-        "folder",
-    ],
-)
+SPOILT = ["cut", "removed, and the state lost", "lock emptied", "edited", "edited before", "counts", "folder"]
+
+
+@pytest.mark.parametrize("how", SPOILT)
 def test_a_spoilt_state_or_receipt_closes_the_gate_and_is_named(tmp_path, how, named, caplog):
     device = Device(folder := tmp_path / "state", **{"max-updates": 9})
     assert device.updates([train(1), train(2)]) == 2 and not named()
@@ -796,28 +775,21 @@ def test_a_no_of_the_clientapp_by_a_rule_has_a_receipt(tmp_path):
     assert len(read_receipts(Book(tmp_path))[0]) == len(entries)
 
 
-def test_equal_refusals_of_an_hour_are_counted_and_the_file_stays_small(tmp_path, clock, aoi):
-    (tmp_path / "pi").mkdir()
-    make_client_key(tmp_path / "pi" / "client.key", tmp_path / "pi" / "pi.pub")
-    node = {"name": "pi", "state-dir": str(tmp_path / "state"), "pause": True}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in node.items()]
-    (tmp_path / "pi" / "node.toml").write_text("\n".join(lines))
-    device = Device(tmp_path / "state", key=tmp_path / "pi" / "client.key", pause=True)
+def test_equal_refusals_of_an_hour_are_counted_and_the_file_stays_small(tmp_path, clock, enrolled):
+    node, book = enrolled(pause=True)
+    device = Device(tmp_path / "state", key=node / "client.key", pause=True)
     for t in range(1, 201):
         device.run = 11 + t % 2 if t <= 100 else t  # then each message is of another run
         device(train(t, group=str(t)))
         if t == 150:
             device.restart()
         clock.at += 1
-    book = Book(tmp_path / "state")
-    assert len(read_receipts(book)[0]) < 20
-    assert "pause: 200" in aoi("device", "status", "--dir", str(tmp_path / "pi"))[1]
+    assert len(read_receipts(book)[0]) < 20 and "messages declined by pause: 200" in [*status(node)]
     clock.at += 3600
     device(train(201))
-    entries, problems = read(tmp_path / "pi", verify=True)
-    assert not problems and sum(entry["times"] for entry in entries) == 201
-    last = max(entry["round"] for entry in entries if entry["run"] == "12" and entry["times"] > 1)
-    assert last == 99 and len(entries) < 25
+    entries, problems = read(node, verify=True)
+    assert not problems and sum(entry["times"] for entry in entries) == 201 and len(entries) < 25
+    assert max(entry["round"] for entry in entries if entry["run"] == "12" and entry["times"] > 1) == 99
     clock.at -= 7200  # a clock that was set back ends the hour too
     device(train(202))
     assert sum(entry["times"] for entry in read_receipts(book)[0]) == 202
@@ -829,7 +801,7 @@ def test_equal_refusals_of_an_hour_are_counted_and_the_file_stays_small(tmp_path
     told = [(entry["decision"], entry["round"], entry["times"]) for entry in read_receipts(book)[0][-2:]]
     assert told == [("refused", 203, 1), ("sent", None, 1)]
     book.receipts.write_bytes(book.receipts.read_bytes().replace(b'"times": 49', b'"times": 1 ', 1))
-    assert read(tmp_path / "pi", verify=True)[1]
+    assert read(node, verify=True)[1]
 
 
 def test_a_power_cut_counts_no_refusal_twice(tmp_path, monkeypatch):
@@ -848,21 +820,15 @@ def test_a_power_cut_counts_no_refusal_twice(tmp_path, monkeypatch):
             count(4000.0)
     count(4001.0)
     entries, problems = read_receipts(book)
-    assert problems == [] and [(e["time"], e["times"]) for e in entries] == [
-        (1.0, 1),
-        (2.0, 1),
-        (4000.0, 1),
-        (4001.0, 1),
-    ]
+    assert (
+        problems == [] and [e["time"] for e in entries] == [1, 2, 4000, 4001] and {e["times"] for e in entries} == {1}
+    )
 
 
-def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi):
-    folder, state = tmp_path / "pi", tmp_path / "state"
-    folder.mkdir()
-    make_client_key(folder / "client.key", folder / "pi.pub")
+def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi, enrolled):
     rules_ = {"apps": "approved", "max-updates": 3, "min-hours": 2, "min-separation": 4}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in {"name": "pi", "state-dir": str(state), **rules_}.items()]
-    (folder / "node.toml").write_text("\n".join(lines))
+    folder, book = enrolled(**rules_)
+    state = book.folder
 
     def ask(*words):
         return aoi("device", *words, "--dir", str(folder))
@@ -874,7 +840,7 @@ def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi):
     assert device.updates([train(1, own={}), train(2, own={})]) == 1
     Promises(state, "pi", durable=True).keep("r", Promise(4, 40, 0, mu=0.5, delta=1e-5))
     status = ask("status")[1]
-    opens = f"{datetime.fromtimestamp(Book(state).load().last + 7200):%Y-%m-%d %H:%M}"
+    opens = f"{datetime.fromtimestamp(book.load().last + 7200):%Y-%m-%d %H:%M}"
     (run,) = (line for line in status.splitlines() if line.startswith("run r at link"))
     assert all(part in run for part in ("2 more", opens, "not before round 5", APP[:12], "1 updates"))
     assert "ε = 1.993 at δ = 1e-05, if the server adds the noise that it announced" in status
@@ -882,7 +848,6 @@ def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi):
     assert found["genuine"] and [r["decision"] for r in found["receipts"]] == ["refused", "sent", "refused"]
     keys = {"time", "server", "run", "round", "app", "decision", "rule", "bytes", "norm", "before", "signature"}
     assert keys <= found["receipts"][0].keys() and len(ask("receipts")[1].splitlines()) == 3
-    forged = (state / RECEIPTS).read_text().replace('"refused"', '"sent"   ', 1)
-    (state / RECEIPTS).write_text(forged)
+    book.receipts.write_text(book.receipts.read_text().replace('"refused"', '"sent"   ', 1))
     code, out, _ = ask("receipts", "--verify", "--json")
     assert code == 1 and {p.partition(" is")[0] for p in json.loads(out)["problems"]} >= {"line 1"}

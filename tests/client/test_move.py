@@ -3,7 +3,6 @@
 import fcntl
 import tarfile
 import tomllib
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -16,7 +15,7 @@ from tests.refusals import refused
 
 
 @pytest.fixture
-def enrolled(tmp_path: Path) -> Path:
+def enrolled(tmp_path):
     make_all(tmp_path / "pki")
     made = enroll.enroll("pi-3", "h:9092", tmp_path / "pki" / "trust" / "ca.crt", tmp_path / "pi-3")
     text = (made.folder / "node.toml").read_text().replace("/var/lib/aoi/pi-3", str(tmp_path / "state"))
@@ -24,14 +23,14 @@ def enrolled(tmp_path: Path) -> Path:
     return made.folder
 
 
-def halves(folder: Path) -> tuple[bytes, bytes]:
+def halves(folder):
     """Return the public half of the private key, and the file of the public key, both in OpenSSH's form."""
     private = serialization.load_ssh_private_key((folder / "client.key").read_bytes(), None)
     form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     return private.public_key().public_bytes(*form), (folder / "pi-3.pub").read_bytes().strip()
 
 
-def test_a_new_key_keeps_the_owners_rules(enrolled: Path) -> None:
+def test_a_new_key_keeps_the_owners_rules(enrolled):
     before, (old, _) = (enrolled / "node.toml").read_bytes(), halves(enrolled)
     done = CliRunner().invoke(app, ["enroll", "--new-key", "--dir", str(enrolled)])
     assert done.exit_code == 0, done.output
@@ -41,7 +40,7 @@ def test_a_new_key_keeps_the_owners_rules(enrolled: Path) -> None:
     assert (enrolled / "client.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_another_enrolment_keeps_the_owners_rules(enrolled: Path, tmp_path: Path) -> None:
+def test_another_enrolment_keeps_the_owners_rules(enrolled, tmp_path):
     ca, before = tmp_path / "pki" / "trust" / "ca.crt", (enrolled / "node.toml").read_bytes()
     (enrolled / "client.key").unlink()
     with refused("--name", "pi-4"):
@@ -50,12 +49,12 @@ def test_another_enrolment_keeps_the_owners_rules(enrolled: Path, tmp_path: Path
     assert (enrolled / "node.toml").read_bytes() == before
 
 
-def test_a_new_key_needs_an_enrolled_client(tmp_path: Path) -> None:
+def test_a_new_key_needs_an_enrolled_client(tmp_path):
     with refused("--dir"):
         enroll.new_key(tmp_path)
 
 
-def test_a_moved_client_has_its_key_rules_data_and_state(enrolled: Path, tmp_path: Path) -> None:
+def test_a_moved_client_has_its_key_rules_data_and_state(enrolled, tmp_path):
     state, archive = tmp_path / "state", enrolled / "pi-3.tgz"
     (state / "run").mkdir(parents=True)
     (state / "run" / "pi-3.json").write_text("{}")
@@ -78,7 +77,7 @@ def test_a_moved_client_has_its_key_rules_data_and_state(enrolled: Path, tmp_pat
     assert sorted(path.name for path in state.rglob("*")) == ["pi-3.json", "run"]
 
 
-def test_a_running_client_and_a_used_place_are_refused(enrolled: Path, tmp_path: Path) -> None:
+def test_a_running_client_and_a_used_place_are_refused(enrolled, tmp_path):
     state, archive = tmp_path / "state", tmp_path / "pi-3.tgz"
     state.mkdir()
     with (state / "session").open("w") as held:
@@ -93,7 +92,7 @@ def test_a_running_client_and_a_used_place_are_refused(enrolled: Path, tmp_path:
         move.unpack(archive, tmp_path / "there")
 
 
-def test_a_torn_or_foreign_file_is_refused(enrolled: Path, tmp_path: Path) -> None:
+def test_a_torn_or_foreign_file_is_refused(enrolled, tmp_path):
     archive = tmp_path / "pi-3.tgz"
     move.pack(enrolled, archive)
     archive.write_bytes(archive.read_bytes()[:-200])
