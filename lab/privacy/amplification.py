@@ -29,7 +29,6 @@ I. Waudby-Smith, A. Ramdas 2024, Estimating means of bounded random variables by
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
 
@@ -66,32 +65,8 @@ CONDITIONS = (
 CONFIDENCE = f"a bound by draws is too low with a probability of {FAILURE:g} at most"
 
 
-class Mixture(ABC):
-    """A client's patterns of participation and their means, over the noise's deviation."""
-
-    rounds: int
-    states: int
-    most_copies: int
-
-    @abstractmethod
-    def moments(self) -> tuple[Floats, float]:
-        """Return (T,) the mean of m_S, and the mean of |m_S|²."""
-
-    @abstractmethod
-    def log_normaliser(self, power: float, copies: int) -> float:
-        """Return log Z, of the mean over Q of (Σ w_S l_S^power)^copies."""
-
-    @abstractmethod
-    def draw(self, generator: np.random.Generator, samples: int, power: float, copies: int) -> Floats:
-        """Return (T, N) draws from the law of which this is the normaliser."""
-
-    @abstractmethod
-    def log_likelihoods(self, observed: Floats, power: float) -> tuple[Floats, Floats]:
-        """Return (N,) log L and log Σ w_S l_S^power of (T, N) observations."""
-
-
-class PatternMixture(Mixture):
-    """A list of patterns.
+class PatternMixture:
+    """A list of a client's patterns of participation, and their means over the noise's deviation.
 
     Parameters
     ----------
@@ -118,16 +93,16 @@ class PatternMixture(Mixture):
         return cls(weights, means)
 
     def moments(self) -> tuple[Floats, float]:
-        """Return the mean of m_S, and that of its square."""
+        """Return (T,) the mean of m_S, and the mean of |m_S|²."""
         weights = np.exp(self._logs)
         return weights @ self._means, float(weights @ self._squares)
 
     def log_normaliser(self, power: float, copies: int) -> float:
-        """Return log Z."""
+        """Return log Z, of the mean over Q of (Σ w_S l_S^power)^copies."""
         return float(log_sum(self._tuples(power, copies).ravel()))
 
     def draw(self, generator: np.random.Generator, samples: int, power: float, copies: int) -> Floats:
-        """Return (T, N) draws."""
+        """Return (T, N) draws from the law of which :meth:`log_normaliser` has the normaliser."""
         logs = self._tuples(power, copies).ravel()
         shares = np.exp(logs - log_sum(logs))
         chosen = generator.choice(len(logs), size=samples, p=shares / shares.sum())
@@ -136,7 +111,7 @@ class PatternMixture(Mixture):
         return means + generator.standard_normal(means.shape)
 
     def log_likelihoods(self, observed: Floats, power: float) -> tuple[Floats, Floats]:
-        """Return (N,) logarithms of both mixtures."""
+        """Return (N,) log L and log Σ w_S l_S^power of (T, N) observations."""
         likelihoods = self._means @ observed - self._squares[:, None] / 2
         return (
             log_sum(self._logs[:, None] + likelihoods),
@@ -151,7 +126,7 @@ class PatternMixture(Mixture):
         return np.add.outer(single, single) + power**2 * (self._means @ self._means.T)
 
 
-class AgeMixture(Mixture):
+class AgeMixture:
     """A Markov client, its first age from the stationary law; the state is its age at the end of a round.
 
     Parameters
@@ -256,6 +231,9 @@ class AgeMixture(Mixture):
         return messages[::-1], log_scale + math.log(float(first.sum())), first
 
 
+Mixture = PatternMixture | AgeMixture
+
+
 def bound(mixture: Mixture, delta: float, samples: int = SAMPLES, seed: int = 0) -> float:
     """Return a bound of ε for both directions; too low with a probability of ``FAILURE`` at most, over the draws."""
     check_delta(delta)
@@ -340,7 +318,6 @@ def amplified(
     account: Account,
     delta: float,
     phases: PhaseRule = "random",
-    samples: int = SAMPLES,
 ) -> float | None:
     """Return a bound of ε with amplification, or None where there is none below that without.
 
@@ -352,10 +329,10 @@ def amplified(
     column, deviation, rounds = account.column, account.deviation, account.rounds
     match policy:
         case MarkovPolicy(rates=None, dropout=0.0):
-            found = bound(AgeMixture(policy.hazards, column, deviation, rounds), delta, samples)
+            found = bound(AgeMixture(policy.hazards, column, deviation, rounds), delta)
         case SystematicPolicy(jitter=0.0) if phases == "random" and len(np.unique(policy.rates)) == 1:
             rate = float(policy.rates[0])
-            found = bound(PatternMixture.systematic(rate, column, deviation, rounds), delta, samples)
+            found = bound(PatternMixture.systematic(rate, column, deviation, rounds), delta)
         case RandomSelector(per_round=k) if account.bands == 1 and k < clients:
             found = epsilon_without_replacement(k / clients, deviation, rounds, delta)
         case _:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from aoi_fl.lab.rivals.learning import LearningSelector
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selection
 from aoi_fl.science.types import Floats, Ints
 
@@ -45,11 +44,6 @@ class F3ast(LearningSelector):
     step: float = STEP
     wanted: int = field(default=0, kw_only=True)
     rates: Floats = field(default_factory=lambda: np.zeros(0), init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.step < 1:
-            raise ConfigError("step", self.step, "β above 0 and below 1", f"Write for instance {STEP}.")
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n log n)."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from aoi_fl.lab.rivals.learning import LearningSelector, number_of_candidates
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selection, by_size, smallest
 from aoi_fl.science.types import Floats, Ints
 
@@ -62,8 +61,6 @@ class FedCS(LearningSelector):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.candidates = number_of_candidates(self.candidates, self.per_round, 1)
-        if not self.deadline > 0:
-            raise ConfigError("deadline", self.deadline, "above 0 s", "Raise it.")
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n + k·d)."""

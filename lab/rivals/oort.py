@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from aoi_fl.lab.rivals.learning import LearningSelector, sequential
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.selection import Population, Selection, by_size, smallest
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.selection import Population, Selection, by_size
+from aoi_fl.science.types import Floats, Ints
 
 _LEAST = 0.999  # of the smallest utility: what counts as none when utilities are brought to (0, 1]
 
@@ -38,8 +37,6 @@ class OortSettings:
     exploring, decay, least_exploring : ε starts at the first, is multiplied by the second each round, down to the third
     cut_off : c in (0, 1], the share of the last place's utility above which a client may be drawn
     clip : quantile at which utilities are cut
-    most : updates after which a client comes after others; None: never
-    passed_over : the largest share of such clients
     pace, pacing : T is a quantile of the known seconds; it starts at the first, and rises by the second
     window : W, rounds between two comparisons of the last W rounds' utility with the W before
     """
@@ -50,20 +47,9 @@ class OortSettings:
     least_exploring: float = 0.2
     cut_off: float = 0.95
     clip: float = 0.95
-    most: int | None = None
-    passed_over: float = 0.3
     pace: float = 0.3
     pacing: float = 0.05
     window: int = 20
-
-    def __post_init__(self) -> None:
-        for name in ("exploring", "decay", "least_exploring", "cut_off", "clip", "passed_over", "pace", "pacing"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(name, getattr(self, name), "a share from 0 to 1", "Choose another share.")
-        for name, least in (("penalty", 0), ("most", 0), ("window", 1)):
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise ConfigError(name, value, f"at least {least}", "Raise it.")
 
     def exploration(self, round_: int) -> float:
         """Return ε of a round.
@@ -99,7 +85,7 @@ class OortSelector(LearningSelector):
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n log n)."""
         n, seen = len(population.ages), self.seen.reach(len(population.ages))
-        here = self._eligible(population.available & (population.sizes > 0))
+        here = population.available & (population.sizes > 0)
         tried, new = np.flatnonzero(here & (seen.tried > 0)), here & (seen.tried == 0)
         exploration = self.oort.exploration(round_)
         explore = min(max(round(self.per_round * exploration), int(exploration > 0)), int(new.sum()))
@@ -142,23 +128,6 @@ class OortSelector(LearningSelector):
         late = seconds > preferred  # False where unknown
         return np.where(late, preferred / np.where(late, seconds, 1.0), 1.0) ** self.oort.penalty
 
-    def _eligible(self, here: Mask) -> Mask:
-        """Return (n,) which available clients may be chosen; frequent ones only to make up k, the busiest last."""
-        over = here & self.passed_over()
-        few = self.per_round - int((here & ~over).sum())
-        if few <= 0:
-            return here & ~over
-        return here & ~over | _mask(smallest(self.seen.taken.astype(np.float64), over, few), len(here))
-
-    def passed_over(self) -> Mask:
-        """Return (n,) which clients have trained so often that others come first."""
-        taken = self.seen.taken
-        if self.oort.most is None:
-            return np.zeros(len(taken), np.bool_)
-        often = taken > self.oort.most
-        most = int(self.oort.passed_over * len(taken))
-        return often if often.sum() <= most else _mask(smallest(-taken.astype(np.float64), often, most), len(taken))
-
     def learn(self, round_: int, population: Population, report: Report) -> None:
         """Take note of a round; every W rounds the pacer raises T if utility has fallen."""
         super().learn(round_, population, report)
@@ -182,9 +151,3 @@ class OortSelector(LearningSelector):
         """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
         self.pace, self._brought = float(state["oort-pace"][0]), state["oort-brought"].copy()
-
-
-def _mask(clients: Ints, n: int) -> Mask:
-    mask = np.zeros(n, np.bool_)
-    mask[clients] = True
-    return mask

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from aoi_fl.lab.rivals.learning import LearningSelector
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.selection import Population, Selection, evenly
 from aoi_fl.science.types import Floats
@@ -44,11 +43,6 @@ class Refl(LearningSelector):
     presence: Presence = field(default_factory=Presence, init=False)
     _length: float = field(default=np.nan, init=False)  # μ, seconds
     _begun: float = field(default=np.nan, init=False)  # when the last round began
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rest < 0:
-            raise ConfigError("rest", self.rest, "at least 0 rounds", "Raise it.")
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n log n)."""

@@ -25,43 +25,19 @@ class Availability:
     ----------
     offsets : (n+1,) int64
     begins, ends : (S,) float64, seconds from the start of the period, ascending within a client
-    period : seconds after which all recurs; inf: it does not
-
-    Raises ConfigError, with client and value, for a spell that is negative, empty, no number, out of order,
-    overlapping, or after the period.
+    period : seconds after which all recurs
     """
 
     offsets: Ints
     begins: Floats
     ends: Floats
-    period: float = math.inf
-
-    def __post_init__(self) -> None:
-        if not self.period > 0:
-            raise ConfigError("period", self.period, "above 0 s", "Correct the trace.")
-        self._refuse(~(self.begins >= 0), "at or after second 0")
-        self._refuse(~(self.ends > self.begins), "longer than 0 s")
-        self._refuse(self.ends > self.period, f"within the period of {self.period:g} s")
-        before = np.full(len(self.begins), -np.inf)
-        before[1:] = self.ends[:-1]
-        firsts = self.offsets[:-1][np.diff(self.offsets) > 0]
-        before[firsts] = -np.inf
-        self._refuse(
-            self.begins <= before, "after the end of the spell before; sort the spells, and join adjacent ones"
-        )
-
-    def _refuse(self, wrong: Mask, allowed: str) -> None:
-        client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
-        if wrong.any():
-            number = f"spell {int(np.argmax(wrong)) - self.offsets[client[np.argmax(wrong)]]}"
-            spells = np.stack([self.begins, self.ends], axis=1)
-            refuse(wrong, client, number, spells, allowed, "{0[0]:g} to {0[1]:g} s")
+    period: float
 
     @classmethod
-    def from_spells(cls, spells: list[list[tuple[float, float]]], period: float = math.inf) -> "Availability":
+    def from_spells(cls, spells: list[list[tuple[float, float]]], period: float) -> "Availability":
         """Return the availability of one list of (begin, end) a client.
 
-        >>> Availability.from_spells([[(0, 5)], []]).here(3.0).tolist()
+        >>> Availability.from_spells([[(0, 5)], []], 10.0).here(3.0).tolist()
         [True, False]
         """
         rows = np.array([spell for client in spells for spell in client], dtype=np.float64).reshape(-1, 2)
@@ -106,10 +82,6 @@ class Availability:
     def starting(self, seconds: float) -> "Availability":
         """Return the same spells, counted from this second on."""
         client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
-        if math.isinf(self.period):
-            left = self.ends > seconds
-            begins, ends = (np.maximum(times[left] - seconds, 0.0) for times in (self.begins, self.ends))
-            return Availability(offsets_of(client[left], self.clients), begins, ends)
         start = math.fmod(seconds, self.period)
         begins, ends = self.begins - start, self.ends - start
         over = ends <= 0  # these come at the end of the period now, and of those that are cut in two the beginnings
@@ -142,9 +114,9 @@ class Availability:
         ends = np.where(through, np.where(whole, np.inf, self.period + self._at(self.ends, first)), ends)
         return np.where(inside, (when - phase) + ends, when)
 
-    def returns(self, when: float | Floats, clients: Ints | None = None) -> Floats:
-        """Return (s,) the times from which clients are available next: ``when`` for available ones, inf for never."""
-        spell, phase, who = self._spell(when, clients)
+    def returns(self, when: float | Floats) -> Floats:
+        """Return (n,) the times from which clients are available next: ``when`` for available ones, inf for never."""
+        spell, phase, who = self._spell(when, None)
         first, last = self.offsets[who], self.offsets[who + 1]
         again = np.where(last > first, self.period + self._at(self.begins, first), np.inf)
         begins = np.where(spell + 1 < last, self._at(self.begins, spell + 1), again)
@@ -160,14 +132,8 @@ class Availability:
 
     @cached_property
     def shares(self) -> Floats:
-        """The share of the period in which each client is available, (n,); in an endless period 1 for never leaving."""
-        client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
-        if math.isinf(self.period):
-            shares = np.zeros(self.clients)
-            shares[client[np.isinf(self.ends)]] = 1.0
-            return shares
-        lengths = np.bincount(client, self.ends - self.begins, minlength=self.clients)
-        return lengths / self.period
+        """The share of the period in which each client is available, (n,)."""
+        return self.shares_by(self.period)
 
     def shares_by(self, seconds: float) -> Floats:
         """Return (n,) the share of the time up to a second in which each client is available.
@@ -176,10 +142,8 @@ class Availability:
         [0.5, 0.2, 0.0]
         """
         client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
-        periods, rest = (0.0, seconds) if math.isinf(self.period) else divmod(seconds, self.period)
-        lengths = np.minimum(self.ends, rest) - np.minimum(self.begins, rest)
-        if periods:
-            lengths = lengths + periods * (self.ends - self.begins)
+        periods, rest = divmod(seconds, self.period)
+        lengths = np.minimum(self.ends, rest) - np.minimum(self.begins, rest) + periods * (self.ends - self.begins)
         return np.bincount(client, lengths, minlength=self.clients) / seconds
 
     def _spell(self, when: float | Floats, clients: Ints | None) -> tuple[Ints, Floats, Ints]:
@@ -225,7 +189,7 @@ def offsets_of(who: Ints, clients: int) -> Ints:
 
 def always(clients: int) -> Availability:
     """Return the availability of clients that are always available."""
-    return Availability(np.arange(clients + 1), np.zeros(clients), np.full(clients, np.inf))
+    return Availability(np.arange(clients + 1), np.zeros(clients), np.full(clients, DAY), DAY)
 
 
 def bernoulli(clients: int, share: float, seed: int) -> Availability:

@@ -117,6 +117,6 @@ def alike(availability: Availability, seconds: float = 10.0) -> DeviceTrace:
     return DeviceTrace(availability, np.full(availability.clients, seconds), "training", free, free)
 
 
-def steady(clients: int, seconds: float = 10.0) -> DeviceTrace:
+def steady(clients: int) -> DeviceTrace:
     """Return devices that are always available and equally fast."""
-    return alike(always(clients), seconds)
+    return alike(always(clients))

@@ -25,7 +25,7 @@ class RoundClock:
     work : (n,) float64, examples of a local training, epochs counted
     deadline : seconds of a round, at most
     enough : updates that end a round; later ones are in vain
-    until : seconds after which no round begins; at most the last spell's end, where spells do not recur
+    until : seconds after which no round begins
     model : bytes that a training loads before, and as many after
     seed : of the order of simultaneous updates
     now : simulated seconds up to now
@@ -34,7 +34,7 @@ class RoundClock:
     seconds : (n,) float64, of a training, loading included
     there : (n,) int64, at the start of how many rounds each client was available
 
-    Raises ConfigError if no device is ever available, or the deadline or ``enough`` is not above 0.
+    Raises ConfigError if no device is ever available.
     """
 
     devices: Devices
@@ -50,14 +50,8 @@ class RoundClock:
     wasted: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.deadline > 0:
-            raise ConfigError("deadline", self.deadline, "above 0 s", "Raise it.")
-        if self.enough is not None and self.enough < 1:
-            raise ConfigError("enough", self.enough, "at least 1 update a round", "Raise it.")
         if not len(self.devices.availability.begins):
             raise ConfigError("trace", None, "one in which devices are available", "Use another trace.")
-        if math.isinf(self.devices.availability.period):
-            self.until = min(self.until, float(self.devices.availability.ends.max()))
         self.seconds = self.devices.seconds(np.arange(len(self.work)), self.work, self.model, self.model)
         self.there = np.zeros(len(self.work), np.int64)
         self._here: tuple[int, Mask] = 0, np.zeros(0, np.bool_)

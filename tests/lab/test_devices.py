@@ -36,8 +36,6 @@ def test_a_run_that_begins_later_in_a_trace_sees_what_comes_then(origin):
         assert later.until(when).tolist() == (BY_HAND.until(when + origin) - origin).tolist()
         assert later.returns(when).tolist() == (BY_HAND.returns(when + origin) - origin).tolist()
     assert later.first(2).here(0.0).tolist() == BY_HAND.first(2).here(origin).tolist()
-    endless = Availability.from_spells([[(0, 3), (8, 20)], [(2, math.inf)], [(0, 4)]]).starting(10.0)
-    assert endless.here(0.0).tolist() == [True, True, False] and endless.until(0.0).tolist() == [10.0, math.inf, 0.0]
 
 
 def test_the_next_arrival_of_a_shifted_trace_is_available():

@@ -65,7 +65,7 @@ def test_who_missed_the_end_of_its_round_was_tried_and_is_slow():
 
 
 def test_exploitation_draws_by_utility_within_the_cut_off():
-    settings = replace(NONE_NEW, cut_off=0.5, clip=1.0, most=10**6)
+    settings = replace(NONE_NEW, cut_off=0.5, clip=1.0)
     selector, everybody, rounds = OortSelector(2, 5, settings), population([1] * 5), 3000
     selector.learn(1, everybody, told(range(5), [8.0, 6.0, 4.0, 3.0, 0.5], [1.0] * 5))
     utilities = selector.utilities(50, np.arange(5), everybody.sizes)
@@ -92,17 +92,6 @@ def test_exploration_fades_and_prefers_fast_clients():
     fast = [np.isin(selector.select(1, replace(p)).clients, np.arange(50, 75)).sum() for p in (everybody, foreseen)]
     assert fast[0] <= 8 and fast[1] == 9
     assert len(OortSelector(10, 2).select(1, everybody).clients) == 10  # nobody was tried yet: all are new
-
-
-def test_the_busiest_are_passed_over_but_never_too_many():
-    selector, everybody = OortSelector(2, 1, replace(NONE_NEW, most=2, passed_over=0.4)), population([1] * 5)
-    for round_ in range(1, 5):
-        who = [i for i in range(5) if i < 6 - round_]
-        selector.learn(round_, everybody, told(who, [1.0] * len(who), [1.0] * len(who)))
-    assert selector.seen.taken.tolist() == [4, 4, 3, 2, 1]
-    over = selector.passed_over()
-    assert over.tolist() == [True, True, False, False, False]  # three have more than two updates; two are 40 %
-    assert not np.isin(selector.select(5, everybody).clients, np.flatnonzero(over)).any()
 
 
 def test_the_pacer_prefers_more_seconds_once_utility_falls():

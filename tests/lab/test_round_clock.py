@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
@@ -52,16 +51,6 @@ def test_loading_takes_time_and_time_ends_a_play():
     made = RoundClock(slow.devices(1.0), np.ones(2), model=10.0, until=30.0)
     assert made.seconds.tolist() == [1 + 1 + 4 + 5, 1 + 2 + 4]
     assert simulate(RandomSelector(2, 1), equals(2), 100, 1, clock=made).rounds == 3 and made.now == 33.0
-
-
-@pytest.mark.parametrize("policy", [RandomSelector(2, 1), MarkovPolicy.uniform(2, 1, 0), F3ast(1, 1)])
-def test_no_round_runs_after_the_end_of_a_finite_trace(policy):
-    once = RoundClock(alike(Availability.from_spells([[(0, 25)], [(40, 58)]]), 5.0).devices(1.0), np.ones(2), 9.0)
-    history = simulate(policy, equals(2), 100, 1, clock=once)
-    assert history.rounds == len(once.ends) < 20 and 58 <= once.now <= 58 + 9
-    assert once.until == 58 and max(once.ends[:-1]) < 58
-    assert RoundClock(once.devices, np.ones(2), until=30.0).until == 30
-    assert RoundClock(steady(2).devices(1.0), np.ones(2)).until == clock().until == np.inf
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 
 from aoi_fl.engine.machine import check
-from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.fedcs import FedCS
-from aoi_fl.lab.rivals.oort import OortSettings
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
-from aoi_fl.lab.rivals.refl import Refl
 from aoi_fl.lab.simulated_time.availability import Availability, always, bernoulli
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady
-from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science import tables
 from aoi_fl.science.absence import absent_table
 from aoi_fl.science.age import first_age, interval_given_age
@@ -74,13 +70,6 @@ GROUPS = [
         [("maxpack", "quadratic"), ("whittle", "cubic")],
     ),
     (lambda total: BoundedSelector(BudgetedSelector(10.0), total), "total-budget", [(0.0,), (-1.0,), (NAN,)]),
-    (lambda late: RoundClock(steady(2).devices(1.0), ONES, deadline=late), "deadline", [(0.0,)]),
-    (
-        lambda *spells: Availability.from_spells(spells, 100),
-        "client 0: spell 0",
-        [([(5, 4)],), ([(-1, 5)],), ([(0, 200)],), ([(0, NAN)],)],
-    ),
-    (Availability.from_spells, "client 1: spell 1", [([[], [(0, 5), (4, 9)]], 100)]),
     (Availability.from_changes, "client 1: second", [([0, 1, 3], [0, 7, 3], [True, True, False], 9)]),
     (Availability.from_changes, "client 0: second", [([0, 2], [-2, 3], [True, False], 9)]),
     (Availability.from_changes, "client 0: change", [([0, 2], [2, 5], [True, True], 9)], "to available at second 5"),
@@ -89,9 +78,7 @@ GROUPS = [
     (devices, "client 0: upload", [([1.0], 0.0)]),
     (bernoulli, "clock", [(3, 1.5, 1)], "bernoulli:1.5"),
     (lambda: SlopeEstimate.of(3).sensitivities(ONES), "sizes", [()], 2),
-    (lambda step: F3ast(2, 1, step), "step", [(0.0,), (1.0,), (-0.1,), (NAN,)]),
     (FedCS, "candidates", [(2, 1, 1.0, -1)]),
-    (FedCS, "deadline", [(2, 1, 0.0, 5), (2, 1, NAN, 5)]),
     *[
         (
             lambda when, who=who: History.from_arrays(3, 3, [1, when], [0, who], [1.0, 1.0]),
@@ -131,10 +118,6 @@ GROUPS = [
     (own_table, "rate", [(1e-8,)], 1e-8),
     (own_table, "rate", [(0.5, 2_000_000)], 0.5),
     (tables.optimal, "dropout", [(Fraction(5, 3), 4, 0.5)], 0.5),
-    *[
-        (lambda wrong=wrong: OortSettings(**wrong), next(iter(wrong)), [()])
-        for wrong in ({"exploring": 1.5}, {"cut_off": -0.1}, {"clip": NAN}, {"penalty": -1.0}, {"window": 0})
-    ],
     (PowerOfChoice, "candidates", [(5, 1, 3)], 3),
     (PowerOfChoice, "clients-per-round", [(0, 1, 3)], 0),
     (make_rates, "rates", [("fair", TWO, 1)], "fair"),
@@ -152,7 +135,6 @@ GROUPS = [
     (size_rates, "per-round", [(TWO, 3, 1.0), (TWO, 0, 1.0), (TWO, 2, 0.7)]),
     (size_rates, "largest rate", [(TWO, 1, 0.0)]),
     (equal_rates, "per-round", [(3, 4)], 4),
-    (lambda rest: Refl(2, 1, rest=rest), "rest", [(-1,)], -1),
     *[
         (make, "clients-per-round", [(0, 1), (-3, 1)])
         for make in (RandomSelector, ProportionalSelector, OldestAgeSelector)
