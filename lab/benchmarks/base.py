@@ -2,9 +2,11 @@
 
 import gc
 import statistics
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,10 @@ class Times:
         """The median of the CPU time, which depends less on the machine's load."""
         return statistics.median(self.cpu)
 
+    def after_first(self):
+        """Return the times without the first, in which much is new."""
+        return Times(self.wall[1:], self.cpu[1:])
+
     def summary(self):
         """Return both medians and the fastest, in seconds."""
         return {
@@ -79,11 +85,8 @@ def alternate(*functions, repeats=9):
     for turn in range(repeats + 1):
         for function, measured in zip(functions, times, strict=True):
             gc.collect()
-            wall, cpu = time.perf_counter(), time.process_time()
-            function()
-            if turn:
-                measured.wall.append(time.perf_counter() - wall)
-                measured.cpu.append(time.process_time() - cpu)
+            with stopwatch(measured if turn else Times([], [])):
+                function()
     return times
 
 
@@ -94,6 +97,35 @@ def stopwatch(times):
     yield
     times.wall.append(time.perf_counter() - wall)
     times.cpu.append(time.process_time() - cpu)
+
+
+def timed(function, times):
+    """Wrap a function to record the time of each call."""
+
+    @wraps(function)
+    def measured(*args):
+        with stopwatch(times):
+            return function(*args)
+
+    return measured
+
+
+@contextmanager
+def watched(look):
+    """Yield a list to which another thread adds the values of ``look()``, again and again during the block."""
+    found, over = [], threading.Event()
+
+    def watch():
+        while not over.is_set():
+            found.extend(look())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watcher.join()
 
 
 def ratio_row(what, reference, limit, ours, theirs, elsewhere=False, **more):

@@ -8,11 +8,10 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from aoi_fl.lab.benchmarks.base import Row, Skipped
+from aoi_fl.lab.benchmarks.base import Row, Skipped, watched
 from tests.e2e.cluster import Cluster, engine_problem
 
 CLIENTS, ROUNDS, SLOW_ROUNDS = 4, 6, 2
@@ -55,20 +54,8 @@ def _play(cluster, name, rounds, seconds=400, **settings):
 
 def _memory(cluster):
     """Return a client's peak memory in a run of the digits, and its memory after the run."""
-    seen = []
-    over = threading.Event()
-
-    def watch():
-        while not over.is_set():
-            seen.extend(_use(cluster))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    with watched(lambda: _use(cluster)) as seen:
         _play(cluster, "memory", 6, AOI_POLICY="random", AOI_CLIENTS_PER_ROUND=str(CLIENTS))
-    finally:
-        over.set()
-        watcher.join()
     rest = max(_use(cluster))
     return Row(
         "memory of a client container in training (SuperNode and ClientApp, digits, CPU torch)",

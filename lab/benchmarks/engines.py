@@ -13,7 +13,7 @@ from flwr.app import Array, ArrayRecord
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.lab.benchmarks.base import Skipped, Times, ratio_row
+from aoi_fl.lab.benchmarks.base import Skipped, Times, ratio_row, timed
 from aoi_fl.lab.benchmarks.echo import client_app
 from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
@@ -40,23 +40,6 @@ class EngineClock(Log):
         self.times.cpu.append(cpu - self._cpu)
         self._cpu = cpu
 
-    def after_first(self):
-        """Return the times without the first round, in which all clients are new."""
-        return Times(self.times.wall[1:], self.times.cpu[1:])
-
-
-def timed(plan, times):
-    """Wrap a policy's ``plan``, which asks all clients, to record its time."""
-
-    def planned(view):
-        wall, cpu = time.perf_counter(), time.process_time()
-        result = plan(view)
-        times.wall.append(time.perf_counter() - wall)
-        times.cpu.append(time.process_time() - cpu)
-        return result
-
-    return planned
-
 
 def model(parameters):
     """Return a model of two arrays."""
@@ -80,14 +63,14 @@ def play(grid, config):
         clock = EngineClock()
         strategy = RandomSelection(15, options=options, observer=clock)
         strategy.start(grid, model(PARAMETERS), rounds)
-        times = clock.after_first()
+        times = clock.times.after_first()
         if any(r.trained != 15 for r in clock.rounds):
             raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
     else:
         asking, spent = MarkovParticipation.optimal(int(config["clients"]), 15, 10, options=options), Times([], [])
         asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
         asking.start(grid, model(1000), rounds)
-        times = Times(spent.wall[1:], spent.cpu[1:])
+        times = spent.after_first()
     if config["out"]:
         Path(config["out"]).write_text(json.dumps({"wall": times.wall, "cpu": times.cpu}))
     return times

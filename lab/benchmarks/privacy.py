@@ -1,11 +1,10 @@
 """The cost of clipping, noise of six bands and the account, as a share of a private round."""
 
 from contextlib import ExitStack
-from functools import wraps
 from unittest.mock import patch
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.lab.benchmarks.base import Row, Times, need, stopwatch
+from aoi_fl.lab.benchmarks.base import Row, Times, need, timed
 from aoi_fl.lab.benchmarks.training import federation
 from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivacyGuarantee
 
@@ -34,7 +33,7 @@ def run(data):
     spent = Times([], [])
     with federation(config) as (play, _, _), ExitStack() as stack:
         for kind, name in _MECHANISM:
-            stack.enter_context(patch.object(kind, name, _timed(getattr(kind, name), spent)))
+            stack.enter_context(patch.object(kind, name, timed(getattr(kind, name), spent)))
         rounds = play().times
     share = sum(spent.cpu) / sum(rounds.cpu)
     yield Row(
@@ -45,12 +44,3 @@ def run(data):
         share,
         details={"ours": spent.summary(), "reference": rounds.summary(), "process-ratio": round(share, 4)},
     )
-
-
-def _timed(function, times):
-    @wraps(function)
-    def measured(*args):
-        with stopwatch(times):
-            return function(*args)
-
-    return measured

@@ -18,6 +18,7 @@ from aoi_fl.lab.benchmarks.base import ROOT, Skipped
 
 _COMMAND, _END = 120.0, 15.0  # seconds that a command may take, and a program's end
 _START = 60.0  # seconds until a SuperLink listens
+_FIRST_LOOK = 10.0  # seconds until Flower is asked for a run's state; the pause doubles each time
 _PRIVATE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -80,6 +81,21 @@ class Programs:
                 details = run.get("status-details", "")
                 return run["status"] if details in ("", "N/A") else f"{run['status']}, {details}"
         return ""
+
+    def result_of(self, run_id, connection, seconds, look):
+        """Return what ``look()`` finds of a run; raise Skipped if it ends or times out without a result."""
+        why, pause = "", _FIRST_LOOK
+        deadline, asks = time.monotonic() + seconds, time.monotonic() + pause
+        while not (found := look()):
+            if why:
+                raise Skipped(f"the run did not finish: {why}. {self.log_tail(600)}")
+            time.sleep(0.5)
+            if time.monotonic() > asks:  # rarely, because the command takes a second or two
+                why = self.end_of(run_id, connection)
+                if time.monotonic() > deadline:
+                    why = f"it took longer than {seconds:g} s"
+                asks, pause = time.monotonic() + pause, 2 * pause
+        return found
 
     def _flwr(self, *arguments):
         """Return the JSON output of one of Flower's commands; other output is an error message."""

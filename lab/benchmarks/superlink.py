@@ -2,17 +2,14 @@
 
 import json
 import sys
-import time
 from contextlib import contextmanager
 
 from aoi_fl.flower.superlink import Addresses, free_ports
-from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.processes import programs
 
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
 CONNECTION = "bench"
 _PATIENCE = 600.0  # seconds for one run
-_FIRST_LOOK = 10.0  # seconds until the first poll of a run's state; the pause doubles each time
 _START = 60.0  # seconds until a SuperLink listens
 
 
@@ -50,17 +47,7 @@ def deployment(nodes, config=""):
         def submit(app, settings):
             out.unlink(missing_ok=True)
             run = running.submit(app, CONNECTION, f'{settings} out="{out}"'.strip())
-            why, pause = "", _FIRST_LOOK
-            deadline, look = time.monotonic() + _PATIENCE, time.monotonic() + pause
-            while not (found := out.read_text() if out.exists() else ""):
-                if why:
-                    raise Skipped(f"the deployment did not finish: {why}. {running.log_tail(600)}")
-                time.sleep(0.5)
-                if time.monotonic() > look:  # rarely, because the command takes a second or two
-                    why = running.end_of(run, CONNECTION)
-                    if time.monotonic() > deadline:
-                        why = f"it took longer than {_PATIENCE:g} s"
-                    look, pause = time.monotonic() + pause, 2 * pause
+            found = running.result_of(run, CONNECTION, _PATIENCE, lambda: out.read_text() if out.exists() else "")
             return json.loads(found)
 
         yield submit

@@ -8,14 +8,11 @@ import torch
 
 from aoi_fl.lab.benchmarks.base import alternate, need, ratio_row
 from aoi_fl.learning import partition, sgd
-from aoi_fl.learning.examples import Examples
 from aoi_fl.learning.task import Task
 
 _CLIENTS, _BATCH, _RATE = 15, 50, 0.1
 _APART = 0.02  # float32 rounding relative to the change by training
 _ONE = "the same clients one after another"
-
-Clients = list[tuple[Examples, int]]
 
 
 def run(data):
@@ -33,7 +30,9 @@ def _batched(data):
     task = Task("mnist", str(data), "cnn", "auto", seed=1)
     cuda = torch.cuda.is_available()
     images, epochs, repeats = (600, 5, 5) if cuda else (100, 1, 3)
-    clients, how = _clients(task, images), {**_how(), "epochs": epochs}
+    parts = partition.make(task.data.train_y, 100, seed=1)
+    clients = [(task.examples(parts[i][:images]), i) for i in range(_CLIENTS)]
+    how = {"round_": 1, "learning_rate": _RATE, "batch_size": _BATCH, "seed": 1, "epochs": epochs}
     alone, together = alternate(
         lambda: _alone(task, clients, how), lambda: _together(task, clients, how), repeats=repeats
     )
@@ -43,15 +42,6 @@ def _batched(data):
     note = "" if cuda else "no GPU here: nothing to judge"
     what = f"MNIST CNN, {_CLIENTS} clients batched, {where}"
     return ratio_row(what, _ONE, 0.2 if cuda else None, together, alone, note=note)
-
-
-def _how():
-    return {"round_": 1, "learning_rate": _RATE, "batch_size": _BATCH, "seed": 1}
-
-
-def _clients(task, images):
-    parts = partition.make(task.data.train_y, 100, seed=1)
-    return [(task.examples(parts[i][:images]), i) for i in range(_CLIENTS)]
 
 
 def _alone(task, clients, how):

@@ -102,7 +102,7 @@ def _compare(config):
     apart = np.sqrt(sum(np.sum((wanted - arrays[name]) ** 2) for name, wanted in played.arrays.items()))
     if not apart <= _APART * moved:  # a missed or differently shuffled batch would exceed rounding
         raise RuntimeError(f"the two loops did not train alike: they end {apart:.3g} apart after a way of {moved:.3g}")
-    return Times(played.times.wall[1:], played.times.cpu[1:]), Times(bare.wall[1:], bare.cpu[1:])
+    return played.times.after_first(), bare.after_first()
 
 
 @contextmanager

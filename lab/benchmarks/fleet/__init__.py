@@ -6,7 +6,7 @@ their rounds. Their ClientApp returns the model at once. All processes share thi
 
 ``python -m aoi_fl.lab.benchmarks fleet`` runs two hundred nodes and a thousand, ``asleep`` two and ten thousand,
 ``stock`` Flower's own until rounds time out. ``… fleet --clients 50 --per-round 5`` runs one scenario with any of its
-settings and prints a table:
+settings and prints all that was measured:
 ``--server stock`` is Flower's SuperLink, ``--model resnet18`` a model of 122
 arrays. With the newest Flower, ``--server http`` is our SuperLink over HTTP.
 """

@@ -1,24 +1,8 @@
 """The polls and heartbeats of a SuperNode: Flower's own, or ours, which may sleep."""
 
 import time
-from collections.abc import Callable
-from random import Random
-from typing import Protocol
 
 from aoi_fl.client.poll_schedule import HEARTBEAT, LONGEST_LOOK, PollSchedule
-
-
-class Behaviour(Protocol):
-    """The schedule of a node's polls and heartbeats."""
-
-    def wait(self, took):
-        """Return the seconds until the next poll; the last one took ``took`` and found nothing."""
-
-    def heartbeat(self):
-        """Return the interval in the next heartbeat, and the seconds until the one after it."""
-
-    def answered(self, told):
-        """Note that a message was answered, and the next one's expected time."""
 
 
 class Stock:
@@ -28,15 +12,15 @@ class Stock:
         self._random = random
 
     def wait(self, took):
-        """Return the pause of Flower's loop."""
+        """Return the seconds until the next poll; the last one took ``took`` and found nothing."""
         return LONGEST_LOOK
 
     def heartbeat(self):
-        """Return Flower's interval, and its sender's pause."""
+        """Return the interval in the next heartbeat, and the seconds until the one after it."""
         return HEARTBEAT, (HEARTBEAT - 5.0) * self._random.uniform(0.7, 0.9)
 
     def answered(self, told):
-        """Do nothing."""
+        """Note that a message was answered, and the next one's expected time: it changes nothing."""
 
 
 class Ours:
@@ -58,4 +42,4 @@ class Ours:
         self._looks.answered(time.monotonic(), told)
 
 
-BEHAVIOURS: dict[str, Callable[[Random], Behaviour]] = {"stock": Stock, "ours": Ours, "asleep": Ours}
+BEHAVIOURS = {"stock": Stock, "ours": Ours, "asleep": Ours}

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file
 
-from aoi_fl.lab.benchmarks.base import ROOT, Row, Skipped, need
+from aoi_fl.lab.benchmarks.base import ROOT, Row, Skipped, need, watched
 from aoi_fl.lab.benchmarks.superlink import CONNECTION, OURS, started
 from aoi_fl.learning import partition
 from aoi_fl.learning.task import Task
@@ -55,7 +54,7 @@ def clients(data):
     yield Row(what, "the same on a CPU", _APART, most, "of a parameter")
     with tempfile.TemporaryDirectory() as runs:
         models = {}
-        with _superlink(data) as submit, _memory() as used:
+        with _superlink(data) as submit, watched(_memory) as used:
             for name in dict.fromkeys((device, "cpu")):
                 submit(f'device="{name}" run-name="{name}" runs-dir="{runs}"', Path(runs) / name)
                 models[name] = load_file(Path(runs) / name / MODEL)
@@ -85,45 +84,29 @@ def _superlink(data):
         )
 
         def submit(settings, folder):
-            run, deadline = running.submit(ROOT, CONNECTION, f"{fixed} {settings}"), time.monotonic() + _RUN
-            while (status := _status(folder)) in ("", "running"):
-                if time.monotonic() > deadline:
-                    why = running.end_of(run, CONNECTION) or f"it took longer than {_RUN:g} s"
-                    raise Skipped(f"the run did not finish: {why}. {running.log_tail()}")
-                time.sleep(0.5)
-            if status != "completed":
+            run = running.submit(ROOT, CONNECTION, f"{fixed} {settings}")
+            if (status := running.result_of(run, CONNECTION, _RUN, lambda: _status(folder))) != "completed":
                 raise Skipped(f"the run ended as {status}. {running.log_tail()}")
 
         yield submit
 
 
 def _status(folder):
+    """Return how a run has ended, or "" before."""
     with suppress(AoiError):
         if (folder / LEDGER).exists():
-            return str(read_run(folder / LEDGER).get("status", ""))
+            return str(read_run(folder / LEDGER).get("status", "")).replace("running", "")
     return ""
 
 
-@contextmanager
 def _memory():
-    """Yield a list to which each process's GPU memory, in MiB, is added during the block."""
-    found = []
-    over = threading.Event()
+    """Return each process's GPU memory now, in MiB."""
     query = ["nvidia-smi", "--query-compute-apps=used_memory", "--format=csv,noheader,nounits"]
-
-    def watch():
-        while not over.wait(0.1):
-            with suppress(OSError, ValueError, subprocess.SubprocessError):
-                output = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
-                found.extend(int(line) for line in output.split())
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        watcher.join()
+    time.sleep(0.1)
+    with suppress(OSError, ValueError, subprocess.SubprocessError):
+        output = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+        return [int(line) for line in output.split()]
+    return []
 
 
 def rounds(data):
