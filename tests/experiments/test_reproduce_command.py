@@ -3,13 +3,11 @@
 import re
 import signal
 import sqlite3
-import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 
@@ -21,6 +19,7 @@ from aoi_fl.lab.experiments.runner import reproduce, rewrite
 from aoi_fl.lab.experiments.summary import write_summary
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.ledger import read
+from tests.server.test_sources import published
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = ("reproduce", "compression", "--quick", "--seeds", "1", "--rounds", "6", "--model", "lr")
@@ -80,18 +79,10 @@ def test_processes_end_with_a_command_that_is_terminated(tmp_path):
     assert not psutil.wait_procs(played_in, timeout=30)[1]
 
 
-def idx(array):
-    return struct.pack(">HBB", 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
-
-
 @pytest.fixture
 def only_mnist(tmp_path):
-    """Return a data folder with eight images of MNIST's layout, and no other data set."""
-    raw = tmp_path / "data" / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for part in ("train", "t10k"):
-        (raw / f"{part}-images-idx3-ubyte").write_bytes(idx(np.zeros((8, 28, 28), np.uint8)))
-        (raw / f"{part}-labels-idx1-ubyte").write_bytes(idx(np.zeros(8, np.uint8)))
+    """Return a data folder with a few images of MNIST's layout, and no other data set."""
+    published(tmp_path / "data", "MNIST")
     return str(tmp_path / "data")
 
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from aoi_fl.lab.rivals.fedcs import FedCS, schedule
 from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.selection import Foresight, Population
+from aoi_fl.science.selection import Foresight
+from tests.science import populations
 
 seconds = st.integers(0, 40).map(lambda quarter: quarter / 4)
 
 
 def population(n, available=None):
-    here = np.ones(n, bool) if available is None else np.asarray(available)
-    return Population(np.zeros(n, np.int64), np.arange(1, n + 1), here)
+    return populations.population(np.arange(1, n + 1), available)
 
 
 def as_printed(updates, uploads, deadline):

@@ -9,11 +9,11 @@ from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Foresight, Population
 from aoi_fl.strategies.aggregation.mean import late_weights
+from tests.science import populations
 
 
 def population(n, available=None):
-    here = np.ones(n, bool) if available is None else np.asarray(available)
-    return Population(np.zeros(n, np.int64), np.full(n, 5), here)
+    return populations.population(np.full(n, 5), available)
 
 
 def nothing(clients=()):

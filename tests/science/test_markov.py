@@ -1,6 +1,5 @@
 """The Markov policy against linear algebra, linear programmes and enumeration."""
 
-import math
 from fractions import Fraction
 from itertools import product
 
@@ -8,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
+from aoi_fl.lab.experiments.oracles.exact import programmed_variance
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation
 
@@ -77,31 +76,6 @@ def test_interval_pmf_agrees_with_the_moments(policy):
     assert 1 - short.sum() < 0.01 <= 1 - short[:-1].sum() + 1e-12
 
 
-def least_variance(n, k, m, d=0.0):
-    """Least Var[X] by a linear programme in the survival function S_a = P(X > a), a = 0 … m.
-
-    For a given p_m all is linear: S_0 = 1, S_{a+1} ≤ S_a (p_a ≥ 0), S_{a+1} ≥ d·S_a (p_a ≤ 1), the mean and
-    E[X²] = Σ_a (2a+1) S_a with its geometric tail. p_m is scanned, its largest feasible values included.
-    """
-    best, s = math.inf, 1 - d
-    mean = n / k
-    candidates = np.concatenate((np.linspace(0.05, 1, 14), [1.0, 1 / ((mean - m) * s) if mean > m else 1.0]))
-    for p in candidates[(candidates > 0) & (candidates <= 1)]:
-        h = p * s
-        # E[X²]; the last entry is Σ_{i≥0} (2(m+i)+1)(1−h)^i
-        cost = np.append(2 * np.arange(m) + 1.0, (2 * m + 1) / h + 2 * (1 - h) / h**2)
-        falls, floors = np.zeros((m, m + 1)), np.zeros((m, m + 1))
-        for a in range(m):
-            falls[a, a + 1], falls[a, a] = 1, -1
-            floors[a, a], floors[a, a + 1] = d, -1
-        upper = np.vstack((falls, floors)) if m else None
-        equal = np.vstack((np.append(np.ones(m), 1 / h), np.eye(m + 1)[0]))
-        found = linprog(cost, upper, np.zeros(2 * m) if m else None, equal, [mean, 1.0], bounds=(0, 1))
-        if found.status == 0:
-            best = min(best, found.fun - mean**2)
-    return best
-
-
 @pytest.mark.parametrize(("n", "k"), [(100, 15), (100, 20), (100, 10), (10, 7), (12, 12), (93, 1), (30, 4)])
 @pytest.mark.parametrize("d", [0.0, 0.05, 0.3, 0.5, 0.85])
 def test_no_table_has_less_variance_than_the_optimal_one(n, k, d):
@@ -109,7 +83,7 @@ def test_no_table_has_less_variance_than_the_optimal_one(n, k, d):
         for m in [0, 1, 2, 6, 9]:
             policy = MarkovPolicy.optimal(n, k, m, dropout=d)
             assert policy.interval_mean == pytest.approx(n / k, rel=1e-12)
-            assert policy.interval_variance == pytest.approx(least_variance(n, k, m, d), rel=1e-6, abs=1e-6)
+            assert policy.interval_variance == pytest.approx(programmed_variance(n, k, m, d), rel=1e-6, abs=1e-6)
 
 
 @settings(max_examples=200, deadline=None)

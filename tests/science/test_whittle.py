@@ -10,7 +10,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from aoi_fl.lab.experiments.oracles.theorems import threshold
 from aoi_fl.science.ageing import AGEING, ageing_index
 from aoi_fl.science.convergence import ConvergenceConstants, alphas, sensitivities
 from aoi_fl.science.whittle import whittle_index
@@ -114,17 +113,6 @@ def test_ages_that_no_run_reaches_have_an_index_without_a_table():
     assert (index[1:] >= least[1:] * (1 - 1e-14)).all() and (index <= most * (1 + 1e-14)).all()
     exact = [(a + 1) ** 1.5 - math.fsum(np.sqrt(np.arange(a + 1.0))) for a in (99_998, 99_999, 100_000, 3_000_000)]
     assert index[[99_998, 99_999, 100_000, -2]] == pytest.approx(exact, rel=1e-12)
-
-
-@pytest.mark.parametrize("timing", ["before", "after"])
-def test_threshold_is_the_age_from_which_the_optimum_selects(timing):
-    for budget, sensitivity, payment in GRID:
-        cost = budget * sensitivity / payment
-        charges = cost * np.concatenate([np.linspace(0.013, 1300.0, 97), [0.999, 1.001, 2.999, 3.001, 1325.9, 1326.1]])
-        oldest = 80
-        best = (gain_of_selecting(cost, charges, timing, oldest) > 0).argmax(axis=0)
-        found = [threshold(charge, np.array([payment]), np.array([sensitivity]), budget)[0] for charge in charges]
-        assert found == best.tolist()
 
 
 # --- the constants of Theorem 1 ---

@@ -21,23 +21,25 @@ def printed_variance(clients: int, per_round: int, max_age: int) -> float:
     return float(rest * (1 - rest))
 
 
-def programmed_variance(clients: int, per_round: int, max_age: int) -> float:
-    """Return the least Var[X] among all tables p_0 … p_m with E[X] = n/k, m ≥ 1, without the theorem.
+def programmed_variance(clients: int, per_round: int, max_age: int, dropout: float = 0.0) -> float:
+    """Return the least Var[X] among all tables p_0 … p_m with E[X] = n/k, without the theorem.
 
     For a given p_m the problem is linear in the survival function S_a = P(X > a): 1 = S_0 ≥ … ≥ S_m ≥ 0, E[X] =
     Σ_{a<m} S_a + S_m/p_m, and E[X²] = Σ_{a<m} (2a+1) S_a + S_m ((2m+1)/p_m + 2(1−p_m)/p_m²). The best p_m, at most
-    what leaves E[X] = n/k within reach, is searched for on a grid and then between its neighbours.
+    what leaves E[X] = n/k within reach, is searched for on a grid and then between its neighbours. A client that is
+    lost with probability d takes part with (1−d)p_a, so that S_{a+1} ≥ d S_a.
     """
     mean, m = clients / per_round, max_age
-    steps = np.eye(m, m + 1, k=1) - np.eye(m, m + 1)
+    now, later = np.eye(m, m + 1), np.eye(m, m + 1, k=1)
+    steps = np.vstack([later - now, dropout * now - later]) if dropout else later - now
 
     def least(rare):
         cost = np.append(2 * np.arange(m) + 1.0, (2 * m + 1) / rare + 2 * (1 - rare) / rare**2)
         equal = np.vstack([np.append(np.ones(m), 1 / rare), np.eye(1, m + 1)])
-        found = optimize.linprog(cost, steps, np.zeros(m), equal, [mean, 1.0], (0, 1))
+        found = optimize.linprog(cost, steps, np.zeros(len(steps)), equal, [mean, 1.0], (0, 1))
         return float(found.fun) - mean**2 if found.status == 0 else inf
 
-    top = min(1.0, 1 / (mean - m)) if mean > m else 1.0
+    top = (1 - dropout) * (min(1.0, 1 / ((mean - m) * (1 - dropout))) if mean > m else 1.0)
     grid = np.geomspace(top / 20, top, _RARE)
     values = [least(float(rare)) for rare in grid]
     best = int(np.argmin(values))

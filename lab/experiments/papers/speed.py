@@ -95,60 +95,65 @@ def measured(said, rows, model):
     if len(curves) < 2:
         return None
     ours, base = curves[said.policy], curves[said.base]
-    if said.kind == "steadiness":
-        return _steadiness(said, model, ours, base)
-    if said.kind == "accuracy":
-        return _accuracy(said, model, ours, base)
     times, others = reached(ours, said.level), reached(base, said.level)
-    all_there = bool(np.isfinite(times).all() and np.isfinite(others).all())
-    if said.kind == "headline" and all_there:
-        return _headline(said, model, times, others)
+    if said.kind == "steadiness":
+        told, verdict = _steadiness(said, ours, base)
+    elif said.kind == "accuracy":
+        more = interval(100 * (ours[:, -_LAST:] - base[:, -_LAST:]).mean(axis=1))
+        end = f"{more.show(3)} points above {said.base}'s {100 * float(base[:, -_LAST:].mean()):.2f}"
+        told, verdict = f"mean accuracy of the last {_LAST} rounds: {end}", side([more], 1)
+    elif said.kind == "headline" and np.isfinite([times, others]).all():
+        told, verdict = _headline(said, times, others)
+    else:
+        told, verdict = _sooner(said, rows, ours, base)
+    return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {told}", verdict
+
+
+def _sooner(said, rows, ours, base):
+    """Judge by how much sooner a policy learns."""
+    times, others = reached(ours, said.level), reached(base, said.level)
+    all_there, some = np.isfinite([times, others]).all(), np.isfinite([times, others]).any()
     moved, span = shift(ours, base, said.level), levels(said.level)
     if said.kind == "headline":  # by which share is not known
-        verdict = undecided(len(times), _CENSORED) if np.isfinite([times, others]).any() else "not run"
+        verdict = undecided(len(times), _CENSORED) if some else "not run"
     elif all_there and moved is not None:
         verdict = side([moved, difference(times, others)], -1)
     else:
         verdict = sooner(ours, base, said.level)
-    said_ = [] if moved is None else [f"{span[0]:.1%} to {span[-1]:.1%}: {moved.show(1)} rounds later"]
+    told = [] if moved is None else [f"{span[0]:.1%} to {span[-1]:.1%}: {moved.show(1)} rounds later"]
     if all_there:
-        said_.append(f"{said.level:.0%}: {_later(times, others)} against {said.base}'s {others.mean():.1f}")
+        told.append(f"{said.level:.0%}: {_later(times, others)} against {said.base}'s {others.mean():.1f}")
     else:
-        said_.append(_short_of(said, ours, base))
+        counts = [f"{int(np.isfinite(t).sum())} of {len(t)}" for t in (times, others)]
+        test = f", paired test of censored times p = {earlier(times, others).chance:.2g}" if some else ""
+        told.append(
+            f"{said.level:.0%} within {ours.shape[1]} rounds: {said.policy} with {counts[0]} seeds, {said.base} with "
+            f"{counts[1]}{test}; mean accuracy {interval(100 * (ours - base).mean(axis=1)).show(2)} points higher"
+        )
     if said.judged and said.kind == "rounds":
-        said_ += _at_theirs(said, ours, base)
+        theirs = [reached(curve, said.target) for curve in (ours, base)]
+        if np.isfinite(theirs).all():
+            means = " rounds against ".join(f"{each.mean():.1f}" for each in theirs)
+            told.append(f"the paper's {said.target:.0%}: {means}")
     control = curves_of(rows, said.partition, (said.policy, MEMORYLESS))
-    if (
-        len(control) == 2
-        and said.base != MEMORYLESS
-        and (alike := shift(control[said.policy], control[MEMORYLESS], said.level))
-    ):
-        said_.append(f"{alike.show(1)} rounds against the control, of equal weights too, but without ages")
-    return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {'; '.join(said_)}", verdict
+    alike = shift(control[said.policy], control[MEMORYLESS], said.level) if len(control) == 2 else None
+    if alike and said.base != MEMORYLESS:
+        told.append(f"{alike.show(1)} rounds against the control, of equal weights too, but without ages")
+    return "; ".join(told), verdict
 
 
-def _steadiness(said, model, ours, base):
+def _steadiness(said, ours, base):
     if ours.shape[1] < _LEAST:
         return f"{ours.shape[1]} rounds are too few", "not run"
     more = interval(100 * (jumps(ours) - jumps(base)))
     return (
-        f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, standard deviation of the change from round to "
-        f"round, later half: {more.show(3)} points more than {said.base}'s {100 * float(jumps(base).mean()):.3f}",
+        "standard deviation of the change from round to round, later half: "
+        f"{more.show(3)} points more than {said.base}'s {100 * float(jumps(base).mean()):.3f}",
         side([more], -1),
     )
 
 
-def _accuracy(said, model, ours, base):
-    """Judge whether the accuracy, the mean over the last rounds, is higher."""
-    more = interval(100 * (ours[:, -_LAST:] - base[:, -_LAST:]).mean(axis=1))
-    return (
-        f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, mean accuracy of the last {_LAST} rounds: "
-        f"{more.show(3)} points above {said.base}'s {100 * float(base[:, -_LAST:].mean()):.2f}",
-        side([more], 1),
-    )
-
-
-def _headline(said, model, times, others):
+def _headline(said, times, others):
     """Judge the share of the rounds by which a target is reached earlier: within the claim, or outside."""
     found = ratio(times, others)
     least, most = (1 - share for share in reversed(HEADLINE))
@@ -157,36 +162,13 @@ def _headline(said, model, times, others):
         verdict = "holds"
     elif found.low > most or found.high < least:
         verdict = "refuted"
-    return f"{model}, {len(times)} seeds, rounds to {said.level:.0%}: {found.percent()} against {said.base}'s", verdict
+    return f"rounds to {said.level:.0%}: {found.percent()} against {said.base}'s", verdict
 
 
 def jumps(curve):
     """Return (seeds,) the standard deviation of the accuracy's change from round to round, in the later half."""
     later = curve[:, curve.shape[1] // 2 :]
     return np.diff(later, axis=1).std(axis=1)
-
-
-def _short_of(said, ours, base):
-    """Return how often a target was reached, and the comparison."""
-    times, others = reached(ours, said.level), reached(base, said.level)
-    counts = [f"{int(np.isfinite(t).sum())} of {len(t)}" for t in (times, others)]
-    text = (
-        f"{said.level:.0%} within {ours.shape[1]} rounds: {said.policy} with {counts[0]} seeds, {said.base} with "
-        f"{counts[1]}"
-    )
-    if np.isfinite(times).any() or np.isfinite(others).any():
-        found = earlier(times, others)
-        text += f", paired test of censored times p = {found.chance:.2g}"
-    area = interval(100 * (ours - base).mean(axis=1))
-    return f"{text}; mean accuracy {area.show(2)} points higher"
-
-
-def _at_theirs(said, ours, base):
-    """Return the rounds to the paper's level, where we judge by another and all seeds reach it."""
-    times, others = reached(ours, said.target), reached(base, said.target)
-    if not np.isfinite([times, others]).all():
-        return []
-    return [f"the paper's {said.target:.0%}: {times.mean():.1f} rounds against {others.mean():.1f}"]
 
 
 def _later(times, others):

@@ -45,7 +45,7 @@ def tables_of(rows, levels, clients):
             interval(values).show(digits)
             for values, digits in (
                 ([run["updates"] for run in runs], 1),
-                (_worked(runs), 1),
+                ([run["worked"] / 3600 for run in runs], 1),
                 ([_missed(run, clients, there) for run in seen], 1),
                 ([run["jain"] * clients / there[run["seed"]] for run in seen], 2),
                 ([run["seconds_a_round"] for run in runs], 1),
@@ -98,17 +98,9 @@ def _minutes(runs, level, usual=()):
 
 def _wasted(runs):
     """Return the wasted share of the device-hours, in percent: far from normal, so from the least to the most."""
-    shares = _shares_wasted(runs)
+    shares = [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
     spread = f" ({min(shares):.1f} to {max(shares):.1f})" if len(shares) > 1 else ""
     return _mean(shares) + spread
-
-
-def _worked(runs):
-    return [run["worked"] / 3600 for run in runs]
-
-
-def _shares_wasted(runs):
-    return [100 * run["wasted"] / run["worked"] for run in runs if run["worked"]]
 
 
 def _waits(runs):
@@ -139,21 +131,11 @@ def points_above(runs, usual):
 
 def _later(runs, usual, unit=""):
     """Return the delay to the lower level against the usual of the same seed, in minutes, with a test."""
-    return _later_by(runs, usual, unit) + _chance(_pairs(runs, usual, "reached_lower"))
-
-
-def _later_by(runs, usual, unit=""):
-    """Return the delay to the lower level against the usual of the same seed, in minutes."""
     pairs = _pairs(runs, usual, "reached_lower")
     if not pairs:
         return _NONE
-    return interval(minutes_later(runs, usual)).show(1, unit) if np.isfinite(pairs).all() else NOT_BY_ALL
-
-
-def minutes_later(runs, usual):
-    """Return by how many minutes, in the pairs that both reached the lower level."""
-    pairs = _pairs(runs, usual, "reached_lower")
-    return [(ours - theirs) / 60 for ours, theirs in pairs if math.isfinite(ours) and math.isfinite(theirs)]
+    minutes = interval([(ours - theirs) / 60 for ours, theirs in pairs])
+    return (minutes.show(1, unit) if np.isfinite(pairs).all() else NOT_BY_ALL) + _chance(pairs)
 
 
 def _pairs(runs, usual, level):
