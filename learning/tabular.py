@@ -80,8 +80,8 @@ _NUMBER = re.compile(
 )
 _AFFIXED = re.compile(r"(\D*?)([-+−]?\d[\d.,]*)(\D*)")  # 5kg, Rs. 5, [5], and words such as s5
 _IDENTIFIER = re.compile(r"[^\W\d_][\w #-]*?\d+")
-# Numbers that pandas reads as others: 20240131, and 1.500 for 1500 beside 500.
-_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+# Numbers that pandas reads as others: 20240131, 202401, and 1.500 for 1500 beside 500.
+_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})?|0")
 _CODE = re.compile(r"[-+]?\d+(\.0*)?")
 _NO_NAME = re.compile(r"(Unnamed: \d+[.\d]*|__index_level_\d+__)?")  # pandas' names of an index
@@ -299,7 +299,7 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
     notes += [f"column {column.name} has one value, which tells nothing" for column in features if column.constant]
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
-        y = ((y - y[~test].mean()) / (y[~test].std() or 1.0)).astype(np.float32)
+        y = _standardised(columns[target], y, ~test)
     left, held = (None, None) if owners is None else (owners[~test], owners[test])
     understood = _understood(features, columns[target], classes, names)
     return Dataset(
@@ -413,8 +413,13 @@ def _parquet(path: Path, named: Collection[str]) -> _Cells:
     lost = [name for name in table.index.names if name is not None and name not in named]
     notes = [f"the index {name} of the DataFrame is left out; reset_index() makes it a column" for name in lost]
     table = table.reset_index(kept) if kept else table
-    cells = [table[name].astype(object).where(table[name].notna(), "").map(str).tolist() for name in table.columns]
+    cells = [table[name].astype(object).where(table[name].notna(), "").map(_text).tolist() for name in table.columns]
     return list(map(str, table.columns)), cells, notes
+
+
+def _text(cell: object) -> str:
+    """Return a cell of a Parquet file, which may hold a text as bytes."""
+    return cell.decode(errors="backslashreplace") if isinstance(cell, bytes) else str(cell)
 
 
 def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str, str]) -> None:
@@ -433,10 +438,9 @@ def _check_feature(column: _Column) -> None:
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell)
+        return bool(np.isfinite(float(cell)))
     except ValueError:
         return False
-    return True
 
 
 def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
@@ -461,7 +465,7 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
     """Return the clients' names and the client of each row."""
     # A name has one line: spaces, breaks and tabs between words are one space.
     cells = ["".join(filter(str.isprintable, " ".join(cell.split()))) for cell in column.cells]
-    if not all(valid := [*map(is_name, cells)]):
+    if not all(valid := [is_name(cell) and cell.lower() not in _MARKS for cell in cells]):
         row, allowed = valid.index(False), f"the client of the row, in 1 to {MAX_NAME} characters"
         column.refuse(cells[row], allowed, "Correct the cell, or leave out the row.", row)
     names, place = numbered(cells)
@@ -517,15 +521,22 @@ def _about_clients(column: _Column, names: Sequence[str], owners: Ints, target: 
     return notes
 
 
-def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return (N, features) of a column: standardised numbers, or 0 and 1 for each word."""
     if column.numbers is not None:
         known = column.numbers[train]
         numbers = np.where(np.isnan(column.numbers), np.median(known[~np.isnan(known)]), column.numbers)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = (numbers - numbers[train].mean()) / (numbers[train].std() or 1.0)
-        if not np.isfinite(values).all():
-            column.refuse(f"{np.abs(numbers[train]).max():g}", "numbers with finite squares", "Use another unit.")
-        return np.asarray(values[:, None])
+        return _standardised(column, numbers, train)[:, None]
     kinds, place = column.kinds
-    return np.asarray(place[:, None] == np.arange(len(kinds)), np.float64)
+    return np.asarray(place[:, None] == np.arange(len(kinds)), np.float32)
+
+
+def _standardised(column: _Column, numbers: NDArray[np.float64], train: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return numbers with mean 0 and deviation 1 over the training rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = numbers[train].std()
+        values: NDArray[np.float32] = ((numbers - numbers[train].mean()) / (deviation or 1.0)).astype(np.float32)
+    if not (np.isfinite(deviation) and np.isfinite(values).all() and (deviation or np.ptp(numbers[train]) == 0)):
+        size = f"{np.abs(numbers).max():g}"
+        column.refuse(size, "numbers whose squares are finite and not 0", "Use another unit.")
+    return values

@@ -99,6 +99,7 @@ WRITE = {
     "utf-16": lambda table, path: table.to_csv(path, index=False, encoding="utf-16"),
     "gzip": lambda table, path: table.to_csv(path, index=False, compression="gzip"),
     "parquet": lambda table, path: table.to_parquet(path),
+    "parquet of bytes": lambda table, path: table.map(lambda v: str(v).encode()).to_parquet(path),
 }
 
 
@@ -108,7 +109,7 @@ def test_other_forms_of_a_file_give_the_same_arrays(form, tmp_path):
     plain = load(saved(tmp_path / "a.csv", table), client="school")
     path = tmp_path / ("b.csv.gz" if form == "gzip" else "b")
     WRITE[form](table, path)
-    got = load(f"{'parquet' if form == 'parquet' else 'csv'}:{path}", client="school")
+    got = load(f"{'parquet' if 'parquet' in form else 'csv'}:{path}", client="school")
     np.testing.assert_array_equal(got.train_x, plain.train_x)
     np.testing.assert_array_equal(got.owners, plain.owners)
 
@@ -221,6 +222,8 @@ def test_a_client_has_one_printable_name_of_one_line_or_is_refused_by_row(tmp_pa
         ),
         (["a", "b", "x" * 101, "c", "d", "e"], None),
         (["a", "b", "\u200b", "c", "d", "e"], None),
+        (["a", "b", "NaN", "c", "d", "e"], None),
+        (["b", "-nan", "a", "2", "inf", "10"], ["2", "10", "-nan", "a", "b", "inf"]),
     ):
         table["school"] = [names[place] for place in groups]
         saved(tmp_path / "a.csv", table)
@@ -272,6 +275,15 @@ def test_a_number_in_another_form_is_refused_by_row(cell, tmp_path):
     with refused("income") as caught:
         load(saved(tmp_path / "a.csv", table))
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize("sizes", [(1.0, 1e300), (1e-320, 5e-324)])
+@pytest.mark.parametrize("target", ["passed", "income"])
+def test_numbers_without_a_deviation_are_refused(sizes, target, tmp_path):
+    table = frame().assign(income=[sizes[0] * (i % 7) for i in range(ROWS)])
+    table.loc[11, "income"] = sizes[1]
+    with refused("income"):
+        load(saved(tmp_path / "a.csv", table), target)
 
 
 def test_row_numbers_are_no_features(tmp_path):
@@ -332,7 +344,7 @@ def test_a_missing_value_is_refused_or_the_median(mark, tmp_path):
 
 # Columns of numbers, dates and times that look like words, and columns of words that look like these.
 FORMS = ["{}1,5", "{}.5kg", "₹{}", "ca. {}", "{}.5*", "{} ± 2", "{}/60", "{}:05:03.5", "{} Mai 2024", "2024-W{}"]
-FORMS += ["20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]", "{}MAR2024", "19{}0131"]
+FORMS += ["20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]", "{}MAR2024", "19{}0131", "20{}12"]
 WORDS = ["s{}", "Ward {}", "room-{}", "grade {} b", "only"]
 
 
