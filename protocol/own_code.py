@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import json
 import re
 import sys
 import traceback
@@ -17,11 +18,12 @@ from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.names import OWN_PREFIX
 
 T = TypeVar("T")
+_INSTALLED = {Path(json.__file__).parents[1].name, "site-packages", "dist-packages"}  # folders of libraries
 _LONGEST = 300  # characters of an error of own code
 
 
 def source_digest(key: str, name: str, folder: str) -> str:
-    """Return the SHA-256 of the module's file, and of the modules beside it that it imports.
+    """Return the SHA-256 of the module's file, and of the modules that it imports, but for installed ones.
 
     Parameters
     ----------
@@ -41,11 +43,12 @@ def source_digest(key: str, name: str, folder: str) -> str:
 
 
 def _files(value: str, folder: str) -> list[Path]:
-    """Return the files in a folder that own code consists of: its module's and those that it imports."""
-    finder = ModuleFinder([str(absolute(folder))], excludes=["aoi_fl"])
+    """Return the files that own code consists of: its module's and those that it imports, but for installed ones."""
+    places = [str(absolute(place or ".")) for place in sys.path if not _INSTALLED & set(Path(place).parts)]
+    finder = ModuleFinder([str(absolute(folder)), *places], excludes=["aoi_fl"])
     with suppress(Exception):  # Python's own import names the fault
         finder.import_hook(_module_name(value))
-    return sorted(Path(module.__file__) for module in finder.modules.values() if module.__file__)  # type: ignore[attr-defined]
+    return [Path(module.__file__) for _, module in sorted(finder.modules.items()) if module.__file__]  # type: ignore[attr-defined]
 
 
 def _module_name(value: str) -> str:

@@ -38,6 +38,12 @@ def helped(path, width):
     model(path.with_name("help_9.py"), width)
 
 
+def helped_from_afar(path, width):
+    """Write a model whose layers are in another folder of Python's, as in a notebook."""
+    path.write_text("from help_7 import make\n")
+    model(path.parent / "lib" / "help_7.py", width)
+
+
 def policy(path, first):
     path.write_text(
         "from aoi_fl.science.selection import RandomSelector\nclass Mine:\n    def select(self, round_, population):\n"
@@ -59,13 +65,16 @@ def rule(path, first):
         ("own.npz", arrays, "data_source", {"dataset": "npz:{}"}),
         ("net_9.py", model, "model_source", {"model": "python:net_9:make"}),
         ("net_8.py", helped, "model_source", {"model": "python:net_8:make"}),
+        ("net_7.py", helped_from_afar, "model_source", {"model": "python:net_7:make"}),
         ("sel_9.py", policy, "policy_source", {"policy": "python:sel_9:Mine"}),
         ("rule_9.py", rule, "policy_source", {"policy": "python:rule_9:Mine"}),
     ],
 )
-def test_a_changed_file_counts_in_the_next_run(name, write, key, keys, tmp_path):
+def test_a_changed_file_counts_in_the_next_run(name, write, key, keys, tmp_path, monkeypatch):
     """The third run, on the first content, equals the first, and each digest is its file's."""
     keys = {k: v.format(tmp_path / name) for k, v in keys.items()} | KEYS
+    (tmp_path / "lib").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "lib")
     ends, digests = [], []
     for content in (1, 2, 1):
         write(tmp_path / name, content)
@@ -73,5 +82,5 @@ def test_a_changed_file_counts_in_the_next_run(name, write, key, keys, tmp_path)
         ends.append([run.numbers["test_loss"], *(row["client"] for row in run.recorded.participations)])
         digests.append(read_run(run.folder / LEDGER)[key])
     assert ends[0] == ends[2] != ends[1] and digests[0] == digests[2] != digests[1]
-    if write is not helped:
+    if write not in (helped, helped_from_afar):
         assert digests[2] == hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
