@@ -106,7 +106,8 @@ class Guarded:
         with naming("policy", self.name, "state_dict raised"):
             if self._keeps:
                 return _state(f"{self.name}.state_dict", self.made.state_dict())
-            kept, lost = dump(getattr(self.made, "__dict__", {}))
+            own = {name: value for name, value in getattr(self.made, "__dict__", {}).items() if name != "traits"}
+            kept, lost = dump(own)
             now = elsewhere(self.made)
         lost |= {name: "it has changed" for name, value in now.items() if self._begun.get(name) != value}
         lost |= dict.fromkeys(self._draws, "a generator of the whole process")

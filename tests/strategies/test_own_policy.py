@@ -17,7 +17,8 @@ from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.strategies import RoundOptions
+from aoi_fl.strategies import Policy, PolicyTraits, RoundOptions
+from aoi_fl.strategies.guarded import guarded
 from aoi_fl.strategies.selection.own import make_own
 from tests.refusals import refused
 
@@ -191,6 +192,20 @@ def test_state_outside_the_checkpoint_is_named(place, tmp_path, caplog):
     made.select(1, Population(np.zeros(4, int), np.ones(4, int), np.ones(4, bool)))
     made.state_dict()
     assert ("checkpoint" in caplog.text) == bool(place)
+
+
+def test_the_traits_of_a_policy_are_no_state(caplog):
+    class Mine(Policy):
+        def __init__(self):
+            self.traits, self.n = PolicyTraits(clients_needed=1), 3
+
+        def plan(self, view):
+            raise AssertionError
+
+    kept, again = guarded(Mine()).state_dict(), Mine()
+    again.n = 0
+    guarded(again).load_state_dict(kept)
+    assert again.n == 3 and not caplog.records
 
 
 CHANGES = {
