@@ -50,16 +50,18 @@ class Tracker(ABC):
         self._config, self._resume = dict(config or {}), resume
         self._open = False
         self._last = 0
+        self._missed: list[Mapping[str, Any]] = []
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
         """Open the tool's run, with the policy's parameters beside the configuration."""
         self._config |= {f"policy.{key}": value for key, value in policy.items()} | {"rounds": rounds}
         self._safely("begin", self._ensure_open)
+        for row in self._missed:
+            self._safely(f"log round {row['round']}", self._log_once, row)
 
     def catch_up(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Log the ledger's rounds that the tool lacks."""
-        for row in rows:
-            self._safely(f"log round {row['round']}", self._log_once, row)
+        """Take the ledger's rounds: :meth:`run_begins` logs those that the tool lacks."""
+        self._missed = [*rows]
 
     def clients_seen(self, clients: list[ClientRecord]) -> None:  # noqa: B027, nothing to override
         """Do nothing: the clients stay in the ledger."""

@@ -35,7 +35,7 @@ def of_tensorboard(folder):
 
     found = EventAccumulator(str(folder / "tensorboard"))
     found.Reload()
-    (text,) = {event.tensor_proto.string_val[0].decode() for event in found.Tensors("configuration/text_summary")}
+    text = found.Tensors("configuration/text_summary")[-1].tensor_proto.string_val[0].decode()
     config = dict(map(str.strip, row.split("|")[1:3]) for row in text.splitlines()[2:])
     return config, {tag: [(e.step, e.value) for e in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
 
@@ -57,10 +57,10 @@ READERS = {"tensorboard": of_tensorboard, "mlflow": of_mlflow}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow)],
-)
+TOOLS = ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("name", TOOLS)
 def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, cut_after, name):
     """It is cut after round 2 is in the ledger and before the tool has heard of it."""
     pytest.importorskip(name)
@@ -124,16 +124,16 @@ def test_trouble_with_a_tool_costs_the_run_nothing(tmp_path, caplog):
     assert "its disk is full" in caplog.text
 
 
-@pytest.mark.slow
-def test_an_extended_run_shows_its_number_of_rounds_in_mlflow(tmp_path):
-    pytest.importorskip("mlflow")
+@pytest.mark.parametrize("name", TOOLS)
+def test_an_extended_run_shows_its_number_of_rounds(tmp_path, name):
+    pytest.importorskip(name)
     rows = [{"round": number, "seconds": number / 2} for number in (1, 2, 3)]
     for rounds in (2, 3):
-        observer = tracker("mlflow", "r", tmp_path, {"num-server-rounds": rounds}, resume=rounds > 2)
-        observer.run_begins({}, rounds)
+        observer = tracker(name, "r", tmp_path, {"num-server-rounds": rounds}, resume=rounds > 2)
         observer.catch_up(rows[:rounds])
+        observer.run_begins({"rate": rounds / 4}, rounds)
         observer.run_ends(None, None)
-    assert of_mlflow(tmp_path / "r") == (
-        {"num-server-rounds": "3", "rounds": "3"},
+    assert READERS[name](tmp_path / "r") == (
+        {"num-server-rounds": "3", "rounds": "3", "policy.rate": "0.75"},
         {"seconds": [(1, 0.5), (2, 1.0), (3, 1.5)]},
     )
