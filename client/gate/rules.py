@@ -30,6 +30,7 @@ _TIME = "((?:[01]?[0-9]|2[0-3]):[0-5][0-9])"
 _SPAN = re.compile(rf"\s*{_TIME}\s*-\s*{_TIME}\s*")
 _ZONES = "/usr/share/zoneinfo"  # of the C library
 _POSIX_ZONE = re.compile(r"(<[^>]{3,}>|[A-Za-z]{3,})[+-]?\d")
+_WEST = re.compile(r"(UTC|GMT)-?0*[1-9]|([A-Za-z]{3,}|<[^>]+>)\+0*[1-9]")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -107,6 +108,9 @@ class Rules:
 
 def _hours(value: Value) -> tuple[Span, ...]:
     zone = os.environ.get("TZ", "").removeprefix(":")
+    if _WEST.match(zone):
+        remedy = "Name a place, or write <+02>-2 for two hours east of UTC, and <-03>3 for three hours west."
+        raise ConfigError("TZ", zone, "a time zone whose sign is clear: TZ counts hours west of UTC", remedy)
     if zone and not _POSIX_ZONE.match(zone) and not Path(_ZONES, zone).is_file():  # local time would be that of UTC
         remedy = "Correct it, or install the time zones (tzdata)."
         raise ConfigError("TZ", zone, "a time zone of this device, such as Europe/Berlin", remedy)

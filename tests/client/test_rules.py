@@ -81,12 +81,16 @@ def test_power_and_network_are_read_only_for_their_rules(metered, rule, monkeypa
         assert Rules.read({"only-charging": True}).forbids(NOON) == (None if charging else "only-charging")
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berln", ":Nowhere", "../etc", "/usr/share/zoneinfo/Nowhere"])
+# TZ counts hours west of UTC, and most owners of a device mean east.
+SIGNS = ["UTC+2", "UTC-5", "GMT2", "CET+1", "IST+5:30", "<+03>+3"]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berln", ":Nowhere", "../etc", "/usr/share/zoneinfo/Nowhere", *SIGNS])
 def test_a_misspelt_time_zone_is_refused(zone, monkeypatch):
     monkeypatch.setenv("TZ", zone)
     with refused("TZ", zone.removeprefix(":")):
         Rules.read({"hours": "22:00-06:00"})
-    for sound in ("", "UTC", "CET-1CEST,M3.5.0,M10.5.0/3", ":Europe/Berlin"):
+    for sound in ("", "UTC", "CET-1CEST,M3.5.0,M10.5.0/3", ":Europe/Berlin", "<+02>-2", "EST5EDT", "GMT+0"):
         monkeypatch.setenv("TZ", sound)
         Rules.read({"hours": "22:00-06:00"})
 
