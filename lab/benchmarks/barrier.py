@@ -4,9 +4,8 @@ All have the same number of clients at work in both cases. The Flower app in ``a
 ServerApp.
 """
 
-import json
 import statistics
-from pathlib import Path
+from dataclasses import asdict
 
 from aoi_fl.flower.versions import check_deployable
 from aoi_fl.lab.benchmarks.base import Row, Skipped
@@ -26,7 +25,7 @@ _LATE, _TIMEOUT, _AT_MOST = 1000, 120.0, 420.0
 
 
 def play(grid, config):
-    """Run rounds with a barrier, then without, and write their seconds."""
+    """Run rounds with a barrier, then without, and return their seconds."""
     found = {}
     for buffer, rounds in MODELS.items():
         options = RoundOptions(
@@ -42,7 +41,7 @@ def play(grid, config):
         found[buffer] = clock.times.wall
         strategy = RandomSelection(FEW, options=options, observer=clock, configure=lambda _: {TRAINS: SECONDS})
         strategy.start(grid, model(10_000), rounds)
-    Path(config["out"]).write_text(json.dumps(found))
+    return found
 
 
 def run(data):
@@ -68,12 +67,12 @@ def _fleets():
     shape = {"clients": MANY, "per_round": AT_WORK, "phones": True, "timeout": _TIMEOUT, "seconds": _AT_MOST}
     free = found(**shape, buffer=BUFFER, late_rounds=_LATE, rounds=3 * _RAMP)
     bound = found(**shape, rounds=4)
-    if len(free["rounds"]) <= _RAMP or not bound["rounds"]:
-        raise Skipped(f"{len(free['rounds'])} models and {len(bound['rounds'])} rounds were made in time")
-    pace, reference = statistics.mean(free["rounds"][_RAMP:]), statistics.mean(bound["rounds"])
+    if len(free.rounds) <= _RAMP or not bound.rounds:
+        raise Skipped(f"{len(free.rounds)} models and {len(bound.rounds)} rounds were made in time")
+    pace, reference = statistics.mean(free.rounds[_RAMP:]), statistics.mean(bound.rounds)
     who = f"{MANY} SuperNodes with training times of phones, reserve, {AT_WORK} at work"
-    yield _pace(who, pace, reference, BUFFER, 2, {"without": free, "with": bound})
-    cpu = free["client_cpu"], bound["client_cpu"]
+    yield _pace(who, pace, reference, BUFFER, 2, {"without": asdict(free), "with": asdict(bound)})
+    cpu = free.client_cpu, bound.client_cpu
     yield Row(
         f"{who}: the SuperLink's processor time for an update, without a barrier",
         "with a barrier",

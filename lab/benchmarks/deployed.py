@@ -3,7 +3,6 @@
 The Flower app in ``apps/exchange`` calls :func:`play` and :func:`hold` as its ServerApp.
 """
 
-import json
 import time
 from pathlib import Path
 
@@ -29,7 +28,7 @@ _AT_MOST = 240.0  # seconds for the many replies; later ones do not count
 
 
 def play(grid, config):
-    """Exchange equal messages in turns by our loop and by ``send_and_receive``; write the times.
+    """Exchange equal messages in turns by our loop and by ``send_and_receive``; return the times.
 
     Our loop uses our SuperNodes; Flower's uses Flower's own, and ours too.
     """
@@ -46,7 +45,7 @@ def play(grid, config):
                 answered += sum(not reply.has_error() for reply in replies)
         if answered != 3 * NODES:
             raise RuntimeError(f"{answered} of {3 * NODES} replies came")
-    Path(config["out"]).write_text(json.dumps({which: vars(each) for which, each in times.items()}))
+    return times
 
 
 def _messages(content, nodes):
@@ -61,7 +60,7 @@ def _by_kind(grid, content):
 
 
 def hold(grid, config):
-    """Aggregate few replies, then many, as a strategy does; write the peak memory after each.
+    """Aggregate few replies, then many, as a strategy does; return the peak memory after each.
 
     Each of two nodes gets many messages and answers each with new arrays, instead of many clients.
     """
@@ -78,7 +77,7 @@ def hold(grid, config):
             added.append(exchange.client_of(reply) or 0)
         _check(mean.result(), arrays, added)
         found.append({"replies": len(added), "MiB": peak_memory(), "seconds": round(time.monotonic() - begun, 1)})
-    Path(config["out"]).write_text(json.dumps(found))
+    return found
 
 
 def _check(mean, sent, added):

@@ -71,8 +71,6 @@ def play(grid, config):
         asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
         asking.start(grid, model(1000), rounds)
         times = spent.after_first()
-    if config["out"]:
-        Path(config["out"]).write_text(json.dumps({"wall": times.wall, "cpu": times.cpu}))
     return times
 
 

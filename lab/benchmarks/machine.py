@@ -37,10 +37,14 @@ def versions():
     return installed
 
 
+def processor():
+    """Return the processor's name."""
+    return _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+
+
 def _processor():
     """Return the processor's name and, if a virtual machine hides it, its family and model."""
-    name = _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
-    family, model = _field("/proc/cpuinfo", "cpu family"), _field("/proc/cpuinfo", "model\t")
+    name, family, model = processor(), _field("/proc/cpuinfo", "cpu family"), _field("/proc/cpuinfo", "model\t")
     return f"{name} (family {family}, model {model})" if family and model else name
 
 

@@ -14,7 +14,7 @@ def run(data):
     for clients in LADDER:
         played = found(clients=clients, per_round=PER_ROUND, behaviour="stock", rounds=3, seconds=SECONDS)
         yield from rows(played)
-        if not played["complete"]:
+        if not played.complete:
             note = f"with {completed} they did" if completed else "with fewer they were not tried"
             yield Row(f"{_WHAT} do not complete in {SECONDS:g} s", "–", None, clients, "SuperNodes", note)
             return

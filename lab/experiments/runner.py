@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from aoi_fl.engine.parent import leave_with_parent, unordered
+from aoi_fl.lab.benchmarks.machine import processor
 from aoi_fl.lab.experiments.harness import drawing
 from aoi_fl.lab.experiments.harness.account import behind, telling, typed
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
@@ -132,8 +133,4 @@ def _play(name, options, unit):
 
 def machine() -> str:
     """Return the processor and the versions that affect speed and rounding."""
-    model = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
-    return f"{os.cpu_count()} cores {model}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores {processor()}, Python {platform.python_version()}"

@@ -1,5 +1,7 @@
 """What the page says of a fleet that was ended before its end: no more than what was played."""
 
+from dataclasses import replace
+
 import pytest
 
 from aoi_fl.flower.seams import VIRTUAL
@@ -11,16 +13,16 @@ pytestmark = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
 
 def _played(behaviour="ours", first=150.0, rounds=(100.0,), **found):
     scenario = Scenario(1000, 20, "poll", behaviour, killing="kills" in found)
-    return Played(scenario, first=first, rounds=list(rounds), **found).as_dict()
+    return Played(scenario, first=first, rounds=list(rounds), **found)
 
 
 def test_nodes_that_join_are_judged_by_their_greeting():
     scenario = Scenario(1000, 20, behaviour="asleep", joining=100, start=50, round_seconds=10.0)
-    found = Played(scenario, greeted=40.0, first=150.0, rounds=[100.0], newcomer_cpu=20.0).as_dict()
+    found = Played(scenario, greeted=40.0, first=150.0, rounds=[100.0], newcomer_cpu=20.0)
     first, *others = rows(found, first=60.0)
     assert (first.measured, first.limit, first.verdict) == (40.0, 60.0, "met")
     assert not any("first round" in row.what for row in others)
-    first, *_ = rows(found | {"greeted": None}, first=60.0)
+    first, *_ = rows(replace(found, greeted=None), first=60.0)
     assert first.measured == scenario.seconds and first.verdict.startswith("missed")
 
 

@@ -12,6 +12,7 @@ arrays. With the newest Flower, ``--server http`` is our SuperLink over HTTP.
 """
 
 import statistics
+from dataclasses import asdict
 
 from aoi_fl.flower.versions import check_deployable
 from aoi_fl.lab.benchmarks.base import Row, Skipped
@@ -43,7 +44,7 @@ def found(**settings):
     from aoi_fl.lab.benchmarks.fleet.play import play
     from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 
-    return play(Scenario(**settings)).as_dict()
+    return play(Scenario(**settings))
 
 
 def rows(found, **limits):
@@ -51,74 +52,74 @@ def rows(found, **limits):
 
     Where nodes join during the run, ``first`` is the limit of the time until all are greeted.
     """
-    scenario = found["scenario"]
-    over = ", over HTTP" if scenario["server"] == "http" else ""
-    who = f"{scenario['clients']} {_TOLD[scenario['behaviour']]}, {scenario['coordination']}{over}"
-    if found["first"] is None:
+    scenario = found.scenario
+    over = ", over HTTP" if scenario.server == "http" else ""
+    who = f"{scenario.clients} {_TOLD[scenario.behaviour]}, {scenario.coordination}{over}"
+    if found.first is None:
         yield Row(
             f"{who}: the first round",
             "–",
             limits.get("first"),
-            found["unfinished"],
+            found.unfinished,
             "s",
             note="not complete by then",
-            details=found,
+            details=asdict(found),
         )
         return
-    connected = f"connecting took {found['registered'] + found['connected']:.0f} s more"
-    if scenario["joining"]:
-        pace = scenario["joining"] / scenario["round_seconds"]
-        note = f"{scenario['start']} at once, then {pace:.0f} join each second; {found['newcomer_cpu']:.0f} ms of the "
+    connected = f"connecting took {found.registered + found.connected:.0f} s more"
+    if scenario.joining:
+        pace = scenario.joining / scenario.round_seconds
+        note = f"{scenario.start} at once, then {pace:.0f} join each second; {found.newcomer_cpu:.0f} ms of the "
         note += f"SuperLink's processor each; {connected}"
-        greeted = found["greeted"]
+        greeted = found.greeted
         if greeted is None:
-            greeted, note = scenario["seconds"], f"not all by the end; {note}"
-        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), greeted, "s", note, found)
+            greeted, note = scenario.seconds, f"not all by the end; {note}"
+        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), greeted, "s", note, asdict(found))
     else:
-        yield Row(f"{who}: the first round", "–", limits.get("first"), found["first"], "s", connected, found)
-    if found["rounds"]:
-        cpu = " and ".join(f"{found[key]:.2f}" for key in ("superlink_cpu", "serverapp_cpu"))
-        requests, size = sum(found["requests"].values()), found["bytes"] / 1e6
-        unfinished = "" if found["complete"] else "; the last rounds did not complete in time"
+        yield Row(f"{who}: the first round", "–", limits.get("first"), found.first, "s", connected, asdict(found))
+    if found.rounds:
+        cpu = " and ".join(f"{getattr(found, key):.2f}" for key in ("superlink_cpu", "serverapp_cpu"))
+        requests, size = sum(found.requests.values()), found.bytes / 1e6
+        unfinished = "" if found.complete else "; the last rounds did not complete in time"
         yield Row(
-            f"{who}: a round after the first, k = {scenario['per_round']}",
+            f"{who}: a round after the first, k = {scenario.per_round}",
             "–",
             limits.get("round"),
-            statistics.median(found["rounds"]),
+            statistics.median(found.rounds),
             "s",
-            note=f"at most {max(found['rounds']):.1f}; SuperLink and ServerApp take {cpu} of a processor, all nodes "
-            f"{found['own_cpu']:.2f}; {requests:.0f} requests a second, {size:.2f} MB a round{unfinished}",
+            note=f"at most {max(found.rounds):.1f}; SuperLink and ServerApp take {cpu} of a processor, all nodes "
+            f"{found.own_cpu:.2f}; {requests:.0f} requests a second, {size:.2f} MB a round{unfinished}",
         )
-        yield Row(f"{who}: looks and heartbeats a second", "–", limits.get("between"), found["between"], "/s")
+        yield Row(f"{who}: looks and heartbeats a second", "–", limits.get("between"), found.between, "/s")
     for where in ("superlink", "serverapp"):
-        peak = found[f"{where}_peak"]
+        peak = getattr(found, f"{where}_peak")
         yield Row(f"{who}: the {_TOLD[where]}'s peak memory", "–", limits.get("memory"), peak, "MiB")
-    if scenario["killing"]:
+    if scenario.killing:
         from aoi_fl.lab.benchmarks.fleet.kills import KILLS
 
-        kills = "; ".join(f"{name} {kill['seconds']:.1f} s" for name, kill in found["kills"].items())
-        note = f"seconds of the round in which it was: {kills}; {found['late']} late, {found['failed']} calls failed"
+        kills = "; ".join(f"{name} {kill['seconds']:.1f} s" for name, kill in found.kills.items())
+        note = f"seconds of the round in which it was: {kills}; {found.late} late, {found.failed} calls failed"
         what, limit = "kills included", 0
-        if not found["complete"]:
-            left_out = [name for kill in KILLS if (name := kill.__name__) not in found["kills"]]
+        if not found.complete:
+            left_out = [name for kill in KILLS if (name := kill.__name__) not in found.kills]
             what, limit = "as far as it was played", None
             note += f"; not played: {' and '.join(left_out) or 'the last rounds'}"
-        yield Row(f"{who}: replies lost that were sent, {what}", "–", limit, found["lost"], "replies", note=note)
+        yield Row(f"{who}: replies lost that were sent, {what}", "–", limit, found.lost, "replies", note=note)
 
 
 def restarted(found):
     """Return the row of a run in which the SuperLink was killed again and again."""
-    if len(found["kills"]) < found["scenario"]["restarts"] or not found["complete"]:
-        raise Skipped(f"the run did not end in time: the SuperLink was killed {len(found['kills'])} times")
-    seconds = [kill["seconds"] for kill in found["kills"].values()]
+    if len(found.kills) < found.scenario.restarts or not found.complete:
+        raise Skipped(f"the run did not end in time: the SuperLink was killed {len(found.kills)} times")
+    seconds = [kill["seconds"] for kill in found.kills.values()]
     return Row(
-        f"{found['scenario']['clients']} SuperNodes, the SuperLink killed {len(seconds)} times in mid-round: "
+        f"{found.scenario.clients} SuperNodes, the SuperLink killed {len(seconds)} times in mid-round: "
         "replies lost that were sent",
         "–",
         0,
-        found["lost"],
+        found.lost,
         "replies",
         note=f"a round with a kill: {statistics.median(seconds):.1f} s, at most {max(seconds):.1f}; "
-        f"{found['trained']} updates, {found['late']} late",
-        details=found,
+        f"{found.trained} updates, {found.late} late",
+        details=asdict(found),
     )

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 
 from aoi_fl.lab.benchmarks.fleet.link import PROGRAMS
 from aoi_fl.lab.benchmarks.fleet.models import MODELS
@@ -23,7 +23,7 @@ def main(arguments=None):
         about = {"type": each.type, "choices": _CHOICES.get(each.name)}
         parser.add_argument(name, **about, default=each.default, required=each.default is MISSING)
     played = play(Scenario(**vars(parser.parse_args(arguments))))
-    print(json.dumps(played.as_dict(), indent=1))
+    print(json.dumps(asdict(played), indent=1))
     return int(not played.complete)
 
 

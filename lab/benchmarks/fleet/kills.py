@@ -2,20 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.poll_schedule import HEARTBEAT
 from aoi_fl.flower.virtual import Node, channels
-
-if TYPE_CHECKING:
-    from aoi_fl.lab.benchmarks.fleet.play import Play
-
-Kill: TypeAlias = "Callable[[Play], Awaitable[dict[str, float]]]"
 
 ROUNDS = 3  # between two faults, so that a normal round follows each fault's round
 STRANGERS = 1000
@@ -71,4 +64,4 @@ async def _knock(node):
     return False
 
 
-KILLS: tuple[Kill, ...] = (tenth, superlink, herd, flood)
+KILLS = (tenth, superlink, herd, flood)

@@ -75,20 +75,21 @@ class Play:
     async def run(self):
         """Run it and return the measurements."""
         await self._connect()
+        scenario = self.scenario
         settings = {
             "what": "fleet",
-            "clients": self.scenario.clients,
-            "per-round": self.scenario.per_round,
-            "coordination": self.scenario.coordination,
-            "rounds": self.scenario.all_rounds,
+            "clients": scenario.clients,
+            "per-round": scenario.per_round,
+            "coordination": scenario.coordination,
+            "rounds": scenario.all_rounds,
             "out": str(self._notes),
-            "timeout": self.scenario.timeout,
-            "round-seconds": self.scenario.round_seconds,
-            "late-rounds": self.scenario.late_rounds,
-            "buffer": self.scenario.buffer,
-            "model": self.scenario.model,
-            "packing": self.scenario.packing,
-            "least": self.scenario.start if self.scenario.joining else self.scenario.clients,
+            "timeout": scenario.timeout,
+            "round-seconds": scenario.round_seconds,
+            "late-rounds": scenario.late_rounds,
+            "buffer": scenario.buffer,
+            "model": scenario.model,
+            "packing": scenario.packing,
+            "least": scenario.start if scenario.joining else scenario.clients,
         }
         text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         joining = asyncio.create_task(self._join())
@@ -103,14 +104,15 @@ class Play:
         return self.found
 
     async def _connect(self):
-        keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(self.scenario.clients)]
+        scenario = self.scenario
+        keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(scenario.clients)]
         begun = time.monotonic()
         await asyncio.to_thread(register, self.link.control(), [public_pem(key) for key in keys])
         self.found.registered = time.monotonic() - begun
-        lines = self._channels = channels(self.link.fleet, self.link.authority, min(_CHANNELS, self.scenario.clients))
+        lines = self._channels = channels(self.link.fleet, self.link.authority, min(_CHANNELS, scenario.clients))
         configs = {}
-        seconds = make_trace(GENERATED, len(keys), 1).speed if self.scenario.phones else [0.0] * len(keys)
-        behaviour, sleep = BEHAVIOURS[self.scenario.behaviour], self.scenario.behaviour == "asleep"
+        seconds = make_trace(GENERATED, len(keys), 1).speed if scenario.phones else [0.0] * len(keys)
+        behaviour, sleep = BEHAVIOURS[scenario.behaviour], scenario.behaviour == "asleep"
         self.nodes = [
             VirtualNode(
                 i,
@@ -121,14 +123,14 @@ class Play:
                 self.link.folder,
                 self.traffic,
                 configs,
-                i < self.scenario.stalling,
-                self._lingered if i < self.scenario.lingering else None,
+                i < scenario.stalling,
+                self._lingered if i < scenario.lingering else None,
                 float(seconds[i]),
             )
             for i, key in enumerate(keys)
         ]
         begun = time.monotonic()
-        first = self.nodes[: self.scenario.start if self.scenario.joining else None]
+        first = self.nodes[: scenario.start if scenario.joining else None]
         for i in range(0, len(first), _AT_ONCE):
             some = first[i : i + _AT_ONCE]
             for node in some:
@@ -154,21 +156,22 @@ class Play:
 
     async def _follow(self, run_id):
         """Record each complete round, and inject the faults in their rounds."""
-        planned = {self.scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(self.scenario.faults)}
-        deadline = time.monotonic() + self.scenario.seconds
+        scenario = self.scenario
+        planned = {scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(scenario.faults)}
+        deadline = time.monotonic() + scenario.seconds
         try:
             async with asyncio.timeout(None) as limit:
                 async for line in self._lines(run_id):
                     if "begun" in line:
-                        deadline = time.monotonic() + self.scenario.seconds
-                        limit.reschedule(asyncio.get_running_loop().time() + self.scenario.seconds)
+                        deadline = time.monotonic() + scenario.seconds
+                        limit.reschedule(asyncio.get_running_loop().time() + scenario.seconds)
                     self._mark(line)
                     if self.round >= _LINGERS:
                         self._lingered.set()
                     if (kill := planned.get(line.get("round", 0))) is not None:
                         number = sum(name.startswith(kill.__name__) for name in self.found.kills)
                         self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
-                    if "ended" in line or (self.scenario.joining and self._first and self.round >= self._last):
+                    if "ended" in line or (scenario.joining and self._first and self.round >= self._last):
                         self.found.complete = True
                         return
         except TimeoutError:

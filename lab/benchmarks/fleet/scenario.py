@@ -1,6 +1,6 @@
 """The scenario of a fleet, and its measurements."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from aoi_fl.flower.seams import FLEET
 from aoi_fl.lab.benchmarks.fleet import kills
@@ -117,7 +117,3 @@ class Played:
     kills: dict[str, dict[str, float]] = field(default_factory=dict)
     complete: bool = False
     unfinished: float = 0.0
-
-    def as_dict(self):
-        """Return all fields."""
-        return asdict(self)

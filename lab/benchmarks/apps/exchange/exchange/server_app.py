@@ -1,5 +1,8 @@
 """A ServerApp that measures, and writes down, what its configuration names."""
 
+import json
+from pathlib import Path
+
 from flwr.serverapp import ServerApp
 
 from aoi_fl.lab.benchmarks import barrier, deployed, engines
@@ -13,4 +16,6 @@ def main(grid, context):
     """Measure on whatever engine this app was submitted to."""
     plays = {deployed.DEPLOYED: deployed.play, deployed.HELD: deployed.hold, fleet.FLEET: fleet.play}
     plays |= {barrier.BARRIER: barrier.play}
-    plays.get(str(context.run_config["what"]), engines.play)(grid, context.run_config)
+    found = plays.get(str(context.run_config["what"]), engines.play)(grid, context.run_config)
+    if found is not None:  # the fleet writes notes of its own
+        Path(str(context.run_config["out"])).write_text(json.dumps(found, default=vars))
