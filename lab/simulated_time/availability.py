@@ -71,6 +71,11 @@ class Availability:
         """How many clients there are, n."""
         return len(self.offsets) - 1
 
+    @cached_property
+    def _owners(self) -> Ints:
+        """The client of each spell, (S,)."""
+        return np.repeat(np.arange(self.clients), np.diff(self.offsets))
+
     def first(self, clients: int) -> "Availability":
         """Return the availability of the first clients; raises ConfigError if there are fewer."""
         if clients > self.clients:
@@ -81,12 +86,11 @@ class Availability:
 
     def starting(self, seconds: float) -> "Availability":
         """Return the same spells, counted from this second on."""
-        client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
         start = math.fmod(seconds, self.period)
         begins, ends = self.begins - start, self.ends - start
         over = ends <= 0  # these come at the end of the period now, and of those that are cut in two the beginnings
         cut = (begins < 0) & ~over
-        who = np.concatenate([client, client[cut]])
+        who = np.concatenate([self._owners, self._owners[cut]])
         begins = np.concatenate(
             [np.where(over, begins + self.period, np.maximum(begins, 0.0)), begins[cut] + self.period]
         )
@@ -141,10 +145,9 @@ class Availability:
         >>> Availability.from_spells([[(0, 5)], [(8, 10)], []], period=10.0).shares_by(20.0).tolist()
         [0.5, 0.2, 0.0]
         """
-        client = np.repeat(np.arange(self.clients), np.diff(self.offsets))
         periods, rest = divmod(seconds, self.period)
         lengths = np.minimum(self.ends, rest) - np.minimum(self.begins, rest) + periods * (self.ends - self.begins)
-        return np.bincount(client, lengths, minlength=self.clients) / seconds
+        return np.bincount(self._owners, lengths, minlength=self.clients) / seconds
 
     def _spell(self, when: float | Floats, clients: Ints | None) -> tuple[Ints, Floats, Ints]:
         """Return the row of the last spell that has begun, the phase, and the clients.
