@@ -82,11 +82,6 @@ def test_a_target_that_runs_miss_is_censored_and_named():
     assert "rounds to 99.9 %" in findings(compare(runs(BASE, OURS), 0.999))
 
 
-def test_a_target_in_per_cent_is_refused():
-    with refused("target", 95.0):
-        compare(runs(BASE, OURS), 95.0)
-
-
 @pytest.mark.parametrize("other", [{"dataset": "mnist"}, {"num-server-rounds": 9}])
 def test_runs_that_do_not_go_together_are_refused(other):
     pair = [run("a", 1, [0.5] * 4, [0, 1, 0, 1]), run("b", 1, [0.5] * 4, [0, 1, 0, 1], **other)]

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from aoi_fl.lab.rivals.oort import OortSelector, OortSettings
 from aoi_fl.lab.simulated_time.availability import always
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Foresight
+from tests.lab.test_power_of_choice import enumerated
 from tests.science.populations import population
 
 NONE_NEW = OortSettings(exploring=0.0, least_exploring=0.0)
@@ -71,10 +71,7 @@ def test_exploitation_draws_by_utility_within_the_cut_off():
     utilities = selector.utilities(50, np.arange(5), everybody.sizes)
     kept = [u if u >= 0.5 * sorted(utilities)[-2] else 0.0 for u in utilities]
     assert [u > 0 for u in kept] == [True, True, True, True, False]
-    wanted = np.zeros(5)
-    for a, b in permutations(range(5), 2):
-        if kept[a] and kept[b]:
-            wanted[[a, b]] += kept[a] / sum(kept) * kept[b] / (sum(kept) - kept[a])
+    wanted = enumerated(kept, 2)
     often = np.zeros(5)
     for seed in range(rounds):
         selector.seed = seed

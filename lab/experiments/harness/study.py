@@ -112,7 +112,7 @@ class Study(Experiment):
     def conclude(self, rows: Rows, settings: Values) -> Conclusion:
         """Compare each policy with the base, in pairs, and judge the hypotheses."""
         lines = [
-            [case, policy, str(len(runs)), *self._cells(runs, runs_of(rows, case, self.policies[0]), policy)]
+            [case, policy, str(len(runs)), *self._cells(rows, case, policy, runs)]
             for case in self.cases
             for policy in self.policies
             if (runs := runs_of(rows, case, policy))
@@ -141,12 +141,12 @@ class Study(Experiment):
         ]
         figure.set_figheight(_MARGIN + _LINE * max(len(there), 2))
         for axes, measure in zip(figure.subplots(1, len(drawn), sharey=True, squeeze=False)[0], drawn, strict=True):
-            lines(axes, [_called(case, policy, self.cases) for case, policy in there])
+            lines(axes, [policy if len(self.cases) == 1 else f"{case}: {policy}" for case, policy in there])
             if measure.margin:
                 axes.axvspan(-measure.margin, measure.margin, color="#E3E3E3")
             for place, (case, policy) in enumerate(there):
                 colour = COLOURS[self.policies.index(policy) % len(COLOURS)]
-                apart = differences(runs_of(rows, case, policy), runs_of(rows, case, self.policies[0]), measure)
+                apart = above(rows, case, policy, self.policies[0], measure)
                 found = interval([d for d in apart if math.isfinite(d)])
                 if not found.count:
                     axes.text(0, place, NOT_BY_ALL, va="center", color="#606060")
@@ -154,13 +154,13 @@ class Study(Experiment):
                 beside(axes, place, found, apart, colour)
             axes.set_xlabel(f"{textwrap.fill(measure.label, _WIDE)}\nabove {self.policies[0]}", fontsize=SIZE)
 
-    def _cells(self, runs, base, policy):
+    def _cells(self, rows, case, policy, runs):
         cells = []
         for measure in self.measures:
             cells.append(_shown([_value(row, measure) for row in runs.values()], measure.digits))
             if measure.compared:
-                same = policy == self.policies[0]
-                cells.append("" if same else _shown(differences(runs, base, measure), measure.digits))
+                base = self.policies[0]
+                cells.append("" if policy == base else _shown(above(rows, case, policy, base, measure), measure.digits))
         return cells
 
     def _measure(self, column):
@@ -174,7 +174,7 @@ class Study(Experiment):
             if contrast.base is None:
                 values = [_value(row, measure) for row in runs.values()]
             else:
-                values = differences(runs, runs_of(rows, contrast.case, contrast.base), measure)
+                values = above(rows, contrast.case, contrast.policy, contrast.base, measure)
             if len(values) < 2:
                 decided = False
                 continue
@@ -211,9 +211,10 @@ def runs_of(rows: Iterable[Row], case: str, policy: str) -> dict[int, Row]:
     return {seed: run[-1] for seed, run in by_seed(rows, case=case, policy=policy).items()}
 
 
-def differences(runs: Runs, base: Runs, measure: Measure) -> list[float]:
-    """Return a measure minus the base's, for the seeds of both; NaN where a run has no value."""
-    return [_value(runs[seed], measure) - _value(base[seed], measure) for seed in runs if seed in base]
+def above(rows: Rows, case: str, policy: str, base: str, measure: Measure) -> list[float]:
+    """Return a policy's measure minus a base's, for the seeds of both; NaN where a run has no value."""
+    runs, others = (runs_of(rows, case, name) for name in (policy, base))
+    return [_value(runs[seed], measure) - _value(others[seed], measure) for seed in runs if seed in others]
 
 
 def _value(row, measure):
@@ -226,10 +227,6 @@ def _shown(values, digits):
     found = interval(finite)
     missed = "" if len(finite) == len(values) else f" ({len(finite)} of {len(values)} seeds)"
     return f"{found.show(digits)}{missed}"
-
-
-def _called(case, policy, cases):
-    return policy if len(cases) == 1 else f"{case}: {policy}"
 
 
 def _behind(hypothesis):

@@ -15,15 +15,25 @@ from aoi_fl.lab.experiments.oracles.quadratic import CANDIDATES, ageing, choosin
 from aoi_fl.lab.experiments.oracles.theorems import BUDGETS, load_variances, ratio, thresholds
 from aoi_fl.protocol.clients import section5_instance
 
-# The judges return for each claim of a part what was found, and the verdict.
+# A judge returns from the rows of a part what was found, and the verdict.
 
 
-def judge_load(rows):
-    """Judge Theorem 2 of the first paper and its two remarks."""
-    settings = len(rows)
+def judge_table(rows):
+    """Judge Theorem 2 of the first paper."""
     scale = [1 + row["random"] for row in rows]
-    off = max(abs(row["printed"] - row["programme"]) / s for row, s in zip(rows, scale, strict=True))
-    own = max(abs(row["printed"] - row["table"]) / s for row, s in zip(rows, scale, strict=True))
+    off, own = (
+        max(abs(row["printed"] - row[other]) / s for row, s in zip(rows, scale, strict=True))
+        for other in ("programme", "table")
+    )
+    return (
+        f"in {len(rows)} settings of (n, k, m), n ≤ 100, the linear programme's minimum and the printed one differ "
+        f"by at most {off:.0e} of 1 + random's, and the table's own Var[X] by {own:.0e}",
+        "holds" if max(off, own) < 1e-7 else "refuted",
+    )
+
+
+def judge_remark(rows):
+    """Judge its second remark."""
     below = sum(row["printed"] < row["random"] for row in rows)
     steps = [(a, b) for a, b in pairwise(rows) if (a["clients"], a["per_round"]) == (b["clients"], b["per_round"])]
     falling = [
@@ -31,26 +41,22 @@ def judge_load(rows):
         for a, b in steps
         if (pair := (a["clients"], a["per_round"]))
     ]
+    return (
+        f"below random's in {below} of {len(rows)} settings; from one m to the next it falls, or is at its minimum, "
+        f"in {sum(falling)} of {len(steps)} steps",
+        joint([every(below, len(rows)), every(sum(falling), len(steps))]),
+    )
+
+
+def judge_oldest(rows):
+    """Judge its first remark."""
     settled = [row for row in rows if row["max_age"] >= row["clients"] // row["per_round"]]
-    like = [abs(row["oldest"] - row["printed"]) for row in settled]
-    alike, pairs = max(like) < 0.01, len({(row["clients"], row["per_round"]) for row in settled})
-    return {
-        "table": (
-            f"in {settings} settings of (n, k, m), n ≤ 100, the linear programme's minimum and the printed one differ "
-            f"by at most {off:.0e} of 1 + random's, and the table's own Var[X] by {own:.0e}",
-            "holds" if max(off, own) < 1e-7 else "refuted",
-        ),
-        "remark": (
-            f"below random's in {below} of {settings} settings; from one m to the next it falls, or is at its minimum, "
-            f"in {sum(falling)} of {len(steps)} steps",
-            joint([every(below, settings), every(sum(falling), len(steps))]),
-        ),
-        "oldest": (
-            f"Var[X] of oldest-age selection over 2000 rounds is within {max(like):.1e} of the printed minimum for all "
-            f"{pairs} pairs of n and k, with any m ≥ ⌊n/k⌋",
-            "holds" if alike else "refuted",
-        ),
-    }
+    like = max(abs(row["oldest"] - row["printed"]) for row in settled)
+    return (
+        f"Var[X] of oldest-age selection over 2000 rounds is within {like:.1e} of the printed minimum for all "
+        f"{len({(row['clients'], row['per_round']) for row in settled})} pairs of n and k, with any m ≥ ⌊n/k⌋",
+        "holds" if like < 0.01 else "refuted",
+    )
 
 
 def _judge_bound(rows, groups):
@@ -72,12 +78,12 @@ def _judge_bound(rows, groups):
 def judge_averaging(rows):
     """Judge the journal's Theorem 2."""
     ours, verdict = _judge_bound(rows, [*grouped(rows, "policy", "rate", "round").values()])
-    return {"fedavg": (f"with the theorem's learning rate and its proof's, {ours}", verdict)}
+    return f"with the theorem's learning rate and its proof's, {ours}", verdict
 
 
 def judge_ageing(rows):
     """Judge Theorem 1 of Xu et al."""
-    return {"aged": _judge_bound(rows, [*grouped(rows, "policy", "round").values()])}
+    return _judge_bound(rows, [*grouped(rows, "policy", "round").values()])
 
 
 def judge_skew(rows):
@@ -95,14 +101,12 @@ def judge_skew(rows):
         f"{_round(mean(of[d], 'excess') / mean(of[d], 'start') * 1e4)} at the end"
         for d in CANDIDATES
     )
-    return {
-        "skew": (
-            f"the {CANDIDATES[0]} largest losses of d candidates train; rounds to a tenth of the starting error, and "
-            f"the error after {_MARKS[-1]} rounds in its ten-thousandths: {shown}; from each d to the next "
-            f"{', '.join(d.show(1) for d in later)} rounds later",
-            side(later, -1) if all(rise.low > 0 for rise in rises) else "undecided",
-        )
-    }
+    return (
+        f"the {CANDIDATES[0]} largest losses of d candidates train; rounds to a tenth of the starting error, and "
+        f"the error after {_MARKS[-1]} rounds in its ten-thousandths: {shown}; from each d to the next "
+        f"{', '.join(d.show(1) for d in later)} rounds later",
+        side(later, -1) if all(rise.low > 0 for rise in rises) else "undecided",
+    )
 
 
 def judge_index(rows):
@@ -113,13 +117,11 @@ def judge_index(rows):
         "ceiling": sum(math.ceil(r["root"]) == r["optimal"] for r in rows),
     }
     structured, count = sum(r["structured"] for r in rows), len(rows)
-    return {
-        "index": (
-            f"value iteration selects from an age on in {structured} of {count} single clients; that age is the floor "
-            f"of (25) in {agree['floor']}, its rounding in {agree['rounding']}, its ceiling in {agree['ceiling']}",
-            joint([every(structured, count), every(agree["floor"], count)]),
-        )
-    }
+    return (
+        f"value iteration selects from an age on in {structured} of {count} single clients; that age is the floor "
+        f"of (25) in {agree['floor']}, its rounding in {agree['rounding']}, its ceiling in {agree['ceiling']}",
+        joint([every(structured, count), every(agree["floor"], count)]),
+    )
 
 
 def judge_ratio(rows):
@@ -139,14 +141,12 @@ def judge_ratio(rows):
         else ""
     )
     usable = sum(r["denominator printed"] > 0 for r in rows) - wrong
-    return {
-        "ratio": (
-            f"its denominator is ≤ 0 in {interval(vacuous['printed']).show(1, ' %')} of {count} instances of Section 5 "
-            f"(N = 10 to 40, B = 25 to 70){least}{refuted}; with M the most clients that B affords, it is ≤ 0 "
-            f"in {interval(vacuous['affordable']).show(1, ' %')}",
-            every(usable, count),
-        )
-    }
+    return (
+        f"its denominator is ≤ 0 in {interval(vacuous['printed']).show(1, ' %')} of {count} instances of Section 5 "
+        f"(N = 10 to 40, B = 25 to 70){least}{refuted}; with M the most clients that B affords, it is ≤ 0 "
+        f"in {interval(vacuous['affordable']).show(1, ' %')}",
+        every(usable, count),
+    )
 
 
 def mean(rows, column):
@@ -162,40 +162,72 @@ def _round(value):
 _CLIENTS = (10, 20, 30, 40)
 _BATCH = 20  # instances or seeds a unit
 _MARKS = (1, 5, 20, 50, 100, 200)
-_CLAIMS = {  # claim, source, the paper's own
-    "table": (
+_CLAIMS = (  # part, judge, reasons, claim, source, the paper's own
+    (
+        "load",
+        judge_table,
+        EXACT,
         "The printed table p* gives the least Var[X]",
         f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorem 1",
         "p* and minimum (n/k−m)(n/k−m−1), or c(1−c)",
     ),
-    "remark": (
+    (
+        "load",
+        judge_remark,
+        EXACT,
         "The least Var[X] falls as m grows, down to m = ⌊n/k⌋, and is below random selection's for every m",
         f"{GLOBECOM}, Remark 2",
         "smaller with m, minimum for all m ≥ ⌊n/k⌋; better than random for all choices of m",
     ),
-    "oldest": (
+    (
+        "load",
+        judge_oldest,
+        {"holds": "its Var[X] is the printed minimum, up to simulation"},
         "The optimal Markov policy resembles oldest-age selection",
         f"{GLOBECOM}, Remark 1",
         "resembles the oldest-age method",
     ),
-    "fedavg": ("Theorem 2 bounds the error of federated averaging", f"{JOURNAL}, Theorem 2", "eq. (27)"),
-    "skew": (
+    (
+        "fedavg",
+        judge_averaging,
+        {},
+        "Theorem 2 bounds the error of federated averaging",
+        f"{JOURNAL}, Theorem 2",
+        "eq. (27)",
+    ),
+    (
+        "skew",
+        judge_skew,
+        {"holds": "each larger ρ_ is sooner at a tenth of the error"},
         "A larger selection skew ρ_ makes federated averaging converge faster",
         f"{JOURNAL}, Remark 2",
         "a larger ρ_ contributes to faster convergence",
     ),
-    "aged": ("Theorem 1 bounds the error of training on ageing data", f"{WICS}, Theorem 1", "eq. (9)"),
-    "index": (
+    (
+        "aged",
+        judge_ageing,
+        {},
+        "Theorem 1 bounds the error of training on ageing data",
+        f"{WICS}, Theorem 1",
+        "eq. (9)",
+    ),
+    (
+        "index",
+        judge_index,
+        EXACT,
         "Refreshing a client's data from the age H of eq. (25) on is optimal for the single client",
         f"{WICS}, Theorem 2",
         "select iff Δ > H − 1; print has lost eq. (25)'s bracket, which is a floor",
     ),
-    "ratio": (
+    (
+        "ratio",
+        judge_ratio,
+        {"refuted": "its lower bound exceeds what WICS attains in some instances"},
         "WICS is ρ-optimal with the ρ printed",
         f"{WICS}, Theorem 3",
         "ρ < 2M(9N−1)Σφ/(N²φ_min − MΣφ); M = ⌊B/p_max⌋ is not the number of clients that B affords",
     ),
-}
+)
 _SCHEME = Claim(
     "Theorem 2 bounds the error under any client selection scheme",
     f"{JOURNAL}, Theorem 2",
@@ -216,21 +248,6 @@ _LOSS = Claim(
     {"part": ()},
     reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
 )
-_REASONS = {
-    "oldest": {"holds": "its Var[X] is the printed minimum, up to simulation"},
-    "fedavg": {},
-    "skew": {"holds": "each larger ρ_ is sooner at a tenth of the error"},
-    "aged": {},
-    "ratio": {"refuted": "its lower bound exceeds what WICS attains in some instances"},
-}
-_JUDGES = {
-    "load": judge_load,
-    "fedavg": judge_averaging,
-    "skew": judge_skew,
-    "aged": judge_ageing,
-    "index": judge_index,
-    "ratio": judge_ratio,
-}
 
 
 def _slots():
@@ -274,7 +291,7 @@ class Theory(Experiment):
         ),
     )
     minutes = 0.5
-    claims = tuple(Claim(*said, "not played here yet", "not run") for said in _CLAIMS.values())
+    claims = tuple(Claim(*said, "not played here yet", "not run") for _, _, _, *said in _CLAIMS)
 
     def settings(self, options):
         return {"rounds": _MARKS[-1], "p2 rounds": 400}
@@ -311,10 +328,9 @@ class Theory(Experiment):
     def conclude(self, rows, settings):
         parts = grouped(rows, "part")
         claims = [
-            Claim(*_CLAIMS[key], ours, verdict, {"part": {part}}, reasons=_REASONS.get(key, EXACT))
-            for part, judge in _JUDGES.items()
+            Claim(*said, *judge(parts[part]), {"part": {part}}, reasons=reasons)
+            for part, judge, reasons, *said in _CLAIMS
             if part in parts
-            for key, (ours, verdict) in judge(parts[part]).items()
         ]
         paragraph = (
             "The least Var[X] comes from a linear programme in P(X > a) for each p_m; the single client's "

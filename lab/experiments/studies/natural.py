@@ -14,15 +14,12 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     split_rows,
 )
 from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.study import Measure, Study, differences, expect, runs_of
-from aoi_fl.lab.rivals.f3ast import F3ast
+from aoi_fl.lab.experiments.harness.study import Measure, Study, above, expect
+from aoi_fl.lab.experiments.studies.rare_classes import players
 from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import participation
-from aoi_fl.science.participation import MarkovRule, SystematicRule
-from aoi_fl.science.rates import equal_rates
-from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 
 _PER_ROUND, _CLIENTS, _LEAST = 15, 300, 10
 _TRACE = "availability_300.npz"
@@ -64,15 +61,9 @@ _SPEAKERS = "speakers"
 _SETS = (*SOURCES, _SPEAKERS)
 
 _RANDOM, _SYSTEMATIC = "random", "systematic"
-_MAKE = {
-    _RANDOM: (lambda n, seed: RandomSelector(_PER_ROUND, seed), "size"),
-    "oldest-age": (lambda n, seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
-    _SYSTEMATIC: (lambda n, seed: SystematicRule.learning(equal_rates(n, _PER_ROUND), seed), "size"),
-    "markov": (lambda n, seed: MarkovRule.learning(equal_rates(n, _PER_ROUND)), "size"),
-    "f3ast": (lambda n, seed: F3ast(_PER_ROUND, seed), None),
-}
-
-
+# By the names that the rows have.
+_PLAYERS = {_RANDOM: _RANDOM, "oldest-age": "oldest-age", _SYSTEMATIC: "systematic, learned"}
+_PLAYERS |= {"markov": "markov, learned", "f3ast": "f3ast"}
 _WHERE = {_ALWAYS: "where clients are always available", _PHONES: "on the phone trace"}
 
 
@@ -86,7 +77,7 @@ class Natural(Study):
     )
     minutes = 15
     cases = tuple(f"{name}, {where}" for name in _SETS for where in (_ALWAYS, _PHONES))
-    policies = tuple(_MAKE)
+    policies = tuple(_PLAYERS)
     measures = (
         Measure("loss", "test loss × 1000", 1, 1000.0, drawn=True),
         Measure("accuracy", "test accuracy, %", 2, 100.0),
@@ -153,9 +144,9 @@ class Natural(Study):
             trace = _availability(options.data_dir, n)
             start = _ROUND * int(draws.uniform(seed, 0, "natural-start", 0) * trace.period / _ROUND)
             there = np.array([trace.here(start + _ROUND * t) for t in range(rounds + 1)])
-        make, weighting = _MAKE[unit["policy"]]
+        policy, weighting = players(n, _PER_ROUND, seed)[_PLAYERS[unit["policy"]]]
         (loss, accuracy), history = federation.late(
-            make(n, seed),
+            policy,
             rounds,
             weighting,
             lambda arrays: federation.evaluate(arrays, *test),
@@ -180,12 +171,7 @@ class Natural(Study):
             for axes, measure in zip(line, (m for m in self.measures if m.drawn), strict=True):
                 lines(axes, _SETS)
                 for i, policy in enumerate(self.policies[1:]):
-                    found = [
-                        interval(
-                            differences(*(runs_of(rows, f"{name}, {where}", p) for p in (policy, _RANDOM)), measure)
-                        )
-                        for name in _SETS
-                    ]
+                    found = [interval(above(rows, f"{name}, {where}", policy, _RANDOM, measure)) for name in _SETS]
                     places = [place + (i - 1.5) / 6 for place in range(len(_SETS))]
                     bars = {"xerr": [of.bar for of in found], "capsize": 2, "linestyle": "", "marker": "os^D"[i]}
                     axes.errorbar([of.mean for of in found], places, color=COLOURS[i + 1], label=policy, **bars)

@@ -9,7 +9,7 @@ from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.federation import evaluated, played
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, differences, expect, runs_of
+from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, above, expect
 
 CLIENTS, PER_ROUND, ROUNDS, DELTA = 3000, 100, 200, 1e-4
 CLIP, LOCAL_EPOCHS = 0.5, 2
@@ -130,10 +130,8 @@ class PrivateLearning(Study):
         axes.axhline(0, color=COLOURS[0])
         for policy, colour in zip((_SYSTEMATIC, _MARKOV, _FLOWER), COLOURS[1:], strict=False):
             found = {
-                epsilon: interval(
-                    differences(runs_of(rows, case, policy), runs_of(rows, case, _RANDOM), self.measures[0])
-                )
-                for epsilon, case in ((e, _CASE.format(e)) for e in sorted(EPSILONS))
+                epsilon: interval(above(rows, _CASE.format(epsilon), policy, _RANDOM, self.measures[0]))
+                for epsilon in sorted(EPSILONS)
             }
             if max(of.mean for of in found.values()) < _LEAST:
                 said = ", ".join(f"{of.mean:.0f}" for of in found.values())

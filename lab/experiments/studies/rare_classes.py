@@ -28,14 +28,19 @@ _RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
     "f3ast",
     "oort",
 )
-_MAKE = {
-    _RANDOM: (lambda seed: RandomSelector(_PER_ROUND, seed), "size"),
-    _AGE: (lambda seed: OldestAgeSelector(_PER_ROUND, seed), "size"),
-    _SYSTEMATIC: (lambda seed: SystematicRule.learning(equal_rates(_CLIENTS, _PER_ROUND), seed), "size"),
-    _MARKOV: (lambda seed: MarkovRule.learning(equal_rates(_CLIENTS, _PER_ROUND)), "size"),
-    _F3AST: (lambda seed: F3ast(_PER_ROUND, seed), None),
-    _OORT: (lambda seed: OortSelector(_PER_ROUND, seed), "size"),
-}
+
+
+def players(clients, per_round, seed):
+    """Return the policies that learn from what happens, with their weights; None: the policy's own."""
+    rates = equal_rates(clients, per_round)
+    return {
+        _RANDOM: (RandomSelector(per_round, seed), "size"),
+        _AGE: (OldestAgeSelector(per_round, seed), "size"),
+        _SYSTEMATIC: (SystematicRule.learning(rates, seed), "size"),
+        _MARKOV: (MarkovRule.learning(rates), "size"),
+        _F3AST: (F3ast(per_round, seed), None),
+        _OORT: (OortSelector(per_round, seed), "size"),
+    }
 
 
 def availability_by_class(seed):
@@ -70,7 +75,7 @@ class RareClasses(Study):
     minutes = 30
     data = ("mnist",)
     cases = (_CASE,)
-    policies = tuple(_MAKE)
+    policies = (_RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT)
     measures = (
         Measure("rare", "accuracy on the 3 rare classes, %", 1, 100.0, drawn=True),
         Measure("others", "accuracy on the other 7, %", 1, 100.0),
@@ -104,9 +109,9 @@ class RareClasses(Study):
         shares = availability_of([part.y.numpy() for part in there.parts], by_class)
         rounds = chosen["num-server-rounds"]
         rare, others = _tests(there, np.argsort(by_class)[:_RARE])
-        make, weighting = _MAKE[unit["policy"]]
+        policy, weighting = players(_CLIENTS, _PER_ROUND, seed)[unit["policy"]]
         (on_rare, on_others), history = there.late(
-            make(seed),
+            policy,
             rounds,
             weighting,
             lambda arrays: [there.task.evaluate(arrays, part)[1] for part in (rare, others)],

@@ -26,17 +26,14 @@ _MOST_TELLING = 4  # policies, with random, that complete before the others
 
 
 def split_of(name):
-    """Return how :func:`aoi_fl.learning.partition.make` is asked for ``IID`` or ``Dirichlet ALPHA``."""
+    """Return how :func:`aoi_fl.learning.partition.make` is asked for ``IID``, ``Dirichlet ALPHA`` or ``zipf``."""
+    if name == "zipf":
+        return {"kind": "iid", "sizes": "zipf:2.0"}
     kind, _, alpha = name.lower().partition(" ")
     return {"kind": kind, **({"alpha": float(alpha)} if alpha else {})}
 
 
-_SPLITS = {
-    "dirichlet 0.3": split_of("dirichlet 0.3"),
-    "dirichlet 0.6": split_of("dirichlet 0.6"),
-    "zipf": {"kind": "iid", "sizes": "zipf:2.0"},
-    "iid": {"kind": "iid"},
-}
+_SPLITS = ("dirichlet 0.3", "dirichlet 0.6", "zipf", "iid")
 
 
 _Make = Callable[[Ints, int], Decentralised | Selector]  # from the clients' sizes and the seed
@@ -98,7 +95,7 @@ class Unequal(Experiment):
     def play(self, unit, options):
         """Train along the policy's selections, and return the curve, what each round trained on, and the load."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, _CLIENTS, **_SPLITS[unit["split"]])
+        there = dealt_as(chosen, options, seed, _CLIENTS, **split_of(unit["split"]))
         make, weighting = POLICIES[unit["policy"]]
         policy = make(there.sizes, seed)
         history = there.history(policy, chosen["num-server-rounds"], weighting)
@@ -121,7 +118,7 @@ class Unequal(Experiment):
         return rows
 
     def conclude(self, rows, settings):
-        return concluded(rows, settings, tuple(POLICIES), tuple(_SPLITS))
+        return concluded(rows, settings, tuple(POLICIES), _SPLITS)
 
 
 def law_variance(policy, sizes):
