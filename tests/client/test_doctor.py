@@ -77,7 +77,8 @@ def listening(answer):
 
 
 @contextmanager
-def tls(folder, certificate, key, protocol="h2"):
+def tls(folder, certificate, key, protocol="h2", greet=lambda client: True):
+    """Serve TLS on 127.0.0.1 to each client that ``greet`` lets in; yields the port."""
     (folder / "server.crt").write_bytes(certificate)
     (folder / "server.key").write_bytes(key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -85,11 +86,10 @@ def tls(folder, certificate, key, protocol="h2"):
     context.set_alpn_protocols([protocol])
 
     def shake(client):
-        try:
-            with context.wrap_socket(client, server_side=True) as secure:
-                secure.recv(1)
-        except OSError:
-            pass
+        with suppress(OSError), client:
+            if greet(client):
+                with context.wrap_socket(client, server_side=True) as secure:
+                    secure.recv(1)
 
     with listening(shake) as port:
         yield port
@@ -127,32 +127,23 @@ def test_another_authority_or_a_missing_intermediate_is_named_by_its_issuer(tmp_
 def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_path, monkeypatch):
     calls = []
 
-    def forward(client):
+    def greet(client):
         calls.append(client.recv(1000))
         client.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
-        if not status.startswith("200"):
-            client.close()
-            return
-        with socket.create_connection(("127.0.0.1", port)) as server:
-            threading.Thread(target=pipe, args=(server, client), daemon=True).start()
-            pipe(client, server)
-
-    def pipe(source, sink):
-        with suppress(OSError):
-            while blob := source.recv(1 << 16):
-                sink.sendall(blob)
+        return status.startswith("200")
 
     for name in ("grpc_proxy", "no_grpc_proxy", "no_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with tls(tmp_path, *AUTHORITY.server()) as port, listening(forward) as through:
-        monkeypatch.setenv("https_proxy", f"http://user:secret@127.0.0.1:{through}")
-        first, second = reach.tcp("127.0.0.1", port), reach.tls("127.0.0.1", port, AUTHORITY.pem)
-        assert "https_proxy" in first.found and "secret" not in first.found + first.remedy
-        assert first.fatal == second.fatal == (status != "200 OK")
-        assert len(calls) == 2 and b"\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n" in calls[0]
-        assert all(call.startswith(f"CONNECT 127.0.0.1:{port} ".encode()) for call in calls)
-        monkeypatch.setenv("no_proxy", "example.org, 127.0.0.1")
-        assert not reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal and len(calls) == 2
+    with tls(tmp_path, *AUTHORITY.server(), greet=greet) as port:
+        monkeypatch.setenv("https_proxy", f"http://user:secret@127.0.0.1:{port}")
+        first, second = reach.tcp("127.0.0.1", 9), reach.tls("127.0.0.1", 9, AUTHORITY.pem)
+    assert "https_proxy" in first.found and "secret" not in first.found + first.remedy
+    assert first.fatal == second.fatal == (status != "200 OK")
+    assert len(calls) == 2 and b"\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n" in calls[0]
+    assert all(call.startswith(b"CONNECT 127.0.0.1:9 ") for call in calls)
+    monkeypatch.setenv("no_proxy", "example.org, 127.0.0.1")
+    with tls(tmp_path, *AUTHORITY.server()) as port:
+        assert not reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal
 
 
 @pytest.mark.parametrize(

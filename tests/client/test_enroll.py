@@ -56,9 +56,8 @@ def test_flower_reads_both_halves_of_the_key(ca, tmp_path, monkeypatch):
     assert config.server_address == "link.example.org:9092"
     assert not config.insecure and config.root_certificates == ca.read_bytes()
     private, public = config.authentication_keys
-    assert private.curve.name == "secp256r1"
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    assert try_load_public_key(made.public_file) == pem
+    assert private.curve.name == "secp256r1" and try_load_public_key(made.public_file) == pem
     assert made.public_file.read_text().strip() == made.public_key
     assert config.node_config["name"] == "pi-3"
     assert config.node_config["state-dir"] == "/var/lib/aoi/pi-3"
@@ -66,43 +65,14 @@ def test_flower_reads_both_halves_of_the_key(ca, tmp_path, monkeypatch):
     assert {"Restart=always", "RestartSec=15", "StartLimitIntervalSec=0", "StateDirectory=aoi/pi-3"} < lines
 
 
-def cut_off(ca, folder, calls):
-    """Enrol in a process that dies before so many calls that change the disk; return whether it came so far."""
-    child = os.fork()
-    if child == 0:
-        left = [calls]
-
-        def until(call):
-            def counted(*arguments, **more):
-                left[0] -= 1
-                return call(*arguments, **more) if left[0] else os._exit(9)
-
-            return counted
-
-        try:
-            for name in ("fdopen", "fsync", "replace", "link"):
-                setattr(os, name, until(getattr(os, name)))
-            enroll.enroll("pi-3", "h:9092", ca, folder)
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-
-
-def test_an_enrolment_cut_anywhere_is_repeated_or_complete(ca, tmp_path):
-    calls = 1
-    while cut_off(ca, folder := tmp_path / str(calls), calls):
-        key = folder / "client.key"
-        if not key.exists():
-            enroll.enroll("pi-3", "h:9092", ca, folder)
-        private = serialization.load_ssh_private_key(key.read_bytes(), None)
-        assert private.public_key() == serialization.load_ssh_public_key((folder / "pi-3.pub").read_bytes())
-        assert mode(key) == 0o600
-        calls += 1
-    assert (
-        calls > 20
-        and (folder / "client.key").exists()
-        and not [path.name for path in folder.iterdir() if path.name.startswith(".")]
-    )
+@pytest.mark.parametrize("step", ["write_whole", "_write_new"])
+def test_an_enrolment_that_breaks_off_is_repeated(ca, tmp_path, monkeypatch, step):
+    with monkeypatch.context() as patch, refused("--dir"):
+        patch.setattr(enroll, step, lambda path, *_: (_ for _ in ()).throw(OSError(28, "No space left", path)))
+        enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
+    assert not (tmp_path / "pi-3" / "client.key").exists()  # it is written last
+    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
+    assert mode(made.folder / "client.key") == 0o600 and not [*made.folder.glob(".*")]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
@@ -171,10 +141,8 @@ def test_a_key_is_never_overwritten(ca, tmp_path):
     [
         ({"name": "../x"}, ("client name", "../x")),
         ({"superlink": "host"}, ("superlink", "host")),
-        ({"superlink": "host:0"}, ("superlink", "host:0")),
         ({"superlink": ":9092"}, ("superlink", ":9092")),
         ({"superlink": "::1:9092"}, ("superlink", "::1:9092")),
-        ({"superlink": "http://host:9092"}, ("superlink", "http://host:9092")),
         ({"superlink": "a $(b):9092"}, ("superlink", "a $(b):9092")),
         ({"ca": Path("/nowhere/ca.crt")}, ("--ca", "/nowhere/ca.crt", "No such file")),
         ({"ca": Path(__file__)}, ("--ca", __file__, "no certificate in PEM form")),

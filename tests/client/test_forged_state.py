@@ -1,4 +1,4 @@
-"""Files of a client's own that somebody has forged, checksum and all: each reader starts anew, and says so."""
+"""A client's files are read as they were written; of a forged one, checksum and all, each reader starts anew."""
 
 import hashlib
 import json
@@ -10,7 +10,9 @@ import pytest
 from aoi_fl.client import poll_schedule, session
 from aoi_fl.client.device.status import status
 from aoi_fl.client.state import ClientState, StateFile
+from aoi_fl.science.age import ClientAge
 from aoi_fl.science.errors import ConfigError
+from tests.refusals import refused
 
 AGE = {"last": 3, "before": None, "forced": False, "reserved": None}
 BODY = {"version": 1, "seed": 7, "age": AGE, "data": None, "turn": None, "token": None}
@@ -53,6 +55,31 @@ def test_a_forged_state_is_kept_aside_and_started_anew(what, tmp_path, caplog):
     file.path.write_bytes(b"")
     file.load(5)
     assert (tmp_path / "pi.corrupt-1").read_bytes() == STATES[what] and (tmp_path / "pi.corrupt-2").exists()
+
+
+SOUND = ClientState(seed=7, age=ClientAge(last=12, before=4, reserved=20), data=ClientAge(last=9, before=2))
+
+
+@pytest.mark.parametrize("state", [ClientState(seed=5), SOUND, ClientState(3, age=ClientAge(last=-4))], ids=str)
+def test_what_was_saved_is_loaded_whatever_seed_is_asked_for(state, tmp_path):
+    StateFile(tmp_path / "new", "pi-3").save(state)
+    assert StateFile(tmp_path / "new", "pi-3").load(99) == state
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["pi-3.json"]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a\n", "é", "x" * 101])
+def test_a_name_that_cannot_name_a_file_is_refused(tmp_path, name):
+    with refused("client name"):
+        StateFile(tmp_path, name)
+
+
+def test_a_place_that_cannot_hold_a_state_is_named(tmp_path):
+    (tmp_path / "a.json").mkdir()
+    with refused("state-dir"):
+        StateFile(tmp_path, "a").load(1)
+    (tmp_path / "file").touch()
+    with refused("state-dir"):
+        StateFile(tmp_path / "file" / "clients", "a").save(SOUND)
 
 
 def test_the_good_one_that_the_forged_are_made_of_is_read(tmp_path):

@@ -1,4 +1,4 @@
-"""Mods of Flower's and functions of the user's see the messages that Flower's own strategies send, and no more."""
+"""Mods and functions of our app, and of a plain app that is attached, see what Flower's own strategies send."""
 
 from contextlib import suppress
 
@@ -11,11 +11,11 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 
 from aoi_fl import protocol
-from aoi_fl.client import ClientApp, ask_of
+from aoi_fl.client import ClientApp, ask_of, attach
 from aoi_fl.client.state import StateFile
 from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from tests.fakes import Notes, ScriptedGrid, zeros
+from tests.fakes import Notes, ScriptedGrid, request, zeros
 from tests.refusals import refused
 
 STEP = np.array([3.0, 4.0], np.float32)  # of length 5
@@ -42,12 +42,17 @@ WIRES = {"central": central} | {
 }
 
 
+@pytest.fixture(params=[ClientApp, flwr.clientapp.ClientApp], ids=["ours", "attached"])
+def make_app(request):
+    return lambda *mods: attach(request.param(mods=list(mods)))
+
+
 @pytest.fixture(params=WIRES.values(), ids=WIRES)
-def play(request, tmp_path):
+def play(request, tmp_path, make_app):
     """Return a function that plays two rounds with every client's training behind a mod."""
 
     def play(*mods, train=learn, config=None):
-        app, notes = ClientApp(mods=list(mods)), Notes()
+        app, notes = make_app(*mods), Notes()
         app.train()(train)
         options = RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0)
         strategy = request.param(options=options, observer=notes, configure=lambda round_: config or {})
@@ -67,7 +72,7 @@ def test_clipping_mods_clip_the_updates(mod, play):
     assert replies and set(bits) == {1 if mod is adaptiveclipping_mod else None}
 
 
-def test_a_function_sees_what_fedavg_would_have_sent_it(play, tmp_path):
+def test_a_function_sees_what_fedavg_would_have_sent_it(play):
     seen = []
 
     def note(message, context):
@@ -116,20 +121,25 @@ def test_the_request_is_visible_only_during_its_message(play):
         ask_of(Context(1, 2, {}, RecordDict(), {}))
 
 
-def test_each_of_many_trained_together_has_its_own_ask(tmp_path):
-    app, seen = ClientApp(), []
+def test_a_plain_app_keeps_its_functions_and_its_lifespan(tmp_path):
+    plain, lives = flwr.clientapp.ClientApp(), []
+    app = attach(plain)
+
+    @app.lifespan()
+    def lifespan(context):
+        lives.append(context)
+        yield
+
     app.train()(learn)
+    plain.evaluate()(learn)
+    context = Context(1, 2, {"partition-id": 0, "simulated": True}, RecordDict(), {"runs-dir": str(tmp_path)})
+    for kind in ("train", "evaluate"):
+        message = request(kind, protocol.ParticipationRequest("r", 1), arrays=zeros(), config=ConfigRecord({}))
+        assert app(message, context).content["metrics"]["num-examples"] == 10
+    assert len(lives) == 2
 
-    def at_once(message, context):
-        assert "aoi" not in message.content and ask_of(context).run == "r"
-        return 3
 
-    @app.train_many(at_once)
-    def train_many(messages, contexts):
-        seen.extend((list(m.content), ask_of(c).round) for m, c in zip(messages, contexts, strict=True))
-        return [learn(m, c) for m, c in zip(messages, contexts, strict=True)]
-
-    notes, options = Notes(), RoundOptions(run="r", join_timeout=0.2, evaluate_clients=0)
-    grid = ScriptedGrid(app, {"runs-dir": str(tmp_path)}, 3)
-    central(options=options, observer=notes).start(grid, zeros(), 1)
-    assert seen == [(["arrays", "config"], 1)] * 3 and notes.rounds[0].trained == 3
+def test_adopting_our_own_app_changes_nothing():
+    assert attach(app := ClientApp()) is app
+    with refused("app"):
+        attach(learn)

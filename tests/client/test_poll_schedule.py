@@ -68,14 +68,10 @@ def test_a_client_that_polls_late_does_not_oversleep(waited, tmp_path, monkeypat
 def test_a_client_polls_as_seldom_as_the_superlink_is_slow():
     client = PollSchedule(0.0)
     assert client.wait(0.1, took=0.05) == poll_schedule.LONGEST_LOOK
-    assert client.heartbeat(0.1)[0] == poll_schedule.HEARTBEAT
-    assert [client.wait(0.1, took=0.5) for _ in range(5)] == [6, 12, 24, 25, 25]  # there must be many
-    assert [client.wait(0.1, took=60.0) for _ in range(3)] == [50, 60, 60]
-    assert client.heartbeat(0.1)[0] == 120
+    assert [client.wait(0.1, took=0.5) for _ in range(4)] == [6, 12, 24, 25]  # there must be many
+    assert [client.wait(0.1, took=60.0) for _ in range(2)] == [50, 60] and client.heartbeat(0.1)[0] == 120
     client.answered(0.0, NextMessage(None, 7.0))
-    assert client.wait(0.0, took=1.0) == client.wait(600.0, took=0.3) == 7
-    assert [client.wait(0.0, took=took) for took in (0.5, 2.0, 60.0, 60.0)] == [10, 20, 40, 60]
-    assert client.wait(0.0) == 7
+    assert [client.wait(0.0, took=took) for took in (0.3, 0.5, 2.0, 60.0, 60.0, 0.0)] == [7, 10, 20, 40, 60, 7]
     client.answered(0.0, NextMessage(None, 70.0))
     interval, beat = client.heartbeat(0.0)
     assert client.wait(0.0) == 70 and interval == 140 and 94 < beat < 122  # a SuperLink of many is busy enough
