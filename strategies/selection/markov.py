@@ -19,7 +19,7 @@ from aoi_fl.science.rates import largest_rate
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
-from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
+from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy, with_round_seconds
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 logger = logging.getLogger("flwr")
@@ -54,7 +54,8 @@ class MarkovRulePolicy(RulePolicy):
         rule = MarkovRule(policy, own, presence=presence, dropout=policy.dropout, declared=policy.dropout)
         super().__init__(rule, n, k, coordination=coordination, shares=shares, availability=availability)
         if not own and not adaptive_dropout:
-            self.traits = replace(self.traits, law=policy)
+            alike = n > k > 1 and set(policy.probabilities) <= {0, 1}  # no coin is left
+            self.traits = replace(self.traits, law=policy, warning=SAME_MEET if alike else "")
         self._own = shares
         self._dropout = DropoutEstimate(float(k), policy.dropout * k) if adaptive_dropout else None
         self._warned = False

@@ -24,6 +24,11 @@ from aoi_fl.strategies.selection.volunteers import VolunteerBound
 
 logger = logging.getLogger("flwr")
 
+SAME_MEET = (
+    "The number of clients is a multiple of clients-per-round: the same clients always train together. "
+    "Choose another number, or policy=systematic with a jitter."
+)
+
 
 class RulePolicy(Policy):
     """Clients decide by a rule, by default with equal weights 1/|S|.

@@ -20,14 +20,9 @@ from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
-from aoi_fl.strategies.selection.rule import RulePolicy, with_round_seconds
+from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy, with_round_seconds
 from aoi_fl.strategies.selection.selector import seed_of
 from aoi_fl.strategies.strategy import AgeAwareStrategy
-
-_SAME_MEET = (
-    "The number of clients is a multiple of clients-per-round: the same clients always train together. "
-    "Choose another number, a jitter, or policy=markov-optimal."
-)
 
 
 class SystematicRulePolicy(RulePolicy):
@@ -52,7 +47,7 @@ class SystematicRulePolicy(RulePolicy):
             law = science.SystematicPolicy.equal(rule.clients, rule.per_round, rule.phase_rule, rule.jitter, rule.seed)
             n, k = rule.clients, rule.per_round
             alike = (rule.phase_rule, rule.jitter) == ("spread", 0.0) and n % k == 0 and n > k > 1
-            self.traits = replace(self.traits, law=law, warning=_SAME_MEET if alike else "")
+            self.traits = replace(self.traits, law=law, warning=SAME_MEET if alike else "")
         self._own, self._fastest = shares, 0.0
 
     def interval_law(self) -> IntervalLaw:

@@ -106,7 +106,7 @@ def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd, 
     assert run.rounds[-1]["train_lag"] == 2 and "train-lag" in {chart.name for chart in figures([run])}
     assert {"test_accuracy", "accuracy"}.isdisjoint(run.rounds[-1].get("metrics", ()))
     shown = page.render([run])
-    assert "Clients&#39; accuracy" in shown and "f1 of the clients" in shown
+    assert "Clients&#39; accuracy" in shown and "f1 on the clients" in shown
     assert any("Final results" in message and "'f1'" in message for message in caplog.messages)
     told = next(line for line in capfd.readouterr().err.splitlines() if "round 2/2" in line)
     assert "accuracy 0.250" in told and "loss 3.5" in told
@@ -158,7 +158,17 @@ def test_a_test_loss_that_is_no_number_is_said(tmp_path, caplog):
     assert "2 of 3 rounds" in headline(settings([run])) and page.render([run])
 
 
-@pytest.mark.parametrize(("per_round", "more", "warned"), [(3, {}, True), (4, {}, False), (3, {"jitter": 0.5}, False)])
-def test_a_warning_names_clients_that_always_meet(per_round, more, warned, caplog):
-    play(SystematicParticipation(NODES, per_round, **more), 1)
+@pytest.mark.parametrize(
+    ("make", "per_round", "more", "warned"),
+    [
+        (SystematicParticipation, 3, {}, True),
+        (SystematicParticipation, 4, {}, False),
+        (SystematicParticipation, 3, {"jitter": 0.5}, False),
+        (MarkovParticipation.optimal, 3, {}, True),
+        (MarkovParticipation.optimal, 4, {}, False),
+        (MarkovParticipation.increasing, 3, {}, False),
+    ],
+)
+def test_a_warning_names_clients_that_always_meet(make, per_round, more, warned, caplog):
+    play(make(NODES, per_round, **more), 1)
     assert any("always train together" in message for message in caplog.messages) == warned
