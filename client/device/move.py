@@ -5,7 +5,9 @@ The former device cannot run the client afterwards, because two clients with one
 
 import os
 import tarfile
+from contextlib import ExitStack
 from pathlib import Path
+from shutil import rmtree
 
 from aoi_fl.client.device.enroll import KEY, NODE, read_node
 from aoi_fl.client.session import FILE
@@ -51,16 +53,17 @@ def unpack(archive: Path, folder: Path) -> tuple[Path, ...]:
     try:
         if folder.exists() and any(folder.iterdir()):
             raise ConfigError("--dir", folder, "a new folder", "Choose another --dir.")
-        with open(archive, "rb", opener=regular) as file, tarfile.open(fileobj=file) as tar:
+        with ExitStack() as undo, open(archive, "rb", opener=regular) as file, tarfile.open(fileobj=file) as tar:
+            undo.callback(rmtree, folder, ignore_errors=True)  # a key without its state must not remain
             members = {top: [m for m in tar if m.name.split("/")[0] == top] for top in ("client", "state")}
             _extract(tar, members["client"], folder)
-            node = read_node(folder)
-            state = Path(str(node["state-dir"]))
+            state = Path(str(read_node(folder)["state-dir"]))
             if members["state"]:
                 if state.exists() and any(state.iterdir()):
                     raise ConfigError("state-dir", state, "empty on this device", "Move that client away first.")
                 _extract(tar, members["state"], state)
                 (state / FILE).unlink(missing_ok=True)  # the former device's session
+            undo.pop_all()
         former = _former_folder(folder)
         if former is not None and former != folder:
             for path in (folder / NODE, *folder.glob("aoi-*.service")):

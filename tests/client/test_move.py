@@ -90,6 +90,9 @@ def test_a_running_client_and_a_used_place_are_refused(enrolled, tmp_path):
         move.unpack(archive, enrolled)
     with refused("state-dir"):
         move.unpack(archive, tmp_path / "there")
+    assert not (tmp_path / "there").exists()  # a key without its state would take part from age 0
+    (state / "session").unlink()
+    move.unpack(archive, tmp_path / "there")
 
 
 def test_a_torn_or_foreign_file_is_refused(enrolled, tmp_path):
