@@ -21,7 +21,7 @@ from aoi_fl.strategies.aggregation.private import PrivacyGuarantee
 from aoi_fl.strategies.clock import MACHINE, ROUND_TRIP, Clock, clock_of
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
-from aoi_fl.strategies.records import Observer, RoundRecord, State
+from aoi_fl.strategies.records import BELOW_QUORUM, Observer, RoundRecord, State
 from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.open_exchange import OpenExchange
@@ -403,6 +403,8 @@ def _nothing_trained(last: RoundRecord) -> NothingTrainedError:
     lost = [part for part in last.participations if part.outcome != "trained"]
     reasons = list(dict.fromkeys(f"{part.name} {part.outcome}: {part.reason}" for part in lost))
     remedy = ". Raise train-timeout" if {p.outcome for p in last.participations} == {"late"} else ""
+    if any(part.reason == BELOW_QUORUM for part in lost):
+        remedy = ". Lower min-updates, or start the clients of must-include"
     none = "No client was sent the model in the last of them."
     if last.trained:
         none = f"In the last of them no model was made of {last.trained} updates."

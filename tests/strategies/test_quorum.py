@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.science.errors import NodesError
+from aoi_fl.science.errors import NodesError, NothingTrainedError
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies import MarkovParticipation, RandomSelection
 from tests import fakes
@@ -58,6 +58,12 @@ def test_a_round_below_its_quorum_does_not_count(quorum, tmp_path):
     ages = {part.client: part.age for part in notes.rounds[2].participations}
     assert ages == dict.fromkeys(range(N), 1)  # also of those whose updates had arrived
     assert strategy.roster.last.tolist() == [3] * N
+
+
+def test_a_run_without_any_quorum_names_the_quorum(tmp_path):
+    with pytest.raises(NothingTrainedError) as error:
+        fakes.play(partial(RandomSelection, 2), honest_app(), tmp_path, 2, N, must_include="client-9")
+    assert "must-include" in str(error.value) and "train-timeout" not in str(error.value)
 
 
 def test_named_clients_are_in_every_round(tmp_path):
