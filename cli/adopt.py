@@ -194,12 +194,13 @@ def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]
     found = {path: _adopted(text, own, others, clients, per_round) for path, text in texts.items()}
     changed = {path: (texts[path], new) for path, new in found.items() if new != texts[path]}
     new = "\n".join(text for _, text in changed.values())
-    for what, where in (
-        ("MarkovParticipation", "strategy = FedAvg(…)"),
-        ("aoi_fl.client", "an import of ClientApp alone"),
+    by_hand = f"strategy = MarkovParticipation.optimal({clients}, {per_round}, aggregation=strategy)"
+    for what, where, remedy in (
+        ("MarkovParticipation", "strategy = FedAvg(…)", f"Add before its start: {by_hand}."),
+        ("aoi_fl.client", "an import of ClientApp alone", "Wrap yours: app = aoi_fl.client.attach(app)."),
     ):
         if what not in new:
-            raise ConfigError("APP", app.folder, f"one with the line {where}", "Change it by hand: docs/adopt.md.")
+            raise ConfigError("APP", app.folder, f"one with the line {where}", remedy)
     return changed
 
 

@@ -65,7 +65,8 @@ def test_what_is_no_app_is_refused(app, aoi, tmp_path):
         assert status == 2 and "Traceback" not in err
     server = app / "quickstart_numpy" / "server_app.py"
     server.write_text(server.read_text().replace("strategy = FedAvg(", "strategy = dict(FedAvg)("))
-    assert aoi("adopt", app.name)[0] == 2
+    status, _, err = aoi("adopt", app.name)
+    assert status == 2 and "optimal(10, 3, aggregation=strategy)" in err  # the line to add
 
 
 @pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
