@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ def run(
     ConfigError
         A key or value is wrong; nothing has started.
     """
-    from aoi_fl.config.presets import PRESET
     from aoi_fl.config.run import RunConfig
     from aoi_fl.engine.local_run import run_local
     from aoi_fl.server.app import app as server_app
@@ -161,7 +161,12 @@ def _completed(function: Any, *without: str) -> None:
     parameters = inspect.signature(function).parameters.values()
     named = {one.name: one for one in parameters if one.kind != one.VAR_KEYWORD}
     keys = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=PRESET if name == "preset" else field.default,
+            annotation=field.annotation,
+        )
         for name, field in RunKeys.model_fields.items()
         if name not in {*named, *without}
     ]

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
-from aoi_fl.config.fields import allowed, kebab, snake, variable
+from aoi_fl.config.fields import allowed, extra, kebab, snake, variable
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.presets import expanded
 from aoi_fl.config.rules import conflicts
@@ -64,7 +64,8 @@ def _as_error(error: Any) -> ConfigError:
     key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
     if error["type"] == "extra_forbidden":
         keys = sorted(map(kebab, RunConfig.model_fields))
-        if near := did_you_mean(key, keys).strip():
+        long = [kebab(n) for n, field in RunConfig.model_fields.items() if extra(field, "short") == key]
+        if near := did_you_mean(key, keys).strip() if not long else f"Write {long[0]}.":
             return ConfigError(key, None, "a run key", near)
         return ConfigError(key, None, f"a run key: {', '.join(keys)}", "Choose one of these.")
     name = next(field for field in RunConfig.model_fields if key == kebab(field))

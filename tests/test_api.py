@@ -10,6 +10,7 @@ import pytest
 
 import aoi_fl
 from aoi_fl.config.keys import RunKeys
+from aoi_fl.config.presets import PRESET
 from aoi_fl.server.ledger import read
 from tests.refusals import refused
 
@@ -135,3 +136,12 @@ def test_a_notebook_completes_the_run_keys():
     assert keys < set(inspect.signature(aoi_fl.run).parameters)
     assert shared < set(inspect.signature(aoi_fl.compare).parameters) & keys
     assert "seed" not in inspect.signature(aoi_fl.compare).parameters
+    for function in (aoi_fl.run, aoi_fl.compare):
+        assert inspect.signature(function).parameters["preset"].default == PRESET
+
+
+@pytest.mark.parametrize(("option", "key"), [("rounds", "num-server-rounds"), ("per_round", "clients-per-round")])
+def test_an_option_of_the_command_leads_to_its_key(option, key):
+    with refused(option.replace("_", "-")) as error:
+        aoi_fl.run("random", **{option: 5})
+    assert key in error.value.remedy
