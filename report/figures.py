@@ -6,31 +6,34 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report import budget, participation
-from aoi_fl.report.chart import Chart, Overlay, colour
+from aoi_fl.report.chart import Chart, Overlay, colour, curve, layout
 from aoi_fl.report.judging import LEAST_SEEDS
-from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
+from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, judge, more
 from aoi_fl.report.participation import refreshes
 from aoi_fl.report.runs import Run
-from aoi_fl.report.seeds import Curve, Setting, settings
+from aoi_fl.report.seeds import Curve, Setting, factors, settings
 from aoi_fl.science import load
 from aoi_fl.science.interval_law import window_deviation
 
 _MOST_METRICS = 24  # charts of an app's own metrics; the ledger has all
 _BAND = "The line is the mean of the seeds. The band is its 95 % interval."
 _MOST_BINS = 60
+_LEAST_VALUES = 3  # of a swept key, to draw them on an axis
+_DECADE = 10  # from this ratio on the axis is logarithmic
 _MARGIN = 0.02  # decades beyond the outermost ticks
 _LOWEST = 0.001  # of the drawn spreads; smaller ones are drawn as 0
 _POINTS = 60  # of a curve in simulated time
 _HOUR = 3600.0
 _SOURCES = {
     "test": "Of the global model on the server's test data after each round.",
-    "client": "Of the global model on the clients' own data after each round, the mean weighted by examples.",
-    "train": "As clients report it from their training, the mean weighted by examples.",
+    "client": "Of the global model on the clients' own data after each round: the mean by examples, or the app's.",
+    "train": "As clients report it from their training: the mean by examples, or the app's.",
 }
 
 
@@ -53,6 +56,7 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
         participation.counts(overlaid),
         _intervals(overlaid),
         _deviation(overlaid),
+        _sweep(overlaid),
         *(participation.heat_map(*one) for one in each),
         *(overlay.draw(overlaid) for overlay in _learning(overlaid)),
         _AT_WORK.draw(overlaid),
@@ -95,6 +99,38 @@ def _learning(overlaid: Sequence[Setting]) -> Iterator[Overlay]:
             column=f"{measure.axis}, {{}}",
             most=measure.most,
         )
+
+
+def _sweep(overlaid: Sequence[Setting]) -> Chart | None:
+    """Return the main measure at the end against the values of a swept key; None unless one key has three numbers."""
+    configs = [setting.first.config for setting in overlaid]
+    numbers: dict[str, list[Any]] = {key: [config.get(key) for config in configs] for key in factors(configs)}
+    swept = {key: v for key, v in numbers.items() if {*map(type, v)} <= {int, float} and len({*v}) >= _LEAST_VALUES}
+    if len(swept) != 1:
+        return None
+    ((key, values),) = swept.items()
+    measure = judge(overlaid[0].first.rounds)
+    data: list[Any] = []
+    listed = []
+    for i, (setting, value) in enumerate(zip(overlaid, values, strict=True)):
+        ends = [measure.scaled(np.array([end])) for run in setting.runs if (end := measure.end(run)) is not None]
+        if not ends:
+            continue
+        drawn, _ = curve(i, setting.label, "", [([value], end) for end in ends], "%{y:.4g}", most=measure.most)
+        for band in drawn[:-1]:  # of one point, so it is a bar
+            band.update(opacity=1, fill=None, line=band["line"] | {"width": 2})
+        data += drawn
+        listed.append([value, setting.label, drawn[-1]["y"][0]])
+    if not data:
+        return None
+    ticks = sorted({*values})
+    axis: dict[str, Any] = {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+    if ticks[0] > 0 and ticks[-1] >= _DECADE * ticks[0]:
+        axis["type"] = "log"
+    form = layout(key, measure.axis, axis)
+    note = f"{measure.title} after the last round, for each value of {key}."
+    title = f"{measure.title} by {key}"
+    return Chart("sweep", title, note, data, form, [key, "setting", measure.axis], sorted(listed))
 
 
 def _by_round(measure: LedgerMeasure, setting: Setting) -> list[Curve]:

@@ -1,10 +1,13 @@
 """Seeds of one setting become one line with its interval; everything else stays apart."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from aoi_fl.report import page
+from aoi_fl.report.drawing import draw
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
@@ -101,3 +104,24 @@ def test_all_numbers_have_a_column_a_setting(tmp_path):
     shown = {name: cells for name, *cells in rows}
     assert shown["test accuracy at the end"] == ["93.0 % (90.0 % to 95.0 %)", "90.0 %"]
     assert shown["rounds recorded"] == ["6", "6"] and shown["status"] == ["completed", "completed"]
+
+
+def test_a_sweep_is_drawn_against_its_values(tmp_path):
+    names = []
+    for rate, seed in product((0.1, 0.5, 2.0), ENDS):
+        row = RoundRecord(1, test_accuracy=ENDS[seed] * rate / 2, participations=trained([0]))
+        config = {"policy": "random", "learning-rate": rate, "seed": seed}
+        names.append(str(record(tmp_path / f"{rate}-{seed}", [row], clients(4), config=config)))
+    charts = {chart.name: chart for chart in figures(load_all(names))}
+    mean = 100 * np.mean([*ENDS.values()])
+    assert [row[0] for row in charts["sweep"].rows] == [0.1, 0.5, 2.0]
+    assert [row[2] for row in charts["sweep"].rows] == pytest.approx([mean * rate / 2 for rate in (0.1, 0.5, 2)], 1e-5)
+    bars, points = charts["sweep"].data[::2], charts["sweep"].data[1::2]
+    assert [trace["x"] for trace in points] == [[0.1], [0.5], [2.0]] and charts["sweep"].layout["xaxis"][
+        "type"
+    ] == "log"
+    for bar, point in zip(bars, points, strict=True):
+        assert min(bar["y"]) < point["y"][0] < max(bar["y"])
+    assert draw(charts["sweep"], 3.4, "pdf").startswith(b"%PDF")
+    two = figures(load_all(names[:6]))
+    assert "sweep" not in {chart.name for chart in two}
