@@ -49,7 +49,8 @@ def policies(settings: Sequence[Setting]) -> Table:
     shown = {name: [show(setting) for setting in settings] for name, show in columns.items()}
     kept = {name: cells for name, cells in shown.items() if any(cells)}
     rows = [[setting.name, *(cells[i] for cells in kept.values())] for i, setting in enumerate(settings)]
-    return ["policy" if all(len(setting.runs) > 1 for setting in settings) else "run", *kept], rows
+    several = all(len(setting.runs) > 1 for setting in settings)
+    return [("setting" if "policy" in kept else "policy") if several else "run", *kept], rows
 
 
 def random_range(clients: int, per_round: float, rounds: int) -> tuple[int, int]:

@@ -137,4 +137,4 @@ def more(columns: Iterable[str]) -> list[LedgerMeasure]:
     return [LedgerMeasure(name, f"{name} {_OF[source]}", source=source) for source, _, name in found if source in _OF]
 
 
-_OF = {"test": "on the test data", "client": "of the clients", "train": "of training"}
+_OF = {"test": "on the test data", "client": "on the clients", "train": "in training"}

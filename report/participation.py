@@ -12,6 +12,7 @@ from aoi_fl.report.seeds import Setting
 
 MOST_POINTS = 1000
 _MOST_CLIENTS, _MOST_ROUNDS, _MOST_NAMES = 250, 1000, 40
+_MOST_LETTERS = 16  # of a name
 _AROUND = 90  # pixels of a heat map's axis and legend
 _LINE, _NARROW = 12, 330  # pixels: the height of a row's name, and the room for all names on a narrow screen
 
@@ -37,9 +38,13 @@ def clients_by_rounds(
     height = HEIGHT - _AROUND if several else int(np.clip(14 * len(clients), 160, 480))
     if run.named and len(clients) <= _MOST_NAMES:
         named = clients[:: -(-_LINE * len(clients) // min(height, _NARROW))]
-        axis |= {"tickvals": named.tolist(), "ticktext": [text(run.name(int(c))[:16]) for c in named]}
+        axis |= {"tickvals": named.tolist(), "ticktext": [text(_short(run.name(int(c)))) for c in named]}
     form = layout("round", "client", x=whole(numbers), y=whole(clients) | axis, height=height + _AROUND)
     return grid[clients, -_MOST_ROUNDS:], clients, numbers, note, form
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}…"
 
 
 def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -115,8 +116,8 @@ def latex(columns: Sequence[str], rows: Sequence[Sequence[str]], form: str, note
 
 
 def escaped(text: str) -> str:
-    """Return a text for LaTeX."""
-    return text.translate(_SPECIAL)
+    """Return a text for LaTeX, with signs of numbers in its mathematics."""
+    return re.sub(r"(?<![\w.])[-+](?=\d)", r"$\g<0>$", text.translate(_SPECIAL))
 
 
 def _cell(values: Sequence[float | None], digits: int, factor: float) -> str:

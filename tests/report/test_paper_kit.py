@@ -40,6 +40,7 @@ def test_a_comparison_is_drawn_and_exported_in_its_order(aoi, tmp_path, monkeypa
     assert "$\\pm$ standard deviation of 2 seeds" in settings and "95\\,\\% interval" in conclusions
     assert re.search(r"^random & systematic & 2 & Jain's index & .*\[.*\] & no conclusion", conclusions, re.MULTILINE)
     assert not re.search(r"(?<!\\)[%_]", conclusions)
+    assert re.search(r"\[\$-\$[\d.]+, ", conclusions) and not re.search(r"[ \[]-\d", conclusions)  # a minus, no hyphen
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _, err = aoi("figure", name)
     assert status == 2 and "pip install matplotlib" in err
