@@ -48,6 +48,9 @@ def check_main(workers: int) -> None:
         if caller.function != "<module>" or about.get("__name__") != "__main__" or "__file__" not in about:
             continue
         script = Path(about["__file__"])
+        if not script.is_file() and about.get("__spec__") is None:
+            remedy = "Save the program in a file, with the call behind if __name__ == '__main__':."
+            raise ConfigError("workers", workers, "1 in a program that Python reads from a pipe", remedy)
         body = ast.parse(script.read_bytes()).body if script.is_file() else []
         guards = [one for one in body if isinstance(one, ast.If) and "__name__ == '__main__'" in ast.unparse(one.test)]
         if body and not any(one.lineno <= caller.lineno <= (one.end_lineno or 0) for one in guards):

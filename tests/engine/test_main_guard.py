@@ -27,3 +27,9 @@ def test_workers_need_a_main_guard(guard, refused, call, tmp_path):
     done = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode != 0, "script.py: if" in done.stderr) == (refused, refused)
     assert ("begun" in done.stdout) != refused
+
+
+def test_workers_need_a_program_in_a_file():
+    program = SCRIPT.format("if __name__ == '__main__':", "check_main(2)")
+    done = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode and "ConfigError: workers" in done.stderr and not done.stdout
