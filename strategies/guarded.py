@@ -125,7 +125,9 @@ class Guarded:
 
 
 def _global_draws() -> dict[str, Any]:
-    return {"random": random.getstate(), "numpy.random": repr(np.random.get_state())}  # noqa: NPY002
+    draws = {"random": random.getstate(), "numpy.random": repr(np.random.get_state())}  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    return draws if torch is None else {**draws, "torch": torch.get_rng_state().numpy().tobytes()}
 
 
 def elsewhere(made: Any) -> dict[str, list[bytes]]:

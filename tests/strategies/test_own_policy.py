@@ -174,13 +174,14 @@ ELSEWHERE = {
     "module": ("pass", "SEEN.append(1); step = len(SEEN)"),
     "random": ("pass", "step = random.randrange(4)"),
     "numpy.random": ("pass", "step = int(np.random.randint(4))"),
+    "torch": ("import torch", "import torch; step = int(torch.randint(4, (1,)))"),
 }
 
 
 @pytest.mark.parametrize("place", ELSEWHERE)
 def test_state_outside_the_checkpoint_is_named(place, tmp_path, caplog):
     begin, step = ELSEWHERE[place]
-    module = f"outside_{len(place)}_{place[:1]}"
+    module = f"outside_{len(place)}_{place[:2]}"
     (tmp_path / f"{module}.py").write_text(
         "import random\nimport numpy as np\nfrom aoi_fl.science.selection import evenly\nSEEN = []\nclass Mine:\n"
         f"    def __init__(self):\n        {begin}\n    def select(self, round_, population):\n        {step}\n"
