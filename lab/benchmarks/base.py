@@ -128,12 +128,17 @@ def watched(look):
         watcher.join()
 
 
+def summaries(ours, theirs):
+    """Return both summaries, for a row's details."""
+    return {"ours": ours.summary(), "reference": theirs.summary()}
+
+
 def ratio_row(what, reference, limit, ours, theirs, elsewhere=False, **more):
     """Return a row with a ratio of median wall-clock times.
 
     It also has the ratio of CPU times, unless the reference works ``elsewhere``, in processes without a measured time.
     """
-    details = {"ours": ours.summary(), "reference": theirs.summary(), **more.pop("details", {})}
+    details = {**summaries(ours, theirs), **more.pop("details", {})}
     if not elsewhere:
         details["process-ratio"] = round(ours.process / theirs.process, 4)
     return Row(what, reference, limit, ours.seconds / theirs.seconds, details=details, **more)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory
+from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory, summaries
 from aoi_fl.lab.benchmarks.echo import ADD, client_app
 from aoi_fl.lab.benchmarks.engines import model
 from aoi_fl.protocol import RESERVE
@@ -125,7 +125,7 @@ def _import():
         1.5,
         ours.seconds - flower.seconds,
         "s",
-        details={"ours": ours.summary(), "reference": flower.summary()},
+        details=summaries(ours, flower),
     )
 
 

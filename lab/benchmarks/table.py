@@ -57,19 +57,17 @@ def _machines(results, names):
     lines = ["| benchmark | date | seconds | machine | load | commit | versions |", "|---|---|---|---|---|---|---|"]
     for result in results:
         machine, versions = result["machine"], result["versions"]
-        notes = [
-            f"{machine['cores']} cores {machine['processor']}",
-            f"{machine['memory-GiB']} GiB" if machine.get("memory-GiB") else "",
-            f"{machine['system']} {machine.get('kernel', '')}".strip(),
-            f"NumPy with {', '.join(machine['numpy-simd'])}" if machine.get("numpy-simd") else "",
-        ]
+        notes = (
+            f"{machine['cores']} cores {machine['processor']}, {machine['memory-GiB']} GiB, {machine['system']} "
+            f"{machine['kernel']}, NumPy with {', '.join(machine['numpy-simd'])}"
+        )
         cells = [
             result["name"],
             result["date"],
             f"{result['seconds']:.0f}",
-            ", ".join(filter(None, notes)),
-            f"{machine.get('load-before', '?')} before, {machine['load']} after",
-            machine.get("commit") or "–",
+            notes,
+            f"{machine['load-before']} before, {machine['load']} after",
+            machine["commit"] or "–",
             ", ".join(f"{k} {v}" for k, v in versions.items()),
         ]
         lines.append(f"| {' | '.join(cells)} |")
