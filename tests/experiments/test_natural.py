@@ -84,7 +84,7 @@ def test_the_real_files_fit_and_are_checked_before_a_run(tmp_path):
         rows = slice(0, int(few["offsets"][-1]))
         few |= {name: whole[name][rows] for name in ("seconds", "available")}
     np.savez(tmp_path / "availability_300.npz", **few)
-    with refused("devices of", 200, "at least 300"):
+    with refused("num-clients", 300, "at most 200"):
         reproduce(Natural(), Options(data_dir=tmp_path, quick=True), tmp_path / "out", 1)
     assert not list((tmp_path / "out").glob("*.csv"))
 

@@ -155,7 +155,7 @@ class Skew(Experiment):
             )
             verdict = side([more for _, more in least], wanted)
             if not found or settings["dataset"] != self._dataset:
-                verdict, ours = "not run", f"played on {settings['dataset']}; {ours}" if found else self._why
+                verdict, ours = "not run", self._why
             claims.append(self._claim(claim, policies, ours, verdict))
         halves = [least.half for policy in above if policy != "random" for least, _ in above[policy].values()]
         if halves and any(claim.verdict in ("undecided", "underpowered") for claim in claims):

@@ -39,15 +39,14 @@ def tables_of(rows, levels, clients):
     learning, work = [], []
     for policy in policies_of(rows):
         runs, against = runs_of(rows, policy), () if policy == BASE else usual
-        seen = [run for run in runs if run["seed"] in there]
         final, above = interval([100 * final for final in _told(runs, "final")]), interval(points_above(runs, against))
         updates, hours, missed, jain, seconds = (
             interval(values).show(digits)
             for values, digits in (
                 ([run["updates"] for run in runs], 1),
                 ([run["worked"] / 3600 for run in runs], 1),
-                ([_missed(run, clients, there) for run in seen], 1),
-                ([run["jain"] * clients / there[run["seed"]] for run in seen], 2),
+                ([_missed(run, clients, there) for run in runs], 1),
+                ([run["jain"] * clients / there[run["seed"]] for run in runs], 2),
                 ([run["seconds_a_round"] for run in runs], 1),
             )
         )
@@ -55,9 +54,6 @@ def tables_of(rows, levels, clients):
         learning.append([called(policy), *reached, final.show(2), above.show(2)])
         work.append([called(policy), updates, hours, _wasted(runs), missed, _waits(runs), jain, seconds])
     about = ", means over seeds with 95 % intervals"
-    if len({row["seed"] for row in rows}) == 1:
-        about = ", one seed, a first look without intervals"
-        learning, work = ([[cell.replace(" (one seed)", "") for cell in line] for line in t] for t in (learning, work))
     head = (f"minutes to {lower}", "minutes later than random", f"minutes to {upper}", "final accuracy, %", _ABOVE)
     return Table(f"Learning{about}", ("policy", *head), learning), Table(f"Work and load{about}", _WORK, work)
 
@@ -70,9 +66,7 @@ def beside_refl(rows):
 
 def within_reach(rows, sent):
     """Return how many devices are ever available, and the reachable part of each one's share of the rounds."""
-    there, reach = _there(rows), {row["seed"]: row["reach"] for row in rows if row.get("reach") is not None}
-    if not there:
-        return ""
+    there, reach = _there(rows), {row["seed"]: row["reach"] for row in rows}
     return (
         f"Within the time {_mean(list(there.values()), 0)} of the devices ({min(there.values())} to "
         f"{max(there.values())}) are ever there, and {_mean(list(reach.values()))} of the {sent} clients a round "
@@ -115,7 +109,7 @@ def _mean(values, digits=1):
 
 def _there(rows):
     """Return for each seed the number of devices that are ever available."""
-    return {row["seed"]: row["present"] for row in rows if row.get("present") is not None}
+    return {row["seed"]: row["present"] for row in rows}
 
 
 def _missed(run, clients, there):

@@ -2,8 +2,6 @@
 
 from functools import cache
 
-import numpy as np
-
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.counting import counted
@@ -47,16 +45,15 @@ class Compression(Experiment):
         sizes = {row["compression"]: row["update_bytes"] for row in rows}
         lines = []
         for kind, curve in curves.items():
-            end, mean = _differences(curve, curves[NONE])
-            own = kind == NONE
+            gain, own = 100 * (curve - curves[NONE]), kind == NONE
             lines.append(
                 [
                     kind,
                     f"{sizes[kind] / 1e3:.1f} kB",
                     f"{sizes[kind] / sizes[NONE]:.3f}",
                     interval(100 * _end(curve)).show(2, " %"),
-                    "" if own else end.show(2, " points"),
-                    "" if own else mean.show(3, " points"),
+                    "" if own else interval(_end(gain)).show(2, " points"),
+                    "" if own else interval(gain.mean(axis=1)).show(3, " points"),
                 ],
             )
         head = ("code", "an update", "of float32's", "accuracy", "above none at the end", "above none, all rounds")
@@ -89,12 +86,4 @@ def update_bytes(dataset, model, compression, data_dir):
 
 
 def _end(curve):
-    return np.asarray(curve[:, -_LAST:].mean(axis=1))
-
-
-def _differences(curve, base):
-    """Return by how many points of accuracy a code is ahead: at the end, and over all rounds."""
-    return (
-        interval(100 * (_end(curve) - _end(base))),
-        interval(100 * (curve - base).mean(axis=1)),
-    )
+    return curve[:, -_LAST:].mean(axis=1)

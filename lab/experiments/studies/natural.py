@@ -18,7 +18,6 @@ from aoi_fl.lab.experiments.harness.study import Measure, Study, above, expect
 from aoi_fl.lab.experiments.studies.rare_classes import players
 from aoi_fl.lab.simulated_time.traces import check_files, read_trace
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.load import participation
 
 _PER_ROUND, _CLIENTS, _LEAST = 15, 300, 10
@@ -210,13 +209,4 @@ def _rows(name, folder, seed):
 @lru_cache(maxsize=2)
 def _availability(folder, clients):
     """Return the availability of n phones; raises ConfigError if the file has fewer."""
-    path = folder / _TRACE
-    trace = read_trace(*check_files(str(path)))
-    if trace.clients < clients:
-        raise ConfigError(
-            f"devices of {path}",
-            trace.clients,
-            f"at least {clients}, the clients of the federation",
-            "Use a larger file, or draw fewer clients.",
-        )
-    return trace.first(clients).availability
+    return read_trace(*check_files(str(folder / _TRACE))).first(clients).availability
