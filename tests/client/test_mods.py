@@ -1,7 +1,5 @@
 """Mods and functions of our app, and of a plain app that is attached, see what Flower's own strategies send."""
 
-from contextlib import suppress
-
 import flwr.clientapp
 import numpy as np
 import pytest
@@ -12,8 +10,6 @@ from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 
 from aoi_fl import protocol
 from aoi_fl.client import ClientApp, ask_of, attach
-from aoi_fl.client.state import StateFile
-from aoi_fl.science.errors import AoiError
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from tests.fakes import Notes, ScriptedGrid, request, zeros
 from tests.refusals import refused
@@ -95,17 +91,6 @@ def test_an_echoed_message_is_a_valid_reply(play):
     notes, replies = play(train=echo)
     assert all("takes-part" in content["aoi"] and "run" not in content["aoi"] for content in replies)
     np.testing.assert_array_equal(trained(notes), np.zeros((2, 2)))
-
-
-def test_a_mod_that_rejects_a_message_gives_the_clients_error(tmp_path):
-    app, notes = ClientApp(mods=[fixedclipping_mod]), Notes()
-    app.train()(learn)
-    options = RoundOptions(run="r", join_timeout=0.2, max_empty_rounds=1, evaluate_clients=0)
-    with suppress(AoiError):  # a run in which nobody trained is no success
-        central(options=options, observer=notes).start(ScriptedGrid(app, {"runs-dir": str(tmp_path)}, 3), zeros(), 1)
-    assert ["requires the key" in p.reason for p in notes.rounds[0].participations] == [True] * 3
-    states = [StateFile(tmp_path / "r" / "clients", f"client-{i}").load(0) for i in range(3)]
-    assert [state.age.last for state in states] == [0] * 3  # nobody's age was reset
 
 
 def test_the_request_is_visible_only_during_its_message(play):

@@ -183,23 +183,19 @@ def test_a_reservation_is_kept_and_renewed_when_missed(app, tmp_path):
 
 def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):
     answers = set()
-    for name in ("a", "b", "c", "d", "e", "f"):
+    for name in ("a", "b"):
         context = context_of(tmp_path, None, None, name=name)
         terms = ParticipationRequest("r", 1, "poll", LAZY)
         first = ask(app, context, "query.participate", terms)
         assert all(ask(app, context, "query.participate", terms) == first for _ in range(3))
         answers.add(StateFile(tmp_path / "r" / "clients", name).load(0).seed)
-    assert len(answers) == 6
+    assert len(answers) == 2
 
 
 def test_messages_of_other_strategies_pass_through(app, tmp_path):
     message = Message(RecordDict({"config": ConfigRecord({})}), 99, "query.weather")
     send(message, "m")
     assert app(message, context_of(tmp_path)).content["sky"]["is"] == "blue"
-    plain = Message(RecordDict({"arrays": ArrayRecord({})}), 99, "train")
-    send(plain, "m")
-    assert "aoi" not in app(plain, context_of(tmp_path)).content
-    assert not list(tmp_path.iterdir())
     assert isinstance(app, flwr.clientapp.ClientApp)
 
 
