@@ -127,7 +127,7 @@ def _sweep(overlaid: Sequence[Setting]) -> Chart | None:
     axis: dict[str, Any] = {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
     if ticks[0] > 0 and ticks[-1] >= _DECADE * ticks[0]:
         axis["type"] = "log"
-    form = layout(key, measure.axis, axis)
+    form = layout(key, measure.axis, axis, showlegend=False)  # the page lists the settings
     note = f"{measure.title} after the last round, for each value of {key}."
     title = f"{measure.title} by {key}"
     return Chart("sweep", title, note, data, form, [key, "setting", measure.axis], sorted(listed))

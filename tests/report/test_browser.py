@@ -123,14 +123,15 @@ def play_into(folder):
 
 
 @pytest.mark.slow
-def test_a_comparison_fits_on_paper(tmp_path, browser):
-    names = [play_seed(tmp_path / f"{policy}-{seed}", seed, policy) for policy in ("a", "random") for seed in (1, 2, 3)]
+def test_a_comparison_fits_a_small_screen_and_paper(tmp_path, browser):
+    kinds = ("oldest-age", "random", "proportional")
+    names = [play_seed(tmp_path / f"{policy}-{seed}", seed, policy) for policy in kinds for seed in (1, 2, 3)]
     runs, path = load_all(names), tmp_path / "page.html"
     for run in runs:
         run.about.update(test_by_client={"a": 0.5, "b": 0.6}, model_bytes=1e6)
         run.config["weights"] = "size" if run.config["policy"] == "random" else "equal"
     path.write_text(page.render(runs, compare(runs, 0.3).pairs))
-    shown = report(browser, path, 5, width=1280)
+    shown = report(browser, path, 5, width=1200)
     assert shown.locator("thead th", has_text="worst tenth").count() == 1
     wide = "[...document.querySelectorAll('.answer')].filter(e => e.scrollWidth > e.clientWidth).length"
     assert shown.evaluate(wide) == 0

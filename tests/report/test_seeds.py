@@ -116,6 +116,7 @@ def test_a_sweep_is_drawn_against_its_values(tmp_path):
     mean = 100 * np.mean([*ENDS.values()])
     assert [row[0] for row in charts["sweep"].rows] == [0.1, 0.5, 2.0]
     assert [row[2] for row in charts["sweep"].rows] == pytest.approx([mean * rate / 2 for rate in (0.1, 0.5, 2)], 1e-5)
+    assert not charts["sweep"].layout["showlegend"]
     bars, points = charts["sweep"].data[::2], charts["sweep"].data[1::2]
     assert [trace["x"] for trace in points] == [[0.1], [0.5], [2.0]] and charts["sweep"].layout["xaxis"][
         "type"
