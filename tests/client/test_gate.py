@@ -4,6 +4,7 @@ import json
 import math
 import os
 import resource
+import shutil
 import time
 import tracemalloc
 from contextlib import contextmanager
@@ -635,6 +636,8 @@ def test_a_lost_state_counts_from_now_and_from_the_receipts(tmp_path, clock):
     assert device.updates([train(4)]) == 1
     clock.at += 3601
     assert rule_of(device(train(5))) == "max-updates"
+    shutil.rmtree(tmp_path)  # the process still knows that it has trained
+    assert rule_of(device(train(6))) == "min-hours"
 
 
 def test_the_clientapp_asks_the_gate_before_it_promises(tmp_path):
