@@ -31,13 +31,14 @@ PRINTED = (
     "simulate --policy wics --budget 20",
     "simulate --policy markov-optimal --clock generated",
 )
-# Wall-clock times become numbers of rounds, so that pages keep their charts.
+# Wall-clock times become numbers of rounds, so that pages keep their charts; what a run draws for itself goes.
 TIMES = """
 UPDATE rounds SET started = round, seconds = 1, hello_seconds = 0, ask_seconds = 0, train_seconds = 0,
   aggregate_seconds = 0, evaluate_seconds = 0, test_seconds = 0;
 UPDATE participations SET seconds = NULL;
-UPDATE run SET value = '0' WHERE key = 'since';
+UPDATE run SET value = '0' WHERE key IN ('since', 'begun');
 """
+NOISE = "UPDATE rounds SET test_loss = round, test_accuracy = round / 10.0"  # of a private run comes from the system
 
 
 def main(tree: Path, folder: Path) -> None:
@@ -76,7 +77,7 @@ def main(tree: Path, folder: Path) -> None:
         aoi("run", *(word for key in (*SMALL, *keys, f"run-name={name}") for word in ("-c", key)))
         ledger = tree / "runs" / name / "ledger.sqlite"
         with closing(sqlite3.connect(ledger)) as database:
-            database.executescript(TIMES)
+            database.executescript(TIMES + (NOISE if name == "private" else ""))
             (folder / "ledgers" / f"{name}.sql").write_text("\n".join(database.iterdump()))
         aoi("report", f"runs/{name}", "--output", str(folder / "ledgers" / f"{name}.html"))
     aoi("report", *(f"runs/{name}" for name in RUNS), "--output", str(folder / "ledgers" / "all.html"))
