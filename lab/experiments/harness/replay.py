@@ -160,7 +160,12 @@ class Dealt(Federation):
         self.task = Task(dataset, data_dir, self.settings.architecture, "auto", seed)
         indices = partition.make(self.task.data.train_y, clients, seed=seed, **split)
         self.parts = [self.task.examples(part) for part in indices]
+        self._indices = indices
         self.sizes = np.array([len(part) for part in indices], dtype=np.int64)
+
+    def everything(self) -> Any:
+        """Return the examples of all clients, in their order."""
+        return self.task.examples(np.concatenate(self._indices))
 
     def tested(self, history: History, rounds: Container[int]) -> list[float]:
         """Return the test accuracy after these rounds."""

@@ -76,8 +76,7 @@ def optima(there: Dealt, local_steps: int, central_epochs: int) -> tuple[Floats,
         there.task.evaluate(there.fit(first, part, client, 0, steps=local_steps)[0], part)[0]
         for client, part in enumerate(there.parts)
     ]
-    everything = there.task.join([(part, 1.0) for part in there.parts])
-    central, _ = there.fit(first, everything, len(there.parts), 0, epochs=central_epochs)
+    central, _ = there.fit(first, there.everything(), len(there.parts), 0, epochs=central_epochs)
     return np.array(local), losses(there, central)
 
 
