@@ -26,7 +26,7 @@ logger = logging.getLogger("flwr")
 
 SAME_MEET = (
     "The number of clients is a multiple of clients-per-round: the same clients always train together. "
-    "Choose another number, or policy=systematic with a jitter."
+    "Choose another number."
 )
 
 

@@ -47,7 +47,7 @@ class SystematicRulePolicy(RulePolicy):
             law = science.SystematicPolicy.equal(rule.clients, rule.per_round, rule.phase_rule, rule.jitter, rule.seed)
             n, k = rule.clients, rule.per_round
             alike = (rule.phase_rule, rule.jitter) == ("spread", 0.0) and n % k == 0 and n > k > 1
-            self.traits = replace(self.traits, law=law, warning=SAME_MEET if alike else "")
+            self.traits = replace(self.traits, law=law, warning=f"{SAME_MEET} Or set a jitter." if alike else "")
         self._own, self._fastest = shares, 0.0
 
     def interval_law(self) -> IntervalLaw:

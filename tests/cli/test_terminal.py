@@ -20,7 +20,7 @@ from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
-SMALL = ["-cnum-clients=4", "-cclients-per-round=2", "-cmodel=lr", "-clocal-epochs=1", "-cnum-server-rounds=2"]
+SMALL = ["-cnum-clients=5", "-cclients-per-round=2", "-cmodel=lr", "-clocal-epochs=1", "-cnum-server-rounds=2"]
 
 
 def test_version_and_short_help(aoi):
