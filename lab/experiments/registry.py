@@ -45,6 +45,7 @@ _OTHERS = (
     "studies.barrier:Barrier",
     "studies.open_arena:OpenArena",
     "studies.private:PrivateLearning",
+    "studies.private:PrivateRival",
     "studies.private:PrivacyError",
 )
 

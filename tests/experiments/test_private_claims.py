@@ -21,17 +21,32 @@ def test_noise_without_amplification_is_exact(epsilon):
         assert account.epsilon(private.DELTA) == pytest.approx(epsilon, rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [2, 8])
-def test_noise_with_amplification_is_that_of_its_epsilon(epsilon):
-    markov = MarkovPolicy.optimal(private.CLIENTS, private.PER_ROUND, 30)
+TABLES = {
+    **{(private.CLIENTS, private.PER_ROUND, 30, private.NOISE[private._MARKOV][e]): e for e in (2, 8)},
+    **{
+        (1000, 50, own["max-age"], own["noise-multiplier"]): int(case.removeprefix("ε = "))
+        for (_, case), own in private._RIVALS.items()
+        if own["policy"] == "markov-optimal"
+    },
+}
+
+
+@pytest.mark.parametrize(("table", "epsilon"), TABLES.items(), ids=str)
+def test_noise_with_amplification_is_that_of_its_epsilon(table, epsilon):
+    clients, per_round, max_age, noise = table
+    markov = MarkovPolicy.optimal(clients, per_round, max_age)
     found = kept_bounds(markov, private.ROUNDS)
-    account = Account(found, private.ROUNDS, private.NOISE[private._MARKOV][epsilon], found.min_separation)
-    bound = amplified(markov, private.CLIENTS, account, private.DELTA)
-    assert bound == pytest.approx(epsilon, rel=0.03)
+    account = Account(found, private.ROUNDS, noise, found.min_separation)
+    assert amplified(markov, clients, account, private.DELTA) == pytest.approx(epsilon, rel=0.03)
 
 
-@pytest.mark.parametrize("policy", private.PrivateLearning.policies)
-def test_every_run_of_the_study_is_allowed(policy):
-    own = {**private._KEYS[policy], "noise-multiplier": private.NOISE[policy][8]}
-    config = RunConfig.parse({**private.PrivateLearning().settings(Options()), **own})
-    assert config.privacy == own["privacy"]
+UNITS = [
+    *((private.PrivateLearning(), "ε = 8", policy) for policy in private.PrivateLearning.policies),
+    *((private.PrivateRival(), "ε = 2", policy) for policy in private.PrivateRival.policies[:-1]),
+]
+
+
+@pytest.mark.parametrize(("study", "case", "policy"), UNITS)
+def test_every_run_of_the_studies_is_allowed(study, case, policy):
+    own = study.own({"case": case, "policy": policy})
+    assert RunConfig.parse({**study.settings(Options()), **own}).privacy == own["privacy"]
