@@ -65,7 +65,7 @@ def _as_error(error: Any) -> ConfigError:
     if error["type"] == "extra_forbidden":
         keys = sorted(map(kebab, RunConfig.model_fields))
         long = [kebab(n) for n, field in RunConfig.model_fields.items() if extra(field, "short") == key]
-        if near := did_you_mean(key, keys).strip() if not long else f"Write {long[0]}.":
+        if near := f"Write {long[0]}." if long else did_you_mean(key, keys).strip():
             return ConfigError(key, None, "a run key", near)
         return ConfigError(key, None, f"a run key: {', '.join(keys)}", "Choose one of these.")
     name = next(field for field in RunConfig.model_fields if key == kebab(field))

@@ -167,7 +167,7 @@ _MIN_SEP, _COUNTED, _SECRET, _CEILING = (
 )
 _UNEQUAL = ("ε = 8", "ε = 2")
 _SAMPLED = {"policy": "markov-optimal", "coordination": "reserve", "privacy": "banded"}
-_UNTUNED = ("clip", "learning-rate", "delta")  # keys that are each arm's own
+_OF_ARMS = ("clip", "learning-rate", "delta")  # keys that each arm has for itself
 # By `aoi privacy --clients 1000 --per-round 50 --rounds 200 --delta 1e-4 --epsilon E --amplified`; of min-separation
 # sampling the b in 20, 17, 14, 12, 10, 8, 6, 4 with the least error of the prefix sums.
 _RIVALS = {
@@ -245,7 +245,7 @@ class PrivateRival(PrivateLearning):
         """Return the settings; clip and rate are each arm's own."""
         unequal = {"partition": "dirichlet:0.3", "num-clients": 1000, "clients-per-round": 50}
         given = super().settings(options) | ({} if options.quick else unequal)
-        return {key: value for key, value in given.items() if key not in _UNTUNED}
+        return {key: value for key, value in given.items() if key not in _OF_ARMS}
 
     def own(self, unit):
         """Return the keys of a unit's arm."""
