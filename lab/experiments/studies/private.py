@@ -231,7 +231,7 @@ class PrivateRival(PrivateLearning):
         ),
     )
     planned, first = 10, 1
-    committed = ""
+    committed = "ff5b90c4"
     plot = Study.plot
 
     @property
