@@ -191,6 +191,9 @@ def test_a_cluster_returns_from_its_backup(cluster: Cluster, operated: Operated,
     start(cluster, "after", 1, scale=2, **SETTINGS)
     assert cluster.await_end() == 0, cluster.logs("submit")
     assert cluster.docker("exec", cluster.container("superlink"), "python", "-c", authority) == before
+    # The two clients have made new keys, and nobody holds the old ones; the other two keys were not replaced.
+    prune = "docker compose run --rm --no-deps submit nodes prune"
+    assert [re.findall(r"^\d+", cluster.operate(prune)[1], re.MULTILINE) for _ in range(2)] == [["2"], ["0"]]
     assert cluster.ledger(NEXT)["run"] == operated.next_ledger["run"]
     assert cluster.operate("docker compose run --rm --no-deps submit runs rm RUN", RUN=NEXT)[0] == 0
     assert cluster.ledger(NEXT) == {}

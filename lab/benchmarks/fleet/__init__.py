@@ -22,6 +22,7 @@ _TOLD = {
     "ours": "SuperNodes, awake",
     "asleep": "SuperNodes, asleep between rounds",
     "stock": "stock SuperNodes on our SuperLink",
+    "all stock": "stock SuperNodes on Flower's SuperLink",
     "superlink": "SuperLink",
     "serverapp": "ServerApp",
 }
@@ -54,7 +55,8 @@ def rows(found, **limits):
     """
     scenario = found.scenario
     over = ", over HTTP" if scenario.server == "http" else ""
-    who = f"{scenario.clients} {_TOLD[scenario.behaviour]}, {scenario.coordination}{over}"
+    nodes = _TOLD["all stock" if scenario.server == "stock" else scenario.behaviour]
+    who = f"{scenario.clients} {nodes}, {scenario.coordination}{over}"
     if found.first is None:
         yield Row(
             f"{who}: the first round",
