@@ -16,7 +16,7 @@ from aoi_fl.flower.transactions import in_turns
 
 logger = logging.getLogger("flwr")
 _STATE = (*STATE, *MESSAGES)
-_DIGESTS = ("c561a6df29782506", "57ed6b1061fba658")  # of the methods of Flower 1.34.0 and of 1.42.0
+_DIGESTS = ("46b7e6c7697bfbb9", "f5d5d424c9cf3c84")  # of the methods of Flower 1.34.0 and of 1.42.0
 
 
 def wrapped(kind: Any) -> dict[str, Callable[..., Any]]:
@@ -35,7 +35,6 @@ def digest() -> str:
     names = (
         "_claim_pending_object",
         "_cleanup_push_session",
-        "get_node_info",
         "get_message_ins",
         "get_message_res",
         "session",

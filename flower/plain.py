@@ -4,9 +4,10 @@ Each function replaces the method of the same name in Flower 1.34.0: the same st
 results and tables are the same. SQLite's errors become SQLAlchemy's, which Flower's callers expect.
 """
 
+import json
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -293,6 +294,31 @@ def get_nodes(self: Any, run_id: int) -> set[int]:
     return connected
 
 
+def get_node_info(
+    self: Any,
+    *,
+    node_ids: Sequence[int] | None = None,
+    owner_aids: Sequence[str] | None = None,
+    statuses: Sequence[str] | None = None,
+) -> list[Any]:
+    """Return what is known of the nodes with these ids, owners and statuses; None: with any."""
+    from flwr.proto.node_pb2 import NodeInfo
+
+    ids = None if node_ids is None else [*map(signed, node_ids)]
+    given = {"node_id": ids, "owner_aid": owner_aids, "status": statuses}
+    asked = {column: json.dumps([*values]) for column, values in given.items() if values is not None}
+    if "[]" in asked.values():
+        return []
+    columns = [field.name for field in NodeInfo.DESCRIPTOR.fields]
+    conditions = [f"{column} IN (SELECT value FROM json_each(?))" for column in asked]
+    statement = f"SELECT {', '.join(columns)} FROM node WHERE {' AND '.join(['TRUE', *conditions])}"
+    with self.session() as session:
+        self._check_and_tag_offline_nodes()
+        rows = Database(session)(statement, *asked.values())
+    known = [dict(zip(columns, row, strict=True)) for row in rows]
+    return [NodeInfo(**node | {"node_id": unsigned(node["node_id"])}) for node in known]
+
+
 def _check_and_tag_offline_nodes(self: Any, node_ids: list[int] | None = None) -> None:
     """Note which connected nodes' time is over: of all nodes, or of some."""
     from flwr.supercore.constant import NodeStatus
@@ -415,6 +441,7 @@ STATE: tuple[Callable[..., Any], ...] = (
     store_object,
     get_object,
     get_nodes,
+    get_node_info,
     _check_and_tag_offline_nodes,
     activate_node,
     store_traffic,

@@ -190,6 +190,19 @@ class World:
     def do_nodes(self, state, run):
         return sorted(state.get_nodes([*self.runs, 7][run % 3]))
 
+    def do_info(self, state, kind):
+        from flwr.common.constant import NOOP_FLWR_AID
+
+        asked = (
+            {},
+            {"node_ids": [*self.nodes[1:], 7]},
+            {"owner_aids": ["", NOOP_FLWR_AID]},
+            {"statuses": ["online", "unregistered"]},
+            {"node_ids": [], "statuses": ["online"]},
+            {"node_ids": self.nodes, "statuses": ["online"], "owner_aids": [""]},
+        )
+        return sorted(map(str, state.get_node_info(**asked[kind])))
+
     def do_activate(self, state, node, seconds):
         return state.activate_node([*self.nodes, 7][node % (NODES + 1)], seconds)
 
@@ -263,6 +276,7 @@ STEPS = {
     "finish": (few,),
     "nodes": (few,),
     "leave": (few,),
+    "info": (few,),
     "activate": (few, st.sampled_from([10.0, 300.0])),
 }
 steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
@@ -331,8 +345,11 @@ EXPIRED = [
     ("wait", 400.0),
     ("get", ROOT),
     *(("get", part) for part in range(40)),
+    ("info", 4),
+    ("info", 5),
     *(("nodes", run) for run in range(3)),
     ("beat", 0, 30.0),
+    *(("info", kind) for kind in range(6)),
     ("nodes", 0),
     ("wait", 60.0),
     *(("activate", node, 20.0) for node in range(NODES + 1)),
@@ -393,6 +410,8 @@ def test_expired_uploads_and_nodes_leave_the_same_answers_and_tables(world):
     assert [*world.objects][ROOT] == world.messages[0][1].object_id
     told = [answer for step, answer in zip(EXPIRED, answers, strict=True) if step[0] == "nodes"]
     assert [node.count(",") for node in told] == [1, 0, 0, 0, 0, 2] and told[1] == "[]" != told[-2]
+    told = [answer.count("node_id") for step, answer in zip(EXPIRED, answers, strict=True) if step[0] == "info"]
+    assert told == [0, 0, NODES, NODES - 1, NODES, 2, 0, 1]
 
 
 def test_strange_messages_leave_the_same_answers_and_tables(world):
