@@ -17,7 +17,7 @@ from aoi_fl.client.compression import Residuals
 from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import Identity, identity, is_simulated
-from aoi_fl.client.promises import Device, Forbidden, check_gate, has_promised, refused_now
+from aoi_fl.client.promises import Device, Forbidden, has_promised, refused_now
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.client.step import Request, State, heard, step
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
@@ -195,16 +195,13 @@ def device_of(context: Context, who: Identity, *, bound: bool) -> Device:
     node = context.node_config
     if "state-dir" in node:
         return Device(Path(str(node["state-dir"])), who.name, durable=True)
-    if not is_simulated(context) and (bound or not node.keys().isdisjoint(rules.KEYS)):
+    if (bound and not is_simulated(context)) or not node.keys().isdisjoint(rules.KEYS):
         allowed = "set in node.toml, because the client keeps its promises and its owner's rules there"
         raise Forbidden("state-dir", None, allowed, "Set it to a folder of this client.")
-    check_gate(node)
     return Device(who.state_dir, who.name, durable=False)
 
 
 def bound(context: Context) -> bool:
-    """Return whether a promise or the owner's ``min-separation`` binds a client, whatever a message says."""
+    """Return whether a promise binds a client, whatever a message says."""
     node = context.node_config
-    if is_simulated(context):
-        return False
-    return rules.SEPARATION in node or ("state-dir" in node and has_promised(Path(str(node["state-dir"]))))
+    return "state-dir" in node and has_promised(Path(str(node["state-dir"])))

@@ -20,8 +20,8 @@ from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Sent, compress_update
 from aoi_fl.client.envelope import opened, with_content
 from aoi_fl.client.member import MakeSource, Member, bound
-from aoi_fl.client.promises import Forbidden, refused_now
-from aoi_fl.flower.errors import CLIENT_APP_RAISED, DECLINED
+from aoi_fl.client.promises import Forbidden
+from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.protocol.arrays import config_key
 from aoi_fl.protocol.own_code import is_stop, surviving
@@ -109,7 +109,7 @@ class ClientApp(flwr.clientapp.ClientApp):
             if on_data and bound(context):
                 remedy = "Start the run with a strategy of aoi_fl.strategies."
                 raise Forbidden("message", message.metadata.message_type, "of an age-aware strategy", remedy)
-            return _declined(message, context) or self._play(message, context)
+            return self._play(message, context)
         ask = _ask(message)
         poll_schedule.lay_down(poll_schedule.foretold(ask, None, context.node_config), context.node_id)
         member = self._member(message, context, ask)
@@ -126,8 +126,6 @@ class ClientApp(flwr.clientapp.ClientApp):
                 return _reply(message, member.bid(about.payment, about.sensitivity))
             case kind if protocol.category(kind) == protocol.TRAIN:
                 return self._train(message, context, member)
-        if (declined := _declined(message, context)) is not None:
-            return declined
         if on_data and not member.may_evaluate():
             remedy = "Set metrics to clear if they may be seen."
             raise Forbidden("metrics", None, "clear for an evaluation in a private run", remedy)
@@ -240,15 +238,6 @@ def checked(reply: object, message: Message) -> Message:
         remedy = FORMER_CLIENT if isinstance(reply, tuple) else "Return Message(RecordDict({...}), reply_to=message)."
         raise ConfigError(kind, f"a {type(reply).__name__}", "a Message", remedy)
     return reply
-
-
-def _declined(message: Message, context: Context) -> Message | None:
-    """Return the reply to a training or evaluation that the owner's rules forbid now, or None."""
-    kind = protocol.category(message.metadata.message_type)
-    if kind not in (protocol.TRAIN, protocol.EVALUATE):
-        return None
-    rule = refused_now(context.node_config, evaluation=kind == protocol.EVALUATE)
-    return None if rule is None else Message(Error(DECLINED, f"{protocol.DECLINED_BY}{rule}"), reply_to=message)
 
 
 def _ask(message: Message) -> ParticipationRequest:

@@ -28,7 +28,6 @@ from typing import Any
 
 from aoi_fl.protocol import RESERVE, ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.files import read_regular
-from aoi_fl.science.errors import ConfigError
 
 SHORTEST_LOOK = 0.5  # seconds, the shortest pause between two polls
 LONGEST_LOOK = 3.0  # seconds, the longest pause of an awake client, as in Flower's own SuperNode
@@ -154,14 +153,8 @@ def foretold(
     node : its configuration; with ``sleep = true`` it may sleep
     trained : whether the reply has an update; otherwise the model follows a yes at once
     spent : seconds since the request was sent, mostly of training
-
-    Raises
-    ------
-    ConfigError : ``sleep`` is neither true nor false.
     """
-    may_sleep, apart = node.get("sleep", False), ask.looks or 0.0
-    if not isinstance(may_sleep, bool):
-        raise ConfigError("sleep", may_sleep, "true or false", "Set it in this client's node-config.")
+    apart = ask.looks or 0.0
     if answer is None:
         return NextMessage(None, min(apart, _SOON))
     if answer.takes_part and not trained:
@@ -174,7 +167,7 @@ def foretold(
         return NextMessage(None, min(apart, _NEAR * coming))
     ahead = (answer.next_round - ask.round) * ask.pace - (ask.elapsed or 0.0)
     nap = max(0.0, ahead - _early(ahead) - spent)
-    return NextMessage(nap, ASLEEP if may_sleep and nap >= SHORTEST_NAP else apart)
+    return NextMessage(nap, ASLEEP if node.get("sleep") is True and nap >= SHORTEST_NAP else apart)
 
 
 def _early(ahead: float) -> float:

@@ -15,11 +15,10 @@ from types import NoneType
 from typing import Any
 
 from aoi_fl import protocol
-from aoi_fl.client.gate import rules
 from aoi_fl.client.gate.book import GATE, Book
 from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Refusal
-from aoi_fl.client.gate.rules import EVALUATE, KEYS, STATE, Value
+from aoi_fl.client.gate.rules import KEYS, STATE, Value
 from aoi_fl.client.state import Durable, checked_name, lock, whole
 from aoi_fl.science.errors import ConfigError
 
@@ -192,42 +191,24 @@ def strictest(known: Promise | None, terms: Promise) -> Promise:
     )
 
 
-def check_gate(node: Mapping[str, Value]) -> None:
-    """Refuse the rules that only the gate of a SuperNode keeps where there is none, as in a simulation.
-
-    Raises
-    ------
-    Forbidden : a node without a ``state-dir`` has such a rule.
-    """
-    kept = (rules.MIN_HOURS, rules.UPDATES, rules.NORM, rules.BYTES, rules.METRICS, rules.APPS)
-    for key in node.keys() & {*kept, EVALUATE}:
-        if STATE not in node and (key in kept or node[key] == rules.METRICS_ONLY):
-            remedy = "Leave it out, or start the client as a SuperNode of AoI-FL with a state-dir."
-            raise Forbidden(key, node[key], "set for a SuperNode of AoI-FL alone, whose gate keeps it", remedy)
-
-
-def refused_now(node: Mapping[str, Value], *, evaluation: bool = False) -> str | None:
-    """Return the key of the owner's rule that forbids a training, or an evaluation, now; or None.
+def refused_now(node: Mapping[str, Value]) -> str | None:
+    """Return the key of the owner's rule that forbids a training now, or None.
 
     The ClientApp asks before it promises a round. In a sandbox it cannot read the gate's files, and the gate itself
     refuses the training.
     """
     if node.keys().isdisjoint(KEYS):
         return None
-    check_gate(node)
     folder = Path(str(node.get(STATE, "")))
     gate = Gate(node, "", book := Book(folder))
     rule = gate.rules.forbids(datetime.now())
-    if evaluation and gate.rules.evaluate is False:
-        rule = rule or EVALUATE
-    if rule is not None or evaluation or STATE not in node or not os.path.exists(folder / GATE):
-        return rule
-    try:
-        now = time.time()
-        gate.may_train(Arrival("", protocol.TRAIN, "", ""), book.load(now), now)
-    except Refusal as refusal:
-        return refusal.rule
-    return None
+    if rule is None and os.path.exists(folder / GATE):
+        try:
+            now = time.time()
+            gate.may_train(Arrival("", protocol.TRAIN, "", ""), book.load(now), now)
+        except Refusal as refusal:
+            rule = refusal.rule
+    return rule
 
 
 def _decode(body: dict[str, Any]) -> DeviceState:

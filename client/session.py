@@ -35,13 +35,6 @@ SHORTEST_ABSENCE = 300.0  # seconds; a SuperNode does not end for less
 LEAD = 90.0  # seconds between the return and the end of the nap: the timer's minute and the start
 
 
-def back(path: Path) -> float:
-    """Return when a file's SuperNode returns, in seconds since 1970; 0 if it has not left."""
-    with suppress(OSError):
-        return _read(read_regular(path))[0]
-    return 0.0
-
-
 class Session:
     """The session file, locked by one SuperNode while it runs.
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from types import NoneType
@@ -33,7 +33,6 @@ from aoi_fl.science.errors import NAMES, ConfigError
 VERSION = 1
 _FEW = 64  # files that are synced one by one
 _LOOK = 0.01  # seconds between two tries to lock
-_OLD = 3600.0  # seconds; no write takes so long
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -265,18 +264,8 @@ def _write(
 
 
 def _write_aside(path: Path, blob: bytes, asides: dict[Path, Path]) -> None:
-    _sweep(path.parent)
-    asides[path] = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    asides[path] = path.with_name(f"{path.name}.tmp")  # of a killed process the next one writes over it
     asides[path].write_bytes(blob)
-
-
-@cache
-def _sweep(folder: Path) -> None:
-    """Remove what killed processes have left half-written; once in each process."""
-    for path in folder.glob("*.tmp"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _OLD:
-                path.unlink()
 
 
 def _remove(asides: Mapping[Path, Path]) -> None:

@@ -396,7 +396,7 @@ def test_state_files():
             state = StateFile(place, "pi").load(5)
             assert type(state.seed) is int
             (place / session.FILE).write_bytes(line)
-            assert 0 <= session.back(place / session.FILE) < 2**33
+            assert 0 <= session.Session(place / session.FILE).until < 2**33
             (place / "nap").write_bytes(json.dumps(value).encode())
             told = poll_schedule.laid_down(place / "nap")
             assert told is None or type(told[1]) is int

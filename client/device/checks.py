@@ -1,7 +1,6 @@
-"""Local checks of a device: interpreter, torch, disk, clock, certificate and key."""
+"""Local checks of a device: torch, configuration, gate, disk, certificate and key."""
 
 import os
-import platform
 import shutil
 import stat
 import subprocess
@@ -25,7 +24,7 @@ from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.protocol.files import try_writing
 from aoi_fl.science.errors import ConfigError
 
-_FULL, _TIGHT = 200e6, 1e9  # bytes free on the disk of the client's state
+_FULL = 200e6  # bytes free on the disk of the client's state
 _SOON = 30.0  # days before a certificate's end
 _TORCH = "import torch; print(torch.__version__, torch.cuda.is_available())"
 
@@ -40,15 +39,6 @@ class Finding:
     status: Status
     found: str
     remedy: str = ""
-
-
-def python() -> Finding:
-    """Check the interpreter's word size."""
-    found = f"{platform.python_version()} on {platform.machine()}, {platform.libc_ver()[0]} {platform.libc_ver()[1]}"
-    if sys.maxsize < 2**32:
-        remedy = "Flash a 64-bit system, because torch has no 32-bit version."
-        return Finding("python", "fail", f"{found}, 32 bits", remedy)
-    return Finding("python", "ok", found)
 
 
 def torch() -> Finding:
@@ -139,19 +129,7 @@ def disk(folder: Path) -> Finding:
     found = f"{free / 1e9:.1f} GB free at {existing}"
     if free < _FULL:
         return Finding("disk", "fail", found, "Make room: a client that cannot write its state sends no update.")
-    if free < _TIGHT:
-        return Finding("disk", "warn", found, "Make room: the app, data and logs need some.")
     return Finding("disk", "ok", found)
-
-
-def clock(now: float | None = None) -> Finding:
-    """Check that the time is plausible; a later check compares the SuperLink's."""
-    now = time.time() if now is None else now
-    date = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    remedy = "Set it, and switch on its synchronisation: sudo timedatectl set-ntp true"
-    if now < Path(__file__).stat().st_mtime - 86400:  # this file cannot have been installed in the future
-        return Finding("clock", "fail", f"{date}, which is before this software was installed", remedy)
-    return Finding("clock", "ok", date)
 
 
 def authority(ca: Path) -> Finding:

@@ -1,4 +1,4 @@
-"""Diagnose a device as a client, from the interpreter to its registration at the SuperLink."""
+"""Diagnose a device as a client, from torch to its registration at the SuperLink."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from aoi_fl.protocol.files import read_regular
 
 def examine(folder: Path) -> Iterator[Finding]:
     """Run every check on a folder made by ``aoi enroll``, the last ones over the network."""
-    yield from (checks.python(), checks.torch(), *checks.configuration(folder), checks.clock())
+    yield from (checks.torch(), *checks.configuration(folder))
     authority = checks.authority(folder / enroll.CA)
     private, finding = checks.client_key(folder / enroll.KEY)
     yield from (authority, finding)

@@ -1,8 +1,7 @@
 """Check whether a SuperLink accepts a device's clock, and knows its key.
 
-The SuperLink refuses a signed request for a node that cannot exist. Its error shows whether it accepted the signature's
-time, and the request changes nothing. Only an activation shows whether the key is registered. So the check activates
-the client, as at its start, and deactivates it again.
+Only an activation shows whether the key is registered. So the check activates the client, as at its start, and
+deactivates it again. Its error shows whether the SuperLink accepted the signature's time.
 """
 
 from dataclasses import dataclass
@@ -51,17 +50,20 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
     with grpc.secure_channel(target, grpc.ssl_channel_credentials(ca)) as channel:
         fleet = FleetApi(channel, key)
         try:
-            if not _refused(fleet, signed=False):
+            if not _asks_for_keys(fleet):
                 return RegistrationStatus(False)
-            if "timestamp" in _refused(fleet, signed=True):
-                return RegistrationStatus(True)
-            return RegistrationStatus(True, True, _connects(fleet))
+            fleet.deactivate(fleet.activate())
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                return RegistrationStatus(True)
+            if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+                return RegistrationStatus(True, True, False)
             return RegistrationStatus(True, problem=f"{error.code().name}: {error.details()}")
+    return RegistrationStatus(True, True, True)
 
 
 def _standing_over_http(target: str, ca: bytes, key: ec.EllipticCurvePrivateKey) -> RegistrationStatus:
-    """Return the standing over HTTP, where each call is signed and a refused signature is one of a wrong clock."""
+    """Return the standing over HTTP, where each call is signed."""
     with NamedTemporaryFile() as authority:
         Path(authority.name).write_bytes(ca)
         fleet = HttpFleetApi(target, Path(authority.name), key)
@@ -77,24 +79,11 @@ def _standing_over_http(target: str, ca: bytes, key: ec.EllipticCurvePrivateKey)
     return RegistrationStatus(True, True, True)
 
 
-def _refused(fleet: FleetApi, *, signed: bool) -> str:
-    """Return the refusal of a heartbeat, or ``""``."""
+def _asks_for_keys(fleet: FleetApi) -> bool:
     try:
-        fleet.stay(0, signed=signed)  # a node that does not exist
+        fleet.stay(0, signed=False)  # a node that does not exist
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-            return str(error.details())
+            return True
         raise
-    return ""
-
-
-def _connects(fleet: FleetApi) -> bool:
-    """Connect and disconnect; return False if the SuperLink refuses this key now."""
-    try:
-        node = fleet.activate()
-    except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-            return False
-        raise
-    fleet.deactivate(node)
-    return True
+    return False

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.client import session
 from aoi_fl.client.device import checks
 from aoi_fl.client.device.enroll import NODE, read_node
 from aoi_fl.client.device.node import check
@@ -42,8 +41,6 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
         raise ConfigError(
             "state-dir", state_dir, "readable for this account", "Run this as the client's account, or as root."
         )
-    if (back := session.back(state_dir / session.FILE)) > now.timestamp():
-        yield f"its process has ended, as no message can arrive before {datetime.fromtimestamp(back):%Y-%m-%d %H:%M}"
     gate, state, entries = checks.gate(state_dir, now.timestamp())
     for finding in (checks.state(state_dir), gate, checks.disk(state_dir)):
         if finding.status == "fail":

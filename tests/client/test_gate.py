@@ -643,24 +643,9 @@ def test_a_lost_state_counts_from_now_and_from_the_receipts(tmp_path, clock):
 def test_the_clientapp_asks_the_gate_before_it_promises(tmp_path):
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "pi.json").write_text("{}")
-    device = Device(tmp_path, **{"min-hours": 1, "evaluate": False})
+    device = Device(tmp_path, **{"min-hours": 1})
     assert refused_now(device.node) is None  # as in a sandbox, where its folder has no file of the gate
-    assert refused_now(device.node, evaluation=True) == "evaluate"
     assert rule_of(device(train(1))) == refused_now(device.node) == "min-hours"  # the gate has lost its state
-
-
-GATES = {"min-hours": 1, "max-updates": 1, "max-norm": 1.0, "max-bytes": 9, "metrics": "none", "apps": APP}
-
-
-@pytest.mark.parametrize(("key", "value"), [*GATES.items(), ("evaluate", "metrics-only")])
-@pytest.mark.parametrize(
-    ("kind", "own"),
-    [("query.hello", {}), ("train", {}), ("train", None), ("evaluate", None)],
-)
-def test_a_simulation_refuses_a_rule_that_only_the_gate_keeps(tmp_path, key, value, kind, own):
-    app, node = Counting(), {"name": "pi", "simulated": True, key: value}
-    reply = app(train(1, kind, own=own), Context(1, 7, node, RecordDict(), {"runs-dir": str(tmp_path)}))
-    assert reply.has_error() and key in reply.error.reason and app.trained == 0
 
 
 def spoil(how, folder):

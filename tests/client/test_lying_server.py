@@ -201,13 +201,6 @@ def test_promises_and_rules_need_the_owners_folder(node, tmp_path):
     assert left == 0
 
 
-@pytest.mark.parametrize("rules", [{"pause": True}, {"min-separation": 3}])
-@pytest.mark.parametrize("kind", ["train", "train.x", "evaluate", "evaluate.x"])
-def test_a_message_without_a_record_is_refused_by_any_rule(rules, kind, tmp_path):
-    assert not Device(tmp_path, **rules).send(kind, bare=True)
-    assert Device(tmp_path / "free").send(kind, bare=True)
-
-
 @pytest.mark.parametrize("start", ["threads", "processes"])
 def test_of_four_messages_at_once_one_has_an_update(start, tmp_path):
     device = Device(tmp_path)
@@ -304,21 +297,9 @@ def test_no_pipe_in_the_place_of_a_file_hangs_the_device(name, tmp_path):
     (path := device.folder / name).unlink(missing_ok=True)
     os.mkfifo(path)
     assert device.send("train", 1 + B)
-    assert session.back(device.folder / "session") == 0.0
     for read in (
         lambda: session.Session(path),
         lambda: list(status(device.folder)),
     ):
         with contextlib.suppress(ConfigError):
             read()
-
-
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    device = Device(tmp_path)
-    (device.folder / "r").mkdir(parents=True)
-    old, fresh = (device.folder / "r" / f"client-{i}.json.7.tmp" for i in (3, 4))
-    for path in (old, fresh):
-        path.write_text("{")
-    os.utime(old, (1, 1))
-    assert device.send("train")
-    assert fresh.exists() and not old.exists()
