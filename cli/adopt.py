@@ -173,7 +173,7 @@ def adopt(
     if not changed:
         print("This app is adopted already: nothing to change.")
     elif not write:
-        print("\nTo change the files: aoi adopt --write. To try the app as it is: aoi play", file=sys.stderr)
+        print(f"\nTo change the files, add --write. To try the app as it is: aoi play {folder}", file=sys.stderr)
 
 
 def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]:

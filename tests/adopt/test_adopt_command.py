@@ -134,3 +134,10 @@ def test_a_loop_of_ones_own_under_another_strategy_is_refused(app, aoi):
     before = texts(app)
     status, _, err = aoi("adopt", app.name, "--write")
     assert status == 2 and "Own.start" in err and texts(app) == before
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+def test_the_next_commands_are_those_of_this_app(app, aoi):
+    status, _, err = aoi("adopt", app.name, "--clients", "40")
+    assert status == 0 and f"aoi play {app.name}" in err
+    assert "aoi adopt --write" not in err  # it would write another app, or another number of clients
