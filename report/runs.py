@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from aoi_fl.report import state, theory
 from aoi_fl.report.corruption import check, check_run, error_line
 from aoi_fl.report.in_time import InTime, in_time
+from aoi_fl.report.output import restored
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
@@ -288,7 +289,7 @@ def compared(name: str) -> list[Path]:
         table = place.with_suffix(".csv")
         if place.suffix in ("", ".csv", ".html") and not place.is_dir() and table.is_file():
             with suppress(ValueError, csv.Error), table.open(encoding="utf-8", newline="") as file:
-                return [table.parent / row["run"] for row in csv.DictReader(file) if row.get("run")]
+                return [table.parent / restored(row["run"]) for row in csv.DictReader(file) if row.get("run")]
     return []
 
 

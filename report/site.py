@@ -17,6 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from aoi_fl.report import metrics, page
 from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
+from aoi_fl.report.output import restored
 from aoi_fl.report.runs import load_all, readable
 from aoi_fl.report.state import RED
 from aoi_fl.report.summary_card import Glance, glance
@@ -67,8 +68,8 @@ class RunList:
         for table in tables[:_MOST_RUNS]:
             with suppress(OSError, ValueError, csv.Error, KeyError), table.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
-                runs = [seen[row["run"]] for row in rows if row["run"] in seen]
-                settings = dict.fromkeys(row["setting"] for row in rows)
+                runs = [seen[name] for row in rows if (name := restored(row["run"])) in seen]
+                settings = dict.fromkeys(restored(row["setting"]) for row in rows)
                 if runs and table.with_suffix(".html").is_file():
                     found.append(Compared(table.stem, ", ".join(map(str, settings)), runs))
         return found

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from aoi_fl.report.measure import NOTHING, more
+from aoi_fl.report.output import inert
 from aoi_fl.report.provenance import public
 from aoi_fl.report.quantities import quantities
 from aoi_fl.report.runs import Run
@@ -81,12 +82,13 @@ def table(runs: Sequence[Run], kind: Kind) -> list[Row]:
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return a table as CSV in UTF-8; missing values are empty cells."""
+    """Return a table as CSV in UTF-8; missing values are empty cells, and no text is a formula."""
     text = io.StringIO()
     columns = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow({name: inert(cell) if isinstance(cell, str) else cell for name, cell in row.items()})
     return text.getvalue().encode()
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.cli.runs import export, remove
-from aoi_fl.report.tables import numbers
+from aoi_fl.report.runs import compared
+from aoi_fl.report.tables import numbers, to_csv
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies.records import RoundRecord
@@ -74,6 +75,15 @@ def test_exported_tables_are_the_ledgers(aoi, runs):
     rows = list(csv.DictReader(io.StringIO(aoi("export", "other", "--csv", "--table", "participations")[1])))
     assert [row["client"] for row in rows] == [str(t % 4) for t in range(1, 13)]
     assert {row["outcome"] for row in rows} == {"trained"}
+
+
+def test_no_text_of_a_table_is_a_formula(runs):
+    texts = ["=1+1", "+cmd", "@x", "-2+3", " =1", "a;=1", "＝1", "'=1"]
+    blob = to_csv([{"run": text, "x": -0.5} for text in [*texts, "a-b", "'a"]])
+    rows = list(csv.DictReader(io.StringIO(blob.decode())))
+    assert [row["run"].count("'") for row in rows] == [1] * 7 + [2, 0, 1] and {row["x"] for row in rows} == {"-0.5"}
+    (runs / "compare-1.csv").write_bytes(blob)
+    assert [folder.name for folder in compared("compare-1")] == [*texts, "a-b", "'a"]
 
 
 def test_a_latex_table_has_a_row_a_setting(aoi, runs):
