@@ -116,10 +116,12 @@ class OwnRule(ParticipationRule):
     def _called(self, method: str, kinds: str, *arguments: Any) -> NDArray[Any]:
         length = len(arguments[-1])
         with naming("policy", self.name, f"{method} raised"):
-            values = np.asarray(getattr(self._rule, method)(*arguments))
-        if values.shape != (length,) or values.dtype.kind not in kinds:
+            given = getattr(self._rule, method)(*arguments)
+            values = np.asarray(given)
+        masked = isinstance(given, np.ma.MaskedArray)
+        if masked or values.shape != (length,) or values.dtype.kind not in kinds:
             kind = "truth values" if kinds == "b" else "whole numbers"
-            raise unusable("policy", self.name, f"{method} returned {brief(values)}", f"return ({length},) {kind}")
+            raise unusable("policy", self.name, f"{method} returned {brief(given)}", f"return ({length},) {kind}")
         return values
 
 

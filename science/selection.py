@@ -107,8 +107,8 @@ def sound_values(
 
 
 def _array(values: object) -> NDArray[Any] | None:
-    """Return a list or an array as an array; None: it is something else."""
-    if not isinstance(values, np.ndarray | list | tuple):
+    """Return a list or an array as an array; None: it is something else, or has masked values."""
+    if not isinstance(values, np.ndarray | list | tuple) or isinstance(values, np.ma.MaskedArray):
         return None
     try:
         return np.asarray(values)

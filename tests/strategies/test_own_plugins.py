@@ -71,6 +71,7 @@ SELECTIONS = (
     "of(np.array([0.0, 1.0]))",
     "of(np.array([True, False, True, False]))",
     "of([0, 10**30])",
+    "of(np.ma.masked_equal([0, 1, 2], 2))",
     "of([0, None])",
     "of([[0], [1, 2]])",
     "of(np.array([2**63], np.uint64))",
@@ -100,13 +101,25 @@ MASKS = (
     "np.full(len(u), np.nan)",
     "(x > 0 for x in u)",
     "[None] * len(u)",
+    "np.ma.array(u < 0.7, mask=u < 0.1)",
     "Odd()",
     "ages >= np.sort(ages)[-2:][0]",
     "np.random.random(len(u)) < 0.5",
     "self.again()",
 )
 AGES = ("None", "'0'", "[0]", "np.zeros(len(u))", "np.full(len(u), -1)", "np.full(len(u), 2**62)", "u > 0")
-RATES = ("None", "0.5", "'a'", "[2.0] * 4", "[-0.1] * 4", "[np.nan] * 4", "[np.inf] * 4", "[0.5] * 3", "[[0.5] * 4]")
+RATES = (
+    "None",
+    "0.5",
+    "'a'",
+    "[2.0] * 4",
+    "[-0.1] * 4",
+    "[np.nan] * 4",
+    "[np.inf] * 4",
+    "np.ma.masked_equal([0.5] * 4, 0.5)",
+    "[0.5] * 3",
+    "[[0.5] * 4]",
+)
 DESCRIBED = ("None", "'a'", "{'a': np.ones(2)}", "{'a': Odd()}", "{(1, 2): 3}", "{'a': float('nan')}", "[1]")
 STATES = (
     "None",
