@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,18 @@ class ClientTable:
 
 
 Parser: TypeAlias = tuple[Callable[[str], Any], str]
+_NUMERAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE | re.ASCII)
+
+
+def read_number(cell: str) -> float:
+    """Return the number in a cell of a user's file, as any program writes it; raise ValueError for another text.
+
+    >>> read_number("-0.5"), read_number("1e3"), read_number(" 7")
+    (-0.5, 1000.0, 7.0)
+    """
+    if not _NUMERAL.fullmatch(cell.strip(" ")):
+        raise ValueError(cell)
+    return float(cell)
 
 
 def read_table(
@@ -89,9 +102,7 @@ def read_table(
                     try:
                         row[column] = parse(cell)
                     except ValueError:
-                        raise ConfigError(
-                            f"{where}, column {column}", cell.strip(), allowed, "Correct the value."
-                        ) from None
+                        raise ConfigError(f"{where}, column {column}", cell, allowed, "Correct the value.") from None
             if (name := row.get("name", "")) in names:
                 allowed = "a different name in each row"
                 raise ConfigError(f"{where}, column name", name, allowed, "Give each client one row.")
@@ -176,10 +187,10 @@ def section5_instance(clients: int, seed: int) -> ClientTable:
     return ClientTable(names, sizes, sizes / 100, sensitivities, np.zeros(clients, dtype=np.int64), staleness)
 
 
-def _within(kind: Callable[[str], float], least: float, most: float, what: str) -> Parser:
+def _within(least: float, most: float, what: str = "whole number") -> Parser:
     def parse(text: str) -> float:
-        value = kind(text)
-        if not least <= value <= most:
+        value = read_number(text)
+        if not least <= value <= most or (what != "number" and value % 1):
             raise ValueError
         return value
 
@@ -192,13 +203,13 @@ def _name(text: str) -> str:
     return text.strip()
 
 
-_NUMBER = _within(float, LEAST, MOST, "number")
+_NUMBER = _within(LEAST, MOST, "number")
 _PARSERS: dict[str, Parser] = {
     "name": (_name, f"a name of 1 to {MAX_NAME} printable characters"),
-    "size": _within(int, 1, MAX_EXAMPLES, "whole number"),
+    "size": _within(1, MAX_EXAMPLES),
     "payment": _NUMBER,
     "sensitivity": _NUMBER,
-    "age": _within(int, 0, MAX_AGE, "whole number"),
+    "age": _within(0, MAX_AGE),
     "staleness": _NUMBER,
 }
 COLUMNS = tuple(_PARSERS)

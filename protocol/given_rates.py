@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from aoi_fl.protocol import default_name
-from aoi_fl.protocol.clients import read_table
+from aoi_fl.protocol.clients import read_number, read_table
 from aoi_fl.science.errors import ConfigError
 
 _NAMED = 5  # clients without a row, at most
@@ -69,6 +69,6 @@ def _check(path: Path) -> Callable[[list[str]], None]:
 
 
 def _rate(cell: str) -> float:
-    if not 0 < (rate := float(cell)) <= 1:
+    if not 0 < (rate := read_number(cell)) <= 1:
         raise ValueError
     return rate

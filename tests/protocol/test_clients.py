@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
+from aoi_fl.protocol.given_rates import read_rates
 from tests.refusals import refused
 
 
@@ -75,8 +76,9 @@ def test_clients_file_is_read(tmp_path):
     assert table.names == ("ann", "b, c") and table.sizes.tolist() == [100, 200]
     assert table.payments.tolist() == [5.5, 7.0] and table.sensitivities.tolist() == [0.25, 1.0]
     assert table.ages.tolist() == [0, 3]
-    path.write_text("name,size,payment,sensitivity\nann,1,2,3\n")
-    assert read_clients_file(path).ages.tolist() == [0]
+    path.write_text("name,size,payment,sensitivity\nann,1e3,2,3\n")
+    table = read_clients_file(path)
+    assert (table.ages.tolist(), table.sizes.tolist()) == ([0], [1000])
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,9 @@ def test_clients_file_is_read(tmp_path):
         (HEADER + "a,0,5,1,0\n", "line 2, column size"),
         (HEADER + "a,1,5,1,2.5\n", "line 2, column age"),
         (HEADER + ",1,5,1,0\n", "line 2, column name"),
+        (HEADER + "a,1_0,5,1,0\n", "line 2, column size"),
+        (HEADER + "a,1,１０,1,0\n", "line 2, column payment"),
+        (HEADER + "a,1,5,1,0\xa0\n", "line 2, column age"),
         (HEADER + "a,99999999999999999999,5,1,0\n", "line 2, column size"),
         (HEADER + "a,1,5,1e-300,0\n", "line 2, column sensitivity"),
         (HEADER + "a,1,5,1,0\na,1,5,1,0\n", "line 3, column name"),
@@ -116,4 +121,7 @@ def test_clients_file_that_is_none(tmp_path):
 def test_a_column_of_rates_is_for_those_who_have_one(tmp_path):
     path = tmp_path / "clients.csv"
     path.write_text("name,size,payment,sensitivity,rate\na,5,1,1,0.5\n")
-    assert read_clients_file(path).names == ("a",)
+    assert read_clients_file(path).names == ("a",) and read_rates(path, 1) == {"a": 0.5}
+    path.write_text("rate\n0_1\n")
+    with refused("line 2, column rate", "0_1"):
+        read_rates(path, 1)
