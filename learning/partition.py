@@ -94,25 +94,16 @@ def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[In
         raise ConfigError("flwr-datasets", None, f"installed for partition=dirichlet ({error})", remedy) from error
     table = Dataset.from_dict({"index": np.arange(len(labels)), "label": labels})
 
-    def draw(smallest: int) -> list[Indices]:
-        partitioner = DirichletPartitioner(
-            clients, "label", float(alpha), min_partition_size=smallest, self_balancing=False, seed=seed
-        )
-        partitioner.dataset = table
+    partitioner = DirichletPartitioner(
+        clients, "label", float(alpha), min_partition_size=1, self_balancing=False, seed=seed
+    )
+    partitioner.dataset = table
+    try:
         with warnings.catch_warnings(action="ignore"):  # it warns at every draw it repeats
             return [np.array(partitioner.load_partition(i)[:]["index"], np.int64) for i in range(clients)]
-
-    try:
-        return draw(1)
     except ValueError as error:
-        without = [i for i, part in enumerate(draw(0)) if len(part) == 0]
-        raise ConfigError(
-            "alpha",
-            alpha,
-            f"larger for {clients} clients and seed {seed}: each of eleven draws leaves clients "
-            f"without data, the first {len(without)}, client {without[0]} among them",
-            "Choose a larger alpha, fewer clients or another seed.",
-        ) from error
+        allowed = f"larger for {clients} clients and seed {seed}: each of eleven draws leaves clients without data"
+        raise ConfigError("alpha", alpha, allowed, "Choose a larger alpha, fewer clients or another seed.") from error
 
 
 # The file is one int64 array: the number of clients n, n+1 offsets, and the indices of all clients one after another.

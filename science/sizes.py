@@ -1,7 +1,5 @@
 """How many examples each client holds."""
 
-from typing import NoReturn
-
 import numpy as np
 
 from aoi_fl.science import draws
@@ -28,15 +26,19 @@ def make_sizes(spec: str, clients: int, seed: int, total: int | None = None) -> 
     [4, 3, 3]
     """
     rng = draws.generator(seed, 0, "sizes")
-    match spec.split(":"):
-        case ["equal"]:
-            sizes = np.full(clients, EQUAL_SIZE, dtype=np.int64)
-        case ["zipf", exponent]:
-            sizes = np.minimum(rng.zipf(_exponent(spec, exponent), clients), LARGEST_SIZE).astype(np.int64)
-        case ["uniform", low, high]:
-            sizes = rng.integers(*_bounds(spec, low, high), size=clients, endpoint=True)
-        case _:
-            _refuse(spec, "it has none of the three forms")
+    try:
+        match spec.split(":"):
+            case ["equal"]:
+                sizes = np.full(clients, EQUAL_SIZE, dtype=np.int64)
+            case ["zipf", exponent] if 1 < float(exponent) < np.inf:
+                sizes = np.minimum(rng.zipf(float(exponent), clients), LARGEST_SIZE).astype(np.int64)
+            case ["uniform", low, high] if 1 <= int(low) <= int(high) <= LARGEST_SIZE:
+                sizes = rng.integers(int(low), int(high), size=clients, endpoint=True)
+            case _:
+                raise ValueError(spec)
+    except ValueError as error:
+        allowed = f"equal, zipf:A with A above 1, or uniform:LO:HI with whole numbers from 1 to {LARGEST_SIZE}"
+        raise ConfigError("sizes", spec, allowed, "Write for instance zipf:2.0 or uniform:100:1000.") from error
     return sizes if total is None else scaled(sizes, total)
 
 
@@ -56,28 +58,3 @@ def scaled(sizes: Ints, total: int) -> Ints:
     shares[np.argsort(shares - quota, kind="stable")[:left]] += 1
     shares += 1
     return shares
-
-
-def _exponent(spec: str, text: str) -> float:
-    try:
-        exponent = float(text)
-    except ValueError:
-        _refuse(spec, f"{text!r} is not a number")
-    if not 1.0 < exponent < np.inf:
-        _refuse(spec, "the exponent of a Zipf law must be a finite number above 1")
-    return exponent
-
-
-def _bounds(spec: str, low: str, high: str) -> tuple[int, int]:
-    try:
-        bounds = int(low), int(high)
-    except ValueError:
-        _refuse(spec, f"{low!r} and {high!r} must be whole numbers")
-    if not 1 <= bounds[0] <= bounds[1] <= LARGEST_SIZE:
-        _refuse(spec, f"1 <= LO <= HI <= {LARGEST_SIZE} does not hold")
-    return bounds
-
-
-def _refuse(spec: str, why: str) -> NoReturn:
-    allowed = f"equal, zipf:A (A above 1) or uniform:LO:HI (whole numbers): {why}"
-    raise ConfigError("sizes", spec, allowed, "Write for instance zipf:2.0 or uniform:100:1000.")
