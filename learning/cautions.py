@@ -27,10 +27,9 @@ def inputs(x: NDArray[np.float32], name: str) -> list[str]:
         size = _size(x.reshape(-1, 1))
         if not _unscaled(size)[0]:
             return []
-        most = float(np.abs(x).max())
         return [
-            f"{name} has pixels up to {most:.6g}, of which a model learns little: scale them to 0 to 1, in every array "
-            f"by the same number: x / {_whole(most)}."
+            f"{name} has pixels up to {np.abs(x).max():.6g}, of which a model learns little: scale them to 0 to 1, in "
+            "every array by the same number."
         ]
     sizes = _size(x)
     unscaled = np.flatnonzero(_unscaled(sizes))
@@ -54,14 +53,13 @@ def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
         more = f" and {missing.size - _SHOWN} more" if missing.size > _SHOWN else ""
         return [
             f"{name} has no example of class {shown}{more} among its classes 0 to {classes - 1}: the model has an "
-            f"output for each of them. If no class is meant to be empty, number the classes again: classes, {name} = "
-            f"numpy.unique({name}, return_inverse=True), and test_y = numpy.searchsorted(classes, test_y)."
+            f"output for each of them. If no class is meant to be empty, number them again: {_renumbered(name)}."
         ]
     kinds = np.unique(y)
     if len(y) > 1 and len(kinds) <= min(_MOST_CLASSES, len(y) // 2) and bool((kinds == np.rint(kinds)).all()):
         return [
             f"{name} is floating point, so the model learns a regression, but it holds {len(kinds)} whole numbers from "
-            f"{kinds[0]:g} to {kinds[-1]:g}. If they are classes, {_renumbered(kinds, name)}."
+            f"{kinds[0]:g} to {kinds[-1]:g}. If they are classes, number them from 0: {_renumbered(name)}."
         ]
     size = _size(np.asarray(y, np.float32)[:, None])
     if _unscaled(size)[0]:
@@ -72,13 +70,10 @@ def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
     return []
 
 
-def _renumbered(kinds: NDArray[Any], name: str) -> str:
-    """Return the code that turns whole numbers into labels without collisions."""
-    if np.array_equal(kinds, np.arange(len(kinds))):
-        return "write labels: .astype('int64'), in every array"
+def _renumbered(name: str) -> str:
+    """Return the code that numbers classes from 0."""
     return (
-        f"number them from 0: classes, {name} = numpy.unique({name}, return_inverse=True), and test_y = "
-        "numpy.searchsorted(classes, test_y)"
+        f"classes, {name} = numpy.unique({name}, return_inverse=True), and test_y = numpy.searchsorted(classes, test_y)"
     )
 
 
@@ -93,9 +88,3 @@ def _size(columns: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np
 def _unscaled(size: tuple[NDArray[np.float64], NDArray[np.float64]]) -> NDArray[np.bool_]:
     around, largest = size
     return (around > _LARGE) | ((largest < _SMALL) & (largest > 0))
-
-
-def _whole(most: float) -> str:
-    """Return the divisor of pixels: the largest value of the fewest bits, or their own largest."""
-    bits = next((2**k - 1 for k in (4, 8, 10, 12, 14, 16) if 2 ** (k - 1) <= most <= 2**k), None)
-    return f"{bits or most:g}"

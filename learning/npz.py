@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning import archive
 from aoi_fl.learning.form import Labels, Shape
+from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science.errors import ConfigError
 
@@ -71,7 +72,13 @@ def read_owners(path: Path, name: str, examples: int | None = None) -> tuple[NDA
     names, owners = np.unique(values, return_inverse=True)
     if len(names) < 2:
         raise ConfigError(key, f"{len(names)} clients", "two clients or more", "Choose another array of clients.")
-    return owners.astype(np.int64), tuple(map(str, names.tolist()))
+    decoded = np.char.decode(names, "utf-8", "backslashreplace") if names.dtype.kind == "S" else names
+    texts = tuple(map(str, decoded.tolist()))
+    for text in texts:
+        if text != text.strip() or not is_name(text):
+            allowed = f"names of 1 to {MAX_NAME} printable characters, without blanks around"
+            raise ConfigError(key, text[:MAX_NAME], allowed, "Correct the array.")
+    return owners.astype(np.int64), texts
 
 
 def count_examples(path: Path) -> int:
@@ -177,23 +184,15 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
         )
     if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
         raise ConfigError(
-            name, f"of type {x.dtype}", "uint8 (0 to 255) or floating point (0 to 1) for images", f"{_as_pixels(x)}."
+            name,
+            f"of type {x.dtype}",
+            "uint8 (0 to 255) or floating point (0 to 1) for images",
+            "Convert to 0 to 1 in float32.",
         )
     images = _finite(x.transpose(0, 3, 1, 2), name)  # a copy with channels first, never a view of the caller's array
     if x.dtype == np.uint8:
         images /= 255
     return images
-
-
-def _as_pixels(x: NDArray[Any]) -> str:
-    """Return the code that converts images of another type by a single factor."""
-    if x.dtype.kind == "b":
-        return "Convert with .astype('float32')"
-    if x.dtype.kind not in "iu":
-        return "Give each pixel a number"
-    least, most = int(x.min()), int(x.max())
-    largest = next((2**bits - 1 for bits in (8, 10, 12, 14, 16) if least >= 0 and most < 2**bits), max(-least, most))
-    return f"Divide every array by the largest value that a pixel can have: (x / {largest}).astype('float32')"
 
 
 def _labels(y: NDArray[Any], name: str, examples: int, classes: int | None) -> Labels:
@@ -215,7 +214,7 @@ def _targets(y: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 
 def _classes(y: NDArray[Any], name: str, classes: int | None) -> NDArray[np.int64]:
-    if not np.issubdtype(y.dtype, np.integer):
+    if y.dtype.kind not in "iu":
         whole = y.dtype.kind == "b" or (y.dtype.kind == "f" and bool((np.isfinite(y) & (y == np.rint(y))).all()))
         remedy = "Convert with .astype('int64')" if whole else "Give each class a number"
         raise ConfigError(name, f"of type {y.dtype}", "whole numbers from 0, one label for each example", f"{remedy}.")

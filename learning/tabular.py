@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset
 from aoi_fl.protocol import MAX_NAME, is_name
+from aoi_fl.protocol.clients import read_number
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, install
@@ -34,9 +35,10 @@ _TEST = 5  # every fifth row is a test row
 _MOST_WORDS = 200  # different words of a column; each becomes a column of 0 and 1
 _MOST_CLASSES = 100  # more different whole numbers are targets of a regression
 _CLIENTS = "client-column"  # the key in messages
-_SHOWN = 3
+_RARE = 3  # words beside many numbers
 _FEW = 5  # different cells that look like numbers may be words, such as age groups
 _EXACT = 2**53  # larger whole numbers are no exact floating-point numbers
+_HEADER = 1_000_000  # characters that hold the first row
 _MANY = 10  # different cells with digits, each in less than four rows on average, are no words
 _MARKS = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "nat", "null", "\\n", "?"})  # of a missing value
 _MORE_MARKS = frozenset(  # also of a missing value in a column of numbers
@@ -79,10 +81,12 @@ _NUMBER = re.compile(
     re.I,
 )
 _AFFIXED = re.compile(r"(\D*?)([-+−]?\d[\d.,]*)(\D*)")  # 5kg, Rs. 5, [5], and words such as s5
+_LIST = re.compile(r"\[.*\]|\{.*\}", re.S)
 _IDENTIFIER = re.compile(r"[^\W\d_][\w #-]*?\d+")
 # Numbers that pandas reads as others: 20240131, 202401, and 1.500 for 1500 beside 500.
 _DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})?|0")
+_PADDED = re.compile(r"[-+]?0\d")
 _CODE = re.compile(r"[-+]?\d+(\.0*)?")
 _NO_NAME = re.compile(r"(Unnamed: \d+[.\d]*|__index_level_\d+__)?")  # pandas' names of an index
 _FILL = "Fill in the cell, leave out the row, or set missing=median."
@@ -124,7 +128,7 @@ class _Column:
             self._check(self._not_words(empty, is_number), empty)
             return None
         bad = ~np.isfinite(values) & ~missing
-        if _beyond_exact(stripped[~missing], values[~missing]):
+        if _are_codes(stripped[~missing], values[~missing]):
             self._check(None, missing)
             return None
         fault = self._other_numbers({i: stripped[i] for i in np.flatnonzero(~missing).tolist()})
@@ -164,7 +168,7 @@ class _Column:
         words = [cell.strip() for cell in self.cells]
         present = [i for i in range(len(words)) if not empty[i]]
         others = {words[i]: i for i in reversed(present) if not is_number[i]}
-        if len(others) <= _SHOWN and len({words[i] for i in present}) > len(others) + _MANY:
+        if len(others) <= _RARE and len({words[i] for i in present}) > len(others) + _MANY:
             word, at = next(reversed(others.items()))
             remedy = self._or_drop("Empty these cells and set missing=median")
             return self.fault(word, "a number, as in other rows, or empty", remedy, at)
@@ -176,6 +180,7 @@ class _Column:
         for pattern, allowed, remedy in (
             (_DATE, "a number or a word, not a date or a time", "Write the days or seconds since a first one"),
             (_MONTH, "a number or a word, not a date", "Write the days since a first one"),
+            (_LIST, "a number or a word, not a list of values", "Give each value a column of its own"),
             (_NUMBER, "a number with a decimal point, without marks and units", point),
             (_AFFIXED, "a number with a decimal point, without marks and units", point),
             (None, "a number or a word that repeats", "Write numbers without marks, dates as days since a first one"),
@@ -189,7 +194,7 @@ class _Column:
                     matches = _quantities(matches)
                 found, enough = [*matches], like([*matches], _FEW if pattern in (_NUMBER, _AFFIXED) else 1)
             if enough:
-                at = found[0]
+                at = next((i for i in found if not is_number[i]), found[0])
                 return self.fault(words[at], allowed, self._or_drop(remedy), at)
         return None
 
@@ -216,28 +221,23 @@ class _Column:
         return [self.cells[i].strip() for i in first], place.astype(np.int64)
 
     @property
-    def constant(self) -> bool:
-        """Whether all cells are equal."""
-        return len(set(self.cells)) == 1
-
-    @property
     def row_number(self) -> bool:
         """Whether no two rows have the same value, though the column is no measurement."""
         whole = self.numbers is None or bool((self.numbers == np.rint(self.numbers)).all())
         return whole and len(self.kinds[0]) == len(self.cells) > _FEW
 
 
-def _beyond_exact(cells: NDArray[np.object_], numbers: NDArray[np.float64]) -> bool:
-    """Return whether whole numbers (n,) are codes, of which float64 makes one of several."""
+def _are_codes(cells: NDArray[np.object_], numbers: NDArray[np.float64]) -> bool:
+    """Return whether whole numbers (n,) are codes, such as 007 and 7, of which float64 makes one of several."""
     return (
-        bool((np.abs(numbers) >= _EXACT).any())
+        (bool((np.abs(numbers) >= _EXACT).any()) or any(map(_PADDED.match, cells)))
         and len(set(cells)) > len(np.unique(numbers))
         and all(_CODE.fullmatch(cell) for cell in cells)
     )
 
 
 def read(kind: str, path: Path, target: str, client: str, drop: str = "", missing: str = "none") -> Dataset:
-    """Read a CSV file (comma, semicolon or tab; optionally gzipped) or a Parquet file.
+    """Read a CSV file (comma, semicolon, tab or |; optionally gzipped) or a Parquet file.
 
     Every fifth row is a test row, stratified by client, else by class. A column of words becomes a column of 0 and 1
     for each word. Targets are classes if they are words or at most 100 different whole numbers; other targets are
@@ -289,14 +289,17 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
     groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
     test = _test_rows(np.asarray(groups, np.int64))
     if owners is not None:
-        notes += _about_clients(columns[client], names, owners, columns[target] if classes else None)
+        notes += _alone(columns[client], names, owners)
     notes += [
         f"all values of column {column.name} differ, as in a row number, which is no feature. "
         f"Leave it out: {column.drop}."
         for column in features
         if column.row_number
     ]
-    notes += [f"column {column.name} has one value, which tells nothing" for column in features if column.constant]
+    words = {column.name: column.kinds[0] for column in features if column.numbers is None}
+    notes += _alike(
+        words | ({target: columns[target].kinds[0]} if classes else {}) | ({client: names} if client else {})
+    )
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = _standardised(columns[target], y, ~test)
@@ -356,8 +359,9 @@ def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple
     except (OSError, EOFError, UnicodeError, zlib.error, ValueError, csv.Error) as error:
         if isinstance(error, ConfigError):
             raise
-        allowed = f"a {'Parquet' if kind == 'parquet' else 'CSV'} file ({' '.join(str(error).split())})"
-        raise ConfigError("dataset", path, allowed, "Save it again.") from error
+        form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
+        allowed = f"readable as {form} ({' '.join(str(error).split())})"
+        raise ConfigError("dataset", path, allowed, f"Save it again as {form}.") from error
     first, rows = (1 if kind == "parquet" else 2), len(cells[0]) if cells else 0
     kept = []
     for i, (name, column) in enumerate(zip(names, cells, strict=True)):
@@ -383,25 +387,30 @@ _Cells = tuple[list[str], list[list[str]], list[str]]  # names, columns, notes
 def _csv(path: Path) -> _Cells:
     """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
     blob, notes = path.read_bytes(), []
-    blob = gzip.decompress(blob) if path.suffix == ".gz" else blob
+    blob = gzip.decompress(blob) if blob.startswith(b"\x1f\x8b") else blob
     try:
         text = blob.decode("utf-16" if blob[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:
         text = blob.decode("cp1252")
         notes.append("it is not in UTF-8, and was read as Windows-1252 (cp1252)")
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    if "\0" in text:
+        raise ConfigError("dataset", path, "a text without the character NUL", "Save it as CSV in UTF-8.")
+    delimiter = max(",;\t|", key=re.sub('"[^"]*"', "", text[:_HEADER]).partition("\n")[0].count)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = [[*map(sys.intern, line)] for line in lines]  # equal cells are one object
     while rows and not rows[-1]:
         rows.pop()
+    if rows and len(rows[0]) < 2:
+        allowed = "two columns or more, separated by a comma, a semicolon, a tab or |"
+        raise ConfigError(f"columns of {path}", ", ".join(rows[0]), allowed, "Correct the first row.")
     for i, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             allowed = f"{len(rows[0])} cells, as in row 1"
-            remedy = f"Correct it, or quote a cell that holds {delimiter!r}."
+            remedy = f"Correct it, leave it out, or quote a cell that holds {delimiter!r}."
             raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", allowed, remedy)
     columns = [list(column) for column in zip(*rows, strict=True)]
-    return [column[0].strip() for column in columns], [column[1:] for column in columns], notes
+    return [" ".join(column[0].split()) for column in columns], [column[1:] for column in columns], notes
 
 
 def _parquet(path: Path, named: Collection[str]) -> _Cells:
@@ -438,7 +447,7 @@ def _check_feature(column: _Column) -> None:
 
 def _is_number(cell: str) -> bool:
     try:
-        return bool(np.isfinite(float(cell)))
+        return bool(np.isfinite(read_number(cell)))
     except ValueError:
         return False
 
@@ -496,28 +505,28 @@ def _test_rows(groups: Ints) -> NDArray[np.bool_]:
     return test
 
 
-def _about_clients(column: _Column, names: Sequence[str], owners: Ints, target: _Column | None) -> list[str]:
-    """Return notes on clients with a single row, and on classes that clients lack."""
+def _alone(column: _Column, names: Sequence[str], owners: Ints) -> list[str]:
+    """Return a note on clients with a single row."""
+    alone = np.flatnonzero(np.bincount(owners, minlength=len(names)) == 1)
+    if not alone.size:
+        return []
+    row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
+    return [
+        f"{alone.size} of {len(names)} clients have one row, the first is {column.name} {names[alone[0]]} (row {row}). "
+        "The row is for training."
+    ]
+
+
+def _alike(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a note for each column with two words that differ in case, blanks, form or leading zeros only."""
     notes = []
-    sizes = np.bincount(owners, minlength=len(names))
-    if (alone := np.flatnonzero(sizes == 1)).size:
-        row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
-        notes.append(
-            f"{alone.size} of {len(names)} clients have one row, the first is {column.name} "
-            f"{names[alone[0]]} (row {row}). The row is for training."
-        )
-    if target is not None:
-        kinds, labels = target.kinds
-        have = np.unique(owners * len(kinds) + labels)
-        if len(have) < len(names) * len(kinds):
-            lacking = np.bincount(have // len(kinds), minlength=len(names)) < len(kinds)
-            client = int(lacking.argmax())
-            present = set((have[have // len(kinds) == client] % len(kinds)).tolist())
-            what = ", ".join([kind for i, kind in enumerate(kinds) if i not in present][:_SHOWN])
-            notes.append(
-                f"{int(lacking.sum())} of {len(names)} clients lack a class of column {target.name}, the first is "
-                f"{column.name} {names[client]}, without {what}."
-            )
+    for column, words in columns.items():
+        seen: dict[str, str] = {}
+        for word in words:
+            like = " ".join(unicodedata.normalize("NFKC", word).casefold().split()).lstrip("0")
+            if (other := seen.setdefault(like, word)) != word:
+                notes.append(f"{other!r} and {word!r} of column {column} are two values, as they are written")
+                break
     return notes
 
 

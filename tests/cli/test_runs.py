@@ -83,7 +83,7 @@ def test_no_text_of_a_table_is_a_formula(runs):
     rows = list(csv.DictReader(io.StringIO(blob.decode())))
     assert [row["run"].count("'") for row in rows] == [1] * 7 + [2, 0, 1] and {row["x"] for row in rows} == {"-0.5"}
     (runs / "compare-1.csv").write_bytes(blob)
-    assert [folder.name for folder in compared("compare-1")] == [*texts, "a-b", "'a"]
+    assert [folder.name for folder in compared(str(runs / "compare-1"))] == [*texts, "a-b", "'a"]
 
 
 def test_a_latex_table_has_a_row_a_setting(aoi, runs):

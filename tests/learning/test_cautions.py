@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_wine
 
-from aoi_fl.learning import npz
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.form import Dataset
-from aoi_fl.science.errors import ConfigError
 
 RNG = np.random.default_rng(3)
 
@@ -52,26 +50,15 @@ def test_a_column_by_its_size(column, named):
     assert [columns(c) for c in found(x, np.arange(60) % 3)] == ([[1]] if named else [])
 
 
-@pytest.mark.parametrize(("most", "divisor"), [(255, 255), (4095, 4095), (16, 15), (1e6, 1e6)])
-def test_pixels_that_are_not_scaled(most, divisor):
-    images = RNG.random((20, 1, 4, 4)) * most
-    images[0, 0, 0, 0] = most
-    (caution,) = found(images, np.arange(20) % 2)
-    assert float(caution.split("x / ")[1].rstrip(".")) == divisor
-    assert found(images / most, np.arange(20) % 2) == []
+def test_pixels_that_are_not_scaled():
+    images = RNG.random((20, 1, 4, 4))
+    assert len(found(255 * images, np.arange(20) % 2)) == 1 and found(images, np.arange(20) % 2) == []
 
 
-@pytest.mark.parametrize(
-    ("y", "remedy"),
-    [
-        (np.arange(60) % 3, "astype('int64')"),
-        (np.where(np.arange(60) % 2, 1, -1), "numpy.unique"),
-        (np.array([0, 2, 7])[np.arange(60) % 3], "numpy.unique"),
-    ],
-)
-def test_whole_floats_as_labels(y, remedy):
-    (caution,) = found(RNG.normal(size=(60, 2)), y.astype(np.float32))
-    assert "train_y" in caution and remedy in caution
+@pytest.mark.parametrize("labels", [[0, 1, 2], [1, -1], [0, 2, 7]])
+def test_whole_floats_as_labels(labels):
+    (caution,) = found(RNG.normal(size=(60, 2)), np.float32(labels)[np.arange(60) % len(labels)])
+    assert "train_y" in caution
 
 
 def test_targets_of_a_real_regression_are_scaled_or_named():
@@ -98,18 +85,3 @@ def test_the_warning_comes_before_round_1(tmp_path, aoi):
     np.savez(tmp_path / "wine.npz", train_x=x[:140], train_y=y[:140], test_x=x[140:], test_y=y[140:])
     status, _, err = aoi("run", "-c", "dataset=npz:wine.npz", "--clients", "4", "--per-round", "2", "--rounds", "1")
     assert status == 0 and 0 < err.index("column 12") < err.index("\nround 1/")
-
-
-@pytest.mark.parametrize(
-    ("pixels", "dtype"),
-    [(65535, "uint16"), (1000, "int16"), (255, "int64"), (70000, "uint32")],
-)
-def test_the_remedy_for_whole_pixels_keeps_their_order(pixels, dtype):
-    x = np.linspace(0, pixels, 80).astype(dtype).reshape(5, 4, 4)
-    arrays = {"train_x": x, "train_y": np.arange(5) % 2, "test_x": x, "test_y": np.arange(5) % 2}
-    with pytest.raises(ConfigError) as error:
-        npz.check(arrays, "own.npz", None, None)
-    expression = re.search(r"\(x / \d+\)\.astype\('float32'\)", str(error.value)).group()
-    mended = eval(expression, {"x": x})
-    assert (np.diff(mended.ravel()) >= 0).all() and 0.2 < mended.max() <= 1
-    npz.check({**arrays, "train_x": mended, "test_x": mended}, "own.npz", None, None)

@@ -92,6 +92,7 @@ WRONG = {
     "a shape of fractions": lambda p: saved(p, train_x=header("(4.0, 2, 2)") + bytes(16)),
     "a call in the header": lambda p: saved(p, train_x=header("__import__('os').abort()") + bytes(16)),
     "brackets without end": lambda p: saved(p, train_x=header("(" * 5000) + bytes(16)),
+    "durations for labels": lambda p: saved(p, train_y=header("(4,)", "'<m8[D]'") + np.array([0, 1] * 2).tobytes()),
     "a type of objects": lambda p: saved(p, train_y=header("(4,)", "'|O'") + bytes(99)),
     "a type of records with objects": lambda p: saved(p, train_y=header("(4,)", "[('a', '|O')]") + bytes(99)),
     "a type that is none": lambda p: saved(p, train_y=header("(4,)", "'<q9'") + bytes(99)),
