@@ -91,8 +91,13 @@ def _quorum(config: RunKeys) -> Iterator[ConfigError]:
     decides, private = "coordination" in REGISTRY[config.policy].keys, config.privacy != "none"
     tagged = any(name.startswith("tag:") for name in only)
     if only and not tagged and len(only) != config.num_clients:
-        remedy = f"Set num-clients={len(only)}, or correct clients."
-        yield ConfigError("num-clients", config.num_clients, f"{len(only)}, the number of names in clients", remedy)
+        n = config.num_clients
+        if config.client_column:
+            remedy = "Leave it out. To run with some of them, keep only their rows in the file."
+            yield ConfigError("clients", config.clients, f"all {n} names of client-column, or empty", remedy)
+        else:
+            remedy = f"Set num-clients={len(only)}, or correct clients."
+            yield ConfigError("num-clients", n, f"{len(only)}, the number of names in clients", remedy)
     if only and not tagged and (strange := [name for name in must if name not in only]):
         yield ConfigError("must-include", strange[0], f"one of clients: {config.clients}", "Add it to clients.")
     if must and (decides or private or config.policy in BUDGETED or config.weights == "unbiased"):

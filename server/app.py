@@ -39,7 +39,7 @@ from aoi_fl.server.observe import HOOK, Hook, Recorder
 from aoi_fl.server.resume import begun_of, recorded_config, recorded_run, take_up, warn_of_ignored
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.server.strategy import make_strategy
-from aoi_fl.server.terms import Rates, client_table, rates_of, write_rates, write_table
+from aoi_fl.server.terms import Rates, check_names, client_table, rates_of, write_rates, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
 from aoi_fl.strategies.clock import clock_of
 
@@ -129,13 +129,15 @@ def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prep
     Parameters
     ----------
     config, folder : of the run; a resumed run has files in its folder
-    simulated : whether files may name simulated clients only
+    simulated : whether keys and files may name simulated clients only
 
     Raises
     ------
     AoiError : something is missing, does not fit, or has changed since the start of a resumed run.
     """
     check_installed(config.trackers)
+    if simulated:
+        check_names(config)
     task = Task(
         config.dataset,
         config.data_dir,

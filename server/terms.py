@@ -13,6 +13,7 @@ import numpy as np
 
 from aoi_fl.config.policies import REGISTRY, users_of
 from aoi_fl.config.run import RunConfig
+from aoi_fl.config.values import names_of
 from aoi_fl.learning.data import names_of_clients
 from aoi_fl.protocol import default_name
 from aoi_fl.protocol.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
@@ -21,6 +22,7 @@ from aoi_fl.science.convergence import ConvergenceConstants, sensitivities
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.rates import LONGEST, given_rates
 from aoi_fl.server.folder import RATES_FILE, keep
+from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")
 
@@ -99,6 +101,16 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
         remedy = f"Raise the rate, or set policy={users_of('phases')[0]}."
         raise ConfigError(f"{what} {path}: rate of client {rarest}", rates[rarest], allowed, remedy)
     return given
+
+
+def check_names(config: RunConfig) -> None:
+    """Raise ConfigError if ``clients`` or ``must-include`` names a client that a simulation does not have."""
+    known = simulated_names(config)
+    for key, value in (("clients", config.clients), ("must-include", config.must_include)):
+        for name in names_of(key, value):
+            if name not in known:
+                allowed = f"the name of a simulated client: {some_of(known)}"
+                raise ConfigError(key, name, allowed, "Correct it, or leave it out: all simulated clients take part.")
 
 
 def simulated_names(config: RunConfig) -> Sequence[str]:

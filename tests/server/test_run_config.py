@@ -1,6 +1,7 @@
 """A configuration is checked whole before the first message, and every mistake says what to do."""
 
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -11,6 +12,7 @@ from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigErrors
+from aoi_fl.server.app import prepare
 from tests.refusals import refused
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -164,3 +166,20 @@ def test_spare_shares_need_a_run_that_newcomers_may_join(keys: dict[str, str]) -
     assert RunConfig.parse({"spare": 2}).spare == 2
     with refused("spare", 2):
         RunConfig.parse({"spare": 2, **keys})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wrong"),
+    [
+        ("clients", "client-0,client-1,client-2,ward-7", "ward-7"),
+        ("clients", "tag:ward", "tag:ward"),
+        ("must-include", "client-4", "client-4"),
+        ("must-include", "client-3", None),
+        ("clients", "client-3,client-2,client-1,client-0", None),
+    ],
+)
+def test_a_simulation_refuses_names_of_clients_that_it_lacks(key, value, wrong, tmp_path):
+    config = RunConfig.parse({"policy": "random", "num-clients": 4, "clients-per-round": 2, key: value})
+    with nullcontext() if wrong is None else refused(key, wrong):
+        prepare(config, tmp_path, simulated=True)
+    prepare(config, tmp_path)  # a deployment waits for them

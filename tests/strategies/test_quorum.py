@@ -102,6 +102,7 @@ def test_capped_shares_keep_their_proportions_below_the_cap(seed):
         ({"clients": "a,b,a", "num-clients": 3}, "clients"),
         ({"clients": "a,b", "num-clients": 3, "clients-per-round": 1}, "num-clients"),
         ({"must-include": "a", "policy": "markov-optimal"}, "must-include"),
+        ({"clients": "a,b", "dataset": "csv:x.csv", "target": "y", "client-column": "ward"}, "clients"),
         ({"min-updates": 6, "clients-per-round": 5}, "min-updates"),
         ({"max-weight": 0.3, "min-updates": 3}, "min-updates"),
         ({"max-weight": 0.3, "min-updates": 4, "weights": "unbiased"}, "max-weight"),
