@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,12 +21,14 @@ from aoi_fl.cli.keys import pairs
 from aoi_fl.config.policies import BUDGETED, POLICIES, REGISTRY
 from aoi_fl.config.values import like
 from aoi_fl.protocol.files import read_text
-from aoi_fl.science.errors import ConfigError, check_choice
+from aoi_fl.protocol.own_code import error_and_place, is_stop
+from aoi_fl.science.errors import AoiError, ConfigError, check_choice
 
 _App = Annotated[Path, typer.Argument(metavar="[APP]", hidden=True)]
 _Clients = Annotated[int, typer.Option(min=1, max=100_000, help="Number of clients.")]
 _STRATEGIES = "flwr.serverapp.strategy"
 _CLIENTS = ("flwr.clientapp", "flwr.client")
+_LONGEST = 90  # characters of a run's name that are the app's
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def find(folder: Path, given: Mapping[str, str]) -> App:
         project = tomllib.loads(read_text(path))
         flwr = project["tool"]["flwr"]["app"]
         server, client = (flwr["components"][half] for half in ("serverapp", "clientapp"))
-        name, config = project["project"]["name"], dict(_flat(flwr.get("config", {})))
+        name, config = str(project["project"]["name"]), dict(_flat(flwr.get("config", {})))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
         allowed = f"the folder of a Flower app, with pyproject.toml ({type(error).__name__}: {error})"
         raise ConfigError("APP", folder, allowed, "Go to that folder, or write one by aoi init.") from error
@@ -92,9 +96,17 @@ def play(
     known = [name for name in POLICIES if name not in BUDGETED]
     check_choice("policy", policy, known)
     app = find(folder, pairs(config or []))
-    server, client = _loaded(app)
-    with _under(policy, clients, per_round, app.name) as played:
-        run_local(server, attach(client), {"seed": 1, **app.config}, nodes=clients)
+    try:
+        server, client = _loaded(app)
+        with tempfile.TemporaryDirectory() as states, _under(policy, clients, per_round, app.name) as played:
+            run_local(server, attach(client), {"seed": 1, "runs-dir": states, **app.config}, nodes=clients)
+    except BaseException as error:  # also one that would end the process as a success
+        if isinstance(error, AoiError) or is_stop(error):
+            raise
+        remedy = (
+            "Install what the app needs into this environment." if isinstance(error, ImportError) else "Correct it."
+        )
+        raise ConfigError("APP", app.folder, f"an app that runs ({error_and_place(error)})", remedy) from error
     if not played:
         allowed = "one whose ServerApp calls the start of a Flower strategy"
         raise ConfigError("APP", app.folder, allowed, "Call strategy.start(grid, …) in its main function.")
@@ -104,12 +116,8 @@ def play(
 def _loaded(app: App) -> tuple[Any, Any]:
     """Import both halves of an app, as Flower does from its folder."""
     sys.path.insert(0, str(app.folder.resolve()))
-    try:
-        halves = [place.partition(":") for place in (app.server, app.client)]
-        server, client = (getattr(import_module(module), name) for module, _, name in halves)
-    except (ImportError, AttributeError) as error:
-        allowed = f"an app that can be imported ({error})"
-        raise ConfigError("APP", app.folder, allowed, "Install what the app needs into this environment.") from error
+    halves = [place.partition(":") for place in (app.server, app.client)]
+    server, client = (getattr(import_module(module), name) for module, _, name in halves)
     return server, client
 
 
@@ -124,12 +132,12 @@ def _under(policy: str, clients: int, per_round: int | None, name: str) -> Itera
     from aoi_fl.strategies.strategy import AgeAwareStrategy
 
     plain, own, played = Strategy.start, AgeAwareStrategy.start, list[Any]()
-    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-")[:_LONGEST] or "app"
 
     def start(strategy: Strategy, grid: Any, *given: Any, **more: Any) -> Any:
-        share = getattr(strategy, "fraction_train", 1.0)
-        k = per_round or max(1, getattr(strategy, "min_train_nodes", 1), round(share * clients))
-        keys = {"policy": policy, "num-clients": clients, "clients-per-round": min(clients, k)}
+        share, least = getattr(strategy, "fraction_train", 1.0), getattr(strategy, "min_train_nodes", 1)
+        k = per_round or min(clients, _trained(share, least, clients))
+        keys = {"policy": policy, "num-clients": clients, "clients-per-round": k}
         made = REGISTRY[policy].make(
             RunConfig.parse(keys).flat(),
             options=RoundOptions(seed=1, deterministic=True),
@@ -151,10 +159,17 @@ def _under(policy: str, clients: int, per_round: int | None, name: str) -> Itera
         Strategy.start, AgeAwareStrategy.start = plain, own  # type: ignore[method-assign]
 
 
+def _trained(share: float, least: int, clients: int) -> int:
+    """Return how many clients a Flower strategy trains in a round."""
+    return max(1, least, round(share * clients))
+
+
 def adopt(
     folder: _App = Path(),
     clients: _Clients = 10,
-    per_round: Annotated[int, typer.Option(min=1, help="Clients a round, in the mean.")] = 3,
+    per_round: Annotated[
+        int | None, typer.Option(min=1, help="Clients a round, in the mean; by default the app's fraction_train, or 3.")
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="Change the files.")] = False,
 ) -> None:
     """Show how to adopt a Flower app, as a diff.
@@ -163,6 +178,8 @@ def adopt(
     --write the files are changed.
     """
     app = find(folder, {})
+    if per_round is not None and per_round > clients:
+        raise ConfigError("--per-round", per_round, f"at most --clients, {clients}", "Lower it.")
     changed = edits(app, clients, per_round)
     for path, (old, new) in changed.items():
         name = path.relative_to(app.folder).as_posix()
@@ -176,7 +193,7 @@ def adopt(
         print(f"\nTo change the files, add --write. To try the app as it is: aoi play {folder}", file=sys.stderr)
 
 
-def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]:
+def edits(app: App, clients: int, per_round: int | None) -> dict[Path, tuple[str, str]]:
     """Return the files to change, each with its old and its new text.
 
     Raises
@@ -191,10 +208,10 @@ def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]
     except SyntaxError as error:
         raise ConfigError("APP", app.folder, f"an app of valid Python ({error})", "Correct it.") from error
     own, others = _families(trees)
-    found = {path: _adopted(text, own, others, clients, per_round) for path, text in texts.items()}
+    found = {path: _adopted(text, own, others, app.config, clients, per_round) for path, text in texts.items()}
     changed = {path: (texts[path], new) for path, new in found.items() if new != texts[path]}
     new = "\n".join(text for _, text in changed.values())
-    by_hand = f"strategy = MarkovParticipation.optimal({clients}, {per_round}, aggregation=strategy)"
+    by_hand = f"strategy = MarkovParticipation.optimal({clients}, {per_round or 3}, aggregation=strategy)"
     for what, where, remedy in (
         ("MarkovParticipation", "strategy = FedAvg(…)", f"Add before its start: {by_hand}."),
         ("aoi_fl.client", "an import of ClientApp alone", "Wrap yours: app = aoi_fl.client.attach(app)."),
@@ -236,11 +253,19 @@ def _families(trees: list[ast.Module]) -> tuple[set[str], set[str]]:
     return own, (mixed | flowers | {name for name, of in renamed.items() if of in flowers}) - own
 
 
-def _adopted(text: str, own: set[str], others: set[str], clients: int, per_round: int) -> str:
+def _adopted(
+    text: str, own: set[str], others: set[str], config: Mapping[str, Any], clients: int, per_round: int | None
+) -> str:
     """Return a module's text with our ClientApp, and a policy in place of, or around, its strategy.
 
     ``own`` are the app's subclasses of FedAvg, ``others`` all strategies that aggregate under a policy.
     """
+
+    def chosen(call: ast.Call) -> tuple[int, str]:
+        if found := per_round or _fraction(call, config, clients):
+            return found, ""
+        return min(3, clients), f"  # of {clients} clients: set yours"
+
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
     imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     after: dict[int, str] = {}
@@ -256,19 +281,21 @@ def _adopted(text: str, own: set[str], others: set[str], clients: int, per_round
                 _replace_part(lines, flowers, "MarkovParticipation")
                 needed = True
         if isinstance(node, ast.Call) and _last(node.func) in own and not node.args:
-            given = [f"clients={clients}", f"per_round={per_round}"]
+            k, note = chosen(node)
+            given = [f"clients={clients}", f"per_round={k}"]
             given += [ast.unparse(k) for k in node.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
-            _replace_part(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})")
+            _replace_part(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})", note)
         elif isinstance(node, ast.Call) and _last(node.func) in own:
             raise ConfigError("APP", _last(node.func), "made with arguments by name", "Name them: decay=0.9.")
     for call, node in _made(tree, others):
         needed = True
-        policy = f"MarkovParticipation.optimal({clients}, {per_round}, aggregation="
+        k, note = chosen(call)
+        policy = f"MarkovParticipation.optimal({clients}, {k}, aggregation="
         if isinstance(node, ast.Assign | ast.AnnAssign) and call.lineno != call.end_lineno:
             target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-            after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}{target})\n"
+            after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}{target}){note}\n"
         else:
-            _replace_part(lines, call, f"{policy}{ast.get_source_segment(text, call)})")
+            _replace_part(lines, call, f"{policy}{ast.get_source_segment(text, call)})", note)
     for node in imported:
         if node.module in _CLIENTS and [one.name for one in node.names] == ["ClientApp"]:
             _replace(lines, node.lineno, f"from {node.module} ", "from aoi_fl.client ")
@@ -279,6 +306,18 @@ def _adopted(text: str, own: set[str], others: set[str], clients: int, per_round
     for number in sorted(after, reverse=True):
         lines.insert(number, after[number])
     return "".join(lines)
+
+
+def _fraction(call: ast.Call, config: Mapping[str, Any], clients: int) -> int | None:
+    """Return the clients a round by a call's fraction_train; None if it is 1 or cannot be read."""
+    given = {}
+    for one in call.keywords:
+        key = str(one.arg).replace("_", "-")
+        given[key] = one.value.value if isinstance(one.value, ast.Constant) else config.get(key)
+    share, least = given.get("fraction-train"), given.get("min-train-nodes", 2)
+    if isinstance(share, float) and share < 1 and isinstance(least, int):
+        return min(clients, _trained(share, least, clients))
+    return None
 
 
 def _made(node: ast.AST, names: set[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
@@ -301,11 +340,14 @@ def _replace(lines: list[str], number: int, old: str, new: str) -> None:
     lines[number - 1] = lines[number - 1].replace(old, new, 1)
 
 
-def _replace_part(lines: list[str], part: ast.expr, new: str) -> None:
-    """Put one line in the place of an expression; the lines after its first become empty."""
+def _replace_part(lines: list[str], part: ast.expr, new: str, note: str = "") -> None:
+    """Put one line in the place of an expression, with a note at its end; the lines after its first become empty."""
     first, last = part.lineno - 1, (part.end_lineno or 0) - 1
     before, after = lines[first].encode()[: part.col_offset], lines[last].encode()[part.end_col_offset :]
-    lines[first : last + 1] = [f"{before.decode()}{new}{after.decode()}", *[""] * (last - first)]
+    rest = after.decode()
+    if note and not rest.rstrip().endswith("\\"):
+        rest = f"{rest.rstrip()}{note}\n"
+    lines[first : last + 1] = [f"{before.decode()}{new}{rest}", *[""] * (last - first)]
 
 
 def _last(node: ast.expr) -> str:

@@ -36,6 +36,7 @@ def test_an_app_is_played_and_adopted(app, aoi, tmp_path):
     assert status == 0 and time.process_time() - begun < 20, err
     page = tmp_path / out.splitlines()[-1]
     run = load(page.parent, "")
+    assert [folder for folder in (tmp_path / "runs").iterdir()] == [page.parent]
     assert page.is_file() and run.policy["kind"].startswith("markov") and len(run.rounds) == 2
     assert {run.rounds[-1][name] for name in ("client_loss", "client_accuracy", "test_loss")} != {None}
     assert texts(app) == before
@@ -50,6 +51,61 @@ def test_an_app_is_played_and_adopted(app, aoi, tmp_path):
     assert status == 0, err
     assert load(tmp_path / Path(out.splitlines()[-1]).parent, "").policy["kind"].startswith("markov")
     assert not [line for line in aoi("adopt", app.name)[1].splitlines() if line.startswith("+")]
+
+
+FAULTS = {
+    "raises": ("    strategy = FedAvg", "    1 / 0\n    strategy = FedAvg"),
+    "would end as a success": ("    strategy = FedAvg", "    raise SystemExit(0)\n    strategy = FedAvg"),
+    "ends when it is imported": ("app = ServerApp()", "raise SystemExit(0)"),
+    "does not compile": ("app = ServerApp()", "app = = ServerApp()"),
+    "has no app": ("app = ServerApp()", "app = 3"),
+}
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_app_that_does_not_run_is_a_line_and_no_success(fault, app, aoi, tmp_path):
+    server = app / "quickstart_numpy" / "server_app.py"
+    server.write_text(server.read_text().replace(*FAULTS[fault]))
+    status, _, err = aoi("play", app.name)
+    assert status == 2 and err.startswith("aoi: APP") and "Traceback" not in err
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+@pytest.mark.parametrize("name", ['"Ünï_app"', '"_x"', '""', "5", f'"{"a" * 150}"'])
+def test_a_run_has_a_name_whatever_the_apps_is(name, app, aoi, tmp_path):
+    project = app / "pyproject.toml"
+    project.write_text(project.read_text().replace('name = "quickstart-numpy"', f"name = {name}"))
+    status, out, err = aoi("play", app.name, "-c", "rounds=1")
+    assert status == 0 and (tmp_path / out.splitlines()[-1]).is_file(), err
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+@pytest.mark.parametrize("command", ["play", "adopt"])
+def test_more_clients_a_round_than_there_are_is_refused(command, app, aoi):
+    assert aoi(command, app.name, "--clients", "3", "--per-round", "4")[0] == 2
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+@pytest.mark.parametrize(
+    ("given", "per_round"),
+    [
+        ("fraction_train=0.5", "5"),
+        ("fraction_train=0.01, min_train_nodes=4", "4"),
+        ("fraction_train=share", "2"),
+        ("fraction_train=1.0", "3"),
+        ("min_train_nodes=fewest, fraction_train=0.5", "3"),
+        ("", "3"),
+    ],
+)
+def test_the_clients_of_a_round_are_the_apps(given, per_round, app, aoi):
+    server, project = app / "quickstart_numpy" / "server_app.py", app / "pyproject.toml"
+    server.write_text(server.read_text().replace("fraction_train=0.5, ", f"{given}, " if given else ""))
+    project.write_text(project.read_text().replace("rounds = 3", "rounds = 3\nfraction-train = 0.2"))
+    status, out, _ = aoi("adopt", app.name)
+    (line,) = (line for line in out.splitlines() if line.startswith("+") and ".optimal(" in line)
+    assert status == 0 and f".optimal(10, {per_round}, " in line
+    assert ("#" in line) == (per_round == "3")  # a remark that the number is not the app's
 
 
 @pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
