@@ -127,11 +127,12 @@ class Task:
     def untrained(self) -> list[str]:
         """Return the names of the model's arrays that clients do not train.
 
-        These are frozen parameters, buffers but for batch statistics, and all names but the last of a shared parameter.
+        These are frozen parameters, buffers, and all names but the last of a shared parameter.
 
         Raises
         ------
-        ConfigError : training moves a buffer, such as that of spectral normalisation, which would stay as it is.
+        ConfigError : the model has batch statistics, or training moves another buffer, such as that of spectral
+            normalisation, which would stay as it is.
         """
         model = self._model().train()
         state = model.state_dict(keep_vars=True)
@@ -140,12 +141,16 @@ class Task:
             with torch.no_grad():
                 model(torch.from_numpy(self.data.train_x[:2]).to(sgd.device(self.device)))
         for name, value in model.named_buffers():
-            if name in state and not name.endswith(_STATISTICS) and not torch.equal(buffers.get(name, value), value):
+            if name in state and not torch.equal(buffers.get(name, value), value):
                 allowed = "without buffers that training moves, in a private run: no noise covers them"
                 raise ConfigError("model", name, allowed, "Use another layer, or a buffer with persistent=False.")
+        if measured := [name for name in state if name.endswith(_STATISTICS)]:
+            allowed = "free of batch statistics in a private run: noise makes variances negative"
+            remedy = "Use GroupNorm or LayerNorm, or batch normalisation with track_running_stats=False."
+            raise ConfigError("model", measured[0], allowed, remedy)
         last = {id(value): name for name, value in state.items()}
         trained = {name for name, value in state.items() if value.requires_grad and last[id(value)] == name}
-        return [name for name in state if name not in trained and not name.endswith(_STATISTICS)]
+        return [name for name in state if name not in trained]
 
     def examples(self, indices: NDArray[np.int64], *, labels: NDArray[np.int64] | None = None) -> Examples:
         """Return a subset of the training images.

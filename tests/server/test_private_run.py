@@ -214,7 +214,8 @@ def test_noise_covers_trained_arrays_alone(tmp_path):
     last = load_file(folder / "model.safetensors")
     same = {name for name, array in first.items() if np.array_equal(array, last[name])}
     assert same == {"base.weight", "base.bias", "mask", "one.weight"}  # two.weight has the shared parameter
-    with refused("model", "inner.running_mean"):
+    with refused("model", "inner.running_mean") as found:
         play(tmp_path / "bn", **how | {"model": "python:own_net:normalised"})
+    assert "frozen" not in found.value.remedy  # which is no run key
     with refused("model", "inner.parametrizations.weight.0._u"):
         play(tmp_path / "spectral", **how | {"model": "python:own_net:spectral"})
