@@ -37,7 +37,7 @@ _Header: TypeAlias = Annotated[str, Header()]
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison in the list: the name of its page, its settings, and its runs."""
+    """A comparison in the list: the name of its page, what it compares, and its runs."""
 
     stem: str
     title: str
@@ -69,9 +69,11 @@ class RunList:
             with suppress(OSError, ValueError, csv.Error, KeyError), table.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
                 runs = [seen[name] for row in rows if (name := restored(row["run"])) in seen]
-                settings = dict.fromkeys(restored(row["setting"]) for row in rows)
+                settings = [*dict.fromkeys(restored(row["setting"]) for row in rows)]
+                policies = {run.policy for run in runs} - set(settings)
+                title = f"{policies.pop()}: " if len(policies) == 1 and "" not in policies else ""
                 if runs and table.with_suffix(".html").is_file():
-                    found.append(Compared(table.stem, ", ".join(map(str, settings)), runs))
+                    found.append(Compared(table.stem, title + " against ".join(settings), runs))
         return found
 
     def place(self, name: str) -> Path:

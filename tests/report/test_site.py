@@ -152,7 +152,13 @@ def test_a_comparison_is_one_row_that_leads_to_its_page(tmp_path, monkeypatch):
     client = TestClient(site.application(None))
     text = client.get("/list").text
     folded, rest = text.split("</details>")
-    assert "markov, random" in Words(folded).words and "2 runs, completed, begun" in " ".join(Words(folded).words)
+    assert "compare-1" in " ".join(Words(folded).words)
+    (found,) = site.RunList(tmp_path / "runs").comparisons()
+    assert found.title == "markov against random" and found.title in Words(folded).words
+    (tmp_path / "runs" / "compare-1.csv").write_text("setting,seed,run\nweights size,1,a-s1\nweights equal,1,b-s1\n")
+    (swept,) = site.RunList(tmp_path / "runs").comparisons()
+    assert swept.title == f"{swept.runs[0].policy}: weights size against weights equal"
+    assert "2 runs, completed, begun" in " ".join(Words(folded).words)
     assert Words(folded).links[1:] == ["compared/compare-1", *(f"run/{n}/{v}" for n in names[:2] for v in ("", "wall"))]
     assert Words(rest).links == ["run/alone/", "run/alone/wall"]
     assert client.get("/compared/compare-1").text == "the page compare-1"
