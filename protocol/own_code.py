@@ -44,11 +44,16 @@ def source_digest(key: str, name: str, folder: str) -> str:
 
 def _files(value: str, folder: str) -> list[Path]:
     """Return the files that own code consists of: its module's and those that it imports, but for installed ones."""
-    places = [str(absolute(place or ".")) for place in sys.path if not _INSTALLED & set(Path(place).parts)]
+    places = [str(absolute(place or ".")) for place in sys.path if not is_installed(Path(place))]
     finder = ModuleFinder([str(absolute(folder)), *places], excludes=["aoi_fl"])
     with suppress(Exception):  # Python's own import names the fault
         finder.import_hook(_module_name(value))
     return [Path(module.__file__) for _, module in sorted(finder.modules.items()) if module.__file__]  # type: ignore[attr-defined]
+
+
+def is_installed(place: Path) -> bool:
+    """Return whether a file or folder is part of Python or of an installed package."""
+    return bool(_INSTALLED & set(place.parts))
 
 
 def _module_name(value: str) -> str:

@@ -7,17 +7,19 @@ elsewhere.
 
 import inspect
 import json
+import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationRequest
-from aoi_fl.protocol.own_code import brief, naming, unusable
+from aoi_fl.protocol.own_code import brief, is_installed, naming, unusable
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Selection, sound_clients, sound_values
 from aoi_fl.strategies.aggregation.state import dump, load, warn_of_lost
@@ -133,25 +135,51 @@ def _global_draws() -> dict[str, Any]:
 def elsewhere(made: Any) -> dict[str, list[bytes]]:
     """Return the bytes of each value that an object reads and a checkpoint does not hold.
 
-    These are values of its slots, its classes, its module and the closures of its functions.
+    These are values of its slots and its classes, the globals of its modules, and what their functions hold.
     """
     kinds = [kind for kind in type(made).__mro__ if not kind.__module__.startswith(("aoi_fl.", "builtins"))]
     slots = [name for kind in kinds for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
-    places = {kind.__name__: vars(kind) for kind in kinds} | {
-        "slots": {name: getattr(made, name, None) for name in slots},
-        "module": vars(sys.modules.get(type(made).__module__, json)),
-        **{
-            name: inspect.getclosurevars(value).nonlocals
-            for name, value in getattr(made, "__dict__", {}).items()
-            if isinstance(value, FunctionType)
-        },
+    places: dict[str, Mapping[str, Any]] = {kind.__name__: vars(kind) for kind in kinds}
+    own = [*getattr(made, "__dict__", {}).items(), *(item for kind in kinds for item in vars(kind).items())]
+    modules = _own_modules(type(made).__module__, own)
+    own += [item for module in modules.values() for item in module.items()]
+    places |= {"slots": {name: getattr(made, name, None) for name in slots}, **modules}
+    places |= {
+        name: {**inspect.getclosurevars(one).nonlocals, **vars(one), "defaults": [one.__defaults__, one.__kwdefaults__]}
+        for name, one in own
+        if isinstance(one, FunctionType) and one.__module__ in modules
     }
     return {
-        f"{place}.{name}": [array.tobytes() for array in dump({name: value})[0].values()]
+        f"{place}.{name}": _bytes_of(name, value)
         for place, values in places.items()
         for name, value in values.items()
         if not name.startswith("__")
     }
+
+
+def _own_modules(home: str, values: list[tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the globals of the module ``home`` and of others that values use, but for installed ones, by name."""
+    found: dict[str, dict[str, Any]] = {}
+    used = [value for _, value in values]
+    while used:
+        one = used.pop()
+        names = one.__globals__ if isinstance(one, FunctionType) else vars(one) if isinstance(one, ModuleType) else {}
+        name, file = str(names.get("__name__", "aoi_fl.")), names.get("__file__")
+        own = name == home or (file and not is_installed(Path(file)))
+        if own and name not in found and not name.startswith("aoi_fl."):
+            found[name] = names
+            used += names.values()
+    return found
+
+
+def _bytes_of(name: str, value: Any) -> list[bytes]:
+    arrays, foreign = dump({name: value})
+    if name in foreign:
+        try:
+            return [pickle.dumps(value)]
+        except Exception:  # as with an open file
+            return []
+    return [array.tobytes() for array in arrays.values()]
 
 
 def _selection(where: str, result: Any, arguments: tuple[Any, ...]) -> Selection:

@@ -172,6 +172,10 @@ ELSEWHERE = {
     "closure": ("seen = []; self.next = lambda: seen.append(1) or len(seen)", "step = self.next()"),
     "class": ("pass", "type(self).n = step = getattr(type(self), 'n', 0) + 1"),
     "module": ("pass", "SEEN.append(1); step = len(SEEN)"),
+    "another module": ("pass", "beside.n += 1; step = beside.n"),
+    "iterator": ("pass", "step = next(COUNT)"),
+    "attribute of a function": ("pass", "step = counted()"),
+    "default of a function": ("pass", "step = kept()"),
     "random": ("pass", "step = random.randrange(4)"),
     "numpy.random": ("pass", "step = int(np.random.randint(4))"),
     "torch": ("import torch", "import torch; step = int(torch.randint(4, (1,)))"),
@@ -182,8 +186,13 @@ ELSEWHERE = {
 def test_state_outside_the_checkpoint_is_named(place, tmp_path, caplog):
     begin, step = ELSEWHERE[place]
     module = f"outside_{len(place)}_{place[:2]}"
+    (tmp_path / "beside.py").write_text("n = 0\n")
     (tmp_path / f"{module}.py").write_text(
-        "import random\nimport numpy as np\nfrom aoi_fl.science.selection import evenly\nSEEN = []\nclass Mine:\n"
+        "import itertools, random\nimport beside\nimport numpy as np\nfrom aoi_fl.science.selection import evenly\n"
+        "SEEN, COUNT = [], itertools.count()\n"
+        "def counted():\n    counted.n = getattr(counted, 'n', 0) + 1\n    return counted.n\n"
+        "def kept(seen=[]):\n    seen.append(1)\n    return len(seen)\n"
+        "class Mine:\n"
         f"    def __init__(self):\n        {begin}\n    def select(self, round_, population):\n        {step}\n"
         "        return evenly(np.array([step % 4]))\n"
     )
@@ -212,6 +221,7 @@ def test_the_traits_of_a_policy_are_no_state(caplog):
 CHANGES = {
     "Mine.calls": "Mine.calls += 1",
     "count": "self.count = getattr(self, 'count', 0) + 1",
+    "participates.n": "Mine.participates.n = getattr(Mine.participates, 'n', 0) + 1",
     "": "self.kept[round_] = 1",
 }
 
