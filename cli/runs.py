@@ -45,9 +45,11 @@ def listing(
     """
     from aoi_fl.report.runs import matching
     from aoi_fl.report.summary_card import glance
-    from aoi_fl.server.folder import LEDGER
+    from aoi_fl.server.folder import LEDGER, STATES
 
-    folders = matching(runs) if runs else [ledger.parent for ledger in Path("runs").glob(f"[!.]*/{LEDGER}")]
+    files = (LEDGER, STATES)
+    found = {path.parent for file in files for path in Path("runs").glob(f"[!.]*/{file}")}
+    folders = matching(runs, files=files) if runs else found
     rows = sorted((_row(glance(folder)) for folder in folders), key=lambda row: (row["date"] or "", row["run"]))
     if as_json:
         print_json({"runs": rows})
@@ -85,9 +87,9 @@ def remove(
     Each RUN is a name under runs/, a folder or a glob: 'sw-*'. A run in progress is refused.
     """
     from aoi_fl.report.runs import matching
-    from aoi_fl.server.folder import is_played
+    from aoi_fl.server.folder import LEDGER, STATES, is_played
 
-    folders = matching(runs)
+    folders = matching(runs, files=(LEDGER, STATES))
     for folder in folders:
         if is_played(folder):
             raise ConfigError("RUN", folder, "a run that is not in progress", "Stop it first.")

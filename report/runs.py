@@ -3,7 +3,7 @@
 import csv
 import glob
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -293,8 +293,10 @@ def compared(name: str) -> list[Path]:
     return []
 
 
-def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
+def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] = (LEDGER,)) -> list[Path]:
     """Return the folders of runs by paths, names under ``runs``, globs or comparisons, each once.
+
+    A run has one of the ``files``.
 
     Raises
     ------
@@ -310,9 +312,11 @@ def matching(names: Sequence[str], option: str = "RUN") -> list[Path]:
             places = [(Path("runs"), name), (Path(), name)]
             if path.is_absolute():
                 places = [(Path(path.anchor), str(path.relative_to(path.anchor)))]
-            globs = (sorted(ledger.parent for ledger in at.glob(f"{within}/{LEDGER}")) for at, within in places)
+            globs = (
+                sorted({path.parent for file in files for path in at.glob(f"{within}/{file}")}) for at, within in places
+            )
             found = next(filter(None, globs), [])
-        if not found or not all((folder / LEDGER).is_file() for folder in found):
+        if not found or not all(any((folder / file).exists() for file in files) for folder in found):
             allowed = "a run, a name under runs/, or a glob that matches runs"
             raise ConfigError(option, name, allowed, "List their names with aoi runs.")
         folders |= {folder.resolve(): folder for folder in found}

@@ -55,6 +55,14 @@ def test_a_damaged_run_is_listed_as_unreadable(aoi, runs):
     assert {r["run"]: r["state"] for r in json.loads(aoi("runs", "--json")[1])["runs"]}["sw-1"] == "unreadable"
 
 
+def test_a_simulated_run_without_a_recording_is_listed_and_deleted(aoi, runs):
+    (runs / "flwr-1" / "clients").mkdir(parents=True)
+    assert "flwr-1" in {row["run"] for row in json.loads(aoi("runs", "--json")[1])["runs"]}
+    assert aoi("export", "*", "--csv")[0] == 0  # which takes those with a ledger
+    assert aoi("runs", "rm", "flwr-*", "--yes")[0] == 0
+    assert not (runs / "flwr-1").exists() and (runs / "other").exists()
+
+
 def test_rm_deletes_what_it_names_and_no_more(aoi, runs, monkeypatch):
     assert aoi("runs", "rm", "sw-*", "--yes")[0] == 0
     assert [path.name for path in runs.iterdir()] == ["other"]
