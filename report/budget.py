@@ -1,12 +1,12 @@
-"""The charts of a budget: ages of data, payments, P2 with its floor, and estimated φ."""
+"""The charts of a budget: ages of data, payments, and P2 with its floor."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import Chart, Overlay, colour, layout, plain, text, whole
-from aoi_fl.report.participation import MOST_POINTS, clients_by_rounds, spread
+from aoi_fl.report.chart import Chart, Overlay, plain
+from aoi_fl.report.participation import clients_by_rounds
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Curve, Setting, average
 from aoi_fl.science.ageing import ageing_cost
@@ -147,48 +147,3 @@ def _over_clients(grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
     number = np.isfinite(grid).sum(axis=0)
     mean = np.divide(np.nansum(grid, axis=0), number, out=np.full(len(number), np.nan), where=number > 0)
     return mean, np.nan_to_num(grid, nan=-np.inf).max(axis=0, initial=-np.inf)
-
-
-def sensitivities(i: int, setting: Setting, several: bool) -> Chart | None:
-    """Return each client's estimated φ, beside the φ by data size."""
-    run = setting.first
-    if not run.estimated:
-        return None
-    estimated = sorted(run.estimated)
-    clients = [estimated[j] for j in spread(len(estimated), MOST_POINTS)]
-    names = [text(run.name(client)) for client in clients]
-    sizes = {row["client"]: row["examples"] for row in run.clients if row["examples"]}
-    mean = sum(sizes.values()) / len(sizes) if sizes else 1.0  # the size of a client that declares none
-    by_size = plain([sizes.get(client, mean) / mean for client in clients])
-    now = plain([run.estimated[client] for client in clients])
-    shared = {"type": "scatter", "mode": "markers", "x": clients, "customdata": names, "meta": {"clients": clients}}
-    ring = {"color": "--muted", "size": 8, "symbol": "circle-open"}
-    data = [
-        {
-            **shared,
-            "name": name,
-            "y": values,
-            "marker": marker,
-            "hovertemplate": f"client %{{customdata}}: φ %{{y:.4g}}<extra>{name}</extra>",
-        }
-        for name, values, marker in (
-            ("by its share of the data alone", by_size, ring),
-            ("as estimated at the end", now, {"color": colour(i), "size": 8}),
-        )
-    ]
-    note = "How much the age of a client's data matters, as the server estimates it."
-    if len(clients) < len(estimated):
-        note += f" {len(clients)} of the {len(estimated)} clients are drawn, evenly spaced by number."
-    form = layout("client", "φ", whole(clients), {"rangemode": "tozero"}, showlegend=True)
-    return Chart(
-        f"sensitivities-{i}",
-        f"Sensitivity to age, as estimated: {setting.name}" if several else "Sensitivity to age, as estimated",
-        note + setting.note,
-        data,
-        form,
-        ["client", "φ by size alone", "φ at the end"],
-        [list(row) for row in zip(names, by_size, now, strict=True)],
-        overlay=False,
-        detail="This is φ, 1 if clients are alike. The server begins with the shares of the data. It then learns from "
-        "the reported losses how fast the data of each client lose value with age.",
-    )

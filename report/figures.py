@@ -50,7 +50,6 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
     money = [
         *(overlay.draw(overlaid) for overlay in budget.overlays(overlaid)),
         *(budget.ages(*one) for one in each),
-        *(budget.sensitivities(*one) for one in each),
     ]
     charts = [
         participation.counts(overlaid),

@@ -1,7 +1,6 @@
 """What the command says of itself, where it says it, and in what colours."""
 
 import json
-import logging
 import os
 import sqlite3
 import subprocess
@@ -135,29 +134,7 @@ def test_quiet_leaves_results(aoi):
     assert aoi("resume", "r", "-q", "-v")[0] == 2
 
 
-@pytest.mark.parametrize(
-    ("terminal", "environment", "wanted"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"NO_COLOR": ""}, True),
-        (True, {"TERM": "dumb"}, False),
-    ],
-)
-def test_colours_are_for_terminals_without_no_color(terminal, environment, wanted, monkeypatch):
-    for name in ("NO_COLOR", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stderr", type("Stream", (), {"isatty": lambda self: terminal})())
-    assert log.coloured() is wanted
-
-
-def test_a_line_of_the_log():
-    record = logging.LogRecord("flwr", logging.WARNING, "", 0, "%s of %d", ("one", 2), None)
-    assert log.Line(False).format(record) == "WARNING  one of 2"
-    assert log.Line(True).format(record) == "\033[33mWARNING\033[0m  one of 2"
+def test_either_less_or_more_is_logged():
     with refused("--quiet", "given"):
         log.configure(quiet=True, verbose=True)
 
