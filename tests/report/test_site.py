@@ -142,8 +142,8 @@ def test_many_names_are_counted(tmp_path):
 def test_a_comparison_is_one_row_that_leads_to_its_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = ["a-s1", "b-s1", "alone"]
-    for name in names:
-        play(tmp_path / "runs" / name)
+    for name, policy in zip(names, ("markov", "random", "markov"), strict=True):
+        play(tmp_path / "runs" / name, config={"num-server-rounds": 10, "policy": policy})
     table = "setting,seed,run\nmarkov,1,a-s1\nrandom,1,b-s1\nrandom,2,no-such-run\n"
     for stem, text in (("compare-1", table), ("compare-2", "\x00,"), ("compare-3", "no,columns\n1,2\n")):
         (tmp_path / "runs" / f"{stem}.csv").write_text(text)
@@ -155,9 +155,9 @@ def test_a_comparison_is_one_row_that_leads_to_its_page(tmp_path, monkeypatch):
     assert "compare-1" in " ".join(Words(folded).words)
     (found,) = site.RunList(tmp_path / "runs").comparisons()
     assert found.title == "markov against random" and found.title in Words(folded).words
-    (tmp_path / "runs" / "compare-1.csv").write_text("setting,seed,run\nweights size,1,a-s1\nweights equal,1,b-s1\n")
+    (tmp_path / "runs" / "compare-1.csv").write_text("setting,seed,run\nweights size,1,a-s1\nweights equal,1,alone\n")
     (swept,) = site.RunList(tmp_path / "runs").comparisons()
-    assert swept.title == f"{swept.runs[0].policy}: weights size against weights equal"
+    assert swept.title == "markov: weights size against weights equal"
     assert "2 runs, completed, begun" in " ".join(Words(folded).words)
     assert Words(folded).links[1:] == ["compared/compare-1", *(f"run/{n}/{v}" for n in names[:2] for v in ("", "wall"))]
     assert Words(rest).links == ["run/alone/", "run/alone/wall"]
