@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from aoi_fl import protocol
@@ -19,11 +18,11 @@ from aoi_fl.client.gate.book import GATE, Book
 from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import KEYS, STATE, Value
-from aoi_fl.client.state import Durable, checked_name, lock, whole
+from aoi_fl.client.state import Durable, checked_name, lock, typed
+from aoi_fl.protocol import MAX_AGE
 from aoi_fl.science.errors import ConfigError
 
 _MOST_RUNS = 10_000  # runs with a promise
-_NOISE = dict.fromkeys(("mu", "delta"), (float, NoneType))
 _PATIENCE = 10.0  # seconds to wait for another process of this client
 SUFFIX = ".promises"
 
@@ -213,15 +212,7 @@ def refused_now(node: Mapping[str, Value]) -> str | None:
 
 def _decode(body: dict[str, Any]) -> DeviceState:
     runs = {
-        checked_name("run name", run): whole(
-            Promise(**promise),
-            separation=(int,),
-            since=(int,),
-            last=(int,),
-            rounds=(int, NoneType),
-            clear=(bool,),
-            **_NOISE,
-        )
+        checked_name("run name", run): typed(Promise(**promise), -MAX_AGE, MAX_AGE)
         for run, promise in body["runs"].items()
     }
     return DeviceState(runs)

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -22,8 +23,8 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from io import FileIO
 from pathlib import Path
-from types import NoneType
-from typing import Any, Generic, TypeVar, cast
+from types import UnionType
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
 from aoi_fl.protocol import MAX_AGE
 from aoi_fl.protocol.files import read_regular, regular, sync
@@ -305,20 +306,19 @@ def _opened(blob: bytes) -> dict[str, Any]:
 
 
 def _decode(body: dict[str, Any]) -> ClientState:
-    clocks = {
-        key: None if body[key] is None else whole(ClientAge(**body[key]), last=(int,), forced=(bool,))
-        for key in ("age", "data")
-    }
-    seed, turn, token = body["seed"], body.get("turn"), body.get("token")
-    if type(seed) is not int or type(turn) not in (int, NoneType) or type(token) not in (str, NoneType):
-        raise ValueError(f"seed {seed!r:.40}, turn {turn!r:.40} and token {token!r:.40} are not of their kinds")
-    return ClientState(seed=seed, turn=turn, token=token, **clocks)
+    ages = (-MAX_AGE, MAX_AGE)
+    clocks = {key: None if body[key] is None else typed(ClientAge(**body[key]), *ages) for key in ("age", "data")}
+    return typed(ClientState(seed=body["seed"], turn=body.get("turn"), token=body.get("token"), **clocks))
 
 
-def whole(record: R, **kinds: tuple[type, ...]) -> R:
-    """Return a record if its fields have the types in ``kinds``, by default int or None."""
-    for name, value in asdict(cast(Any, record)).items():
-        if type(value) not in kinds.get(name, (int, NoneType)) or abs(value or 0) > MAX_AGE:
+def typed(record: R, least: float = -math.inf, most: float = math.inf) -> R:
+    """Return a record whose fields are of their types, with numbers from ``least`` to ``most``, or raise ValueError."""
+    for name, hint in type(record).__annotations__.items():
+        value = getattr(record, name)
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (get_origin(hint) or hint,)
+        whole = type(value) is int and float in kinds
+        of_kind = whole or any(type(value) is kind or (kind is Mapping and isinstance(value, dict)) for kind in kinds)
+        if not of_kind or (isinstance(value, int | float) and not least <= value <= most):
             raise ValueError(f"{name} is {value!r:.40}")
     return record
 

@@ -16,13 +16,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import STATE
-from aoi_fl.client.state import Durable, lock
+from aoi_fl.client.state import Durable, lock, typed
 from aoi_fl.protocol.files import read_regular, regular
 
 GATE, RECEIPTS, LOCK = "gate.json", "receipts.jsonl", "gate.lock"
@@ -263,17 +263,7 @@ def signed(body: Mapping[str, Any]) -> bytes:
 
 
 def _decode(body: dict[str, Any]) -> GateState:
-    runs = {str(key): KnownRun(**run) for key, run in body["runs"].items()}
-    apps = {str(key): KnownApp(**app) for key, app in body["apps"].items()}
-    state = GateState(**{key: body[key] for key in GateState.__annotations__} | {"runs": runs, "apps": apps})
-    record: Any
-    for record in (state, *runs.values(), *apps.values()):
-        for name, value in asdict(record).items():
-            if not isinstance(value, _KINDS.get(type(record).__annotations__[name], dict)) or (
-                isinstance(value, int | float) and not value >= 0
-            ):
-                raise ValueError(f"{name} is {value!r:.40}")
-    return state
-
-
-_KINDS: dict[Any, Any] = {int: int, float: (int, float), str: str, bool: bool}
+    runs = {str(key): typed(KnownRun(**run), 0) for key, run in body["runs"].items()}
+    apps = {str(key): typed(KnownApp(**app), 0) for key, app in body["apps"].items()}
+    known = {key: body[key] for key in GateState.__annotations__}
+    return typed(GateState(**known | {"runs": runs, "apps": apps}), 0)
