@@ -19,7 +19,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message
 from numpy.typing import NDArray
 
-from aoi_fl.client.state import checked_name, keep, kept
+from aoi_fl.client.state import keep, kept
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest, coding, npy
 from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.science.age import ClientAge
@@ -38,7 +38,7 @@ class Residuals:
     """
 
     def __init__(self, folder: Path, name: str, clock: ClientAge) -> None:
-        self.folder = folder / f"{checked_name('client name', name)}.residuals"
+        self.folder = folder / f"{name}.residuals"
         self._clock = clock
 
     def before(self, round_: int) -> dict[str, NDArray[Any]] | None:

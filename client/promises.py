@@ -112,8 +112,6 @@ class Device(Durable[DeviceState]):
         Forbidden : the device has promised in too many runs.
         """
         state = self.load()
-        if state.runs.get(run) == promise:
-            return
         state = DeviceState({**state.runs, run: promise})
         if len(state.runs) > _MOST_RUNS:
             remedy = "Remove the file if its runs have ended."

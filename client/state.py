@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from types import UnionType
@@ -121,7 +120,7 @@ class StateFile(Durable[ClientState]):
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        super().__init__(_file(folder, name), _decode)
+        super().__init__(folder / f"{name}.json", _decode)
         self.corrupt = False
 
     def load(self, seed: int) -> ClientState:
@@ -279,11 +278,6 @@ def _unwritable(path: Path, error: OSError) -> ConfigError:
     return ConfigError(
         "state-dir", path, f"a folder that this client can write ({error})", "Set state-dir to a folder with room left."
     )
-
-
-@lru_cache(maxsize=1024)  # a process with many clients uses each of them every round
-def _file(folder: Path, name: str) -> Path:
-    return folder / f"{checked_name('client name', name)}.json"
 
 
 def checked_name(what: str, name: str) -> str:

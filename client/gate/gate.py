@@ -186,9 +186,9 @@ class Gate:
                 if self.rules.max_norm is not None:
                     reply, norm = limits.clipped(reply, sent, self.rules.max_norm, arrival.coded)
                     if norm > self.rules.max_norm:
-                        rule, size = rules.NORM, max(size, limits.size_of(reply))
-            if self.rules.max_bytes is not None and size > self.rules.max_bytes:
-                raise Refusal(rules.BYTES, f"the reply has {size} bytes")
+                        rule = rules.NORM
+            if self.rules.max_bytes is not None and max(size, limits.size_of(reply)) > self.rules.max_bytes:
+                raise Refusal(rules.BYTES, f"the reply has {size} bytes, and more with the gate's own headers")
             own = reply.own or {}
             declines, named = own.get("takes-part") is False, own.get("rule") in rules.KEYS
             bare = not (reply.arrays or reply.configs or reply.unread or reply.numbers > limits.FEW)

@@ -119,17 +119,19 @@ def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tu
         raise Refusal(NORM, f"the reply is coded as {kind[:20]!r}, which the server did not ask for")
     scales = _scales(reply, model, new, kind)
     pairs = {name: _base(name, array, model, kind) for name, array in new.items()}
-    norm = 0.0
+    norm, hides = 0.0, False
     for name, base in pairs.items():
         if base is not None:
-            norm = math.hypot(norm, scales[name] * _norm(new[name], base))
+            change, signs = _norm(new[name], base)
+            norm, hides = math.hypot(norm, scales[name] * change), hides or signs
     if sum(np.count_nonzero(new[name] != model[name]) for name, base in pairs.items() if base is None) > FEW:
         raise Refusal(NORM, f"more than {FEW} values change that are not floating")
     if not math.isfinite(norm):
         raise Refusal(NORM, "the change is not finite")
-    if norm <= most * (1 if kind == coding.NONE else 1 - _SPARE):
+    fits = norm <= most * (1 if kind == coding.NONE else 1 - _SPARE)
+    if fits and not hides:
         return reply, norm
-    factor = most / norm * (1 - (1e-12 if kind == coding.NONE else _SPARE))
+    factor = 1.0 if fits else most / norm * (1 - (1e-12 if kind == coding.NONE else _SPARE))
     (key,) = reply.arrays
     if kind == coding.INT8 and reply.own is not None:
         own = {**reply.own, "scales": [scale * factor for scale in reply.own["scales"]]}
@@ -139,7 +141,7 @@ def clipped(reply: Content, sent: Content, most: float, coded: str | None) -> tu
 
 
 def size_of(content: Content) -> int:
-    """Return the bytes of the arrays, with their headers; scaled down they can be larger or of fewer equal ones."""
+    """Return the bytes of the arrays with the headers that the gate writes, which may be longer than the app's."""
     return sum(array.nbytes + _HEADER for record in content.arrays.values() for array in record.values())
 
 
@@ -185,21 +187,26 @@ def _blocks(array: NDArray[Any], base: NDArray[Any]) -> Iterator[tuple[slice, ND
         yield part, before, change
 
 
-def _norm(array: NDArray[Any], base: NDArray[Any]) -> float:
-    total = 0.0
-    for _, _, change in _blocks(array, base):
+def _norm(array: NDArray[Any], base: NDArray[Any]) -> tuple[float, bool]:
+    """Return the norm of a change, and whether it hides data in the signs of zeros, which no norm sees."""
+    total, hides, flat = 0.0, False, _flat(array, array.shape)
+    for part, before, change in _blocks(array, base):
         largest = float(np.abs(change).max(initial=0.0))
         if not math.isfinite(largest):
-            return math.inf
+            return math.inf, False
+        hides |= bool(np.any(np.signbit(flat[part]) != np.signbit(before), where=change == 0))
         if largest > 0:  # scaled, so that no square overflows or vanishes
             change /= largest
             total = math.hypot(total, largest * math.sqrt(float(change @ change)))
-    return total
+    return total, hides
 
 
 def _towards(array: NDArray[Any], base: NDArray[Any], factor: float) -> NDArray[Any]:
-    """Return base + factor · change; no value is farther from the base than that, whatever the rounding."""
-    made = np.array(array, np.promote_types(array.dtype, base.dtype), order="C")
+    """Return base + factor · change; no value is farther from the base than that, whatever the rounding.
+
+    Where nothing changes, the bits are the base's.
+    """
+    made = np.array(np.broadcast_to(base, array.shape), np.promote_types(array.dtype, base.dtype), order="C")
     flat = _flat(made, made.shape)
     for part, before, change in _blocks(array, base):
         moved = change != 0

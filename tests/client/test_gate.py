@@ -344,6 +344,15 @@ def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
     assert rule_of(device(train(1, arrays=model(q=old)))) == "max-norm"
 
 
+@pytest.mark.parametrize("large", [0, 100])
+@pytest.mark.parametrize("kind", ["none", "float16"])
+def test_the_sign_of_a_zero_carries_nothing(tmp_path, kind, large):
+    content = coded(kind, [-0.0, large, 0]) if kind == "float16" else RecordDict({"arrays": model(w=[-0.0, large, 0])})
+    device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
+    reply = device(train(1, own={"compression": kind}))
+    assert not np.signbit(reply.content["arrays"]["w"].numpy()).any() and norm_of(reply) <= 1
+
+
 @pytest.mark.parametrize("kind", [*QUESTIONS, "evaluate"])
 @pytest.mark.parametrize("arrays", [{}, {"arrays": to_record({f"a{i}": np.zeros(1) for i in range(1000)})}])
 @pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1, "evaluate": "metrics-only"}])
@@ -474,6 +483,15 @@ def test_a_reply_larger_than_the_owner_allows_does_not_leave(tmp_path):
     device = Device(tmp_path, **{"max-norm": 1.0, "max-bytes": 4000})  # in the model's precision it is larger
     device.app = lambda message: RecordDict({"arrays": to_record({"w": np.ones(1000, np.float16)})})
     assert rule_of(device(train(1, arrays=to_record({"w": np.zeros(1000)})))) == "max-bytes"
+    head = W[10:].partition(b"}")[0] + b"}\n"  # shorter than the gate's own
+    short = Array("float32", (3,), "numpy.ndarray", W[:8] + bytes([len(head), 0]) + head + W[-12:])
+
+    def app(message):
+        return RecordDict({"arrays": ArrayRecord({f"a{i}": short for i in range(9)})})
+
+    (free := Device(tmp_path / "free", app))(train(1))
+    size = sum(map(len, free.objects.values()))
+    assert rule_of(Device(tmp_path / "tight", app, **{"max-bytes": size})(train(1))) == "max-bytes"
 
 
 @pytest.fixture
