@@ -67,12 +67,6 @@ def test_what_was_saved_is_loaded_whatever_seed_is_asked_for(state, tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["pi-3.json"]
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a\n", "é", "x" * 101])
-def test_a_name_that_cannot_name_a_file_is_refused(tmp_path, name):
-    with refused("client name"):
-        StateFile(tmp_path, name)
-
-
 def test_a_place_that_cannot_hold_a_state_is_named(tmp_path):
     (tmp_path / "a.json").mkdir()
     with refused("state-dir"):

@@ -136,19 +136,6 @@ def member(folder, round_, source, **terms):
     return Member(context, ParticipationRequest("r", round_, **terms), lambda context, ask: source)
 
 
-def test_the_age_of_data_follows_the_refreshes(tmp_path):
-    source = Mislabelled(INDICES, first_age=3)
-
-    def ages(round_, **terms):
-        return member(tmp_path, round_, source, **terms).data_ages()
-
-    assert member(tmp_path, 1, source).introduction()["data-age"] == 3
-    assert ages(1) == {"data-age": 4}
-    assert ages(4) == {"data-age": 7}
-    assert ages(5, refresh=True) == ages(5, refresh=True) == {"data-age": 0}  # the message came twice
-    assert ages(7) == {"data-age": 2}
-
-
 def test_a_bid_is_the_index_at_the_age_before_the_decision(tmp_path):
     source = Fixed(INDICES, first_age=2)
 

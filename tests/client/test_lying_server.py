@@ -18,7 +18,6 @@ from aoi_fl.client import ClientApp, attach, promises, session
 from aoi_fl.client.device.status import status
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.markov import MarkovPolicy
 from tests.fakes import request
 
 B, T = 6, 24
@@ -155,11 +154,6 @@ def test_terms_that_arrive_in_the_middle_of_a_run_count_the_round_before(tmp_pat
     assert device.trained(range(6, 6 + B)) == [5 + B]
 
 
-def test_a_client_that_follows_its_own_law_is_never_refused(tmp_path):
-    law = MarkovPolicy.optimal(12, 2, 11).probabilities
-    assert len(Device(tmp_path).trained(range(1, T + 1), wire="poll", table=list(law))) == K
-
-
 def test_the_owners_rule_holds_without_the_servers_terms(tmp_path):
     owned = Device(tmp_path / "a", **{"min-separation": 3}).trained(range(1, 10), min_separation=None, rounds=None)
     assert owned == [1, 4, 7]
@@ -190,7 +184,7 @@ def test_promises_that_cannot_be_read_forbid_every_run(content, tmp_path):
     assert path.read_text() == content
 
 
-@pytest.mark.parametrize("node", [{}, {"pause": False}, {"min-separation": 3}, {"num-partitions": 9}])
+@pytest.mark.parametrize("node", [{}, {"pause": False}, {"min-separation": 3}, {"simulated": True, "max-norm": 1.0}])
 def test_promises_and_rules_need_the_owners_folder(node, tmp_path):
     device = Device(tmp_path, **node)
     del device.node["state-dir"]

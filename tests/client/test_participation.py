@@ -115,57 +115,13 @@ def test_a_clients_name_is_its_own(app, tmp_path):
     [
         ({}, "r", ("name", None)),
         ({"name": "../etc"}, "r", ("client name", "../etc")),
+        ({"name": "a\n"}, "r", ("client name", "a\n")),
         ({"name": "a"}, "../r", ("run name", "../r")),
     ],
 )
 def test_a_client_without_a_usable_name_says_so(app, tmp_path, node, run, fields):
     with refused(*fields):
         app(message_of("query.hello", ParticipationRequest(run, 1)), context_of(tmp_path, partition=None, **node))
-
-
-@pytest.mark.parametrize("wire", ["poll", "reserve"])
-def test_missed_rounds_and_old_messages_do_not_change_ages(app, tmp_path, wire):
-    context = context_of(tmp_path)
-    forced = ParticipationRequest("r", 10, wire, LAZY, forced=True)
-    assert ask(app, context, "train", forced).takes_part
-    assert (
-        ask(app, context, "query.participate", ParticipationRequest("r", 17, wire, LAZY)).age == 6
-    )  # rounds 11 to 16 missed
-    ask(app, context, "query.participate", ParticipationRequest("r", 3, wire, LAZY))  # a message that comes late
-    ask(app, context, "train", ParticipationRequest("r", 3, wire, LAZY, forced=True))
-    assert last(context) == 10
-    assert ask(app, context, "query.participate", ParticipationRequest("r", 18, wire, LAZY)).age == 7
-
-
-@pytest.mark.parametrize("wire", protocol.WIRES)
-def test_a_message_with_its_own_action_is_decided_as_usual(app, tmp_path, wire):
-    for kind in (app.train, app.evaluate):
-        kind("personal")(lambda message, context: Message(RecordDict(), reply_to=message))
-    context, twin, took = context_of(tmp_path / "personal"), context_of(tmp_path / "twin"), 0
-    for round_ in range(1, 20):
-        terms = ParticipationRequest("r", round_, wire, LAZY)
-        declines = app.sits_out(message_of("train.personal", terms), context)
-        found = ask(app, context, "train.personal", terms)
-        assert found == ask(app, twin, "train", terms)
-        assert (declines is None) == (found.takes_part or wire != "broadcast")
-        ahead = ask(app, context, "evaluate.personal", replace(terms, wire="poll", ahead=True))
-        assert ahead == ask(app, twin, "query.participate", replace(terms, round=round_ + 1, wire="poll"))
-        took += found.takes_part
-    assert 0 < took < 19
-
-
-def test_the_age_resets_with_the_update_not_with_the_yes(app, tmp_path):
-    context = context_of(tmp_path)
-    terms = ParticipationRequest("r", 5, "poll", (1.0,))
-    assert ask(app, context, "query.participate", terms).takes_part
-    before = last(context)
-    app.broken = True
-    with pytest.raises(Exception, match="out of memory"):
-        ask(app, context, "train", terms)
-    assert last(context) == before < 5
-    app.broken = False
-    ask(app, context, "train", terms)
-    assert last(context) == 5
 
 
 def test_a_reservation_is_kept_and_renewed_when_missed(app, tmp_path):
@@ -181,29 +137,11 @@ def test_a_reservation_is_kept_and_renewed_when_missed(app, tmp_path):
     assert missed.takes_part == (missed.next_round == booked + 1)
 
 
-def test_without_a_seed_a_client_draws_its_own_and_keeps_it(app, tmp_path):
-    answers = set()
-    for name in ("a", "b"):
-        context = context_of(tmp_path, None, None, name=name)
-        terms = ParticipationRequest("r", 1, "poll", LAZY)
-        first = ask(app, context, "query.participate", terms)
-        assert all(ask(app, context, "query.participate", terms) == first for _ in range(3))
-        answers.add(StateFile(tmp_path / "r" / "clients", name).load(0).seed)
-    assert len(answers) == 2
-
-
 def test_messages_of_other_strategies_pass_through(app, tmp_path):
     message = Message(RecordDict({"config": ConfigRecord({})}), 99, "query.weather")
     send(message, "m")
     assert app(message, context_of(tmp_path)).content["sky"]["is"] == "blue"
     assert isinstance(app, flwr.clientapp.ClientApp)
-
-
-def test_a_garbled_question_is_an_error_of_its_own(app, tmp_path):
-    message = message_of("query.participate", ParticipationRequest("r", 1))
-    message.content["aoi"] = ConfigRecord({"run": "r", "round": "first"})
-    with pytest.raises(ValueError, match="round is 'first'"):
-        app(message, context_of(tmp_path))
 
 
 ASK = """
@@ -237,3 +175,20 @@ def test_the_ask_path_imports_nothing_heavy(tmp_path):
     assert done.returncode == 0, done.stderr
     hello, answer = done.stdout.splitlines()
     assert "'num-examples': 5" in hello and "'takes-part'" in answer
+
+
+@pytest.mark.parametrize("wire", protocol.WIRES)
+def test_a_message_with_its_own_action_is_decided_as_usual(app, tmp_path, wire):
+    for kind in (app.train, app.evaluate):
+        kind("personal")(lambda message, context: Message(RecordDict(), reply_to=message))
+    context, twin, took = context_of(tmp_path / "personal"), context_of(tmp_path / "twin"), 0
+    for round_ in range(1, 20):
+        terms = ParticipationRequest("r", round_, wire, LAZY)
+        declines = app.sits_out(message_of("train.personal", terms), context)
+        found = ask(app, context, "train.personal", terms)
+        assert found == ask(app, twin, "train", terms)
+        assert (declines is None) == (found.takes_part or wire != "broadcast")
+        ahead = ask(app, context, "evaluate.personal", replace(terms, wire="poll", ahead=True))
+        assert ahead == ask(app, twin, "query.participate", replace(terms, round=round_ + 1, wire="poll"))
+        took += found.takes_part
+    assert 0 < took < 19

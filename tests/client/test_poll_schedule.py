@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client import ClientApp, poll_schedule
-from aoi_fl.client.poll_schedule import ASLEEP, NextMessage, PollSchedule, foretold, laid_down, lay_down
+from aoi_fl.client.poll_schedule import ASLEEP, NextMessage, PollSchedule, foretold, laid_down
 from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.markov import MarkovPolicy
@@ -130,18 +130,6 @@ def test_clients_are_told_how_often_to_look_where_they_are_many():
     assert [between_looks(n) for n in (4, 25, 200, 10_000)] == [None, 25 / 15, 200 / 15, 10_000 / 15]
     latencies = (0.0001, 0.0025, 0.005, 0.01, 1.0)  # of a SuperLink that is faster than ours, and of one that is busy
     assert [between_looks(1200, latency) for latency in latencies] == pytest.approx([6, 6, 7.5, 15, 80])
-
-
-def test_the_app_tells_its_supernode_once_and_takes_it_back(tmp_path, monkeypatch):
-    lay_down(NextMessage(50.0, ASLEEP), 7)  # nobody asked
-    path = tmp_path / "nap"
-    monkeypatch.setenv(poll_schedule.NAP_FILE, str(path))
-    lay_down(NextMessage(50.0, ASLEEP), 7)
-    told, node = laid_down(path)
-    assert 49 < told.nap <= 50 and told.asleep and node == 7 and laid_down(path) is None
-    lay_down(told, 7)
-    lay_down(NextMessage(None, 2.0), 8)
-    assert laid_down(path) == (NextMessage(None, 2.0), 8)
 
 
 def test_what_is_told_of_rounds_is_what_they_take_at_least():

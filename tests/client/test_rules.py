@@ -169,18 +169,6 @@ def test_a_refusal_by_rule_is_named_and_lets_the_age_grow(wire, forced, client, 
     assert (answer.takes_part, answer.rule, answer.age, client.app.trained) == (True, None, 4, 2)
 
 
-def test_a_reservation_undone_by_a_rule_is_drawn_anew_once(client, at):
-    at(NOON)
-    terms = ParticipationRequest("r", 1, "reserve", (0.3,))
-    booked = client("train", replace(terms, forced=True)).next_round
-    first = client("train", replace(terms, round=booked), **NIGHT)
-    assert (first.takes_part, first.rule) == (False, "hours") and first.next_round > booked
-    again = client("train", replace(terms, round=booked), **NIGHT)
-    assert replace(again, rule="hours") == first
-    at(MIDNIGHT)
-    assert client("train", replace(terms, round=first.next_round), **NIGHT).takes_part
-
-
 @pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
 @pytest.mark.parametrize("rule", ["pause", "min-hours"])
 def test_a_refusal_by_client_or_gate_is_named_in_the_ledger(wire, rule, tmp_path):

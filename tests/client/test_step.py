@@ -36,5 +36,6 @@ def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire,
                     assert step(State(own, state.promise), request)[1].takes_part is False
         else:
             state = before
-        assert step(state, replace(request, rule="pause"))[1].takes_part is False
+        paused, no = step(state, pause := replace(request, rule="pause"))
+        assert no.takes_part is False and step(paused, pause)[0] == paused
     assert taken and (not private or min(b - a for a, b in pairwise(taken)) >= 2)
