@@ -189,7 +189,9 @@ def adopt(
             path.write_text(new, "utf-8")
     if not changed:
         print("This app is adopted already: nothing to change.")
-    elif not write:
+    elif write:
+        print(f"\nThe files are changed. To try the app: aoi play {folder}", file=sys.stderr)
+    else:
         print(f"\nTo change the files, add --write. To try the app as it is: aoi play {folder}", file=sys.stderr)
 
 

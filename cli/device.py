@@ -44,7 +44,9 @@ def receipts(
             print(signed.line(entry))
         for problem in problems:
             print(f"not genuine: {problem}", file=sys.stderr)
-        if verify and not problems:
+        if not entries and not problems:
+            print("no message on data has asked this device yet")
+        elif verify and not problems:
             print(f"{len(entries)} receipts are genuine")
     sys.exit(bool(problems))
 
@@ -54,17 +56,22 @@ def apps(folder: Folder = Path()) -> None:
     """Show the apps that have asked to run on this device."""
     from aoi_fl.client.device.receipts import apps_of
 
-    for digest, known, may_run in apps_of(folder):
+    if not (found := [*apps_of(folder)]):
+        print("no app has asked this device yet")
+    for digest, known, may_run in found:
         asked = f"asked {datetime.fromtimestamp(known.asked):%Y-%m-%d %H:%M}" if known.asked else "has not asked"
         print(f"{digest}  {'may run' if may_run else 'may not run'}, {asked}, run {known.run or '-'}")
 
 
 @app.command("approve")
 def approve(
-    digest: Annotated[str, typer.Argument(help="The app's digest, as aoi device apps shows it.")],
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", hidden=True)],
     folder: Folder = Path(),
 ) -> None:
-    """Let an app run on this device, at once; for apps = "approved" or a list of digests."""
+    """Let an app run on this device, at once; for apps = "approved" or a list of digests.
+
+    DIGEST is the app's, as aoi device apps shows it.
+    """
     from aoi_fl.client.device.receipts import approve as let_in
 
     let_in(folder, digest)
@@ -73,10 +80,13 @@ def approve(
 
 @app.command("move")
 def move(
-    archive: Annotated[Path, typer.Argument(help="The file that carries the client; it holds the private key.")],
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", hidden=True)],
     folder: Annotated[Path, typer.Option("--dir", help="The client's folder, here or on the new device.")] = Path(),
 ) -> None:
-    """Move a client to another device: packs it into a new file, or unpacks an existing file."""
+    """Move a client to another device: packs it into a new file, or unpacks an existing file.
+
+    ARCHIVE is the file. It holds the client's private key.
+    """
     from aoi_fl.client.device import move as moving
 
     if archive.exists():
@@ -95,7 +105,7 @@ def doctor(
 ) -> None:
     """Check a client's requirements and connection to the SuperLink.
 
-    It checks Python, torch, disk, clock and keys, and asks the SuperLink about this client.
+    It checks torch, gate, disk and keys, and asks the SuperLink about this client and its clock.
 
     It ends with status 1 if a check fails. The last check connects as the client and disconnects at once.
     """

@@ -818,6 +818,8 @@ def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi, enrolled):
     def ask(*words):
         return aoi("device", *words, "--dir", str(folder))
 
+    assert ask("receipts")[:2] == (0, "no message on data has asked this device yet\n")
+    assert ask("apps")[:2] == (0, "no app has asked this device yet\n")
     device = Device(state, key=folder / "client.key", **rules_)
     device(train(1))
     assert f"{APP}  may not run" in ask("apps")[1] and ask("approve", "0" * 63)[0] == 2
