@@ -199,7 +199,7 @@ def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool
             "State": run.state.name,
             "Said": quote(run.state.sentence, errors="replace"),
             "Round": str(run.round),
-            "Rounds": str(run.rounds or ""),
+            "Rounds": quote(str(run.rounds or ""), errors="replace"),
             "Left": run.left,
         }
         if new is None:

@@ -102,7 +102,7 @@ FORGED = {
     "a total budget of a list": inside("policy", total_budget=[1]),
     "a policy of a million": inside("policy", clients=10**12),
     "rates of text": inside("policy", kind="markov", probabilities=["x"] * 3),
-    "rounds planned as text": inside("config", **{"num-server-rounds": "many"}),
+    "rounds planned as text": inside("config", **{"num-server-rounds": "many Ā"}),
     "clients of a fraction": inside("config", **{"num-clients": 0.5, "seed": {}, "policy": [1]}),
     "a round in the far future": sql("UPDATE rounds SET round = round + 1000000000000"),
     "all rounds far away": sql(
