@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
+from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.ledger import DAMAGE
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 
 _RECORDS = {"clients": ClientRecord, "rounds": RoundRecord, "participations": Participation}
 _DIVERGE = ("loss", "rmse")  # columns that may be infinite

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.strategies.records import RoundRecord
+from aoi_fl.protocol.records import RoundRecord
 
 if TYPE_CHECKING:
     from aoi_fl.report.runs import Run

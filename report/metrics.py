@@ -12,6 +12,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 import aoi_fl
+from aoi_fl.protocol.measures import KINDS
+from aoi_fl.protocol.records import PHASES
 from aoi_fl.report.corruption import check, check_run
 from aoi_fl.report.runs import DROPPED, find, readable
 from aoi_fl.report.state import STATES, tell
@@ -21,8 +23,6 @@ from aoi_fl.science.spending import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
-from aoi_fl.strategies.measures import KINDS
-from aoi_fl.strategies.records import PHASES
 
 FORMAT = CONTENT_TYPE_LATEST  # the media type of :func:`exposition`
 

@@ -19,6 +19,7 @@ from aoi_fl.learning.task import Task
 from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.protocol.clients import ClientTable
+from aoi_fl.protocol.clock import clock_of
 from aoi_fl.protocol.own_code import naming
 from aoi_fl.science.errors import AoiError, ConfigError, StorageError
 from aoi_fl.server.checkpoint import Checkpoints, encode
@@ -41,7 +42,6 @@ from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources,
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, check_names, client_table, rates_of, write_rates, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
-from aoi_fl.strategies.clock import clock_of
 
 logger = logging.getLogger("flwr")
 app = ServerApp()

@@ -23,10 +23,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from aoi_fl.protocol.files import check_regular, discard
+from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.folder import LEDGER, keep
 from aoi_fl.server.ledger import DAMAGE
-from aoi_fl.strategies.records import State
 
 VERSION = "1"
 _MODEL, _MEMORY = "model/", "memory/"

@@ -21,10 +21,10 @@ run             key, value (JSON):
                 A killed run stays ``running``; the lock on its folder shows whether a process runs it
                 (:func:`aoi_fl.server.folder.is_played`).
 clients         one row per client: ``client`` (number from 0), name, since, examples, payment, sensitivity, data_age
-rounds          one row per round, from 1: the fields of :class:`aoi_fl.strategies.records.RoundRecord`, ``metrics`` as
+rounds          one row per round, from 1: the fields of :class:`aoi_fl.protocol.records.RoundRecord`, ``metrics`` as
                 JSON
 participations  one row for each client that trained, failed, was late, was refused, or declined by its owner's rule:
-                the fields of :class:`aoi_fl.strategies.records.Participation`, and ``round``
+                the fields of :class:`aoi_fl.protocol.records.Participation`, and ``round``
 """
 
 import json
@@ -39,8 +39,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import ConfigError, StorageError
-from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord
 
 _ROUND = [f.name for f in fields(RoundRecord) if f.name not in NO_COLUMNS]
 _PART = [f.name for f in fields(Participation)]

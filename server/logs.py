@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from aoi_fl.strategies.records import RoundRecord
+from aoi_fl.protocol.records import RoundRecord
 
 logger = logging.getLogger("flwr")
 

@@ -13,10 +13,10 @@ from flwr.app import ArrayRecord
 from aoi_fl.protocol import default_name
 from aoi_fl.protocol.arrays import from_record
 from aoi_fl.protocol.own_code import call_own
+from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord, State
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.logs import tell
-from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord, State
 from aoi_fl.strategies.validation import one_line
 
 OnRound = Callable[[dict[str, Any]], object]

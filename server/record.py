@@ -9,12 +9,12 @@ from typing import Any
 
 from flwr.app import ArrayRecord
 
+from aoi_fl.protocol.records import ClientRecord, RoundRecord, State
 from aoi_fl.science.errors import NAMES, ConfigError, StorageError
 from aoi_fl.server.folder import LEDGER, has_rounds, is_played, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, ending
 from aoi_fl.server.logs import tell
 from aoi_fl.server.observe import Recorder
-from aoi_fl.strategies.records import ClientRecord, RoundRecord, State
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

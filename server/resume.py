@@ -11,13 +11,13 @@ from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import MILLION
+from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES, only_player
 from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import ClientRecord
 
 logger = logging.getLogger("flwr")
 _HERE = ("resume", "run_name", "runs_dir", "data_dir", "model_dir")  # settings of the command that resumes a run

@@ -10,8 +10,8 @@ from aoi_fl import protocol
 from aoi_fl.config.fields import check_range
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.protocol import coding, packing
+from aoi_fl.protocol.records import ClientRecord, State
 from aoi_fl.science.errors import ConfigError, check_choice
-from aoi_fl.strategies.records import ClientRecord, State
 
 # From the accepted replies without their arrays, and the name of the weighting metric, to one record.
 AggregateMetrics: TypeAlias = Callable[[list[RecordDict], str], MetricRecord]

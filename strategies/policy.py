@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.records import ClientRecord, RoundRecord
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selector, sound_clients, sound_values
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.types import Floats, Ints, Mask
-from aoi_fl.strategies.records import ClientRecord, RoundRecord
 from aoi_fl.strategies.round.retry import QUESTION, TRAINING
 from aoi_fl.strategies.round.roster import Roster
 

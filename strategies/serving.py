@@ -15,8 +15,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
+from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.records import State
 
 _ROUNDS, _PREFIX = "served-rounds", "served/"
 

@@ -22,6 +22,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
 from aoi_fl.config.rules import check, opposed_bound
+from aoi_fl.protocol.records import Log, Observer, RunObserver, State, shown
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.flower import is_opaque
@@ -32,7 +33,6 @@ from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
 from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Plan, Policy
-from aoi_fl.strategies.records import Log, Observer, RunObserver, State, shown
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
 from aoi_fl.strategies.round.overridden import OverriddenSteps, is_ours

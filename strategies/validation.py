@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED, DECLINED
 from aoi_fl.protocol import DECLINED_BY, MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
+from aoi_fl.protocol.measures import training_loss
 from aoi_fl.science.errors import printable
-from aoi_fl.strategies.measures import training_loss
 
 logger = logging.getLogger("flwr")
 

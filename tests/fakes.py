@@ -9,9 +9,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import send
+from aoi_fl.protocol.clock import MACHINE
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from aoi_fl.strategies.clock import MACHINE
 from aoi_fl.strategies.plan import Resume
 
 MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}

@@ -16,8 +16,8 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.benchmarks.base import Skipped, Times, ratio_row, timed
 from aoi_fl.lab.benchmarks.echo import client_app
 from aoi_fl.lab.benchmarks.processes import simulate
+from aoi_fl.protocol.records import Log
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from aoi_fl.strategies.records import Log
 
 PARAMETERS = 1_600_000
 APP = Path(__file__).parent / "apps" / "exchange"

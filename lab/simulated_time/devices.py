@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from aoi_fl.lab.simulated_time.availability import Availability, always, refuse
+from aoi_fl.protocol.clock import ROUND_TRIP
 from aoi_fl.science.types import Floats, Ints
-from aoi_fl.strategies.clock import ROUND_TRIP
 
 
 @dataclass(frozen=True, eq=False)

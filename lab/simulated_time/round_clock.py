@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aoi_fl.lab.simulated_time.devices import Devices
+from aoi_fl.protocol.clock import FIRST
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats, Mask
-from aoi_fl.strategies.clock import FIRST
 
 
 @dataclass(eq=False)

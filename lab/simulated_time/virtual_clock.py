@@ -16,10 +16,10 @@ from flwr.app import Message
 from aoi_fl import protocol
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.devices import Devices
+from aoi_fl.protocol.clock import Clock
+from aoi_fl.protocol.records import State
 from aoi_fl.science.selection import Foresight
 from aoi_fl.science.types import Floats, Ints, Mask
-from aoi_fl.strategies.clock import Clock
-from aoi_fl.strategies.records import State
 
 logger = logging.getLogger("flwr")
 

@@ -15,9 +15,9 @@ from typing import Any
 from flwr.app import ArrayRecord
 
 from aoi_fl.config.groups import TRACKERS
+from aoi_fl.protocol.records import ClientRecord, Observer, RoundRecord, RunObserver, State
 from aoi_fl.science.errors import ConfigError, check_choice, install
 from aoi_fl.server.tracking.base import Tracker
-from aoi_fl.strategies.records import ClientRecord, Observer, RoundRecord, RunObserver, State
 
 __all__ = ["Tracker", "check_installed", "together", "tracker"]
 

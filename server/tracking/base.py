@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord
 
+from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, RoundRecord, State
 from aoi_fl.server.ledger import ending
-from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, RoundRecord, State
 
 logger = logging.getLogger("flwr")
 _NO_NUMBERS = ("round", "started", "metrics", *NO_COLUMNS)
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return a round's numbers by the names of :class:`aoi_fl.strategies.records.RoundRecord`.
+    """Return a round's numbers by the names of :class:`aoi_fl.protocol.records.RoundRecord`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi, Strategy
 
 from aoi_fl.protocol import npy
-from aoi_fl.strategies.records import State
+from aoi_fl.protocol.records import State
 from aoi_fl.strategies.validation import Update, one_line, some_of
 
 logger = logging.getLogger("flwr")

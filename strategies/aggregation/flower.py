@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.own_code import call_own
+from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.aggregation import state
 from aoi_fl.strategies.aggregation.base import (
@@ -50,7 +51,6 @@ from aoi_fl.strategies.aggregation.metrics import (
 )
 from aoi_fl.strategies.fedavg_arguments import chain_of
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import State
 from aoi_fl.strategies.validation import Refused, Update, metrics_key, metrics_of, one_line, some_of
 
 logger = logging.getLogger("flwr")

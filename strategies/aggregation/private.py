@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol import npy
+from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError, check_choice, check_whole
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
@@ -46,7 +47,6 @@ from aoi_fl.strategies.aggregation.base import (
 from aoi_fl.strategies.aggregation.metrics import stripped, usable
 from aoi_fl.strategies.aggregation.releases import Releases
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import State
 from aoi_fl.strategies.validation import Refused, Update
 
 logger = logging.getLogger("flwr")

@@ -29,10 +29,10 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationReply
-from aoi_fl.strategies.clock import Clock
+from aoi_fl.protocol.clock import Clock
+from aoi_fl.protocol.records import Participation, State
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan
-from aoi_fl.strategies.records import Participation, State
 from aoi_fl.strategies.round.collection import Collector, Work
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.exchange import GRACE, Exchange

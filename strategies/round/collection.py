@@ -12,14 +12,14 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from aoi_fl.config.values import names_of
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
+from aoi_fl.protocol.clock import Clock
 from aoi_fl.protocol.coding import NONE
+from aoi_fl.protocol.records import BELOW_QUORUM, LOST, SURPLUS, Participation
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies.aggregation.base import Intake, is_statistic
 from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
-from aoi_fl.strategies.clock import Clock
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import BELOW_QUORUM, LOST, SURPLUS, Participation
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import (

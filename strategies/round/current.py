@@ -5,8 +5,8 @@ from typing import cast
 import numpy as np
 from flwr.app import ArrayRecord
 
+from aoi_fl.protocol.records import BELOW_QUORUM, SURPLUS
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, Result, RoundOutcome, RoundView
-from aoi_fl.strategies.records import BELOW_QUORUM, SURPLUS
 from aoi_fl.strategies.round.recorder import RoundRecorder
 
 

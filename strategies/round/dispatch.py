@@ -8,10 +8,10 @@ from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.clock import FIRST, clock_of
+from aoi_fl.protocol.records import SURPLUS
 from aoi_fl.science import draws
 from aoi_fl.strategies.aggregation.base import Draft
-from aoi_fl.strategies.clock import FIRST, clock_of
-from aoi_fl.strategies.records import SURPLUS
 from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.round.open_exchange import OpenExchange
 from aoi_fl.strategies.round.retry import EVALUATION, TRAINING

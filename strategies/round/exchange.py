@@ -16,9 +16,9 @@ from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
 from aoi_fl.flower.grids import packs, uploads
 from aoi_fl.flower.messages import in_error
 from aoi_fl.flower.replies import UNREADABLE, Replies, batched, lost, send, size_of
+from aoi_fl.protocol.clock import MACHINE, Clock, clock_of
 from aoi_fl.protocol.packing import PackingError, packed, unpack
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.clock import MACHINE, Clock, clock_of
 
 _PATIENCE = 2.0  # seconds that the others wait for one upload
 

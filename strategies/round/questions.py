@@ -10,9 +10,9 @@ from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
-from aoi_fl.strategies.clock import clock_of
-from aoi_fl.strategies.measures import evaluation_loss
-from aoi_fl.strategies.records import Participation
+from aoi_fl.protocol.clock import clock_of
+from aoi_fl.protocol.measures import evaluation_loss
+from aoi_fl.protocol.records import Participation
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange
 from aoi_fl.strategies.round.retry import QUESTION

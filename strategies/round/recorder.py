@@ -11,10 +11,10 @@ from typing import Any, Literal
 from flwr.app import MetricRecord
 
 from aoi_fl.protocol import ParticipationReply
+from aoi_fl.protocol.measures import KINDS, as_share, measured, measured_name, number_of
+from aoi_fl.protocol.records import Nodes, Participation, Phase, RoundRecord
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.measures import KINDS, as_share, measured, measured_name, number_of
 from aoi_fl.strategies.policy import Plan
-from aoi_fl.strategies.records import Nodes, Participation, Phase, RoundRecord
 from aoi_fl.strategies.validation import one_line
 
 logger = logging.getLogger("flwr")

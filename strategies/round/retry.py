@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationReply
-from aoi_fl.strategies.clock import Clock
-from aoi_fl.strategies.records import State
+from aoi_fl.protocol.clock import Clock
+from aoi_fl.protocol.records import State
 from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import Refused, read_record
 

@@ -26,10 +26,10 @@ from aoi_fl.protocol import (
     ParticipationRequest,
     is_name,
 )
+from aoi_fl.protocol.clock import clock_of
+from aoi_fl.protocol.records import ClientRecord, Nodes
 from aoi_fl.science.errors import NodesError
-from aoi_fl.strategies.clock import clock_of
 from aoi_fl.strategies.plan import RoundOptions
-from aoi_fl.strategies.records import ClientRecord, Nodes
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange, Waits
 from aoi_fl.strategies.round.retry import Backoff
 from aoi_fl.strategies.round.roster import Roster

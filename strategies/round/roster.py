@@ -10,9 +10,9 @@ from flwr.app import Message
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import Introduction, ParticipationReply, default_name, is_name, packing
+from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.round.retry import QUESTION, TRAINING, RetryPolicy
 from aoi_fl.strategies.validation import limit_metrics, some_of
 

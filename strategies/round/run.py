@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from aoi_fl.config.values import names_of
 from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.protocol import MAX_MU, ParticipationReply, ParticipationRequest, packing
+from aoi_fl.protocol.clock import MACHINE, ROUND_TRIP, Clock, clock_of
+from aoi_fl.protocol.records import BELOW_QUORUM, Observer, RoundRecord, State
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.aggregation.private import PrivacyGuarantee
-from aoi_fl.strategies.clock import MACHINE, ROUND_TRIP, Clock, clock_of
 from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
-from aoi_fl.strategies.records import BELOW_QUORUM, Observer, RoundRecord, State
 from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.open_exchange import OpenExchange

@@ -12,19 +12,19 @@ from flwr.serverapp import Grid
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.clock import FIRST
 from aoi_fl.protocol.coding import NONE
+from aoi_fl.protocol.measures import training_loss_name
 from aoi_fl.protocol.own_code import brief, call_own
+from aoi_fl.protocol.records import Participation
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Draft, Intake
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
-from aoi_fl.strategies.clock import FIRST
 from aoi_fl.strategies.guarded import name_of
-from aoi_fl.strategies.measures import training_loss_name
 from aoi_fl.strategies.policy import Plan, RoundView
-from aoi_fl.strategies.records import Participation
 from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.dispatch import Dispatch

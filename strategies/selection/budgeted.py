@@ -14,11 +14,11 @@ from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.rules import check_settings
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
+from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
-from aoi_fl.strategies.records import ClientRecord
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.validation import some_of
 

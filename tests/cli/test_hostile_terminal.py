@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.cli.main import main
+from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server import folder as folders
 from aoi_fl.server.folder import make_run_folder, run_folder
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.refusals import refused
 from tests.report.recorded import record
 

@@ -14,10 +14,10 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.learning.client_app import app as client_app
+from aoi_fl.protocol.records import PHASES
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.ledger import read, read_run
-from aoi_fl.strategies.records import PHASES
 from tests.strategies.test_own_policy import RULE
 
 ROOT = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.cli.runs import export, remove
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report.runs import compared
 from aoi_fl.report.tables import numbers, to_csv
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
 from tests.report.recorded import record, trained
 

@@ -14,8 +14,8 @@ import pytest
 import aoi_fl
 from aoi_fl.cli import log
 from aoi_fl.cli.main import EXTRAS, app
+from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]

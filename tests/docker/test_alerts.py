@@ -7,11 +7,11 @@ import yaml
 from fastapi.testclient import TestClient
 
 import aoi_fl
+from aoi_fl.protocol.records import Nodes, RoundRecord
 from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import Nodes, RoundRecord
 
 ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
 

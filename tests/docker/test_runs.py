@@ -13,10 +13,10 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.docker import runs, settings, submit
 from aoi_fl.docker.runs import Runs, Ticket, waiting
 from aoi_fl.flower.control import RunState
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER, only_player
 from aoi_fl.server.ledger import Ledger, read_run
-from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
 
 CONFIG = {"policy": "random", "dataset": "digits", "num-server-rounds": 9, "num-clients": 4}

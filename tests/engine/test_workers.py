@@ -20,12 +20,12 @@ from aoi_fl.engine.machine import usable_cores
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
+from aoi_fl.protocol.records import PHASES
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.server.observe import Recorder
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from aoi_fl.strategies.records import PHASES
 from tests.fakes import zeros
 
 ROOT = Path(__file__).parents[2]

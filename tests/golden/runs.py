@@ -23,9 +23,9 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
+from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import ClientRecord
 
 HERE = Path(__file__).parent
 N, ROUNDS, CUT = 12, 10, 6  # clients, rounds, and the round after which a run is cut

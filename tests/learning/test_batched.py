@@ -18,10 +18,10 @@ from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import to_record
+from aoi_fl.protocol.records import PHASES
 from aoi_fl.server.app import play
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read
-from aoi_fl.strategies.records import PHASES
 
 SHAPE, CLASSES = (1, 8, 8), 5
 SIZES = [7, 1, 23, 4, 23]  # one client has a single image

@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load_all
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 
 N, K, ROUNDS = 12, 5, 40
 

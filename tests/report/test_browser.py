@@ -6,12 +6,12 @@ import struct
 import pytest
 
 from aoi_fl.lab.experiments.harness.comparison import compare
+from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.chart import HEIGHT
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load_all
 from aoi_fl.server.ledger import read
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.report.chromium import WIDTHS, faint, until, visit
 from tests.report.recorded import budgeted_run, dropped_run, play, record
 from tests.report.test_seeds import play as play_seed

@@ -7,12 +7,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from aoi_fl.protocol.records import NO_COLUMNS, RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.report.seeds import settings
-from aoi_fl.strategies.records import NO_COLUMNS, RoundRecord
 from tests.report.recorded import MARKOV, ROUNDS, K, N, budgeted_run, charts_of, dropped_run, play
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import seeds
 from aoi_fl.report.headline import headline, policies, random_range
 from aoi_fl.report.runs import load_all
-from aoi_fl.strategies.records import RoundRecord
 from tests.report.recorded import budgeted_run, clients, record, trained
 
 

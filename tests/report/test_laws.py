@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report.runs import load_all
 from aoi_fl.report.summary import sentence
 from aoi_fl.science.interval_law import MixedLaw, window_deviation
@@ -11,7 +12,6 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.strategies.records import RoundRecord
 from tests.report.recorded import MARKOV, K, N, record
 
 

@@ -7,10 +7,10 @@ from urllib.parse import unquote
 import pytest
 from fastapi.testclient import TestClient
 
+from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.report import live, site
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.refusals import refused
 from tests.report.chromium import serving, until, visit
 

@@ -15,6 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from aoi_fl.cli.clients import clients
+from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.report import page, site
 from aoi_fl.report.runs import load, load_all
 from aoi_fl.report.summary_card import glance
@@ -22,7 +23,6 @@ from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.resume import check_simulated, recorded_run, take_up
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 from tests.refusals import refused
 from tests.report.recorded import record
 

@@ -13,10 +13,10 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 import aoi_fl
+from aoi_fl.protocol.records import PHASES, ClientRecord, Participation, RoundRecord
 from aoi_fl.report import site
 from aoi_fl.report.metrics import exposition
 from aoi_fl.server.ledger import Ledger, accounts
-from aoi_fl.strategies.records import PHASES, ClientRecord, Participation, RoundRecord
 
 NOW = time.time()
 

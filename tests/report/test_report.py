@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.runs import load_all
 from aoi_fl.server.folder import only_player
-from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
 from tests.report.recorded import N, budgeted_run, charts_of, play, record
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.drawing import draw
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.report.seeds import sentences, settings
-from aoi_fl.strategies.records import RoundRecord
 from tests.report.recorded import clients, record, trained
 
 ROUNDS = 6

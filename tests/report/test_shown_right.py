@@ -11,6 +11,7 @@ import yaml
 from fastapi.testclient import TestClient
 
 from aoi_fl.cli.run import conclude
+from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import chart, figures, headline, page, seeds, site, summary
 from aoi_fl.report.measure import three
 from aoi_fl.report.provenance import command, public
@@ -18,7 +19,6 @@ from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load, load_all
 from aoi_fl.report.summary_card import glance
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.report.recorded import record, trained
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_a_run_that_has_not_begun_is_waited_for(tmp_path):
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs(aoi, tmp_path, monkeypatch):
     folder = play(tmp_path / "runs" / "one")
     opened = Ledger(folder / "ledger.sqlite")
-    from aoi_fl.strategies.records import ClientRecord
+    from aoi_fl.protocol.records import ClientRecord
 
     long = "a reason that is much too long for eighty columns, " * 3
     opened.add_clients([ClientRecord(0, "a-client-with-a-long-name", 1, 100)])

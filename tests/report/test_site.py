@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 
 from fastapi.testclient import TestClient
 
+from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import site
 from aoi_fl.report.summary_card import glance
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.report.recorded import record
 
 

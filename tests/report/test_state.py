@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.cli.interrupt import _way_on
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import state
 from aoi_fl.report.metrics import exposition
 from aoi_fl.report.runs import load
@@ -15,7 +16,6 @@ from aoi_fl.report.summary import sentence
 from aoi_fl.report.summary_card import glance
 from aoi_fl.server.folder import is_played, only_player
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import RoundRecord
 from tests.report.recorded import record
 
 ROOT = Path(__file__).parents[2]

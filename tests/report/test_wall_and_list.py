@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import Participation, RoundRecord
 from tests.report.chromium import WIDTHS, faint, serving, until, visit
 
 CLIENTS = [f"client-{c}" for c in range(12)] + ["a-device-with-the-longest-name-that-anybody-has-given-to-one.field"]

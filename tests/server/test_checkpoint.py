@@ -10,6 +10,7 @@ from safetensors import safe_open
 
 from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import AoiError, NothingTrainedError, ResumeError, StorageError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints, encode
 from aoi_fl.server.folder import LEDGER, make_run_folder, only_player
@@ -18,7 +19,6 @@ from aoi_fl.server.observe import Recorder
 from aoi_fl.server.resume import recorded_run
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.plan import Resume
-from aoi_fl.strategies.records import ClientRecord, Participation, RoundRecord
 
 MODEL = {
     "weight": np.arange(12, dtype=np.float32).reshape(3, 4).T,  # not contiguous

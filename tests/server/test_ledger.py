@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, Nodes, Participation, RoundRecord
 from aoi_fl.science.errors import StorageError
 from aoi_fl.server.ledger import Ledger, read, read_run, refused_clients
-from aoi_fl.strategies.records import NO_COLUMNS, ClientRecord, Nodes, Participation, RoundRecord
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -114,7 +114,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies.records import Participation, RoundRecord
+from aoi_fl.protocol.records import Participation, RoundRecord
 ledger = Ledger(Path(sys.argv[1]))
 number = 0
 while True:

@@ -4,9 +4,9 @@ import json
 import logging
 import sys
 
+from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.server.logs import JsonLine
 from aoi_fl.server.observe import seconds_left
-from aoi_fl.strategies.records import Participation, RoundRecord
 
 
 def line(**more: object) -> dict[str, object]:

@@ -6,10 +6,10 @@ import pytest
 from flwr.app import ArrayRecord
 
 from aoi_fl.config.groups import TRACKERS
+from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.server.record import record
 from aoi_fl.server.tracking import together, tracker
 from aoi_fl.server.tracking.base import Tracker, numbers
-from aoi_fl.strategies.records import RoundRecord
 from tests.refusals import refused
 
 SMALL = (

@@ -10,6 +10,7 @@ import pytest
 from flwr.app import ConfigRecord
 
 from aoi_fl.protocol import default_name
+from aoi_fl.protocol.clock import MACHINE, Clock
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import (
     F3astSelection,
@@ -18,7 +19,6 @@ from aoi_fl.strategies import (
     RandomSelection,
     RoundOptions,
 )
-from aoi_fl.strategies.clock import MACHINE, Clock
 from aoi_fl.strategies.round.retry import TRAINING, Backoff, RetryPolicy
 from tests import fakes
 from tests.fakes import ASK, EVALUATE, HUNG, TRAIN, Notes, ScriptedGrid, ToyApp, sines, slow, zeros

@@ -6,8 +6,8 @@ from flwr.app import MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.engine.local import LocalGrid
+from aoi_fl.protocol.records import PHASES
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from aoi_fl.strategies.records import PHASES
 from tests.fakes import Notes, ToyApp, zeros
 
 TAKES = {"hello": 0.02, "train": 0.05, "aggregate": 0.06, "evaluate": 0.03, "test": 0.04}

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, MetricRecord
 
 from aoi_fl.client import ClientApp
 from aoi_fl.protocol import Introduction, ParticipationRequest
-from aoi_fl.strategies.records import ClientRecord
+from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roll_call import RollCall
 from aoi_fl.strategies.round.roster import Roster

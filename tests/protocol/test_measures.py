@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from flwr.app import MetricRecord
 
+from aoi_fl.protocol.measures import as_share, evaluation_loss, measured, training_loss
 from aoi_fl.strategies import RandomSelection
-from aoi_fl.strategies.measures import as_share, evaluation_loss, measured, training_loss
 from tests.fakes import HOSTILE, everyone, examples_of, honest_app, hostile_app, play
 
 N = 4

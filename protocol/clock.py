@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from aoi_fl.protocol.records import State
 from aoi_fl.science.selection import Foresight
-from aoi_fl.strategies.records import State
 
 ROUND_TRIP = 1.0  # seconds that a message and its reply take besides
 FIRST = "first"  # the purpose of the draw that orders simultaneous updates
