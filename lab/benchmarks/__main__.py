@@ -29,21 +29,17 @@ NAMES = (
     "clock",
 )
 # Benchmarks that take long, or need Docker, a GPU or another simulator.
-BY_NAME = ("gpu", "cluster", "barrier", "fleet", "asleep", "asleep_http", "stock", "pfl")
-_TEXTS = ("ladder",)  # functions of benchmarks' modules that generate parts of the page
+BY_NAME = ("gpu", "cluster", "barrier", "fleet", "asleep", "stock", "pfl")
 
 
 def main(arguments=None):
     """Run the named benchmarks, or the default ones; return 1 after a failure or a missed limit."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] == ["fleet"] and len(given) > 1 and given[1] not in ("--page", "--data"):
-        return int(importlib.import_module("aoi_fl.lab.benchmarks.fleet.__main__").main(given[1:]))
     parser = argparse.ArgumentParser(prog="python -m aoi_fl.lab.benchmarks", description=__doc__)
     what = f"any of {', '.join(NAMES + BY_NAME)}; all but {', '.join(BY_NAME)} if none"
     parser.add_argument("names", nargs="*", metavar="NAME", help=what)
     parser.add_argument("--page", action="store_true", help="measure nothing: write the page from the stored results")
     parser.add_argument("--data", type=Path, default=ROOT / "data", help="the folder that holds MNIST, if any")
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     if unknown := sorted(set(options.names) - {*NAMES, *BY_NAME}):
         parser.error(f"there is no benchmark {', '.join(unknown)}: choose from {', '.join(NAMES + BY_NAME)}")
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -82,7 +78,7 @@ def _measure(name, data):
             told = f"{row.what}: {row.measured:.3g} {row.unit}{limit} against {row.reference}: {row.verdict}"
             print(f"  {told}", flush=True)
             store()
-        texts = {text: getattr(module, text)() for text in _TEXTS if hasattr(module, text)}
+        texts = {"ladder": module.ladder()} if hasattr(module, "ladder") else {}
         ended["skipped"] = None
     except Skipped as reason:
         ended["skipped"] = _told(reason)
@@ -103,8 +99,7 @@ def _completed(outcome, stored):
     measured = {row["what"] for row in outcome["rows"]}
     origin = {key: stored[key] for key in ("date", "machine", "versions")}
     kept = [{"earlier": origin} | row for row in stored["rows"] if row["what"] not in measured]
-    texts = {text: stored[text] for text in _TEXTS if text in stored}
-    return texts | outcome | {"rows": outcome["rows"] + kept}
+    return stored | outcome | {"rows": outcome["rows"] + kept}
 
 
 def _told(error):

@@ -104,5 +104,4 @@ def run(data):
         None,
         flower,
         "MiB",
-        details={"ours": own},
     )

@@ -8,8 +8,7 @@ import statistics
 from dataclasses import asdict
 
 from aoi_fl.flower.versions import check_deployable
-from aoi_fl.lab.benchmarks.base import Row, Skipped
-from aoi_fl.lab.benchmarks.deployed import APP
+from aoi_fl.lab.benchmarks.base import APP, Row, Skipped
 from aoi_fl.lab.benchmarks.echo import SLOWER, TRAINS
 from aoi_fl.lab.benchmarks.engines import EngineClock, model
 from aoi_fl.lab.benchmarks.superlink import OURS, deployment

@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "benchmarks"
+APP = ROOT / "lab" / "benchmarks" / "apps" / "exchange"  # around the functions that are measured
 
 
 class Skipped(Exception):
@@ -30,7 +31,7 @@ class Row:
     measured : the number, in ``unit``; a ratio if the unit is ×
     unit : its unit
     note : an explanation of the number
-    details : the raw numbers, with wall-clock and process time
+    details : the ratio of process times, and all that a fleet has measured
     """
 
     what: str
@@ -69,14 +70,6 @@ class Times:
     def after_first(self):
         """Return the times without the first, in which much is new."""
         return Times(self.wall[1:], self.cpu[1:])
-
-    def summary(self):
-        """Return both medians and the fastest, in seconds."""
-        return {
-            "wall-median": round(self.seconds, 6),
-            "wall-min": round(min(self.wall), 6),
-            "process-median": round(self.process, 6),
-        }
 
 
 def alternate(*functions, repeats=9):
@@ -128,19 +121,12 @@ def watched(look):
         watcher.join()
 
 
-def summaries(ours, theirs):
-    """Return both summaries, for a row's details."""
-    return {"ours": ours.summary(), "reference": theirs.summary()}
-
-
 def ratio_row(what, reference, limit, ours, theirs, elsewhere=False, **more):
     """Return a row with a ratio of median wall-clock times.
 
     It also has the ratio of CPU times, unless the reference works ``elsewhere``, in processes without a measured time.
     """
-    details = {**summaries(ours, theirs), **more.pop("details", {})}
-    if not elsewhere:
-        details["process-ratio"] = round(ours.process / theirs.process, 4)
+    details = {} if elsewhere else {"process-ratio": round(ours.process / theirs.process, 4)}
     return Row(what, reference, limit, ours.seconds / theirs.seconds, details=details, **more)
 
 
@@ -149,10 +135,7 @@ def peak_memory(pid="self"):
 
     ``ru_maxrss`` is no alternative: on Linux a child starts with its parent's value.
     """
-    try:
-        status = Path(f"/proc/{pid}/status").read_text("ascii")
-    except OSError:
-        raise Skipped("the most memory that a process held is read from /proc, which this system lacks") from None
+    status = Path(f"/proc/{pid}/status").read_text("ascii")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
 
 

@@ -91,7 +91,6 @@ def _bytes(cluster, wire):
         None,
         sent / (2 * _MODEL * trained),
         note=f"{sent / 1e6:.1f} MB, {trained:.2g} clients trained, {seconds:.1f} s a round",
-        details={"bytes": sent, "trained": trained, "seconds": seconds},
     )
 
 

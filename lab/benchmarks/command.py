@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from aoi_fl.lab.benchmarks.base import ROOT, Row, alternate, summaries
+from aoi_fl.lab.benchmarks.base import ROOT, Row, alternate
 
 # Arguments of the command, the allowed seconds, and the expected status.
 _ASKED = {
@@ -30,9 +30,8 @@ def run(data):
                 ),
                 lambda: _start([sys.executable, "-c", "pass"], environment, 0),
             )
-            details = summaries(ours, bare)
             note = f"{statistics.median(worked[1:]):.2g} s of a processor"  # of which a busy machine gives less
-            yield Row(what, f"Python alone: {bare.seconds:.2g} s", limit, ours.seconds, "s", note, details)
+            yield Row(what, f"Python alone: {bare.seconds:.2g} s", limit, ours.seconds, "s", note)
 
 
 def _start(command, environment, status):

@@ -4,12 +4,11 @@ The Flower app in ``apps/exchange`` calls :func:`play` and :func:`hold` as its S
 """
 
 import time
-from pathlib import Path
 
 import numpy as np
 from flwr.app import Message, RecordDict
 
-from aoi_fl.lab.benchmarks.base import Row, Times, peak_memory, ratio_row, stopwatch
+from aoi_fl.lab.benchmarks.base import APP, Row, Times, peak_memory, ratio_row, stopwatch
 from aoi_fl.lab.benchmarks.echo import adding
 from aoi_fl.lab.benchmarks.engines import model
 from aoi_fl.lab.benchmarks.superlink import FLOWERS, OURS, deployment
@@ -21,7 +20,6 @@ DEPLOYED, HELD = "deployed", "held"
 NODES, REPEATS = 2, 4
 FEW, MANY = 10, 200  # replies that one ServerApp aggregates
 BIG = 6_250_000  # float32 parameters: 25 MB
-APP = Path(__file__).parent / "apps" / "exchange"
 _TIMEOUT = 200.0  # seconds for one exchange
 _PATIENCE = 600.0  # seconds for the few replies
 _AT_MOST = 240.0  # seconds for the many replies; later ones do not count
@@ -131,5 +129,4 @@ def _held(measured):
         (many["MiB"] - few["MiB"]) / size,
         "models more",
         note=f"{few['MiB']:.0f} and {many['MiB']:.0f} MiB, {many['seconds']:.0f} s for the exchange{fewer}",
-        details={"few": few, "many": many, "MiB-model": round(size, 1)},
     )

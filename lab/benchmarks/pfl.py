@@ -57,7 +57,6 @@ def run(data):
         ours / pfl,
         note=f"{1000 * ours:.0f} against {1000 * pfl:.0f} ms; accuracies {ends['ours']:.3f} and {ends['pfl']:.3f} "
         f"after {ROUNDS} rounds",
-        details={"ours": round(ours, 6), "reference": round(pfl, 6)},
     )
     yield Row(
         "peak memory of the same",

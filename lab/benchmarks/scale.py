@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory, summaries
+from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory
 from aoi_fl.lab.benchmarks.echo import ADD, client_app
 from aoi_fl.lab.benchmarks.engines import model
 from aoi_fl.protocol import RESERVE
@@ -56,14 +56,12 @@ def _reserve():
     times, first = observer.times.after_first(), observer.times.wall[0]
     quiet = [r for r in observer.records[1:] if r.asked == 0]
     over = [r.messages / (2 * PER_ROUND) for r in quiet]
-    about = {"rounds": [{"messages": r.messages, "trained": r.trained} for r in quiet]}
     return [
         Row(
             f"messages of a reserve round, n = 10^5, k = {PER_ROUND}, nobody new or missed",
             "two for each client that takes part",
             1,
             sum(r.messages for r in quiet) / sum(2 * r.trained for r in quiet),
-            details=about,
         ),
         Row(
             f"the same messages, mean of {len(quiet)} rounds",
@@ -80,7 +78,6 @@ def _reserve():
             "s",
             note=f"ledger and checkpoint included; {times.process:.2g} s of process time; the longest of "
             f"{len(times.wall)} took {max(times.wall):.2f} s, the first, with the roll call, {first:.0f} s",
-            details={"ours": times.summary(), "rounds": [round(s, 3) for s in times.wall]},
         ),
     ]
 
@@ -95,7 +92,6 @@ def _memory():
         (many - few) / size,
         "models more",
         note=f"{few:.0f} and {many:.0f} MiB",
-        details={"MiB-k-10": round(few, 1), "MiB-k-200": round(many, 1), "MiB-model": round(size, 1)},
     )
 
 
@@ -125,7 +121,6 @@ def _import():
         1.5,
         ours.seconds - flower.seconds,
         "s",
-        details=summaries(ours, flower),
     )
 
 

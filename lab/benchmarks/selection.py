@@ -143,5 +143,4 @@ def _simulator():
         times.seconds,
         "s",
         note=f"{times.seconds / 100 / statistics.median(drawing.wall):.1f} times the drawing",
-        details={"ours": times.summary(), "one-drawing": drawing.summary()},
     )

@@ -16,11 +16,11 @@ def run(data):
     completed = 0
     for clients in LADDER:
         played = _played(clients, "ours")
-        yield from rows(played)
         if not played.complete:
             note = f"with {completed} they did" if completed else "with fewer they were not tried"
             yield Row(f"{_WHAT} do not complete in {SECONDS:g} s", "–", None, clients, "SuperNodes", note)
             return
+        yield from rows(played)
         completed = clients
     yield Row(f"{_WHAT} complete in {SECONDS:g} s", "–", None, completed, "SuperNodes", "more were not tried")
 

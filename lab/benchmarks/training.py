@@ -17,7 +17,7 @@ import torch
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.lab.benchmarks.base import Row, Times, need, ratio_row, stopwatch, summaries
+from aoi_fl.lab.benchmarks.base import Row, Times, need, ratio_row, stopwatch
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.task import Task
@@ -75,7 +75,6 @@ def _digits():
         1000 * (ours.seconds - bare.seconds),
         "ms",
         note=f"of process time {1000 * (ours.process - bare.process):.0f} ms",
-        details=summaries(ours, bare),
     )
 
 

@@ -49,17 +49,6 @@ def test_stalled_uploads_delay_nothing():
 
 
 @pytest.mark.long
-def test_updates_that_come_rounds_late_count_when_they_come():
-    from aoi_fl.lab.benchmarks.fleet.play import play
-    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
-
-    found = play(Scenario(8, 8, "poll", rounds=9, timeout=30.0, lingering=2, late_rounds=8))
-    assert found.complete and found.lost == 0 and found.late == 0
-    assert 6 * 9 + 2 <= found.trained <= 8 * 9 - 2 * 3  # the two who linger are sent nothing meanwhile
-    assert max(found.rounds) < 30  # and nobody waits for them, but the first round for its deadline
-
-
-@pytest.mark.long
 def test_a_run_that_fails_is_told_at_once_and_leaves_no_process():
     from aoi_fl.lab.benchmarks.fleet.play import play
     from aoi_fl.lab.benchmarks.fleet.scenario import Scenario

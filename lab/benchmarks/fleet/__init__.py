@@ -5,10 +5,9 @@ on disk; the ServerApp has its own process. Nodes behave as Flower's own SuperNo
 their rounds. Their ClientApp returns the model at once. All processes share this machine, so times are upper bounds.
 
 ``python -m aoi_fl.lab.benchmarks fleet`` runs two hundred nodes and a thousand, ``asleep`` two and ten thousand,
-``stock`` Flower's own until rounds time out. ``… fleet --clients 50 --per-round 5`` runs one scenario with any of its
-settings and prints all that was measured:
-``--server stock`` is Flower's SuperLink, ``--model resnet18`` a model of 122
-arrays. With the newest Flower, ``--server http`` is our SuperLink over HTTP.
+``stock`` Flower's own until rounds time out. ``python -m aoi_fl.lab.benchmarks.fleet --clients 50 --per-round 5`` runs
+one scenario with any of its settings and prints all that was measured: ``--server stock`` is Flower's SuperLink,
+``--model resnet18`` a model of 122 arrays.
 """
 
 import statistics
@@ -51,68 +50,45 @@ def found(**settings):
 def rows(found, **limits):
     """Return the rows of a run; ``limits`` of ``first``, ``round``, ``between`` and ``memory``.
 
-    Where nodes join during the run, ``first`` is the limit of the time until all are greeted.
+    Where nodes join during the run, ``first`` is the limit of the time until all are greeted. Raises Skipped if the run
+    was not complete in time.
     """
     scenario = found.scenario
-    over = ", over HTTP" if scenario.server == "http" else ""
     nodes = _TOLD["all stock" if scenario.server == "stock" else scenario.behaviour]
-    who = f"{scenario.clients} {nodes}, {scenario.coordination}{over}"
-    if found.first is None:
-        yield Row(
-            f"{who}: the first round",
-            "–",
-            limits.get("first"),
-            found.unfinished,
-            "s",
-            note="not complete by then",
-            details=asdict(found),
-        )
-        return
+    who = f"{scenario.clients} {nodes}, {scenario.coordination}"
+    _check(found, who)
     connected = f"connecting took {found.registered + found.connected:.0f} s more"
     if scenario.joining:
         pace = scenario.joining / scenario.round_seconds
         note = f"{scenario.start} at once, then {pace:.0f} join each second; {found.newcomer_cpu:.0f} ms of the "
         note += f"SuperLink's processor each; {connected}"
-        greeted = found.greeted
-        if greeted is None:
-            greeted, note = scenario.seconds, f"not all by the end; {note}"
-        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), greeted, "s", note, asdict(found))
+        yield Row(f"{who}: until all are greeted", "–", limits.get("first"), found.greeted, "s", note, asdict(found))
     else:
         yield Row(f"{who}: the first round", "–", limits.get("first"), found.first, "s", connected, asdict(found))
-    if found.rounds:
-        cpu = " and ".join(f"{getattr(found, key):.2f}" for key in ("superlink_cpu", "serverapp_cpu"))
-        requests, size = sum(found.requests.values()), found.bytes / 1e6
-        unfinished = "" if found.complete else "; the last rounds did not complete in time"
-        yield Row(
-            f"{who}: a round after the first, k = {scenario.per_round}",
-            "–",
-            limits.get("round"),
-            statistics.median(found.rounds),
-            "s",
-            note=f"at most {max(found.rounds):.1f}; SuperLink and ServerApp take {cpu} of a processor, all nodes "
-            f"{found.own_cpu:.2f}; {requests:.0f} requests a second, {size:.2f} MB a round{unfinished}",
-        )
-        yield Row(f"{who}: looks and heartbeats a second", "–", limits.get("between"), found.between, "/s")
+    cpu = " and ".join(f"{getattr(found, key):.2f}" for key in ("superlink_cpu", "serverapp_cpu"))
+    requests, size = sum(found.requests.values()), found.bytes / 1e6
+    yield Row(
+        f"{who}: a round after the first, k = {scenario.per_round}",
+        "–",
+        limits.get("round"),
+        statistics.median(found.rounds),
+        "s",
+        note=f"at most {max(found.rounds):.1f}; SuperLink and ServerApp take {cpu} of a processor, all nodes "
+        f"{found.own_cpu:.2f}; {requests:.0f} requests a second, {size:.2f} MB a round",
+    )
+    yield Row(f"{who}: looks and heartbeats a second", "–", limits.get("between"), found.between, "/s")
     for where in ("superlink", "serverapp"):
         peak = getattr(found, f"{where}_peak")
         yield Row(f"{who}: the {_TOLD[where]}'s peak memory", "–", limits.get("memory"), peak, "MiB")
     if scenario.killing:
-        from aoi_fl.lab.benchmarks.fleet.kills import KILLS
-
         kills = "; ".join(f"{name} {kill['seconds']:.1f} s" for name, kill in found.kills.items())
         note = f"seconds of the round in which it was: {kills}; {found.late} late, {found.failed} calls failed"
-        what, limit = "kills included", 0
-        if not found.complete:
-            left_out = [name for kill in KILLS if (name := kill.__name__) not in found.kills]
-            what, limit = "as far as it was played", None
-            note += f"; not played: {' and '.join(left_out) or 'the last rounds'}"
-        yield Row(f"{who}: replies lost that were sent, {what}", "–", limit, found.lost, "replies", note=note)
+        yield Row(f"{who}: replies lost that were sent, kills included", "–", 0, found.lost, "replies", note=note)
 
 
 def restarted(found):
     """Return the row of a run in which the SuperLink was killed again and again."""
-    if len(found.kills) < found.scenario.restarts or not found.complete:
-        raise Skipped(f"the run did not end in time: the SuperLink was killed {len(found.kills)} times")
+    _check(found, "repeated kills of the SuperLink")
     seconds = [kill["seconds"] for kill in found.kills.values()]
     return Row(
         f"{found.scenario.clients} SuperNodes, the SuperLink killed {len(seconds)} times in mid-round: "
@@ -125,3 +101,8 @@ def restarted(found):
         f"{found.trained} updates, {found.late} late",
         details=asdict(found),
     )
+
+
+def _check(found, who):
+    if not found.complete:
+        raise Skipped(f"{who}: the rounds did not complete in {found.scenario.seconds:g} s")

@@ -1,4 +1,4 @@
-"""``python -m aoi_fl.lab.benchmarks fleet --clients N``: run one fleet and print its measurements as JSON."""
+"""``python -m aoi_fl.lab.benchmarks.fleet --clients N``: run one fleet and print its measurements as JSON."""
 
 import argparse
 import json
@@ -12,9 +12,9 @@ from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
 _CHOICES = {"server": [*PROGRAMS], "model": [*MODELS], "packing": ["auto", "none"]}
 
 
-def main(arguments=None):
+def main():
     """Run the scenario of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m aoi_fl.lab.benchmarks fleet", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m aoi_fl.lab.benchmarks.fleet", description=__doc__)
     for each in fields(Scenario):
         name = "--" + each.name.replace("_", "-")
         if each.type is bool:
@@ -22,7 +22,7 @@ def main(arguments=None):
             continue
         about = {"type": each.type, "choices": _CHOICES.get(each.name)}
         parser.add_argument(name, **about, default=each.default, required=each.default is MISSING)
-    played = play(Scenario(**vars(parser.parse_args(arguments))))
+    played = play(Scenario(**vars(parser.parse_args())))
     print(json.dumps(asdict(played), indent=1))
     return int(not played.complete)
 

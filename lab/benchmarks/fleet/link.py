@@ -10,17 +10,15 @@ import psutil
 
 from aoi_fl.docker.pki import make_all
 from aoi_fl.flower.control import ControlApi, ControlError
-from aoi_fl.flower.seams import FLEET, GRPC_GRID
+from aoi_fl.flower.seams import GRPC_GRID
 from aoi_fl.flower.superlink import Addresses, free_ports
-from aoi_fl.lab.benchmarks.base import ROOT, peak_memory
+from aoi_fl.lab.benchmarks.base import APP, peak_memory
 from aoi_fl.lab.benchmarks.processes import programs
 from aoi_fl.lab.benchmarks.superlink import OURS
 
-APP = ROOT / "lab" / "benchmarks" / "apps" / "exchange"
 _START = 240.0  # seconds until a SuperLink listens
 _HOST = "127.0.0.1"
-_OURS = (sys.executable, "-m", "aoi_fl.docker.superlink")
-PROGRAMS = {"stock": ("flower-superlink",)} | ({"ours": _OURS} if FLEET.there else {"http": _OURS})
+PROGRAMS = {"stock": ("flower-superlink",), "ours": (sys.executable, "-m", "aoi_fl.docker.superlink")}
 
 
 class SuperLink:
@@ -32,8 +30,8 @@ class SuperLink:
     peak : the SuperLink's peak memory, in MiB
     """
 
-    def __init__(self, running, server=""):
-        self._command = PROGRAMS[server] if server else _OURS
+    def __init__(self, running, server="ours"):
+        self._command = PROGRAMS[server]
         make_all(running.folder)
         self._running, self.folder, self.environment = running, running.folder, running.environment
         self.addresses = Addresses.free()
@@ -126,7 +124,7 @@ class SuperLink:
 
 
 @contextmanager
-def superlink(server=""):
+def superlink(server="ours"):
     """Yield a SuperLink, ours or stock, that ends with the block, as do its descendants."""
     with programs() as running:
         yield SuperLink(running, server)

@@ -27,14 +27,12 @@ class Traffic:
     Attributes
     ----------
     calls, bytes : numbers by kind
-    refused : number of refused connections
     failed : number of failed calls, with messages that could not be fetched or answered
     sent : by round, the names of clients with an uploaded update
     """
 
     calls: Counter[str] = field(default_factory=Counter)
     bytes: int = 0
-    refused: int = 0
     failed: int = 0
     sent: dict[int, set[str]] = field(default_factory=dict)
 
@@ -57,7 +55,6 @@ class VirtualNode:
     traffic : counter of its calls
     run_configs : configurations of runs that other nodes have read
     stalls : whether it announces its updates without an upload
-    lingers : set when its training in the first round is complete; None: at once
     seconds : duration of each training
     """
 
@@ -72,7 +69,6 @@ class VirtualNode:
         traffic,
         run_configs,
         stalls=False,
-        lingers=None,
         seconds=0.0,
     ):
         self.name = f"client-{number}"
@@ -82,7 +78,7 @@ class VirtualNode:
         self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
         self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
         self._traffic, self._run_configs, self._stalls = traffic, run_configs, stalls
-        self._lingers, self._seconds = lingers, seconds
+        self._seconds = seconds
         self._known = set()
         self._task = None
         self._wake, self._lay_down = asyncio.Event(), asyncio.Event()
@@ -141,7 +137,6 @@ class VirtualNode:
             try:
                 await self._node.activate(HEARTBEAT)
             except grpc.aio.AioRpcError:
-                self._traffic.refused += 1
                 await asyncio.sleep(_REFUSED)
             else:
                 self.active.set()
@@ -171,8 +166,6 @@ class VirtualNode:
             reply = client_app(message, about)
             answer = unpack(reply.content)
             updates = protocol.ARRAYS in answer
-            if updates and message.metadata.group_id == "1" and self._lingers is not None:
-                await self._lingers.wait()
             await asyncio.sleep(self._seconds * updates)
             upload = not (self._stalls and updates)
             await self._node.send(reply, time.perf_counter() - begun, upload)

@@ -25,7 +25,6 @@ _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # calls of idle nodes,
 _LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
 _AT_ONCE = 64  # nodes that connect at the same time
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
-_LINGERS = 4  # rounds that are over before a node which lingers has trained for the first of them
 _LOOK = 0.2  # seconds between two polls of the ServerApp's notes
 _CHECK = 3.0  # seconds between two looks at whether the run is still going
 
@@ -60,7 +59,6 @@ class Play:
         self.found = Played(scenario)
         self._marks = []
         self._first = 0 if scenario.joining else 1  # the first of the quiet rounds; 0: not yet
-        self._lingered = asyncio.Event()
         self._notes = link.folder / "notes"
 
     @property
@@ -124,7 +122,6 @@ class Play:
                 self.traffic,
                 configs,
                 i < scenario.stalling,
-                self._lingered if i < scenario.lingering else None,
                 float(seconds[i]),
             )
             for i, key in enumerate(keys)
@@ -166,8 +163,6 @@ class Play:
                         deadline = time.monotonic() + scenario.seconds
                         limit.reschedule(asyncio.get_running_loop().time() + scenario.seconds)
                     self._mark(line)
-                    if self.round >= _LINGERS:
-                        self._lingered.set()
                     if (kill := planned.get(line.get("round", 0))) is not None:
                         number = sum(name.startswith(kill.__name__) for name in self.found.kills)
                         self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
@@ -177,7 +172,6 @@ class Play:
         except TimeoutError:
             if not self._marks or time.monotonic() < deadline:
                 raise
-            self.found.unfinished = time.time() - self._marks[-1].time
 
     async def _lines(self, run_id):
         """Yield the lines of the ServerApp's notes as they arrive."""
@@ -229,7 +223,6 @@ class Play:
         if not quiet:
             return
         found.first = quiet[0].time - begun.time
-        found.calls = dict(sorted(quiet[0].calls.items()))
         found.rounds = [float(m.line["seconds"]) for m in quiet[1:]]
         if len(quiet) < 2:
             return

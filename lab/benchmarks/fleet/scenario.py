@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from aoi_fl.flower.seams import FLEET
 from aoi_fl.lab.benchmarks.fleet import kills
 
 
@@ -22,14 +21,13 @@ class Scenario:
     timeout : seconds until the deadline of training; queries have more time with more clients
     round_seconds : the run key
     stalling : number of nodes that announce updates without an upload
-    lingering : number of nodes that train in the first round until four rounds have ended
     late_rounds : the run key
     buffer : the run key; then ``per_round`` nodes are at work
     phones : whether nodes take the training times of generated phones, and not none
     joining : number of nodes that join per round, one by one; the quiet rounds then follow the last join. 0: all nodes
         are connected from the start
     start : number of nodes at the first round, if others join later
-    server : the SuperLink: "ours", "stock" (Flower's own), or "http" (ours over HTTP)
+    server : the SuperLink: "ours", or "stock" (Flower's own)
     model : a name of :mod:`aoi_fl.lab.benchmarks.fleet.models`
     packing : as the run key
     """
@@ -45,13 +43,12 @@ class Scenario:
     timeout: float = 60.0
     round_seconds: float = 0.0
     stalling: int = 0
-    lingering: int = 0
     late_rounds: int = 0
     buffer: int = 0
     phones: bool = False
     joining: int = 0
     start: int = 0
-    server: str = "ours" if FLEET.there else "http"
+    server: str = "ours"
     model: str = "handback"
     packing: str = "auto"
 
@@ -77,7 +74,6 @@ class Played:
     registered, connected : seconds until all keys are registered, and all nodes connected
     greeted : seconds from the ServerApp's start until all nodes are greeted
     first, rounds : seconds of the first quiet round, from the ServerApp's start, and of each later one
-    calls : calls of all nodes, by kind, until the end of the first quiet round, with the connections
     requests : calls per second, by kind, in the quiet rounds after the first
     between : polls and heartbeats per second
     superlink_cpu, serverapp_cpu, own_cpu : CPU seconds per second in the same rounds; own: of all nodes
@@ -89,7 +85,7 @@ class Played:
     client_cpu : the same per training client, in the quiet rounds after the first, with polls and heartbeats
     client_calls : calls of a training client and of the ServerApp for it in the same rounds, without empty polls
     kills : seconds of each fault's round, and observations; faults of one name are numbered
-    complete : whether all rounds completed in time; unfinished : seconds of the round at the time limit
+    complete : whether all rounds completed in time
     """
 
     scenario: Scenario
@@ -98,7 +94,6 @@ class Played:
     greeted: float | None = None
     first: float | None = None
     rounds: list[float] = field(default_factory=list)
-    calls: dict[str, int] = field(default_factory=dict)
     requests: dict[str, float] = field(default_factory=dict)
     between: float = 0.0
     superlink_cpu: float = 0.0
@@ -116,4 +111,3 @@ class Played:
     client_calls: float = 0.0
     kills: dict[str, dict[str, float]] = field(default_factory=dict)
     complete: bool = False
-    unfinished: float = 0.0

@@ -127,7 +127,6 @@ def rounds(data):
                 None,
                 rate / alone,
                 note=f"{3600 * rate:.0f} an hour",
-                details={"rounds-a-second": rate},
             )
 
 
