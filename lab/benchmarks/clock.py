@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from aoi_fl.lab.benchmarks.base import ROOT, Row, alternate, ratio_row
-from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
+from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
@@ -33,7 +33,7 @@ def run(data):
         f"{what}, of devices that come and go", "the same without a clock", None, generated, without, note=note
     )
     begun = time.perf_counter()
-    devices = PhoneAvailability().trace(MANY, 1).devices(1.0)
+    devices = phones(MANY, 1).devices(1.0)
     people = Population(np.zeros(MANY, np.int64), np.ones(MANY, np.int64), np.ones(MANY, np.bool_))
     clock = RoundClock(devices, np.ones(MANY), deadline=60.0)
     simulate(MarkovPolicy.optimal(MANY, 1500, 100), people, LONG, 1, clock=clock)

@@ -102,12 +102,11 @@ class Availability:
         last = np.append(apart[1:], True) if len(who) else apart
         return Availability(offsets_of(who[apart], self.clients), begins[apart], ends[last], self.period)
 
-    def here(self, when: float | Floats, clients: Ints | None = None) -> Mask:
-        """Return (s,) which clients, by default all, are available at a time, or each at its own time."""
-        spell, phase, who = self._spell(when, clients)
-        return self._inside(spell, phase, who)
+    def here(self, when: float) -> Mask:
+        """Return (n,) which clients are available at a time."""
+        return self._inside(*self._spell(when))
 
-    def until(self, when: float | Floats, clients: Ints | None = None) -> Floats:
+    def until(self, when: float, clients: Ints | None = None) -> Floats:
         """Return (s,) the times at which clients leave next; ``when`` for unavailable clients, inf for never."""
         spell, phase, who = self._spell(when, clients)
         inside = self._inside(spell, phase, who)
@@ -118,9 +117,9 @@ class Availability:
         ends = np.where(through, np.where(whole, np.inf, self.period + self._at(self.ends, first)), ends)
         return np.where(inside, (when - phase) + ends, when)
 
-    def returns(self, when: float | Floats) -> Floats:
+    def returns(self, when: float) -> Floats:
         """Return (n,) the times from which clients are available next: ``when`` for available ones, inf for never."""
-        spell, phase, who = self._spell(when, None)
+        spell, phase, who = self._spell(when)
         first, last = self.offsets[who], self.offsets[who + 1]
         again = np.where(last > first, self.period + self._at(self.begins, first), np.inf)
         begins = np.where(spell + 1 < last, self._at(self.begins, spell + 1), again)
@@ -149,14 +148,14 @@ class Availability:
         lengths = np.minimum(self.ends, rest) - np.minimum(self.begins, rest) + periods * (self.ends - self.begins)
         return np.bincount(self._owners, lengths, minlength=self.clients) / seconds
 
-    def _spell(self, when: float | Floats, clients: Ints | None) -> tuple[Ints, Floats, Ints]:
+    def _spell(self, when: float, clients: Ints | None = None) -> tuple[Ints, float, Ints]:
         """Return the row of the last spell that has begun, the phase, and the clients.
 
         The row before a client's first means none. A time within rounding of a beginning counts as it.
         """
         who = np.arange(self.clients) if clients is None else clients
-        phase = np.broadcast_to(np.mod(when, self.period), who.shape)
-        phase = np.where(phase > self.period - _TOUCHING, 0.0, phase)
+        phase = when % self.period
+        phase = 0.0 if phase > self.period - _TOUCHING else phase
         low, high = self.offsets[who], self.offsets[who + 1]
         while (open_ := low < high).any():  # a binary search, all clients at once
             middle = (low + high) // 2
@@ -164,7 +163,7 @@ class Availability:
             low, high = np.where(begun, middle + 1, low), np.where(open_ & ~begun, middle, high)
         return low - 1, phase, who
 
-    def _inside(self, spell: Ints, phase: Floats, who: Ints) -> Mask:
+    def _inside(self, spell: Ints, phase: float, who: Ints) -> Mask:
         inside: Mask = (spell >= self.offsets[who]) & (self._at(self.ends, spell) > phase)
         return inside
 

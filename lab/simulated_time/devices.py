@@ -22,14 +22,12 @@ class Devices:
     availability : of each
     seconds_per_example : (n,) float64, of one pass over one example
     download, upload : (n,) float64, bytes a second; inf: loading takes no time
-    round_trip : seconds of a message and its reply
     """
 
     availability: Availability
     seconds_per_example: Floats
     download: Floats
     upload: Floats
-    round_trip: float = ROUND_TRIP
 
     def seconds(self, clients: Ints, examples: Floats, down: float | Floats = 0.0, up: float | Floats = 0.0) -> Floats:
         """Return (s,) how long clients take to load ``down`` bytes, train on examples, and send ``up`` bytes back.
@@ -37,7 +35,7 @@ class Devices:
         ``examples`` (s,) counts an example once for each local epoch.
         """
         loading = down / self.download[clients] + up / self.upload[clients]
-        return self.round_trip + loading + self.seconds_per_example[clients] * examples
+        return ROUND_TRIP + loading + self.seconds_per_example[clients] * examples
 
     def fates(self, clients: Ints, start: float, seconds: Floats) -> "Fates":
         """Return the fates of work of these lengths that clients get at a time."""
@@ -105,10 +103,10 @@ class DeviceTrace:
         """Return these devices in a run that begins at another second of the trace."""
         return replace(self, availability=self.availability.starting(seconds)) if seconds else self
 
-    def devices(self, work: float, round_trip: float = ROUND_TRIP) -> Devices:
+    def devices(self, work: float) -> Devices:
         """Return the devices of a run with a mean local training of ``work`` examples, epochs counted."""
         per_example = self.speed if self.unit == "example" else self.speed / work
-        return Devices(self.availability, per_example, self.download, self.upload, round_trip)
+        return Devices(self.availability, per_example, self.download, self.upload)
 
 
 def alike(availability: Availability, seconds: float = 10.0) -> DeviceTrace:

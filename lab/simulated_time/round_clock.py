@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aoi_fl.lab.simulated_time.devices import Devices
-from aoi_fl.protocol.clock import FIRST
+from aoi_fl.protocol.clock import FIRST, ROUND_TRIP
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats, Mask
@@ -69,7 +69,7 @@ class RoundClock:
         """Let the chosen clients that are available train, end the round, and return (n,) whether updates arrived."""
         clients = np.flatnonzero(chosen & self.here(round_))
         came = np.zeros(len(chosen), dtype=np.bool_)
-        end = self.now + self.devices.round_trip
+        end = self.now + ROUND_TRIP
         if len(clients):
             fates = self.devices.fates(clients, self.now, self.seconds[clients])
             lots = draws.uniforms(self.seed, round_, FIRST, len(chosen))[clients]

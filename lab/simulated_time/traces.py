@@ -1,6 +1,6 @@
 """Read the traces of devices that the run key ``clock`` names.
 
-``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:class:`PhoneAvailability`) or a file.
+``clock`` is ``always``, ``bernoulli:SHARE``, ``generated`` (:func:`phones`) or a file.
 
 A file (.npz) has arrays ``offsets`` (n+1,), ``seconds`` and ``available`` (rows), ``training_seconds`` (n,): client i
 is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``. It may have ``download`` and ``upload``
@@ -18,7 +18,7 @@ from aoi_fl.config.keys import over_selected
 from aoi_fl.config.policies import users_of
 from aoi_fl.lab.simulated_time.availability import Availability, bernoulli, refuse
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
-from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
+from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.learning import archive
 from aoi_fl.protocol.files import is_file
 from aoi_fl.science import draws
@@ -58,7 +58,7 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
     if clock == ALWAYS:
         return steady(clients)
     if clock == GENERATED:
-        return PhoneAvailability().trace(clients, seed)
+        return phones(clients, seed)
     kind, colon, share = clock.partition(":")
     if kind == BERNOULLI and colon:
         try:

@@ -5,7 +5,6 @@ never answers a message. Its work ends with the round: no reply is fetched, so n
 free for the next round. A strategy that uses late replies can foresee them.
 """
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,15 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from flwr.app import Message
 
-from aoi_fl import protocol
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.devices import Devices
 from aoi_fl.protocol.clock import Clock
 from aoi_fl.protocol.records import State
 from aoi_fl.science.selection import Foresight
 from aoi_fl.science.types import Floats, Ints, Mask
-
-logger = logging.getLogger("flwr")
 
 
 @dataclass(frozen=True)
@@ -32,14 +28,12 @@ class Flight:
     ----------
     starts, arrives, stops : seconds at which it is sent, answered (inf: never), and its client's work ends
     expires : seconds after which its reply is dropped
-    trains : whether it has a model to train
     """
 
     starts: float
     arrives: float
     stops: float
     expires: float
-    trains: bool
 
 
 class VirtualClock(Clock):
@@ -55,7 +49,6 @@ class VirtualClock(Clock):
         self._now = 0.0
         self._flights: dict[str, Flight] = {}
         self._foreseen: set[str] = set()
-        self._warned = False
         self.foresight: Foresight | None = None
         self.model = 0.0
 
@@ -83,8 +76,7 @@ class VirtualClock(Clock):
         fates = devices.fates(clients, self._now, seconds)
         for message, arrives, stops in zip(messages, fates.arrives.tolist(), fates.stops.tolist(), strict=True):
             about = message.metadata
-            trains = protocol.category(about.message_type) == protocol.TRAIN
-            self._flights[about.message_id] = Flight(self._now, arrives, stops, self._now + about.ttl, trains)
+            self._flights[about.message_id] = Flight(self._now, arrives, stops, self._now + about.ttl)
         lost = np.isinf(fates.arrives)
         return [message.metadata.message_id for message, gone in zip(messages, lost, strict=True) if gone]
 
@@ -92,7 +84,7 @@ class VirtualClock(Clock):
         """Record messages that are answered at once, whether their clients are available or not."""
         for message in messages:
             about = message.metadata
-            self._flights[about.message_id] = Flight(self._now, self._now, self._now, self._now + about.ttl, False)
+            self._flights[about.message_id] = Flight(self._now, self._now, self._now, self._now + about.ttl)
 
     def has_come(self, message_id: str) -> bool:
         """Return whether a message's reply has arrived or is foreseen."""
@@ -108,24 +100,9 @@ class VirtualClock(Clock):
 
     def wait(self, message_ids: Collection[str], count: int, seconds: float, until: float) -> None:
         """Jump to the arrival of ``count`` replies, or to ``until`` if that is earlier."""
-        flights = [self._flights[i] for i in message_ids]
-        arrivals = sorted(flight.arrives for flight in flights)
+        arrivals = sorted(self._flights[i].arrives for i in message_ids)
         arrival = arrivals[min(count, len(arrivals)) - 1] if arrivals else np.inf
-        if arrivals and until < arrivals[0] < np.inf and flights[0].trains and not self._warned:
-            self._warn_if_all_late(flights[0].starts, until)
         self.pass_until(min(until, arrival))
-
-    def _warn_if_all_late(self, begun: float, until: float) -> None:
-        """Warn once if no client with a model sent at ``begun`` can reply by ``until``."""
-        fastest = min(flight.arrives for flight in self._flights.values() if flight.trains and flight.starts == begun)
-        if fastest > until:
-            logger.warning(
-                "No selected client can answer in time: the deadline is %.4g simulated seconds, and the fastest client "
-                "takes %.4g s. Raise train-timeout.",
-                until - begun,
-                fastest - begun,
-            )
-            self._warned = True
 
     @contextmanager
     def as_of(self, seconds: float) -> Iterator[None]:

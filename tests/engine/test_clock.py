@@ -100,13 +100,6 @@ def lone(spells, training=1.0, download=1.0, upload=1.0, **config):
     return ClockedGrid(ToyApp(unchanged), config, 1, lambda: None, trace)
 
 
-def test_a_deadline_below_every_training_time_warns_once(grid, caplog):
-    for _ in range(2):
-        assert list(send(grid, [3], 5.0)) == []
-    (record,) = caplog.records
-    assert all(part in record.getMessage() for part in ("5 ", "50 s", "train-timeout"))
-
-
 def test_model_transfer_and_epochs_take_their_time():
     grid = lone([(0, 100)], 2.0, 8.0, 4.0, **{"local-epochs": 3, "compression": "float16"})
     list(send(grid, [0], 600.0))

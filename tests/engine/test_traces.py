@@ -10,7 +10,7 @@ import pytest
 
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.devices import alike, steady
-from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
+from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.lab.simulated_time.traces import make_trace, read_trace, too_few, too_few_decide
 from tests.refusals import refused
 
@@ -109,7 +109,7 @@ def test_a_run_with_more_clients_than_the_trace_is_refused(tmp_path):
 
 def test_generated_phones_resemble_measured_ones():
     trace = make_trace("generated", 400, 3)
-    again, other = PhoneAvailability().trace(400, 3), PhoneAvailability().trace(400, 4)
+    again, other = phones(400, 3), phones(400, 4)
     assert np.array_equal(trace.availability.begins, again.availability.begins)
     assert not np.array_equal(trace.speed, other.speed)
     shares = trace.availability.shares

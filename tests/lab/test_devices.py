@@ -49,9 +49,8 @@ def test_the_next_arrival_of_a_shifted_trace_is_available():
         assert here.any() and (found.until(when)[here] > when).all()
 
 
-def test_shares_and_some_clients_at_times_of_their_own():
+def test_shares_of_the_period():
     assert BY_HAND.shares.tolist() == [0.4, 0.2, 0.0, 1.0]
-    assert BY_HAND.here(np.array([45.0, 5.0]), np.array([1, 0])).tolist() == [True, True]
     assert BY_HAND.first(2).shares.tolist() == [0.4, 0.2]
 
 
@@ -75,7 +74,7 @@ def test_changes_become_spells():
 
 def test_work_takes_time_and_is_lost_with_its_device():
     trace = DeviceTrace(BY_HAND, np.array([0.1, 0.2, 0.1, 0.1]), "example", np.full(4, 1000.0), np.full(4, 500.0))
-    devices = trace.devices(work=1.0, round_trip=1.0)
+    devices = trace.devices(work=1.0)
     who = np.array([0, 1, 2, 3])
     seconds = devices.seconds(who, np.full(4, 50.0), down=2000, up=1000)
     assert seconds.tolist() == [1 + 2 + 2 + 5, 1 + 2 + 2 + 10, 10, 10]
@@ -85,5 +84,5 @@ def test_work_takes_time_and_is_lost_with_its_device():
 
 
 def test_a_training_of_mean_length_takes_what_the_trace_says():
-    devices = alike(always(2), 12.0).devices(work=300.0, round_trip=0.0)
-    assert devices.seconds(np.array([0, 1]), np.array([300.0, 600.0])).tolist() == [12.0, 24.0]
+    devices = alike(always(2), 12.0).devices(work=300.0)
+    assert devices.seconds(np.array([0, 1]), np.array([300.0, 600.0])).tolist() == [13.0, 25.0]

@@ -5,10 +5,10 @@ import numpy as np
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion
+from aoi_fl.lab.experiments.harness.natural_data import existing
 from aoi_fl.lab.simulated_time.availability import DAY
-from aoi_fl.lab.simulated_time.phone_availability import PhoneAvailability
+from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.lab.simulated_time.traces import read_trace
-from aoi_fl.science.errors import ConfigError
 
 FILE = "availability_300.npz"  # in the data folder
 _TRACE, _GENERATED = "trace", "generated"
@@ -42,13 +42,8 @@ class Traces(Experiment):
     def play(self, unit, options):
         """Return the quantiles of each quantity, and the share of clients present by the hour."""
         if unit["of"] == _GENERATED:
-            return described(PhoneAvailability().trace(self.settings(options)["clients"], unit["seed"]))
-        path = options.data_dir / FILE
-        if not path.is_file():
-            raise ConfigError(
-                "--data-dir", path, "a file that exists", "Put the trace there, or give its folder with --data-dir."
-            )
-        return described(read_trace(path))
+            return described(phones(self.settings(options)["clients"], unit["seed"]))
+        return described(read_trace(existing(options.data_dir / FILE)))
 
     def conclude(self, rows, settings):
         """Return nothing: its picture stands on a page of the documents."""
