@@ -32,7 +32,6 @@ _FIGURES = (
 )
 _OTHERS = (
     "studies.traces:Traces",
-    "studies.arena:Arena",
     "studies.arena:ARENAS",
     "studies.rare_classes:RareClasses",
     "studies.client_accuracy:ClientAccuracy",

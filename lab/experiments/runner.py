@@ -38,14 +38,10 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     store, units = Store(out, experiment.name, experiment.kept_under(options), machine()), experiment.units(options)
     store.begin(typed(experiment.name, options), units)
     tell = (lambda line: None) if options.quiet else partial(print, file=sys.stderr, flush=True)
-    own, played = experiment.datasets(replace(options, quick=False)), experiment.datasets(options)
-    if "digits" in played and "digits" not in own:
-        tell(f"{experiment.name}: --quick plays it on digits in place of {' and '.join(own)}")
     missing = [unit for unit in units if not store.has(unit)]
     done = len(units) - len(missing)
     if missing:
-        check_data(played, options.data_dir)
-        experiment.check(options)
+        check_data(experiment.datasets(options), options.data_dir)
         store.check_place()
         if done:
             tell(f"{experiment.name}: {done} of {len(units)} units are there already; going on")

@@ -12,7 +12,7 @@ from aoi_fl.lab.experiments.registry import find
     [
         ("unequal --model cnn", "model is 'cnn'"),
         ("windows --rounds 7", "rounds is 7"),
-        ("arena --quick -c model=cnn", "model is 'cnn'"),
+        ("arena-trace-iid --quick -c model=cnn", "model is 'cnn'"),
     ],
 )
 def test_what_an_experiment_would_ignore_is_refused(aoi, line, said):

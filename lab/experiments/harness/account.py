@@ -38,15 +38,8 @@ def _batch(store):
 
 
 def behind(experiment: Experiment, store: Store) -> str:
-    """Return a line with a store's commands, seeds, time and machine.
-
-    It gives the complete share of the planned units, and the settings that an earlier version lacks.
-    """
+    """Return a line with a store's commands, seeds, time and machine, and the complete share of the planned units."""
     shown = " and ".join(f"`{command}`" for command in store.commands({}))
-    new = [key for key in plain(experiment.settings(Options())) if key not in store.settings]
-    if new or store.settings.get("version", 1) < experiment.version:
-        lacking = f", without {', '.join(new)}" if new else ""
-        shown += f" (these are of an earlier version{lacking})"
     part = f" · {len(store.units)} of {store.planned} units" if store.planned > len(store.units) else ""
     found, batch = seeds(telling(experiment, store)), _batch(store)
     first, last = ((found[0] - 1) * batch + 1, found[-1] * batch) if found else (0, 0)

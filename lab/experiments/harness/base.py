@@ -57,10 +57,6 @@ class Experiment(ABC):
         """Return the data sets of its units; a quick look reads the digits."""
         return ("digits",) if options.quick and self.data else self.data
 
-    def check(self, options: Options) -> None:
-        """Refuse files that do not fit, with a ConfigError, before the first unit runs."""
-        return
-
     @property
     def home(self) -> str:
         """The page that it is on."""

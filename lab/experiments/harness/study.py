@@ -78,7 +78,7 @@ def within(text: str, cases: Iterable[str], policy: str, column: str, base: str,
 class Study(Experiment):
     """An experiment of paired runs, one row a run, with hypotheses that are older than the data."""
 
-    cases: Sequence[str]  # each has all policies
+    cases: Sequence[str]
     policies: Sequence[str]  # the first is the base of the table and the picture
     measures: Sequence[Measure]
     hypotheses: Sequence[Hypothesis]
@@ -96,17 +96,16 @@ class Study(Experiment):
         )
 
     @property
-    def blocks(self) -> Sequence[Sequence[tuple[str, str]]]:
-        """Cases and policies that complete for all seeds before the next block begins; by default one of all."""
-        return [[(case, policy) for case in self.cases for policy in self.policies]]
+    def pairs(self) -> Sequence[tuple[str, str]]:
+        """Cases and policies that have runs; by default each case has all policies."""
+        return [(case, policy) for case in self.cases for policy in self.policies]
 
     def units(self, options: Options) -> list[Unit]:
-        """Return a unit for each seed, case and policy; within a block whole seeds complete first."""
+        """Return a unit for each seed, case and policy."""
         return [
             {"seed": seed, "case": case, "policy": policy}
-            for block in self.blocks
             for seed in seeds(options, self.planned, self.quick_seeds, self.first)
-            for case, policy in block
+            for case, policy in self.pairs
         ]
 
     def conclude(self, rows: Rows, settings: Values) -> Conclusion:
@@ -198,7 +197,7 @@ class Study(Experiment):
 
     def _progress(self, rows):
         """Return the progress of an unfinished experiment."""
-        counts = [len(runs_of(rows, case, policy)) for case in self.cases for policy in self.policies]
+        counts = [len(runs_of(rows, *pair)) for pair in self.pairs]
         if min(counts) >= self.planned:
             return ""
         least, most = min(counts), max(counts)

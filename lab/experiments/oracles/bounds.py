@@ -52,13 +52,11 @@ def fedavg_bound(
     distance: float,
     weight_variance: float,
     gap: float,
-    least_skew: float,
-    largest_skew: float,
 ) -> float:
-    """Return Theorem 2's bound on the error of federated averaging after T rounds.
+    """Return Theorem 2's bound on the error of federated averaging after T rounds, where E[ω] = q, so that ρ_ = ρ̄ = 1.
 
-    Its terms are (L/2)γ‖θ⁰−θ*‖²/(T+γ); the part of Σ, G² and σ², which vanishes as 1/T; (L/2)·6LΓ/((K−1)μ²)/(T+γ); and
-    the bias KLΓ(ρ̄/ρ_−1)/((K−1)μ), which stays.
+    Its terms are (L/2)γ‖θ⁰−θ*‖²/(T+γ); the part of Σ, G² and σ², which vanishes as 1/T; and (L/2)·6LΓ/((K−1)μ²)/(T+γ).
+    The bias KLΓ(ρ̄/ρ_−1)/((K−1)μ), which stays, is 0 here.
 
     The printed constants are those of the proof's rate β/(t+γ) with β = 1/(μK), though the theorem names 1/(μ(t+γ)).
     The theorem has the sum of the first terms, where the proof has the largest.
@@ -69,7 +67,6 @@ def fedavg_bound(
     rounds : T ≥ 0
     distance : ‖θ⁰−θ*‖², squared
     weight_variance, gap : Σ and Γ
-    least_skew, largest_skew : ρ_ > 0 and ρ̄ ≥ ρ_
 
     Source: [1], Theorem 2, eq. (27).
     """
@@ -77,10 +74,9 @@ def fedavg_bound(
     scale = c.smoothness / 2 / (rounds + c.delay)
     spread = 16 * c.gradient_square * steps * m**2 * (steps + 1) * (weight_variance + 1)
     noise = m * steps * c.gradient_variance
-    variance = scale * (spread + noise) / (least_skew * (steps - 1) * c.convexity**2)
+    variance = scale * (spread + noise) / ((steps - 1) * c.convexity**2)
     heterogeneity = scale * 6 * c.smoothness * gap / ((steps - 1) * c.convexity**2)
-    bias = steps * c.smoothness / ((steps - 1) * c.convexity) * gap * (largest_skew / least_skew - 1)
-    return scale * c.delay * distance + variance + heterogeneity + bias
+    return scale * c.delay * distance + variance + heterogeneity
 
 
 def aged_bound(

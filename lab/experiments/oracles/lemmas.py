@@ -218,10 +218,10 @@ def comparisons() -> Rows:
     return rows
 
 
-def starved(rounds: int = 100) -> Row:
+def starved() -> Row:
     """Return how many selections Algorithm 1 makes with p = (5, 5, 5), B = 5, beside those that B pays for."""
     payments, sensitivities, ages = np.full(3, 5.0), np.full(3, 0.5), np.zeros(3, dtype=np.int64)
-    made = 0
+    made, rounds = 0, 100
     for _ in range(rounds):
         chosen, _ = algorithm1(ages, payments, sensitivities, 5.0)
         ages += 1

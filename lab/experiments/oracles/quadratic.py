@@ -64,8 +64,6 @@ def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> Rows:
                         distance=(_START - best) ** 2,
                         weight_variance=sigma,
                         gap=gap,
-                        least_skew=1.0,
-                        largest_skew=1.0,
                     )
                     found = excess(theta, _CURVES, _CENTRES, _SHARES)
                     rows += [

@@ -48,14 +48,10 @@ class Learning(Experiment):
         self.counts = (self.seeds, min(self.seeds, 2))
         self.version = 1 if self.first == 1 else 2  # the pilot's results are of the first version
         self.quick = self.model != "cnn"
+        self.data = (self.dataset,)
         self._partitions = [partition_name(alpha) for alpha in self.splits]
         self.factors = {"partition": self._partitions, "policy": self.policies}
         self.claims = tuple(self._claim(said, self.model, self._unplayed(said), "not run") for said in self.claimed)
-
-    def datasets(self, options):
-        if options.quick and self.dataset == "mnist" and not (options.data_dir / "MNIST").is_dir():
-            return ("digits",)
-        return (self.dataset,)
 
     def settings(self, options):
         (dataset,) = self.datasets(options)

@@ -8,10 +8,9 @@ from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves
 from aoi_fl.lab.experiments.harness.verdicts import beyond, elsewhere, side
-from aoi_fl.lab.experiments.papers.wics_learning import POLICIES, SEEDS, STALENESS, run_keys
+from aoi_fl.lab.experiments.papers.wics_learning import DATASETS, POLICIES, SEEDS, STALENESS, run_keys
 
 _BUDGETS = (25, 40, 55, 70)
-_DATASETS = ("mnist", "fashion-mnist")
 _SHOWN = 40  # the budget of Figs. 3 to 8
 _LAST = 5  # evaluations at the end over which the loss is averaged
 _THEIRS = "a larger B corresponds to a smaller loss (bars)"
@@ -42,20 +41,18 @@ class WicsBudget(Experiment):
     source = f"{WICS}, Fig. 9"
     charts = (Panel("loss", "test loss at the end", "budget", each=("model", "dataset")),)
     minutes = 45
+    data = DATASETS
     claims = tuple(_claim(model, why, "not run") for model, (_, why) in _PANELS.items())
-
-    def datasets(self, options):
-        return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
 
     def settings(self, options):
         return {"clients": 10, "trains": "all", "rounds": options.rounds or (10 if options.quick else 200)}
 
     def units(self, options):
-        sets, model = _DATASETS[:1] if options.quick else _DATASETS, options.model or "lr"
+        model = options.model or "lr"
         return [
             {"seed": s, "model": model, "dataset": d, "budget": b, "policy": p}
             for s in seeds(options, SEEDS.get(model, 10), 1)
-            for d in sets
+            for d in self.datasets(options)
             for b in _BUDGETS
             for p in POLICIES
         ]

@@ -12,10 +12,9 @@ from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.studies.arena_page import beside_refl, tables_of, within_reach
-from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, called, own_keys
+from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, own_keys
 from aoi_fl.lab.simulated_time.traces import drawn_start, in_files, make_trace
 from aoi_fl.science.absence import achievable
-from aoi_fl.science.errors import ConfigError, NothingTrainedError
 
 _ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
 _POINTS = 24  # of a curve
@@ -100,17 +99,7 @@ class Arena(Experiment):
         """Run one entrant, and return its curve, with its costs in each row."""
         settings = self.settings(options)
         keys = self.keys(unit["policy"], unit["seed"], options)
-        try:
-            ledger = played(self.name, keys, options)
-        except NothingTrainedError as error:
-            raise ConfigError(
-                called(unit["policy"]),
-                f"seed {unit['seed']}",
-                f"a run that trains: {error}",
-                f"Raise train-timeout ({settings['train-timeout']:g} s of simulated time) or until "
-                f"({settings['until']:g} s).",
-            ) from error
-        found, shares = read_in_time(ledger, keys)
+        found, shares = read_in_time(played(self.name, keys, options), keys)
         end, levels = settings["until"], _LEVELS[settings["dataset"]]  # the last round is over later
         clients = settings["num-clients"]
         cost = {
@@ -184,8 +173,6 @@ def read_in_time(ledger, keys):
     from aoi_fl.server.ledger import read
 
     found = in_time(read(ledger, "rounds"), read(ledger, "participations"), keys["num-clients"])
-    if found is None:
-        raise RuntimeError(f"{ledger} has no simulated time")
     trace = make_trace(keys["clock"], keys["num-clients"], keys["seed"]).starting(keys.get("clock-start", 0.0))
     return found, trace.availability.shares_by(keys["until"])
 

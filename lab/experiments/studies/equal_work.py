@@ -112,10 +112,6 @@ class EqualWork(ArenaStudy):
     planned, first = 10, 21
     committed = "8357bd18"
 
-    @property
-    def blocks(self):
-        return [[(CASE, p) for p in self.policies[i : i + 2]] for i in range(0, len(self.policies), 2)]
-
     def summary(self, rows, settings):
         return (
             f"An hour of {settings['num-clients']} devices of a trace, each seed from another hour, with "

@@ -9,7 +9,7 @@ import numpy as np
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.study import Measure, expect, within
 from aoi_fl.lab.experiments.studies.equal_work import CASE, ArenaStudy
-from aoi_fl.lab.simulated_time.traces import check_files, read_trace
+from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
 
@@ -114,7 +114,7 @@ def write_available(source, path, start, seconds):
     """
     import io
 
-    shares = read_trace(*check_files(str(source))).starting(start).availability.shares_by(seconds)
+    shares = read_trace(source).starting(start).availability.shares_by(seconds)
     chosen = np.flatnonzero(shares > 0)
     with np.load(source, allow_pickle=False) as file:
         offsets, changes = file["offsets"], {name: file[name] for name in ("seconds", "available")}

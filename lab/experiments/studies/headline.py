@@ -46,11 +46,6 @@ class Headline(Study):
         keys = {"num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "ends": "at the highest level"}
         return setting.learning(options, ", ".join(self.datasets(options)), (120, 4), **keys)
 
-    @property
-    def blocks(self):
-        shortest_first = sorted(self.cases, key=lambda case: (case.split(", ")[1], case))
-        return [[(case, policy) for policy in self.policies] for case in shortest_first]
-
     def play(self, unit, options):
         """Train until the highest level is reached, and return when the levels were."""
         chosen, seed = self.settings(options), unit["seed"]

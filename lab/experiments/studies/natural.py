@@ -9,6 +9,7 @@ from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below, lines
 from aoi_fl.lab.experiments.harness.natural_data import (
     DataSource,
     NaturalFederation,
+    existing,
     read_csv,
     read_speakers,
     split_rows,
@@ -16,7 +17,7 @@ from aoi_fl.lab.experiments.harness.natural_data import (
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Measure, Study, above, expect
 from aoi_fl.lab.experiments.studies.rare_classes import players
-from aoi_fl.lab.simulated_time.traces import check_files, read_trace
+from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.science import draws
 from aoi_fl.science.load import participation
 
@@ -108,10 +109,6 @@ class Natural(Study):
     planned, first = 10, 201
     committed = "e98224c1"
 
-    @property
-    def blocks(self):
-        return [[(c, p) for c in part for p in self.policies] for part in (self.cases[:-2], self.cases[-2:])]
-
     def settings(self, options):
         return {
             "model": "softmax regression on categories",
@@ -123,11 +120,6 @@ class Natural(Study):
             "batch-size": 50,
             "learning-rate": 1.0,
         }
-
-    def check(self, options):
-        for name in _SETS:
-            train, _ = _rows(name, options.data_dir, self.first)[1:]
-            _availability(options.data_dir, len(train))
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the test loss of the last quarter of the rounds."""
@@ -209,4 +201,4 @@ def _rows(name, folder, seed):
 @lru_cache(maxsize=2)
 def _availability(folder, clients):
     """Return the availability of n phones; raises ConfigError if the file has fewer."""
-    return read_trace(*check_files(str(folder / _TRACE))).first(clients).availability
+    return read_trace(existing(folder / _TRACE)).first(clients).availability

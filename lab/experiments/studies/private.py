@@ -73,13 +73,6 @@ class PrivateLearning(Study):
     planned = 5
     committed = "128eb9eb"
 
-    @property
-    def blocks(self):
-        return [
-            *([(case, policy) for policy in self.policies[:3]] for case in self.cases),
-            [(case, _FLOWER) for case in self.cases],
-        ]
-
     def settings(self, options):
         clients, per_round = (90, 9) if options.quick else (CLIENTS, PER_ROUND)
         rounds = options.rounds or (6 if options.quick else ROUNDS)
@@ -235,11 +228,8 @@ class PrivateRival(PrivateLearning):
     plot = Study.plot
 
     @property
-    def blocks(self):
-        return [
-            [(case, policy) for case in _UNEQUAL for policy in self.policies[:-1]],
-            [(self.cases[-1], _CEILING)],
-        ]
+    def pairs(self):
+        return [(case, policy) for case in _UNEQUAL for policy in self.policies[:-1]] + [(self.cases[-1], _CEILING)]
 
     def settings(self, options):
         """Return the settings; clip and rate are each arm's own."""

@@ -22,7 +22,6 @@ _FIRST_SEED = 6  # a pilot, after which the levels of accuracy were chosen, had 
 _CLIENTS, _PER_ROUND = setting.CLIENTS, setting.PER_ROUND
 _SEEDS = 10
 _JITTER = 0.2
-_MOST_TELLING = 4  # policies, with random, that complete before the others
 
 
 def split_of(name):
@@ -82,13 +81,11 @@ class Unequal(Experiment):
         return setting.learning(options, *self.datasets(options), (80, 4), **setting.PAPER_KEYS)
 
     def units(self, options):
-        named = tuple(POLICIES)
         return [
             {"seed": s, "split": split, "policy": p}
-            for policies in (named[:_MOST_TELLING], named[_MOST_TELLING:])
             for split in _SPLITS
             for s in seeds(options, _SEEDS, 2, _FIRST_SEED)
-            for p in policies
+            for p in POLICIES
             if p != CONTROL or split in CONTROLLED
         ]
 
