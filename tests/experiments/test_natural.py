@@ -1,4 +1,4 @@
-"""Natural federations: real files, and files that do not fit are named before a run."""
+"""Natural federations: categories, splits and windows by hand, and runs on the real files."""
 
 import gzip
 from pathlib import Path
@@ -13,7 +13,6 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
-from aoi_fl.lab.experiments.runner import reproduce
 from aoi_fl.lab.experiments.studies.natural import Natural
 from tests.refusals import refused
 
@@ -35,20 +34,7 @@ def test_categories_of_features_do_not_overlap(tmp_path):
     assert (table.categories, table.classes, table.y.tolist()) == (5, 2, [1, 0, 1, 0, 1, 0])
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        b"no gzip",
-        gzip.compress(b""),
-        gzip.compress(ROWS.replace("pupil,", "school,").encode()),
-        gzip.compress(ROWS.replace("a,0,M,4", "a,0,M,old").encode()),
-    ],
-    ids=["missing", "no gzip", "empty", "another column", "a word"],
-)
-def test_a_file_that_does_not_fit_is_named(tmp_path, content):
-    if content is not None:
-        (tmp_path / SOURCE.file).write_bytes(content)
+def test_a_missing_file_is_named(tmp_path):
     with refused("--data-dir", tmp_path / SOURCE.file):
         read_csv(tmp_path, SOURCE)
 
@@ -70,23 +56,6 @@ def test_speakers_have_their_last_characters(tmp_path):
     train, test = read_speakers(tmp_path / "s.npz", 3)
     assert train.x.tolist() == [[1, 2, 5]] * 3 and (train.categories, train.classes) == (6, 2)
     assert test.clients.tolist() == [0, 1, 1] and train.names == ["Romeo", "Juliet"]
-    np.savez(tmp_path / "less.npz", **arrays)
-    with refused("--data-dir", tmp_path / "less.npz"):
-        read_speakers(tmp_path / "less.npz", 3)
-
-
-@real
-def test_the_real_files_fit_and_are_checked_before_a_run(tmp_path):
-    Natural().check(Options(data_dir=SHARED))
-    (tmp_path / "natural").symlink_to(SHARED / "natural")
-    with np.load(SHARED / "availability_300.npz") as whole:
-        few = {"offsets": whole["offsets"][:201], "training_seconds": whole["training_seconds"][:200]}
-        rows = slice(0, int(few["offsets"][-1]))
-        few |= {name: whole[name][rows] for name in ("seconds", "available")}
-    np.savez(tmp_path / "availability_300.npz", **few)
-    with refused("num-clients", 300, "at most 200"):
-        reproduce(Natural(), Options(data_dir=tmp_path, quick=True), tmp_path / "out", 1)
-    assert not list((tmp_path / "out").glob("*.csv"))
 
 
 @real

@@ -1,4 +1,3 @@
-import json
 import math
 from pathlib import Path
 
@@ -6,7 +5,6 @@ import pytest
 from typer.testing import CliRunner
 
 from aoi_fl.lab.experiments.harness import federation
-from aoi_fl.lab.experiments.harness.account import behind
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.store import Store
@@ -127,15 +125,11 @@ def tiny(monkeypatch):
 def test_results_and_runs_of_another_version_are_left_alone(tiny, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     reproduce(tiny, Options(), old, 1)
-    about = json.loads((old / "tiny.json").read_text())
     tiny.version = 2
     with refused("--out"):
         reproduce(tiny, Options(), old, 1)
-    shown = behind(tiny, Store.recorded(old, "tiny"))
-    assert "`aoi reproduce tiny` (these are of an earlier version) · " in shown
     reproduce(tiny, Options(), new, 1)
     reproduce(tiny, Options(), new, 1)  # of its own version, they are taken up
-    assert "`aoi reproduce tiny` · " in behind(tiny, Store.recorded(new, "tiny"))
     rows = [Store.recorded(folder, "tiny").rows[0]["folder"] for folder in (old, new)]
     assert rows[0] != rows[1]
-    assert about["settings"] == {"rounds": 2} and rows[0] == "1d472738"  # as before there were versions
+    assert rows[0] == "1d472738"  # as before there were versions

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from aoi_fl.lab.simulated_time.availability import Availability, always
-from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike
+from aoi_fl.lab.simulated_time.availability import Availability
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 
 # Client 0 is there at both ends of the period of 100 s, client 1 in its middle, client 2 never, client 3 always.
 BY_HAND = Availability.from_spells([[(0, 10), (40, 60), (90, 100)], [(30, 50)], [], [(0, 100)]], 100)
@@ -66,12 +66,6 @@ def test_a_random_trace_agrees_with_a_plain_search():
         assert found.here(when).tolist() == plain
 
 
-def test_changes_become_spells():
-    found = Availability.from_changes([0, 3, 4, 5], [0, 5, 20, 0, 0], [False, True, False, True, False], 30)
-    assert found.offsets.tolist() == [0, 1, 2, 2]
-    assert (found.begins.tolist(), found.ends.tolist()) == ([5.0, 0.0], [20.0, 30.0])
-
-
 def test_work_takes_time_and_is_lost_with_its_device():
     trace = DeviceTrace(BY_HAND, np.array([0.1, 0.2, 0.1, 0.1]), "example", np.full(4, 1000.0), np.full(4, 500.0))
     devices = trace.devices(work=1.0)
@@ -81,8 +75,3 @@ def test_work_takes_time_and_is_lost_with_its_device():
     fates = devices.fates(who, 40.0, seconds)
     assert fates.arrives.tolist() == [50, math.inf, math.inf, 50]
     assert fates.stops.tolist() == [50, 50, 40, 50]
-
-
-def test_a_training_of_mean_length_takes_what_the_trace_says():
-    devices = alike(always(2), 12.0).devices(work=300.0)
-    assert devices.seconds(np.array([0, 1]), np.array([300.0, 600.0])).tolist() == [13.0, 25.0]
