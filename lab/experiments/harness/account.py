@@ -1,17 +1,15 @@
 """The account of results: their units, seeds, core hours, and the commands that made them."""
 
-from typing import Any
-
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Rows, Unit
-from aoi_fl.lab.experiments.harness.store import Store, key_of, plain
+from aoi_fl.lab.experiments.harness.base import Options
+from aoi_fl.lab.experiments.harness.store import key_of, plain
 
 
-def seeds(rows: Rows) -> list[int]:
+def seeds(rows):
     """Return the seeds of rows, in order."""
     return sorted({row["seed"] for row in rows if "seed" in row})
 
 
-def telling(experiment: Experiment, store: Store) -> Rows:
+def telling(experiment, store):
     """Return the rows for conclusions: all, or those of seeds with all units complete."""
     if not experiment.whole_seeds:
         return store.rows
@@ -23,12 +21,12 @@ def telling(experiment: Experiment, store: Store) -> Rows:
     return [row for row in store.rows if played[row["seed"]] >= plan]
 
 
-def but_seed(unit: Unit) -> frozenset[tuple[str, Any]]:
+def but_seed(unit):
     """Return the identity of a unit without its seed."""
     return key_of({key: value for key, value in unit.items() if key != "seed"})
 
 
-def count(store: Store, rows: Rows) -> int:
+def count(store, rows):
     """Return the number of seeds behind rows of a store; a row may be the mean of a batch."""
     return len(seeds(rows)) * _batch(store)
 
@@ -37,7 +35,7 @@ def _batch(store):
     return int(store.settings.get("seeds a batch", 1))
 
 
-def behind(experiment: Experiment, store: Store) -> str:
+def behind(experiment, store):
     """Return a line with a store's commands, seeds, time and machine, and the complete share of the planned units."""
     shown = " and ".join(f"`{command}`" for command in store.commands({}))
     part = f" · {len(store.units)} of {store.planned} units" if store.planned > len(store.units) else ""
@@ -47,12 +45,12 @@ def behind(experiment: Experiment, store: Store) -> str:
     return f"Command: {shown}{part} · seeds: {range_} · {hours(store.seconds)} of one core · {store.machine}"
 
 
-def hours(seconds: float) -> str:
+def hours(seconds):
     """Write the time of one core: ``1.38 h``, ``29 s``."""
     return f"{seconds / 3600:.2f} h" if seconds >= 360 else f"{seconds:.0f} s"
 
 
-def typed(name: str, options: Options) -> str:
+def typed(name, options):
     """Return the command that runs an experiment with these options."""
     given = {"--seeds": options.seeds, "--rounds": options.rounds, "--model": options.model}
     words = ["aoi reproduce", name, *(f"{key} {value}" for key, value in given.items() if value is not None)]

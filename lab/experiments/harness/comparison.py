@@ -9,7 +9,6 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.config.policies import KEYS, REGISTRY
 from aoi_fl.lab.experiments.harness.times import earlier, reached
@@ -18,7 +17,7 @@ from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Pair, RunFinding, differen
 from aoi_fl.report.measure import judge, worst_tenth
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import PRODUCED, Run
-from aoi_fl.report.seeds import OF_THE_RUN, Setting, factors, settings
+from aoi_fl.report.seeds import OF_THE_RUN, factors, settings
 from aoi_fl.report.seeds import named as labelled
 from aoi_fl.science.errors import ConfigError
 
@@ -81,7 +80,7 @@ def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
     return Comparison(level, rows, compared, runs[0].about.get("yardstick"), worst)
 
 
-def recorded(runs: Sequence[Run]) -> list[Run]:
+def recorded(runs):
     """Give each run of ``record``, which has no seed, the setting of its policy, and its place there as seed."""
     found, seen = [], Counter[str]()
     for run in runs:
@@ -108,7 +107,7 @@ def check_accuracy(target: float | None) -> None:
         raise ConfigError("target", target, "an accuracy of at most 1", remedy)
 
 
-def check(runs: Sequence[Run]) -> None:
+def check(runs):
     """Raise ConfigError for runs that do not go together."""
     for run in runs:
         if run.status != "completed":
@@ -130,14 +129,14 @@ def check(runs: Sequence[Run]) -> None:
         raise ConfigError("runs", len(runs), "of two settings or more", "Add runs of another policy or value.")
 
 
-def named(runs: Sequence[Run]) -> list[Setting]:
+def named(runs):
     """Return the settings, each named by its policy and its differing keys."""
     groups = settings(runs)
     keys = factors([group.first.config for group in groups])
     return [replace(group, label=labelled(group.first.config, keys)) for group in groups]
 
 
-def common_level(runs: Sequence[Run]) -> float:
+def common_level(runs):
     """Return the best level that every run reaches, in whole per cent for an accuracy; NaN without evaluations."""
     sign, curves = _sign(runs[0]), [_curve(run) for run in runs]
     if any(not np.isfinite(curve).any() for curve in curves):
@@ -155,7 +154,7 @@ def _curve(run):
     return _sign(run) * run.column(judge(run.rounds).column)
 
 
-def _spent(run: Run) -> dict[str, NDArray[np.float64]]:
+def _spent(run):
     """Return what a run has spent after each round: time, updates, traffic of the model and work, each (R,)."""
     sent, updates, seconds = ({row["round"]: 0.0 for row in run.rounds} for _ in range(3))
     everywhere = run.config.get("coordination") == "broadcast"
@@ -177,7 +176,7 @@ def _spent(run: Run) -> dict[str, NDArray[np.float64]]:
     return found
 
 
-def _summed(each: Mapping[int, float]) -> NDArray[np.float64]:
+def _summed(each):
     return np.array(list(accumulate(each.values())), np.float64)
 
 
@@ -206,7 +205,7 @@ def _rows(group, level):
     ]
 
 
-def _pair(first: Setting, second: Setting, level: float, keys: Sequence[str]) -> Pair:
+def _pair(first, second, level, keys):
     ours = {int(run.config["seed"]): run for run in second.runs}
     base = {int(run.config["seed"]): run for run in first.runs}
     seeds = tuple(sorted(ours.keys() & base.keys()))
@@ -233,7 +232,7 @@ def _pair(first: Setting, second: Setting, level: float, keys: Sequence[str]) ->
     return Pair(first.label, second.label, seeds, tuple(findings), _differences(second.first, run, keys))
 
 
-def _differences(ours: Run, base: Run, keys: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _differences(ours, base, keys):
     """Return the effective values of two runs in keys that both use and that their names do not show."""
     found = {}
     for key in sorted(ours.config.keys() & base.config.keys() - {"policy", *keys, *OF_THE_RUN}):
@@ -243,7 +242,7 @@ def _differences(ours: Run, base: Run, keys: Sequence[str]) -> dict[str, tuple[s
     return found
 
 
-def _effective(run: Run, key: str) -> str | None:
+def _effective(run, key):
     """Return the value of a key as the run used it; None: its policy does not use it."""
     row = REGISTRY.get(str(run.config.get("policy")))
     if key in KEYS and row is not None and key not in row.keys:
@@ -260,7 +259,7 @@ def _level(main, level):
     return f"{round(100 * level, 6):g}{main.unit}" if share else main.show(level)
 
 
-def _margins(base: Run, whole: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
+def _margins(base, whole):
     """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
     stride = base.measured.interval_mean or math.nan
     end = base.column(judge(base.rounds).column)
@@ -274,9 +273,7 @@ def _margins(base: Run, whole: Mapping[str, NDArray[np.float64]]) -> dict[str, f
     }
 
 
-def _finding(
-    name: str, ours: Sequence[float], base: Sequence[float], margin: float, less: bool, rounding: float, least: float
-) -> RunFinding:
+def _finding(name, ours, base, margin, less, rounding, least):
     """Judge a quantity; ``least`` is the smallest half width of its interval."""
     a, b = np.array(ours), np.array(base)
     if np.isnan(a).any() or np.isnan(b).any():

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import SERVER_NODE, bytes_of, context
-from aoi_fl.lab.experiments.harness.base import Values
 
 
 class Passed(NamedTuple):
@@ -44,7 +43,7 @@ class _CountingGrid(LocalGrid):
         self.passed.append(Passed(self.round_, message.metadata.message_type, bytes_of(message), has, is_reply))
 
 
-def counted(keys: Values) -> list[Passed]:
+def counted(keys):
     """Run a federation with these run keys, and return its messages."""
     from aoi_fl.config.run import RunConfig
     from aoi_fl.learning.client_app import app as client_app

@@ -2,19 +2,17 @@
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from aoi_fl.report.judging import Interval, interval
+from aoi_fl.report.judging import interval
 
 SIZE = 12  # points
 _DPI = 110
@@ -65,7 +63,7 @@ class Panel:
     low: float | None = None
 
 
-def draw(path: Path, plot: Any) -> None:
+def draw(path, plot):
     """Let ``plot(figure)`` draw on a white figure, and save it as PNG."""
     with matplotlib.rc_context(_LOOK):
         figure = Figure(figsize=(_WIDE, 4.6), layout="constrained")
@@ -78,7 +76,7 @@ def draw(path: Path, plot: Any) -> None:
         flat.save(path, optimize=True)
 
 
-def draw_charts(figure: Figure, charts: Sequence[Panel], rows: Sequence[Mapping[str, Any]]) -> None:
+def draw_charts(figure, charts, rows):
     """Draw the panels of all charts, with one legend below them."""
     panels = []
     for chart in charts:
@@ -141,19 +139,19 @@ def _lines(chart, rows):
     }
 
 
-def beside(axes: Axes, place: float, found: Interval, dots: Sequence[float], colour: str) -> None:
+def beside(axes, place, found, dots, colour):
     """Draw a mean with its interval along a line of the picture, and each seed's value as a dot."""
     axes.plot(dots, [place] * len(dots), ".", color=colour, alpha=0.4)
     axes.errorbar([found.mean], [place], xerr=[found.bar], capsize=3, marker="o", color=colour)
 
 
-def lines(axes: Axes, names: Sequence[str], room: float = 0.5) -> None:
+def lines(axes, names, room=0.5):
     """Draw the base at 0, and name the lines beside it from the top down."""
     axes.axvline(0, color=COLOURS[0])
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 1 + room, -room)
 
 
-def legend_below(figure: Figure, axes: Axes) -> None:
+def legend_below(figure, axes):
     """Put the axes' legend under the whole figure."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)

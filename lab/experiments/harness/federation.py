@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Options, Rows, Values
 from aoi_fl.science.errors import AoiError, ConfigError
 
 # What the digits' results were measured with: the run keys' defaults may move on, a result does not.
@@ -16,12 +15,12 @@ DIGITS = {"learning-rate": 0.5, "learning-rate-decay": 1.0, "batch-size": 10, "l
 _MARKS = 20  # rows that are kept of a run where only the end and the means count
 
 
-def play_run(experiment: str, values: Values, options: Options, *, stopped: bool = False) -> Rows:
+def play_run(experiment, values, options, *, stopped=False):
     """Run a federation as :func:`played` does, and return a row for each evaluated round."""
     return evaluated(played(experiment, values, options, stopped=stopped))
 
 
-def played(experiment: str, values: Values, options: Options, *, stopped: bool = False) -> Path:
+def played(experiment, values, options, *, stopped=False):
     """Run or resume a federation, and return its ledger.
 
     Runs lie in ``work/experiment/settings' digest``, so runs of other settings stay apart. A complete run is only read.
@@ -45,7 +44,7 @@ def played(experiment: str, values: Values, options: Options, *, stopped: bool =
     return complete_run(given, stopped=stopped)
 
 
-def complete_run(values: Values, *, stopped: bool = False) -> Path:
+def complete_run(values, *, stopped=False):
     """Run or resume a named run, and return its ledger; a complete run is only read.
 
     Raises ConfigError if the run did not complete, nor stopped where ``stopped`` counts.
@@ -69,7 +68,7 @@ def complete_run(values: Values, *, stopped: bool = False) -> Path:
     return ledger
 
 
-def marked(rows: Rows) -> Rows:
+def marked(rows):
     """Return twenty of a run's rows, with the last, each with the means of all rows beside its own values."""
     count = min(len(rows), _MARKS)
     means = {f"mean {key}": math.fsum(row[key] for row in rows) / len(rows) for key in rows[0] if key != "round"}
@@ -77,7 +76,7 @@ def marked(rows: Rows) -> Rows:
     return [{**row, **means} for row in chosen]
 
 
-def evaluated(ledger: Path) -> Rows:
+def evaluated(ledger):
     """Return a row for each evaluated round of a ledger."""
     from aoi_fl.server.ledger import read
 
@@ -94,7 +93,7 @@ def evaluated(ledger: Path) -> Rows:
     ]
 
 
-def training_loss(ledger: Path) -> float:
+def training_loss(ledger):
     """Return the loss of a complete run's model on the training examples of all clients, with true labels."""
     from safetensors.numpy import load_file
 

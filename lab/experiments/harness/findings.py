@@ -54,18 +54,18 @@ class Claim:
     seeds: str = ""  # of its comparisons, where they have unequal numbers
 
     @property
-    def reason(self) -> str:
+    def reason(self):
         """The reason for the verdict, in at most ten words."""
         return self.reasons.get(self.verdict, REASONS[self.verdict])
 
     @property
-    def judgement(self) -> str:
+    def judgement(self):
         """The verdict, with the setting if it is not the paper's."""
         shown = self.setting and self.verdict in ("direction reproduced", "not reproduced", "undecided", "underpowered")
         return f"{self.verdict} ({self.setting})" if shown else self.verdict
 
     @property
-    def is_ours(self) -> bool:
+    def is_ours(self):
         """Whether it is a claim of this project."""
         return self.source.startswith(OURS)
 

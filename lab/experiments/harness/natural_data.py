@@ -7,12 +7,11 @@ import csv
 import gzip
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.replay import Arrays, Federation
+from aoi_fl.lab.experiments.harness.replay import Federation
 from aoi_fl.learning.tabular import numbered
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
@@ -52,7 +51,7 @@ class DataTable:
     classes: int
 
 
-def read_csv(folder: Path, source: DataSource) -> DataTable:
+def read_csv(folder, source):
     """Read a gzipped CSV file. Raises ConfigError for a missing one."""
     with gzip.open(existing(folder / source.file), "rt", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -66,14 +65,14 @@ def read_csv(folder: Path, source: DataSource) -> DataTable:
     return DataTable(np.stack(columns, axis=1), y, clients, names, categories, len(labels))
 
 
-def existing(path: Path) -> Path:
+def existing(path):
     """Return a file's path; raise ConfigError for a missing file."""
     if not path.is_file():
         raise ConfigError("--data-dir", path, "a file that exists", "Give for instance --data-dir ../shared/data.")
     return path
 
 
-def split_rows(table: DataTable, least: int, most: int, seed: int) -> tuple[list[Ints], Ints]:
+def split_rows(table, least, most, seed):
     """Choose clients, and split the rows of each into training and test rows: a fifth, at least one, are test rows.
 
     Parameters
@@ -104,7 +103,7 @@ def split_rows(table: DataTable, least: int, most: int, seed: int) -> tuple[list
     return train, np.concatenate(test)
 
 
-def read_speakers(path: Path, context: int) -> tuple[DataTable, DataTable]:
+def read_speakers(path, context):
     """Read the training and the test windows of the speakers, each with its last characters as features.
 
     Raises ConfigError for a missing file.
@@ -137,9 +136,7 @@ class NaturalFederation(Federation):
     epochs, batch_size, rate : of local training
     """
 
-    def __init__(
-        self, table: DataTable, train: Sequence[Ints], seed: int, epochs: int, batch_size: int, rate: float
-    ) -> None:
+    def __init__(self, table, train, seed, epochs, batch_size, rate):
         import torch
 
         from aoi_fl.learning import sgd
@@ -150,11 +147,11 @@ class NaturalFederation(Federation):
         self.sizes = np.array([len(rows) for rows in train], np.int64)
         self._model = linear(table.categories, table.classes)
 
-    def initial_arrays(self) -> Arrays:
+    def initial_arrays(self):
         """Return zeros."""
         return {name: np.zeros(tuple(v.shape), np.float32) for name, v in self._model.state_dict().items()}
 
-    def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
+    def train(self, arrays, client, round_):
         """Train on a client's rows."""
         from torch.nn import functional
 
@@ -174,7 +171,7 @@ class NaturalFederation(Federation):
         )
         return models.to_arrays(self._model), loss
 
-    def evaluate(self, arrays: Arrays, x: Ints, y: Ints) -> tuple[float, float]:
+    def evaluate(self, arrays, x, y):
         """Return mean loss and accuracy of a model on rows."""
         import torch
         from torch.nn import functional
@@ -185,17 +182,17 @@ class NaturalFederation(Federation):
         return sgd.evaluate(self._model, torch.from_numpy(x), torch.from_numpy(y), functional.cross_entropy, 5000)
 
 
-def linear(categories: int, classes: int) -> Any:
+def linear(categories, classes):
     """Return a softmax regression: the sum of a table's rows at an example's categories, and a bias."""
     import torch
 
     class Linear(torch.nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table = torch.nn.EmbeddingBag(categories, classes, mode="sum")
             self.bias = torch.nn.Parameter(torch.zeros(classes))
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x):
             return self.table(x) + self.bias
 
     return Linear()

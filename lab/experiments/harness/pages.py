@@ -1,12 +1,7 @@
 """Results as Markdown: a picture, tables, and sentences."""
 
-from collections.abc import Sequence
 
-from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.findings import Conclusion
-
-
-def written(experiment: Experiment, found: Conclusion) -> str:
+def written(experiment, found):
     """Return an experiment's source and picture, verdicts, tables, and sentences."""
     parts = [f"{experiment.source}.", f"![{experiment.title}]({experiment.name}.png)"]
     if found.claims:
@@ -15,12 +10,12 @@ def written(experiment: Experiment, found: Conclusion) -> str:
     return "".join(f"{part}\n\n" for part in (*parts, found.paragraph) if part)
 
 
-def listed(sentences: str, points: Sequence[str]) -> str:
+def listed(sentences, points):
     """Return a paragraph's sentences, and its points below them."""
     return sentences + "\n" * bool(points) + "".join(f"\n- {point}" for point in points)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head, rows):
     """Return a table; line breaks and bars, as in |t|, would end a cell, and are removed or escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)

@@ -6,21 +6,18 @@ data, number and round. So this is the run itself, for every policy and weights 
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Ints, Options, Values
+from aoi_fl.lab.experiments.harness.base import Ints
 from aoi_fl.lab.experiments.harness.federation import DIGITS
 from aoi_fl.lab.experiments.harness.setting import TRAINING
 from aoi_fl.science.client_stats import Report
-from aoi_fl.science.history import History
-from aoi_fl.science.selection import Selector, everyone
-from aoi_fl.science.simulate import Decentralised, simulate
-from aoi_fl.science.weighting import Weighting
+from aoi_fl.science.selection import everyone
+from aoi_fl.science.simulate import simulate
 
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -32,14 +29,14 @@ class Federation(ABC):
     seed: int
 
     @abstractmethod
-    def initial_arrays(self) -> Arrays:
+    def initial_arrays(self):
         """Return the first model."""
 
     @abstractmethod
-    def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
+    def train(self, arrays, client, round_):
         """Return a client's arrays after its local training, and its mean training loss."""
 
-    def models(self, history: History) -> Iterator[Arrays]:
+    def models(self, history):
         """Yield the first model, then that after each round: θ + Σ ω_i(θ_i − θ) over the participants."""
         arrays = self.initial_arrays()
         yield arrays
@@ -47,22 +44,15 @@ class Federation(ABC):
             arrays, _ = self._aggregated(arrays, history.selection(t), t)
             yield arrays
 
-    def rounds(self, history: History) -> Iterator[tuple[int, Arrays]]:
+    def rounds(self, history):
         """Yield each round with the model after it."""
         return itertools.islice(enumerate(self.models(history)), 1, None)
 
-    def history(self, policy: Decentralised | Selector, rounds: int, weighting: Weighting | None = None) -> History:
+    def history(self, policy, rounds, weighting=None):
         """Return the selections of a policy on these clients, all always available."""
         return simulate(policy, everyone(self.sizes), rounds, self.seed, weighting=weighting)
 
-    def play(
-        self,
-        policy,
-        rounds,
-        weighting,
-        after,
-        availability=None,
-    ):
+    def play(self, policy, rounds, weighting, after, availability=None):
         """Train while the policy selects, so a policy that learns from losses gets the real ones.
 
         ``after`` is called with each round and the model after it; the others are as for
@@ -116,7 +106,7 @@ class Federation(ABC):
         return {name: total.astype(np.float32) for name, total in sums.items()}, np.array(losses)
 
 
-def late_rounds(rounds: int, count: int) -> range:
+def late_rounds(rounds, count):
     """Return about ``count`` evenly spaced rounds of the last quarter, the last one among them.
 
     >>> [*late_rounds(40, 5)], [*late_rounds(2, 5)]
@@ -138,16 +128,7 @@ class Dealt(Federation):
     split : arguments of :func:`aoi_fl.learning.partition.make`: kind, alpha, sizes
     """
 
-    def __init__(
-        self,
-        dataset: str,
-        data_dir: str,
-        model: str,
-        seed: int,
-        clients: int,
-        training: tuple[tuple[str, Any], ...] = (),
-        **split: Any,
-    ) -> None:
+    def __init__(self, dataset, data_dir, model, seed, clients, training=(), **split):
         from aoi_fl.config.keys import TaskSettings
         from aoi_fl.learning import partition, sgd
         from aoi_fl.learning.task import Task
@@ -163,23 +144,23 @@ class Dealt(Federation):
         self._indices = indices
         self.sizes = np.array([len(part) for part in indices], dtype=np.int64)
 
-    def everything(self) -> Any:
+    def everything(self):
         """Return the examples of all clients, in their order."""
         return self.task.examples(np.concatenate(self._indices))
 
-    def tested(self, history: History, rounds: Container[int]) -> list[float]:
+    def tested(self, history, rounds):
         """Return the test accuracy after these rounds."""
         return [self.task.evaluate_test(model)[1] for t, model in self.rounds(history) if t in rounds]
 
-    def initial_arrays(self) -> Arrays:
+    def initial_arrays(self):
         """Return the task's first model."""
         return self.task.initial_arrays()
 
-    def train(self, arrays: Arrays, client: int, round_: int) -> tuple[Arrays, float]:
+    def train(self, arrays, client, round_):
         """Train on a client's own examples for the local epochs."""
         return self.fit(arrays, self.parts[client], client, round_, epochs=self.settings.local_epochs)
 
-    def fit(self, arrays: Any, examples: Any, client: int, round_: int, **length: int) -> tuple[Any, float]:
+    def fit(self, arrays, examples, client, round_, **length):
         """Return arrays and loss after training on examples; client and round give the order of the batches."""
         return self.task.train(
             arrays,
@@ -196,7 +177,7 @@ class Dealt(Federation):
 dealt = lru_cache(maxsize=1)(Dealt)  # the last one is kept for other policies
 
 
-def dealt_as(settings: Values, options: Options, seed: int, clients: int, **split: Any) -> Dealt:
+def dealt_as(settings, options, seed, clients, **split):
     """Return a :class:`Dealt` with the data set, the model and the local training of an experiment's settings."""
     training = tuple((key, settings[key]) for key in TRAINING if key in settings)
     return dealt(settings["dataset"], str(options.data_dir), settings["model"], seed, clients, training, **split)

@@ -1,14 +1,11 @@
 """The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
 
-from typing import Any
-
 import numpy as np
 
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import REGISTRY
-from aoi_fl.lab.experiments.harness.base import Experiment, Floats, Ints, Options, Values
+from aoi_fl.lab.experiments.harness.base import Experiment, Values
 from aoi_fl.protocol.clients import section5_instance
-from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, everyone
 from aoi_fl.science.simulate import simulate
@@ -30,54 +27,54 @@ TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning
 PAPER_KEYS: Values = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
 
 
-def learning(options: Options, dataset: str, rounds: tuple[int, int], **keys: Any) -> dict[str, Any]:
+def learning(options, dataset, rounds, **keys):
     """Return run keys of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
     count = options.rounds or rounds[options.quick]
     shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
     return shared if dataset == "digits" else shared | TRAINING
 
 
-def constant_rate(options: Options) -> dict[str, Any]:
+def constant_rate(options):
     """Return the run keys of one local epoch at a constant learning rate."""
     batch = 10 if options.quick else 50
     return {"local-epochs": 1, "batch-size": batch, "learning-rate": 0.1, "learning-rate-decay": 1.0}
 
 
-def alpha(usual: float, options: Options) -> float:
+def alpha(usual, options):
     """Return α of a Dirichlet partition; the digits are too few for MNIST's."""
     return 0.6 if options.quick else usual
 
 
-def sizes() -> Ints:
+def sizes():
     """Return the clients' data sizes."""
     return make_sizes(SIZES, CLIENTS, SIZES_SEED)
 
 
-def markov(name: str) -> MarkovPolicy:
+def markov(name):
     """Return the table of a Markov policy; for ``random``, the one with the same law of X for each client."""
     if name == "random":
         return MarkovPolicy.uniform(CLIENTS, PER_ROUND, MAX_AGE)
     return policy(name, 0)
 
 
-def section5(clients: int, seed: int) -> Population:
+def section5(clients, seed):
     """Return an instance of Section 5 of Xu et al., with all clients available."""
     table = section5_instance(clients, seed)
     return Population(table.ages, table.sizes, np.ones(clients, np.bool_), table.payments, table.sensitivities)
 
 
-def policy(name: str, seed: int) -> Any:
+def policy(name, seed):
     """Return a policy in this setting: a selector, or the rule by which clients decide."""
     keys = {"policy": name, "num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE, "seed": seed}
     return REGISTRY[name].build(RunKeys.model_validate(keys).flat())
 
 
-def play(name: str, rounds: int, seed: int, dealt: Ints | None = None) -> History:
+def play(name, rounds, seed, dealt=None):
     """Simulate a policy, with ``dealt`` sizes if given; Markov clients start stationary."""
     return simulate(policy(name, seed), everyone(sizes() if dealt is None else dealt), rounds, seed)
 
 
-def weights_of(history: History) -> Floats:
+def weights_of(history):
     """Return (T, n) weights ω."""
     weights = np.zeros((history.rounds, history.clients))
     for t in range(1, history.rounds + 1):

@@ -1,14 +1,11 @@
 """Intervals over seeds, and the test that theory and simulation agree."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from aoi_fl.lab.experiments.harness.base import Floats, Row
-from aoi_fl.lab.experiments.harness.findings import Verdict
 from aoi_fl.report.judging import Interval as Interval
 from aoi_fl.report.judging import difference as difference
 from aoi_fl.report.judging import interval as interval
@@ -25,19 +22,19 @@ class Ratio:
     low: float
     high: float
 
-    def show(self, digits: int = 3) -> str:
+    def show(self, digits=3):
         """Write the ratio and its interval, for instance ``1.20 [0.80, 1.60]``."""
         ends = f" [{self.low:.{digits}f}, {self.high:.{digits}f}]" if math.isfinite(self.high) else " (unbounded)"
         return f"{self.value:.{digits}f}{ends}"
 
-    def percent(self) -> str:
+    def percent(self):
         """Write by how many percent the upper mean is above the lower one, for instance ``+12.4 [8.5, 16.4] %``."""
         above = [100 * (end - 1) for end in (self.value, self.low, self.high)]
         ends = f" [{above[1]:.1f}, {above[2]:.1f}]" if math.isfinite(self.high) else " (unbounded)"
         return f"{above[0]:+.1f}{ends} %"
 
 
-def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
+def ratio(above, below):
     """Return the ratio of two sums over paired seeds, with the values r for which above − r·below may have mean 0.
 
     The set {r : |t(above − r·below)| ≤ t₀.₉₇₅} is an interval if the lower mean differs from 0 beyond chance.
@@ -57,13 +54,7 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
     return Ratio(value, float(middle - half) / square, float(middle + half) / square)
 
 
-def paired_curves(
-    rows: Iterable[Row],
-    by: str,
-    names: Iterable[str],
-    column: str,
-    reduce: Callable[[list[float]], float] | None = None,
-) -> dict[str, Floats]:
+def paired_curves(rows, by, names, column, reduce=None):
     """Return (seeds, rounds) values of a column for each name in column ``by``, over the seeds that all names have.
 
     ``reduce`` turns each run into a number, for arrays (seeds,). Without a common seed the result is empty.
@@ -76,7 +67,7 @@ def paired_curves(
     return {name: np.array([reduce(run) for run in of] if reduce else of) for name, of in runs.items()}
 
 
-def run_means(rows: Iterable[Row], by: str, names: Iterable[str], column: str) -> dict[str, Floats]:
+def run_means(rows, by, names, column):
     """Return (seeds,) means over all rounds for each name, in pairs: stated by the rows, or of the rows."""
     stated = ({**row, column: row.get(f"mean {column}", row[column])} for row in rows)
     return paired_curves(stated, by, names, column, _mean)
@@ -104,15 +95,15 @@ class Agreement:
     tested: bool = True
 
     @property
-    def holds(self) -> bool:
+    def holds(self):
         """Whether no point exceeds the limit."""
         return self.tested and self.largest <= self.limit
 
-    def verdict(self, otherwise: Verdict) -> Verdict:
+    def verdict(self, otherwise):
         """Return the verdict on a claim that rests on the agreement: ``otherwise``, unless it is untested."""
         return otherwise if self.tested else "undecided"
 
-    def __str__(self) -> str:
+    def __str__(self):
         """Return it as a clause."""
         if not self.tested:
             return "could not be compared (one seed: not tested)"
@@ -122,7 +113,7 @@ class Agreement:
         )
 
 
-def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
+def agreement(points):
     """Compare means over independent seeds with exact expectations, by t-tests with Bonferroni's correction.
 
     Each point has the seeds' values, as many for every point, and their exact expectation. Values without spread must
@@ -141,7 +132,7 @@ def agreement(points: Sequence[tuple[Sequence[float], float]]) -> Agreement:
     return Agreement(len(points), largest, limit)
 
 
-def share(count: int, total: int) -> str:
+def share(count, total):
     """Write the share of independent draws that have a property, with its 95 % interval (Wilson 1927)."""
     ends = stats.binomtest(count, total).proportion_ci(method="wilson")
     return f"{100 * count / total:.1f} [{100 * ends.low:.1f}, {100 * ends.high:.1f}] %"

@@ -13,13 +13,10 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from pathlib import Path
-from typing import Any
 
-from aoi_fl.lab.experiments.harness.base import Row, Unit, Values
+from aoi_fl.lab.experiments.harness.base import Row
 from aoi_fl.protocol.files import try_writing, write_whole
 from aoi_fl.science.errors import ConfigError
 
@@ -38,7 +35,7 @@ class Store:
     Raises ConfigError if the folder has results of this experiment under other settings, or unreadable files.
     """
 
-    def __init__(self, folder: Path, name: str, settings: Values, machine: str) -> None:
+    def __init__(self, folder, name, settings, machine):
         self.table, self._about = folder / f"{name}.csv", folder / f"{name}.json"
         self.settings = plain(settings)
         self._here = self._first = machine
@@ -49,22 +46,22 @@ class Store:
             self._take_up()
 
     @classmethod
-    def recorded(cls, folder: Path, name: str) -> "Store | None":
+    def recorded(cls, folder, name):
         """Open results under their own settings; None if there are none."""
         path = folder / f"{name}.json"
         return cls(folder, name, _read(path)["settings"], "") if path.exists() else None
 
     @property
-    def units(self) -> list[Unit]:
+    def units(self):
         """The complete units."""
         return [known["unit"] for known in self._units]
 
     @property
-    def seconds(self) -> float:
+    def seconds(self):
         """Seconds of one core that the complete units took."""
         return float(sum(known["seconds"] for known in self._units))
 
-    def spent(self, units: Mapping[str, Collection[Any]], seeds: Collection[int]) -> float:
+    def spent(self, units, seeds):
         """Return the seconds of one core of complete units with these values in their columns, of these seeds.
 
         Units without a seed count in any case.
@@ -73,28 +70,28 @@ class Store:
         return float(sum(k["seconds"] for k in known if rests_on(k["unit"], units)))
 
     @property
-    def machine(self) -> str:
+    def machine(self):
         """The machines of the complete units, each with its number of units."""
         count = Counter(known.get("machine", self._first) for known in self._units)
         if len(count) < 2:
             return next(iter(count), self._first)
         return "; ".join(f"{number} unit{'s' if number > 1 else ''} on {machine}" for machine, number in count.items())
 
-    def commands(self, units: Values) -> list[str]:
+    def commands(self, units):
         """Return the commands that ran the complete units with these values in their columns."""
         ran = {known.get("command", 0) for known in self._units if rests_on(known["unit"], units)}
         return [command for place, command in enumerate(self._commands) if place in ran]
 
-    def begin(self, command: str, units: Sequence[Unit]) -> None:
+    def begin(self, command, units):
         """Take further units as run by a command that has these."""
         self._command, there = command, {key_of(unit) for unit in (*self.units, *units)}
         self.planned = max(self.planned, len(there))
 
-    def has(self, unit: Unit) -> bool:
+    def has(self, unit):
         """Return whether a unit is complete."""
         return any(known["unit"] == unit for known in self._units)
 
-    def add(self, unit: Unit, rows: list[Row], seconds: float) -> None:
+    def add(self, unit, rows, seconds):
         """Add a finished unit, with its seconds of one core."""
         self.rows += [{**unit, **row} for row in rows]
         if self._command not in self._commands:
@@ -104,13 +101,13 @@ class Store:
         self._units.append({"unit": unit, "seconds": round(seconds, 3), **own})
         self._write()
 
-    def check_place(self) -> None:
+    def check_place(self):
         """Raise ConfigError if the folder is not writable."""
         with _writing(self.table):
             self.table.parent.mkdir(parents=True, exist_ok=True)
             try_writing(self.table.parent)
 
-    def arrange(self, units: Sequence[Unit]) -> None:
+    def arrange(self, units):
         """Sort units and their rows in the order given, others after them: processes finish in any order."""
         place = {key_of(unit): i for i, unit in enumerate(units)}
         before = [key_of(unit) for unit in self.units]
@@ -156,7 +153,7 @@ class Store:
         self.rows = [row for row in rows if key_of({column: row.get(column) for column in columns}) in complete]
 
 
-def packed(rows: Iterable[Row], unit: Collection[str]) -> Iterator[Row]:
+def packed(rows, unit):
     """Yield one row for neighbours of a unit, with a series in each column in which they differ.
 
     Rows that differ in a string stay apart. So do equal rows, because a series has the number of rows. ``unit`` has the
@@ -176,7 +173,7 @@ def packed(rows: Iterable[Row], unit: Collection[str]) -> Iterator[Row]:
             yield cells
 
 
-def unpacked(lines: Iterable[Mapping[str, str | None]]) -> Iterator[Row]:
+def unpacked(lines):
     """Yield the rows behind the lines of a CSV file."""
     for line in lines:
         series = {column: found for column, cell in line.items() if (found := _series(cell or ""))}
@@ -185,17 +182,17 @@ def unpacked(lines: Iterable[Mapping[str, str | None]]) -> Iterator[Row]:
             yield {**constant, **dict(zip(series, values, strict=True))}
 
 
-def plain(settings: Values) -> dict[str, Any]:
+def plain(settings):
     """Return settings as JSON holds them."""
     return dict(json.loads(json.dumps(dict(settings))))
 
 
-def rests_on(unit: Values, units: Mapping[str, Collection[Any]]) -> bool:
+def rests_on(unit, units):
     """Return whether a unit or row has one of the given values in each of the columns."""
     return all(unit.get(column) in values for column, values in units.items())
 
 
-def key_of(unit: Unit) -> frozenset[tuple[str, Any]]:
+def key_of(unit):
     """Return the identity of a unit, for any order of its columns."""
     return frozenset(unit.items())
 

@@ -6,13 +6,10 @@ A run is a single row. Runs of one seed form a pair. The hypotheses are part of 
 import math
 import textwrap
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
-from matplotlib.figure import Figure
-
-from aoi_fl.lab.experiments.harness.base import Experiment, Options, Row, Rows, Unit, Values, by_seed, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, lines
 from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
@@ -22,8 +19,6 @@ from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
 _LINE = 0.34  # inches of the picture for each policy
 _MARGIN = 1.5  # inches for titles and axis labels
 _WIDE = 24  # characters of a line below an axis
-
-Runs: TypeAlias = Mapping[int, Row]  # by seed
 
 
 @dataclass(frozen=True)
@@ -62,14 +57,12 @@ class Hypothesis:
     setting: str = ""  # model of the measurement, if not the paper's
 
 
-def expect(
-    text: str, cases: Iterable[str], policy: str, column: str, wanted: int, base: str, bound: float = 0.0
-) -> Hypothesis:
+def expect(text, cases, policy, column, wanted, base, bound=0.0):
     """Return the claim that in each case a policy's difference from a base lies on the wanted side of a bound."""
     return Hypothesis(text, tuple(Contrast(case, policy, column, wanted, base, bound) for case in cases))
 
 
-def within(text: str, cases: Iterable[str], policy: str, column: str, base: str, margin: float) -> Hypothesis:
+def within(text, cases, policy, column, base, margin):
     """Return the claim that in each case a policy is within a margin of a base."""
     sides = (Contrast(case, policy, column, way, base, -way * margin) for case in cases for way in (1, -1))
     return Hypothesis(text, tuple(sides))
@@ -88,7 +81,7 @@ class Study(Experiment):
     committed = ""  # commit that has the hypotheses, older than the data
 
     @property
-    def claims(self) -> tuple[Claim, ...]:  # type: ignore[override]
+    def claims(self):
         """The hypotheses as claims without a verdict."""
         return tuple(
             Claim(h.text, h.source, h.theirs, "no seed is complete", "not run", _behind(h), h.setting)
@@ -96,11 +89,11 @@ class Study(Experiment):
         )
 
     @property
-    def pairs(self) -> Sequence[tuple[str, str]]:
+    def pairs(self):
         """Cases and policies that have runs; by default each case has all policies."""
         return [(case, policy) for case in self.cases for policy in self.policies]
 
-    def units(self, options: Options) -> list[Unit]:
+    def units(self, options):
         """Return a unit for each seed, case and policy."""
         return [
             {"seed": seed, "case": case, "policy": policy}
@@ -108,7 +101,7 @@ class Study(Experiment):
             for case, policy in self.pairs
         ]
 
-    def conclude(self, rows: Rows, settings: Values) -> Conclusion:
+    def conclude(self, rows, settings):
         """Compare each policy with the base, in pairs, and judge the hypotheses."""
         lines = [
             [case, policy, str(len(runs)), *self._cells(rows, case, policy, runs)]
@@ -126,10 +119,10 @@ class Study(Experiment):
         return Conclusion(text, claims, (Table(caption, head, lines),))
 
     @abstractmethod
-    def summary(self, rows: Rows, settings: Values) -> str:
+    def summary(self, rows, settings):
         """Return the page's sentences on the setting."""
 
-    def plot(self, rows: Rows, settings: Values, figure: Figure) -> None:
+    def plot(self, rows, settings, figure):
         """Draw each policy's difference from the base, with its interval, and each seed as a dot."""
         drawn = [measure for measure in self.measures if measure.drawn]
         there = [
@@ -205,12 +198,12 @@ class Study(Experiment):
         return f"Unfinished: {span} of {self.planned} planned seeds are complete."
 
 
-def runs_of(rows: Iterable[Row], case: str, policy: str) -> dict[int, Row]:
+def runs_of(rows, case, policy):
     """Return the runs of a policy in a case, by seed in ascending order."""
     return {seed: run[-1] for seed, run in by_seed(rows, case=case, policy=policy).items()}
 
 
-def above(rows: Rows, case: str, policy: str, base: str, measure: Measure) -> list[float]:
+def above(rows, case, policy, base, measure):
     """Return a policy's measure minus a base's, for the seeds of both; NaN where a run has no value."""
     runs, others = (runs_of(rows, case, name) for name in (policy, base))
     return [_value(runs[seed], measure) - _value(others[seed], measure) for seed in runs if seed in others]

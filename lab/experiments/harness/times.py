@@ -10,9 +10,7 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from aoi_fl.lab.experiments.harness.base import Floats
-from aoi_fl.lab.experiments.harness.findings import Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval, interval
+from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import side, undecided
 
 # Levels: from three points of accuracy below a target up to it, the target left out; near the ceiling, where less than
@@ -24,7 +22,7 @@ _PAIRS = 6  # below which no signs have a chance below the error
 NOT_BY_ALL = "not reached by all seeds"  # text for a level
 
 
-def levels(target: float) -> Floats:
+def levels(target):
     """Return the levels of accuracy below a target over which times are shifted, ascending.
 
     >>> levels(0.97)[[0, -1]].tolist(), levels(0.99).tolist()
@@ -34,7 +32,7 @@ def levels(target: float) -> Floats:
     return np.round(target - span + STEP * np.arange(round(span / STEP)), 6)
 
 
-def reached(curves: Floats, level: float, spent: Floats | None = None) -> Floats:
+def reached(curves, level, spent=None):
     """Return (seeds,) the first round of (seeds, rounds) accuracies at a level, infinite where never.
 
     With ``spent``, (seeds, rounds), it is the spending up to that round.
@@ -45,7 +43,7 @@ def reached(curves: Floats, level: float, spent: Floats | None = None) -> Floats
     return np.where(there.any(axis=1), at, np.inf)
 
 
-def shifts(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Floats] | None = None) -> Floats:
+def shifts(ours, base, target, spent=None):
     """Return (seeds,) by how many rounds ours are later than the base at the same level, the mean over the levels.
 
     With ``spent`` of both it is the difference in spending. NaN for a seed that never reaches some level.
@@ -59,7 +57,7 @@ def shifts(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Float
     return np.where(np.all(both, axis=0), found, np.nan)
 
 
-def shift(ours: Floats, base: Floats, target: float, spent: tuple[Floats, Floats] | None = None) -> Interval | None:
+def shift(ours, base, target, spent=None):
     """Return :func:`shifts` over paired seeds with its interval; None if a run never reaches some level."""
     found = shifts(ours, base, target, spent)
     return interval(found) if np.isfinite(found).all() and found.size else None
@@ -81,14 +79,14 @@ class Earlier:
     chance: float
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self):
         """The verdict on the claim that ours is earlier."""
         if self.chance >= _ERROR:
             return undecided(self.pairs, _PAIRS)
         return "holds" if self.lead < 0 else "refuted"
 
 
-def earlier(ours: Floats, base: Floats) -> Earlier:
+def earlier(ours, base):
     """Test paired times, infinite where a run ended before the level.
 
     The generalised Wilcoxon scores of Gehan (1965), for runs of equal length the pooled ranks with unfinished runs tied
@@ -107,7 +105,7 @@ def earlier(ours: Floats, base: Floats) -> Earlier:
     return Earlier(len(ours), lead, float((np.abs(signs @ differences) >= total - 1e-9).mean()))
 
 
-def sooner(ours: Floats, base: Floats, target: float) -> Verdict:
+def sooner(ours, base, target):
     """Judge the claim that ours learns faster: by the shift, or, where runs end short, by the test at the target."""
     if not len(ours):
         return "not run"

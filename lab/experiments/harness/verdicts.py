@@ -3,11 +3,10 @@
 The meaning of each verdict is in :data:`aoi_fl.lab.experiments.harness.findings.REASONS`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from aoi_fl.lab.experiments.harness.findings import Verdict
-from aoi_fl.lab.experiments.harness.stats import Interval
 
 EXACT: Mapping[Verdict, str] = {  # reasons where nothing is left to chance
     "holds": "exact computation agrees in every instance",
@@ -18,7 +17,7 @@ FEW = 3  # seeds up to which a comparison beyond chance is not to be expected
 _TINY = 1e-12  # of a half width, where all seeds agree
 
 
-def side(differences: Sequence[Interval], wanted: int) -> Verdict:
+def side(differences, wanted):
     """Judge a claim that every difference, one a comparison, lies above 0 (``wanted`` 1) or below (−1).
 
     To hold, each interval must lie there at its own 95 %: an intersection-union test, of level 5 % as a whole (Berger
@@ -34,29 +33,29 @@ def side(differences: Sequence[Interval], wanted: int) -> Verdict:
     return undecided(min(d.count for d in differences))
 
 
-def below(values: Sequence[Interval], bound: float) -> Verdict:
+def below(values, bound):
     """Judge a claim that every value lies below a bound."""
     return side([replace(value, mean=value.mean - bound) for value in values], -1)
 
 
-def undecided(seeds: int, needed: int = FEW + 1) -> Verdict:
+def undecided(seeds, needed=FEW + 1):
     """Return the verdict where chance may explain the result: underpowered below the number of seeds needed."""
     return "undecided" if seeds >= needed else "underpowered"
 
 
-def erratum(verdict: Verdict) -> Verdict:
+def erratum(verdict):
     """Return a verdict's meaning for a formula or an algorithm as it is printed."""
     return "erratum" if verdict == "refuted" else verdict
 
 
-def elsewhere(verdict: Verdict) -> Verdict:
+def elsewhere(verdict):
     """Return a verdict's meaning for a paper with another model or setting."""
     if verdict in ("holds", "holds weakly"):
         return "direction reproduced"
     return "not reproduced" if verdict == "refuted" else verdict
 
 
-def equivalent(differences: Sequence[Interval], margin: float) -> Verdict:
+def equivalent(differences, margin):
     """Judge a claim that every difference is within a margin of 0: each whole 95 % interval must be.
 
     It is underpowered if an interval is wider than the margins allow, wherever it lies.
@@ -68,7 +67,7 @@ def equivalent(differences: Sequence[Interval], margin: float) -> Verdict:
     return "underpowered" if any(d.half > margin for d in differences) else "undecided"
 
 
-def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
+def tally(differences, wanted):
     """Count the differences on either side beyond chance, and name the worst, in half widths of its interval.
 
     >>> tally([("a +1", Interval(1.0, 0.5, 9)), ("b -2", Interval(-2.0, 3.0, 9))], 1)
@@ -79,12 +78,12 @@ def tally(differences: Sequence[tuple[str, Interval]], wanted: int) -> str:
     return f"beyond chance in {sure} of {len(differences)} comparisons, the other way in {against}; at worst {worst}"
 
 
-def beyond(differences: Sequence[Interval], wanted: int) -> int:
+def beyond(differences, wanted):
     """Return how many differences lie beyond chance on one side of 0."""
     return sum(d.beyond(wanted) for d in differences)
 
 
-def joint(parts: Sequence[Verdict]) -> Verdict:
+def joint(parts):
     """Return the verdict on a claim of several parts: refuted if any part is; to hold, all must (weakly, if any does).
 
     >>> joint(["holds", "holds weakly"]), joint(["holds", "undecided"])
@@ -98,12 +97,12 @@ def joint(parts: Sequence[Verdict]) -> Verdict:
     return "undecided" if "not run" in parts else next(verdict for verdict in order if verdict in parts)
 
 
-def every(count: int, total: int) -> Verdict:
+def every(count, total):
     """Judge a claim on all instances by exact computations: a single counterexample refutes it."""
     return "not run" if total == 0 else "holds" if count == total else "refuted"
 
 
-def bounded(differences: Sequence[Interval], idle: Sequence[bool], times: float) -> Verdict:
+def bounded(differences, idle, times):
     """Judge an upper bound by its difference from the error, case by case.
 
     It holds vacuously if all cases are ``idle``, at least the error before training, or it is a million ``times`` too

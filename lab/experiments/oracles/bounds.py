@@ -11,11 +11,7 @@ References
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from aoi_fl.science.convergence import ConvergenceConstants, alphas
-from aoi_fl.science.types import Floats
+from aoi_fl.science.convergence import alphas
 
 
 @dataclass(frozen=True)
@@ -40,19 +36,19 @@ class FedAvgConstants:
     per_round: int
 
     @property
-    def delay(self) -> float:
+    def delay(self):
         """γ = 4K(K+1)L/μ."""
         return 4 * self.local_steps * (self.local_steps + 1) * self.smoothness / self.convexity
 
 
 def fedavg_bound(
-    constants: FedAvgConstants,
-    rounds: int,
+    constants,
+    rounds,
     *,
-    distance: float,
-    weight_variance: float,
-    gap: float,
-) -> float:
+    distance,
+    weight_variance,
+    gap,
+):
     """Return Theorem 2's bound on the error of federated averaging after T rounds, where E[ω] = q, so that ρ_ = ρ̄ = 1.
 
     Its terms are (L/2)γ‖θ⁰−θ*‖²/(T+γ); the part of Σ, G² and σ², which vanishes as 1/T; and (L/2)·6LΓ/((K−1)μ²)/(T+γ).
@@ -80,14 +76,14 @@ def fedavg_bound(
 
 
 def aged_bound(
-    constants: ConvergenceConstants,
-    sizes: NDArray[np.int64],
-    ages: NDArray[np.int64],
+    constants,
+    sizes,
+    ages,
     *,
-    distance: float,
-    gradient_square: Floats,
-    gradient_growth: Floats,
-) -> float:
+    distance,
+    gradient_square,
+    gradient_growth,
+):
     """Return the bound on E[F(ω_T)] − F* where all clients train and their data age.
 
     (β/2)(1 − μη̄/2)^T ‖ω_0−ω*‖² + (β/2) Σ_t Σ_i α_i (G_i² + Δ_i(t)σ_i²). The second term grows with T: the proof drops

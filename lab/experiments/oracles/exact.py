@@ -6,13 +6,11 @@ from math import inf
 import numpy as np
 from scipy import optimize
 
-from aoi_fl.lab.experiments.harness.base import Bools, Floats
-
 _RARE = 12  # values of p_m tried before the best is refined
 _SWEEPS = 6000
 
 
-def printed_variance(clients: int, per_round: int, max_age: int) -> float:
+def printed_variance(clients, per_round, max_age):
     """Return the least Var[X] as Theorem 2 of Javani & Wang 2024 prints it, in rational arithmetic."""
     mean = Fraction(clients, per_round)
     if max_age <= mean // 1 - 1:
@@ -21,7 +19,7 @@ def printed_variance(clients: int, per_round: int, max_age: int) -> float:
     return float(rest * (1 - rest))
 
 
-def programmed_variance(clients: int, per_round: int, max_age: int, dropout: float = 0.0) -> float:
+def programmed_variance(clients, per_round, max_age, dropout=0.0):
     """Return the least Var[X] among all tables p_0 … p_m with E[X] = n/k, without the theorem.
 
     For a given p_m the problem is linear in the survival function S_a = P(X > a): 1 = S_0 ≥ … ≥ S_m ≥ 0, E[X] =
@@ -50,7 +48,7 @@ def programmed_variance(clients: int, per_round: int, max_age: int, dropout: flo
     return min(values[best], float(refined.fun))
 
 
-def selecting_ages(cost: Floats, charge: Floats, oldest: int) -> Bools:
+def selecting_ages(cost, charge, oldest):
     """Return at which ages 0 … oldest a refresh is optimal in the single client's problem P4, (instances, oldest+1).
 
     Relative value iteration, damped by one half since the optimal chain is periodic: an age costs ``cost`` a round, a

@@ -4,14 +4,12 @@ Enumeration of every round for Javani & Wang 2025; exact chances of clients that
 printed, with its comparisons counted.
 """
 
-from collections.abc import Iterator
 from functools import cmp_to_key
 from itertools import combinations, product
 
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Floats, Ints, Row, Rows
 
 _EQUAL = ((3, 1), (4, 2), (5, 2), (5, 4), (6, 3), (7, 3), (8, 5), (6, 6))  # clients n and how many a round, m
 _DIMENSION, _POINTS = 3, 50
@@ -20,7 +18,7 @@ _POLICIES = ("markov-optimal", "markov-increasing")
 _SIZES = (100, 1000, 10_000, 100_000)
 
 
-def random_rounds(sizes: Floats, per_round: int) -> Iterator[tuple[float, Floats]]:
+def random_rounds(sizes, per_round):
     """Yield (probability, (n,) weights) of every round of random selection, Policy 1."""
     subsets = list(combinations(range(len(sizes)), per_round))
     for subset in subsets:
@@ -29,7 +27,7 @@ def random_rounds(sizes: Floats, per_round: int) -> Iterator[tuple[float, Floats
         yield 1 / len(subsets), weights
 
 
-def proportional_rounds(sizes: Floats, per_round: int) -> Iterator[tuple[float, Floats]]:
+def proportional_rounds(sizes, per_round):
     """Yield (probability, (n,) weights) of every round of proportional selection with replacement, Policy 2."""
     shares = sizes / sizes.sum()
     for drawn in product(range(len(sizes)), repeat=per_round):
@@ -40,7 +38,7 @@ def _row(what, left, right, seed=1, **more):
     return {"seed": seed, "what": what, **more, "left": left, "right": right}
 
 
-def equal_sizes() -> Rows:
+def equal_sizes():
     """Return Σ with equal sizes, enumerated and as Remarks 4 and 5 print it."""
     rows = []
     for n, m in _EQUAL:
@@ -57,7 +55,7 @@ def equal_sizes() -> Rows:
     return rows
 
 
-def smoothness(seed: int) -> Row:
+def smoothness(seed):
     """Return the largest ‖∇F‖² / 2L(F − F*) of a random quadratic, at most 1 by Lemma 1."""
     rng = np.random.default_rng([seed, 1])
     root = rng.normal(size=(_DIMENSION, _DIMENSION))
@@ -69,7 +67,7 @@ def smoothness(seed: int) -> Row:
     return _row("lemma 1", worst, 1.0, seed)
 
 
-def sampled(seed: int) -> Rows:
+def sampled(seed):
     """Return both sides of Lemmas 2 to 4 for random selection of m of n clients of random sizes and updates.
 
     Lemma 2's right side sums over S beside an expectation over S: it is taken in expectation, and, as its proof needs
@@ -99,7 +97,7 @@ def sampled(seed: int) -> Rows:
     ]
 
 
-def noise() -> Row:
+def noise():
     """Return E[B_noise] of eq. (49) for F(θ) = θ²/2 with exact gradients, K = 2 steps and η = 0.1 from θ = 1; and 0.
 
     The average gradient d of eq. (17) is taken along the local path, so it differs from ∇F at the start of the round
@@ -111,7 +109,7 @@ def noise() -> Row:
     return _row("noise", 2 * steps * rate * (start - steps * rate * start) * (start - average), 0.0)
 
 
-def smoothness_of_losses() -> Rows:
+def smoothness_of_losses():
     """Return both sides of Assumptions 1 and 4 of Xu et al. 2024 for losses of one example, x = 1 and y = 0.
 
     Assumption 1 for |ω| from −h to h, with β = 1/(2h): F(h) − F(−h) ≤ −2h + 2βh². Assumption 4 for ω²/2 at ω = 10^j,
@@ -125,7 +123,7 @@ def smoothness_of_losses() -> Rows:
     return rows
 
 
-def curvatures(seed: int) -> Rows:
+def curvatures(seed):
     """Return how far above its chord's foot a loss bends on a direction of length 1: 0 where it is not strongly convex.
 
     For logistic regression the direction that raises all classes alike, for the multi-class hinge loss any short one:
@@ -154,7 +152,7 @@ def curvatures(seed: int) -> Rows:
     return rows
 
 
-def freshness() -> Rows:
+def freshness():
     """Return the mean age of participants, E[X] − 1, beside that of all clients, (E[X²]/E[X] − 1)/2."""
     rows = []
     for policy in _POLICIES:
@@ -165,7 +163,7 @@ def freshness() -> Rows:
     return rows
 
 
-def heard() -> Rows:
+def heard():
     """Return the chance that a client takes part before it leaves, with p_i > 0 at all ages and with the optimal table.
 
     A newcomer of age 0 takes part for the first time after X rounds; one in its steady state in round r with
@@ -186,7 +184,7 @@ def heard() -> Rows:
     return rows
 
 
-def algorithm1(ages: Ints, payments: Floats, sensitivities: Floats, budget: float) -> tuple[list[int], int]:
+def algorithm1(ages, payments, sensitivities, budget):
     """Return the clients selected, in the order of their index, and how many comparisons that took."""
     index = [(a + 1) * (a + 2) * budget * w / (2 * p) for a, p, w in zip(ages, payments, sensitivities, strict=True)]
     compared = 0
@@ -207,7 +205,7 @@ def algorithm1(ages: Ints, payments: Floats, sensitivities: Floats, budget: floa
     return chosen, compared
 
 
-def comparisons() -> Rows:
+def comparisons():
     """Return how many comparisons Algorithm 1 makes of N clients, beside N log₂ N."""
     rows = []
     for clients in _SIZES:
@@ -218,7 +216,7 @@ def comparisons() -> Rows:
     return rows
 
 
-def starved() -> Row:
+def starved():
     """Return how many selections Algorithm 1 makes with p = (5, 5, 5), B = 5, beside those that B pays for."""
     payments, sensitivities, ages = np.full(3, 5.0), np.full(3, 0.5), np.zeros(3, dtype=np.int64)
     made, rounds = 0, 100

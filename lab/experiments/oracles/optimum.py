@@ -31,7 +31,7 @@ POLICIES: dict[str, Callable[[Ints, Instance], Floats]] = {
 }
 
 
-def draw_instance(seed: int) -> Instance:
+def draw_instance(seed):
     """Return an instance with the payments of Section 5, each client affordable, not all of them at once."""
     rng = np.random.default_rng(seed)
     while True:
@@ -42,7 +42,7 @@ def draw_instance(seed: int) -> Instance:
             return Instance(payments, sensitivities, budget)
 
 
-def long_run_p2(instance: Instance, index: Callable[[Ints, Instance], Floats]) -> float:
+def long_run_p2(instance, index):
     """Return the exact long-run P2 of an index policy from age 0: the mean over the cycle that it falls into."""
     ages, costs = np.zeros(CLIENTS, dtype=np.int64), []
     seen = {}
@@ -55,7 +55,7 @@ def long_run_p2(instance: Instance, index: Callable[[Ints, Instance], Floats]) -
     return float(np.mean(costs[seen[tuple(ages.tolist())] :]))
 
 
-def exact_optimum(instance: Instance) -> float:
+def exact_optimum(instance):
     """Return the least long-run P2 from age 0.
 
     A cap on ages can only lower the cost. If the optimal cycle from age 0 never touches it, the value is exact;

@@ -6,13 +6,10 @@ Xu, Xiao, Wu, Wu, Zhou & Sun 2024, Age-of-Information-Aware Federated Learning, 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-from aoi_fl.science.types import Floats
 
-
-def packings(payments: Floats, budget: float) -> NDArray[np.bool_]:
+def packings(payments, budget):
     """Return every maximal set of clients that the budget pays for in one round, as rows of a boolean matrix."""
     clients = payments.size
     sets = (np.arange(2**clients)[:, None] >> np.arange(clients) & 1).astype(bool)
@@ -26,7 +23,7 @@ def packings(payments: Floats, budget: float) -> NDArray[np.bool_]:
     return sets[fits & ~extendable]
 
 
-def packing_bound(payments: Floats, sensitivities: Floats, budget: float) -> float:
+def packing_bound(payments, sensitivities, budget):
     """Return a floor under the long-run P2 that uses the sets of clients that fit into one round, for small N.
 
     The linear programme: over frequencies y_S ≥ 0 of the maximal packings S with Σ y_S = 1, and mean ages a_i,

@@ -3,13 +3,10 @@
 The constants: a_i in [1, 2], so μ = 1 and L = 2; F* and Γ are closed forms.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy import stats
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.lab.experiments.harness.base import Floats, Rows
 from aoi_fl.lab.experiments.harness.setting import section5, weights_of
 from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
@@ -31,13 +28,13 @@ _FEDAVG = FedAvgConstants(_SMOOTH, _CONVEX, _NOISE**2, 13.0**2, _STEPS, PER_ROUN
 _TAU, _RATE, _BUDGET, _GROWTH = 10, 0.005, 40.0, 0.3  # Section 5.1 of Xu et al.; gradients' variance a round of age
 
 
-def excess(theta: Floats, curves: Floats, centres: Floats, shares: Floats) -> Floats:
+def excess(theta, curves, centres, shares):
     """Return F(θ) − F* = ½ Σ q a · (θ−θ*)², for θ of any shape."""
     pull = shares * curves
     return np.asarray(pull.sum() * (theta - pull @ centres / pull.sum()) ** 2 / 2)
 
 
-def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> Rows:
+def federated_averaging(seeds, marks):
     """Run federated averaging under the policies of Javani & Wang, equal sizes, with Theorem 2's bound beside it.
 
     Gradients carry a noise of ±½, the same for all policies of a seed. Iterates stay within [−4, 4], so G² = 13² bounds
@@ -73,7 +70,7 @@ def federated_averaging(seeds: Sequence[int], marks: Sequence[int]) -> Rows:
     return rows
 
 
-def weight_variance(policy: str) -> float:
+def weight_variance(policy):
     """Return Σ of a policy (Theorems 3 to 5)."""
     if policy == "random":
         return random_weight_variance(_SIZES, PER_ROUND)
@@ -82,7 +79,7 @@ def weight_variance(policy: str) -> float:
     return _table(policy).weight_variance
 
 
-def choosing_by_loss(seeds: Sequence[int], rounds: int) -> Rows:
+def choosing_by_loss(seeds, rounds):
     """Run federated averaging under power-of-choice: of d random candidates, the k of the largest losses train.
 
     The draws of candidates make E[ω] a function of the losses' ranks, so ρ of Javani & Wang 2025, eq. (24), is exact at
@@ -136,7 +133,7 @@ def _trained(local, t, signs, divisor=1):
     return local
 
 
-def expected_weights(candidates: int) -> Floats:
+def expected_weights(candidates):
     """Return (n,) E[ω] under power-of-choice by rank, the largest loss first.
 
     A client counts 1/k if it is a candidate and of the r clients with larger losses fewer than k are candidates, too.
@@ -146,7 +143,7 @@ def expected_weights(candidates: int) -> Floats:
     return np.asarray(chosen / PER_ROUND)
 
 
-def ageing(seeds: Sequence[int], marks: Sequence[int]) -> Rows:
+def ageing(seeds, marks):
     """Train on ageing data as in Section 2 of Xu et al., all clients taking part, and Theorem 1's bound beside it.
 
     N, B, τ, η̃ and ω_0 = 0 are the paper's, sizes and payments an instance of its Section 5; a gradient's noise has a

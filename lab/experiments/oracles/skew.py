@@ -8,19 +8,14 @@ References
 [1] A. Javani, Z. Wang, "Balancing Client Participation in Federated Learning Using AoI", 2025.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.lab.experiments.harness.base import Floats
-from aoi_fl.lab.experiments.harness.replay import Dealt
 from aoi_fl.lab.experiments.harness.setting import weights_of
-from aoi_fl.science.history import History
 
 
-def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:
+def objective_gap(losses, minima, importances):
     """Return Σ q_k (F_k(θ) − F_k*), which at θ = θ* is Γ, the local-global objective gap.
 
     ``losses``, ``minima`` and ``importances`` are (n,) F_k(θ), F_k* and q_k ≥ 0 of sum 1.
@@ -32,7 +27,7 @@ def objective_gap(losses: Floats, minima: Floats, importances: Floats) -> float:
     return float(importances @ (losses - minima))
 
 
-def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -> float:
+def skew(weights, losses, minima, importances):
     """Return the selection skew Σ ω_k (F_k(θ) − F_k*) / Σ q_k (F_k(θ) − F_k*) at a model θ, for (n,) weights ω_k.
 
     With a round's weights it is that round's skew, as in Table II of [1]; with E[ω_k] it is ρ. E[ω] = q gives 1 at
@@ -44,9 +39,7 @@ def skew(weights: Floats, losses: Floats, minima: Floats, importances: Floats) -
     return float(weights @ (losses - minima)) / objective_gap(losses, minima, importances)
 
 
-def selection_skew(
-    weights: Floats, losses: Floats, optimum_losses: Floats, minima: Floats, importances: Floats
-) -> tuple[Floats, Floats]:
+def selection_skew(weights, losses, optimum_losses, minima, importances):
     """Return ρ(S^t, θ^t) of each round with participants, at the model that it began with, and ρ(S^t, θ*).
 
     Eqs. (25) and (26) go over expectations; the estimate of [1] goes over single rounds, so its minimum, of the first,
@@ -63,13 +56,13 @@ def selection_skew(
     return np.array(along), np.array([skew(weights[t], optimum_losses, minima, importances) for t in played])
 
 
-def losses(there: Dealt, arrays: Mapping[str, NDArray[np.float32]]) -> Floats:
+def losses(there, arrays):
     """Return (n,) F_k of a model."""
     return np.array([there.task.evaluate(arrays, part)[0] for part in there.parts])
 
 
 @lru_cache(maxsize=1)
-def optima(there: Dealt, local_steps: int, central_epochs: int) -> tuple[Floats, Floats]:
+def optima(there, local_steps, central_epochs):
     """Return (n,) F_k* after long local training, and F_k of a centrally trained model; kept for the other policies."""
     first = there.task.initial_arrays()
     local = [
@@ -80,7 +73,7 @@ def optima(there: Dealt, local_steps: int, central_epochs: int) -> tuple[Floats,
     return np.array(local), losses(there, central)
 
 
-def train(there: Dealt, history: History) -> tuple[Floats, Floats]:
+def train(there, history):
     """Average the selected clients' models round after round.
 
     Returns

@@ -1,11 +1,9 @@
 """What the theorems say and what an independent computation finds: Var[X], thresholds of an index, and a ratio."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Floats, Ints, Row, Rows
 from aoi_fl.lab.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.budget import choose
@@ -22,7 +20,7 @@ _AGES = (1, 2, 3, 4, 5, 6, 7, 10)
 _OLDEST = 30  # age at which value iteration forces a refresh; thresholds stay below 20
 
 
-def load_variances() -> Rows:
+def load_variances():
     """Return Var[X] as printed, of the table, by linear programme, of random and of oldest-age selection."""
     rows = []
     for n, k in _GRID:
@@ -50,7 +48,7 @@ def _oldest_age_variance(clients, per_round):
     return measure(simulate(OldestAgeSelector(per_round, 1), population, 2000, 1)).interval_variance or 0.0
 
 
-def thresholds(seeds: Sequence[int]) -> Rows:
+def thresholds(seeds):
     """Return for single clients with random φ, p, B and λ: eq. (25) without bracket, its floor, and the optimum."""
     rngs = [np.random.default_rng([seed, 25]) for seed in seeds]
     sensitivity, payment, budget, wanted = (
@@ -81,7 +79,7 @@ def thresholds(seeds: Sequence[int]) -> Rows:
     return rows
 
 
-def ratio(clients: int, budget: int, seed: int, rounds: int) -> Row:
+def ratio(clients, budget, seed, rounds):
     """Return Theorem 3's denominator and the lower bound L_B it rests on, with either M, beside WICS's P2.
 
     L_B = Nφ_min/(2M) − Σφ/(2N) has the denominator's sign. P2 is measured over the later half of the rounds, and only
@@ -112,7 +110,7 @@ def _late_p2(payments, sensitivities, budget, rounds):
     return p2(total / (rounds - rounds // 2), sensitivities)
 
 
-def threshold(charge: float, payments: Floats, sensitivities: Floats, budget: float) -> Ints:
+def threshold(charge, payments, sensitivities, budget):
     """Return the age H_i from which on a refresh is worth the service charge λ: select iff Δ_i ≥ H_i.
 
     H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋, the largest integer with H(H+1) ≤ 2λp/(Bφ). Where λ equals the index of an age, H is the

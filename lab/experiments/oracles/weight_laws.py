@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Floats, Ints
+from aoi_fl.lab.experiments.harness.base import Floats
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_moments
 from aoi_fl.science.interval_law import StrideLaw
-from aoi_fl.science.markov import MarkovPolicy
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,11 @@ class WeightLaw:
     clients: int
 
     @property
-    def dispersion(self) -> float:
+    def dispersion(self):
         """E[Σω²] − 1/n."""
         return self.square - 1 / self.clients
 
-    def estimate(self, rounds: int) -> float:
+    def estimate(self, rounds):
         """Return the exact expectation of the estimate of Σ over T rounds; Σ (1 − 1/T) if rounds are independent."""
         lags = np.arange(1, rounds)
         products = self.products[: rounds - 1] if len(self.products) > 1 else self.products[0]
@@ -43,13 +42,13 @@ class WeightLaw:
         return self.square - mean_square
 
 
-def random_law(sizes: Ints, per_round: int) -> tuple[WeightLaw, float]:
+def random_law(sizes, per_round):
     """Return the law and Σ of random exactly-k selection with weights d_i/Σ_S d_j (Theorem 3)."""
     square, means_square = random_weight_moments(sizes, per_round)
     return WeightLaw(square, np.array([means_square]), len(sizes)), square - means_square
 
 
-def proportional_law(sizes: Ints, per_round: int) -> tuple[WeightLaw, float]:
+def proportional_law(sizes, per_round):
     """Return the law and Σ = Σ q_i(1−q_i)/k of k draws with replacement, weights l/k (Theorem 4)."""
     shares = sizes / sizes.sum()
     variance = proportional_weight_variance(sizes, per_round)
@@ -57,7 +56,7 @@ def proportional_law(sizes: Ints, per_round: int) -> tuple[WeightLaw, float]:
     return WeightLaw(variance + means_square, np.array([means_square]), len(sizes)), variance
 
 
-def systematic_law(clients: int, per_round: int, lags: int) -> tuple[WeightLaw, float]:
+def systematic_law(clients, per_round, lags):
     """Return the law and Σ = 1/k − 1/n of systematic participation with spread phases: k clients, 1/k each.
 
     Y_T, how often a client takes part in T rounds, has Var(Y_T) in closed form, and P(in rounds t and t+h) is half its
@@ -69,7 +68,7 @@ def systematic_law(clients: int, per_round: int, lags: int) -> tuple[WeightLaw, 
     return WeightLaw(1 / per_round, clients * both / per_round**2, clients), 1 / per_round - 1 / clients
 
 
-def markov_law(policy: MarkovPolicy, lags: int) -> tuple[WeightLaw, float]:
+def markov_law(policy, lags):
     """Return the law and Σ (Theorem 5) of a Markov policy with weights 1/|S| from the stationary start.
 
     Clients are independent. With r = 1/E[X] and u_h the probability of taking part h rounds after doing so,

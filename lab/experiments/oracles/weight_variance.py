@@ -10,10 +10,8 @@ A. Javani, Z. Wang, "Balancing Client Participation in Federated Learning Using 
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Floats, Ints
 
-
-def random_weight_moments(sizes: Ints, per_round: int) -> tuple[float, float]:
+def random_weight_moments(sizes, per_round):
     """Return Σ_i E[ω_i²] and Σ_i E[ω_i]² of k clients chosen uniformly at random, weights d_i/Σ_{j∈S} d_j; exact.
 
     The sum over all C(n, k) subsets is one over the totals that k−1 of the other clients can have. Their law is found
@@ -36,7 +34,7 @@ def random_weight_moments(sizes: Ints, per_round: int) -> tuple[float, float]:
     return square, means_square
 
 
-def random_weight_variance(sizes: Ints, per_round: int) -> float:
+def random_weight_variance(sizes, per_round):
     """Return Σ of exactly k clients chosen uniformly at random, with weights d_i/Σ_{j∈S} d_j; exact (Theorem 3).
 
     Equal sizes give 1/k − 1/n.
@@ -48,7 +46,7 @@ def random_weight_variance(sizes: Ints, per_round: int) -> float:
     return square - means_square
 
 
-def subset_sums(sizes: Ints, count: int) -> Floats:
+def subset_sums(sizes, count):
     """Return P(total = s) at position s, for ``count`` of the sizes drawn without replacement.
 
     >>> subset_sums(np.array([1, 1, 2]), 2).round(6).tolist()
@@ -66,7 +64,7 @@ def subset_sums(sizes: Ints, count: int) -> Floats:
     return chance[count]
 
 
-def proportional_weight_variance(sizes: Ints, per_round: int) -> float:
+def proportional_weight_variance(sizes, per_round):
     """Return Σ = Σ q_i(1−q_i)/k of k draws with replacement, q_i = d_i/Σ d, and weights l/k for l times drawn.
 
     Source: Theorem 4. Equal sizes give (1 − 1/n)/k.

@@ -47,7 +47,7 @@ HEADLINE = (0.075, 0.20)  # of the rounds, the abstract of the journal
 
 
 @cache
-def claims_for(experiment: str) -> tuple[PaperClaim, ...]:
+def claims_for(experiment):
     """Return the claims that an experiment judges, of ``paper_claims.csv``.
 
     The CNN on MNIST is judged at 99 %: a first run was at 97 % after five rounds. The claim of ``unequal`` has weights

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from aoi_fl.lab.experiments.harness.base import Experiment, Row, Rows
+from aoi_fl.lab.experiments.harness.base import Experiment, Row
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion, Verdict
 from aoi_fl.lab.experiments.harness.verdicts import EXACT, erratum, every
@@ -47,7 +47,7 @@ class Statement(NamedTuple):
     printed: bool = False
     reasons: Mapping[Verdict, str] = EXACT
 
-    def judged(self, rows: Rows, **more: int) -> Claim:
+    def judged(self, rows, **more):
         """Judge it by the rows of all statements; ``more`` are numbers of its sentence."""
         found = [row for row in rows if row["what"].startswith(self.what)]
         held, count = _passing(found, self.test)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.study import Measure, expect, within
 from aoi_fl.lab.experiments.studies.equal_work import CASE, ArenaStudy
 from aoi_fl.lab.simulated_time.traces import read_trace
@@ -46,10 +45,10 @@ class HourStudy(ArenaStudy):
     fixed: Mapping[str, Any] = {"over-selection": 1.0, "learning-rate-decay": 1.0}  # run keys
     told: Mapping[str, Any]  # the settings of the results that differ from the arena's
 
-    def settings(self, options: Options) -> Mapping[str, Any]:
+    def settings(self, options):
         return {**super().settings(options), "num-clients": "devices available within the hour", **self.told}
 
-    def keys(self, policy: str, seed: int, options: Options) -> dict[str, Any]:
+    def keys(self, policy, seed, options):
         """Return the run keys of a policy, with the devices of the hour in a file."""
         keys = dict(self.arena.keys(self.entrants[policy], seed, options))
         start = float(keys.pop("clock-start", 0.0))
