@@ -1,7 +1,7 @@
 """Flower's programs for a benchmark: their folder, their log and their end."""
 
-import json
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import tomli_w
 
+from aoi_fl.flower.control import ControlApi
 from aoi_fl.flower.superlink import Addresses, listens
 from aoi_fl.lab.benchmarks.base import ROOT, Skipped
 
 _COMMAND, _END = 120.0, 15.0  # seconds that a command may take, and a program's end
 _START = 60.0  # seconds until a SuperLink listens
-_FIRST_LOOK = 10.0  # seconds until Flower is asked for a run's state; the pause doubles each time
 _PRIVATE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -35,6 +35,7 @@ class Programs:
     ----------
     folder : Flower's home, with all output in its file ``log``
     environment : environment of all programs
+    control : the Control API of the SuperLink, once one is started
     """
 
     def __init__(self, folder):
@@ -67,51 +68,42 @@ class Programs:
         for port in ports:
             listens(port, wait)
 
+    def listen(self, superlink, addresses):
+        """Wait until a SuperLink without TLS listens, and connect to its Control API."""
+        self.await_ports(superlink, [addresses.control], _START)
+        self.control = ControlApi(f"127.0.0.1:{addresses.control}", None)
+
     def submit(self, app, connection, settings, *more):
         """Submit an app with settings in Flower's syntax; return the run's id, or raise Skipped."""
-        answer = self._flwr("run", str(app), connection, "--run-config", settings, *more)
-        if "run-id" not in answer:
-            raise Skipped(f"the run was not accepted: {answer.get('error-message', answer)}")
-        return int(answer["run-id"])
-
-    def end_of(self, run_id, connection):
-        """Return a run's outcome and details by Flower's list of runs; empty while it runs."""
-        for run in self._flwr("list", connection, "--run-id", str(run_id)).get("runs", ()):
-            if run["status"].startswith("finished"):
-                details = run.get("status-details", "")
-                return run["status"] if details in ("", "N/A") else f"{run['status']}, {details}"
-        return ""
-
-    def result_of(self, run_id, connection, seconds, look):
-        """Return what ``look()`` finds of a run; raise Skipped if it ends or times out without a result."""
-        why, pause = "", _FIRST_LOOK
-        deadline, asks = time.monotonic() + seconds, time.monotonic() + pause
-        while not (found := look()):
-            if why:
-                raise Skipped(f"the run did not finish: {why}. {self.log_tail(600)}")
-            time.sleep(0.5)
-            if time.monotonic() > asks:  # rarely, because the command takes a second or two
-                why = self.end_of(run_id, connection)
-                if time.monotonic() > deadline:
-                    why = f"it took longer than {seconds:g} s"
-                asks, pause = time.monotonic() + pause, 2 * pause
-        return found
-
-    def _flwr(self, *arguments):
-        """Return the JSON output of one of Flower's commands; other output is an error message."""
         done = subprocess.run(
-            ["flwr", *arguments, "--format", "json"],
+            ["flwr", "run", str(app), connection, "--run-config", settings, *more, "--format", "json"],
             env=self.environment,
             capture_output=True,
             text=True,
             timeout=_COMMAND,
             check=False,
         )
-        try:
-            answer = json.loads(done.stdout[done.stdout.index("{") :])
-        except ValueError:
-            return {"error-message": f"{done.stdout[-300:]} {done.stderr[-300:]}"}
-        return answer
+        if not (accepted := re.search(r'"run-id": "?(\d+)', done.stdout)):
+            raise Skipped(f"the run was not accepted: {done.stdout[-300:]} {done.stderr[-300:]}")
+        return int(accepted[1])
+
+    def end_of(self, run_id):
+        """Return a run's outcome and details, ``finished:completed`` for instance; empty while it runs."""
+        (run,) = self.control.runs(run_id)
+        said = (f"{run.status}:{run.outcome}", run.details)
+        return ", ".join(filter(None, said)) if run.status == "finished" else ""
+
+    def result_of(self, run_id, seconds, look):
+        """Return what ``look()`` finds of a run; raise Skipped if it ends or times out without a result."""
+        why, deadline = "", time.monotonic() + seconds
+        while not (found := look()):
+            if why:
+                raise Skipped(f"the run did not finish: {why}. {self.log_tail(600)}")
+            time.sleep(1)
+            why = self.end_of(run_id)
+            if time.monotonic() > deadline:
+                why = f"it took longer than {seconds:g} s"
+        return found
 
     def log_tail(self, characters=1500):
         """Return the end of the programs' log."""
@@ -178,13 +170,10 @@ def simulate(app, settings, nodes, seconds=600.0, **environment):
             "--disable-runtime-dependency-installation",
             *addresses.of_superlink(fleet=False),
         )
-        running.await_ports(superlink, [addresses.control], _START)
+        running.listen(superlink, addresses)
         federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
         run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)
         deadline = time.monotonic() + seconds
-        while not (ended := running.end_of(run_id, "ray")) and time.monotonic() < deadline:
+        while not (ended := running.end_of(run_id)) and time.monotonic() < deadline:
             time.sleep(1)
-        log = subprocess.run(
-            ["flwr", "log", str(run_id), "ray", "--show"], env=running.environment, capture_output=True, text=True
-        )
-        return ended, log.stdout
+        return ended, running.control.log(run_id)

@@ -10,7 +10,6 @@ from aoi_fl.lab.benchmarks.processes import programs
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
 CONNECTION = "bench"
 _PATIENCE = 600.0  # seconds for one run
-_START = 60.0  # seconds until a SuperLink listens
 
 
 @contextmanager
@@ -27,7 +26,7 @@ def started(nodes, config=""):
         superlink = running.start(
             "flower-superlink", "--insecure", "--disable-runtime-dependency-installation", *addresses.of_superlink()
         )
-        running.await_ports(superlink, [addresses.control], _START)
+        running.listen(superlink, addresses)
         for i, (command, port) in enumerate(zip(nodes, free_ports(len(nodes)), strict=True)):
             about = f"--node-config=partition-id={i} num-partitions={len(nodes)} {config}".rstrip()
             running.start(*command, "--insecure", *addresses.of_supernode(port), about)
@@ -47,7 +46,7 @@ def deployment(nodes, config=""):
         def submit(app, settings):
             out.unlink(missing_ok=True)
             run = running.submit(app, CONNECTION, f'{settings} out="{out}"'.strip())
-            found = running.result_of(run, CONNECTION, _PATIENCE, lambda: out.read_text() if out.exists() else "")
+            found = running.result_of(run, _PATIENCE, lambda: out.read_text() if out.exists() else "")
             return json.loads(found)
 
         yield submit

@@ -51,7 +51,7 @@ def test_clients_of_a_deployment_have_the_shares_of_a_simulation(aoi, tmp_path):
         settings = " ".join(f"{k}={json.dumps(v)}" for k, v in keys.items())
         run = running.submit(Path(__file__).parents[2], CONNECTION, f'{settings} runs-dir="{tmp_path / "cluster"}"')
         deadline = time.monotonic() + 600
-        while not (end := running.end_of(run, CONNECTION)) and time.monotonic() < deadline:
+        while not (end := running.end_of(run)) and time.monotonic() < deadline:
             time.sleep(1)
     ledger = tmp_path / "cluster" / "shares" / LEDGER
     assert ledger.is_file(), end

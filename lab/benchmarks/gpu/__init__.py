@@ -85,7 +85,7 @@ def _superlink(data):
 
         def submit(settings, folder):
             run = running.submit(ROOT, CONNECTION, f"{fixed} {settings}")
-            if (status := running.result_of(run, CONNECTION, _RUN, lambda: _status(folder))) != "completed":
+            if (status := running.result_of(run, _RUN, lambda: _status(folder))) != "completed":
                 raise Skipped(f"the run ended as {status}. {running.log_tail()}")
 
         yield submit
