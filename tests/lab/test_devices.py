@@ -66,6 +66,12 @@ def test_a_random_trace_agrees_with_a_plain_search():
         assert found.here(when).tolist() == plain
 
 
+def test_changes_become_spells():
+    found = Availability.from_changes([0, 3, 4, 5], [0, 5, 20, 0, 0], [False, True, False, True, False], 30)
+    assert found.offsets.tolist() == [0, 1, 2, 2]
+    assert (found.begins.tolist(), found.ends.tolist()) == ([5.0, 0.0], [20.0, 30.0])
+
+
 def test_work_takes_time_and_is_lost_with_its_device():
     trace = DeviceTrace(BY_HAND, np.array([0.1, 0.2, 0.1, 0.1]), "example", np.full(4, 1000.0), np.full(4, 500.0))
     devices = trace.devices(work=1.0)

@@ -76,8 +76,6 @@ class Study(Experiment):
     measures: Sequence[Measure]
     hypotheses: Sequence[Hypothesis]
     planned = 10
-    first = 1
-    quick_seeds = 2
     committed = ""  # commit that has the hypotheses, older than the data
 
     @property
@@ -97,7 +95,7 @@ class Study(Experiment):
         """Return a unit for each seed, case and policy."""
         return [
             {"seed": seed, "case": case, "policy": policy}
-            for seed in seeds(options, self.planned, self.quick_seeds, self.first)
+            for seed in seeds(options, self.planned, 2, self.first)
             for case, policy in self.pairs
         ]
 
