@@ -152,13 +152,12 @@ def programs():
             made.end()
 
 
-def simulate(app, settings, nodes, seconds=600.0, **environment):
+def simulate(app, settings, nodes, seconds=600.0):
     """Run an app in Flower's Ray simulation; return outcome (``finished:completed``) and log.
 
-    Each client has one CPU. ``environment`` is for all processes.
+    Each client has one CPU.
     """
     with programs() as running:
-        running.environment |= environment
         addresses = Addresses.free()
         (running.folder / "config.toml").write_text(addresses.connection("ray"))
         (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # KEY=VALUE cannot contain both quotes
