@@ -19,8 +19,8 @@ from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.studies.unequal_page import later
 
 ROOT = Path(__file__).parents[2]
+WITHOUT = ", B = 4"
 README, CHOOSING, PRIVACY = "README.md", "docs/choosing.md", "docs/privacy.md"
-PHONES = "arena-trace-dirichlet"
 
 
 class Number(NamedTuple):
@@ -64,23 +64,6 @@ def at(file, column, base=None, scale=1.0, **where):
     return Number.of([scale * (own[s] - others.get(s, 0.0)) for s in own if not base or s in others])
 
 
-def arena(policy, what):
-    """Return a measure of an entrant of the arena on unequal data, over seeds."""
-    runs = {s: run[-1] for s, run in by_seed(table(PHONES), policy=policy).items()}
-    base = {s: run[-1] for s, run in by_seed(table(PHONES), policy="random").items()}
-    there = {row["seed"]: row["present"] for row in table(PHONES) if row["present"] is not None}
-    measures = {
-        "later": lambda r, b: (r["reached_lower"] - b["reached_lower"]) / 60,
-        "points": lambda r, b: 100 * (r["final"] - b["final"]),
-        "hours": lambda r, b: r["worked"] / 3600,
-        "wasted": lambda r, b: 100 * r["wasted"] / r["worked"],
-        "jain": lambda r, b: r["jain"] * 300 / there[r["seed"]],
-        "never": lambda r, b: 100 * (1 - (1 - r["never"]) * 300 / there[r["seed"]]),
-        "present": lambda r, b: there[r["seed"]],
-    }
-    return Number.of([measures[what](runs[s], base[s]) for s in runs])
-
-
 def rounds_later(split, policy):
     runs = {p: by_seed(table("unequal"), split=split, policy=p) for p in (policy, "random")}
     found = later(runs[policy], runs["random"])
@@ -107,10 +90,11 @@ def messages(mode, column, scale=1.0):
     return Number.of([scale * np.mean([row[column] for row in run][1:]) for run in runs])
 
 
-_LATE, _FOUR = "random:late-rounds=5", "random:clients-per-round=4"
-_AGE = {
-    "systematic": "systematic:weights=size:compensate=availability",
-    "markov-optimal": "markov-optimal:weights=size:compensate=availability",
+_ENTRANTS = {
+    "random": "random",
+    "oldest-age": "oldest-age",
+    "markov-optimal": "markov, learned",
+    "systematic": "systematic, learned",
 }
 _SPLITS = ("dirichlet 0.3", "dirichlet 0.6", "zipf", "iid")
 _LEARNED = ("systematic, learned", "markov, learned")
@@ -121,11 +105,16 @@ def row_of_speed(name, policy):
     return CHOOSING, f"| {name} |" + " {:1} |" * len(numbers), 10, numbers
 
 
-def row_of_arena(name, policy):
-    start = " 0 | 0 |" if policy == "random" else " {:1} | {:2} |"
-    numbers = [arena(policy, what) for what in ("later", "points", "hours", "wasted", "jain", "never")]
-    text = f"| {name} |{start} {{:m1}} ({{:m0}} %) | {{:2}} | {{:m0}} % |"
-    return CHOOSING, text, 10, numbers[2 if policy == "random" else 0 :]
+def barrier(column, policy, base=None, scale=1.0):
+    return at("barrier", column, base, scale, policy=policy)
+
+
+def row_of_barrier(name, policy):
+    """Return a row of the table of devices that come and go."""
+    numbers = [barrier("reached_90", policy, None, 1 / 60), barrier("hours_90", policy, None, 1 / 3600)]
+    above = [] if policy == "random" else [barrier("final", policy, {"policy": "random"}, 100)]
+    text = f"| {name} | {{:2}} | {{:3}} |" + (" {:2} |" if above else " 0 |") + " {:2} |"
+    return CHOOSING, text, 10, [*numbers, *above, barrier("jain", policy)]
 
 
 def _private(cells):
@@ -138,8 +127,6 @@ def _private(cells):
 def sentences():
     """Return the table: page, sentence, seeds, numbers."""
     final = [at("fair-arena", "final", {"policy": "random"}, 100, policy=p) for p in _LEARNED]
-    present = arena("random", "present")
-    counted = sorted({row["present"] for row in table(PHONES) if row["present"]})
     return [
         (
             README,
@@ -162,17 +149,20 @@ def sentences():
         row_of_speed("`markov-optimal`, `weights=size`", "markov size"),
         row_of_speed("`markov-optimal`, `weights=equal`", "markov equal"),
         row_of_speed("`systematic`, `rates=size`, `weights=unbiased`", "systematic rates"),
-        row_of_arena("`random`", "random"),
-        row_of_arena("`random`, `late-rounds=5`", _LATE),
-        row_of_arena("`random`, `clients-per-round=4`", _FOUR),
-        row_of_arena("`random`, `clients-per-round=4`, `over-selection=1`", f"{_FOUR}:over-selection=1"),
-        *(row_of_arena(f"`{p}`, `weights=size`, `compensate=availability`", _AGE[p]) for p in _AGE),
+        *(
+            row_of_barrier(f"`{shown}`{more}", entrant + suffix)
+            for shown, entrant in _ENTRANTS.items()
+            for more, suffix in (("", ""), (", `buffer=4`", WITHOUT))
+            if (shown, more) != ("markov-optimal", "")
+        ),
+        row_of_barrier("`random`, `late-rounds=5`", "random, late updates"),
         (
             CHOOSING,
-            f"About {{:m0}} devices are available in the hour, from {counted[0]} to {counted[-1]} by seed",
+            "lose {:-m2} and {:-m2} of Jain's index",
             10,
-            [present],
+            [barrier("jain", p + WITHOUT, {"policy": p}) for p in ("random", "oldest-age")],
         ),
+        (CHOOSING, "updates are {:m1} models old on average", 10, [barrier("stale", "random" + WITHOUT)]),
         (
             CHOOSING,
             "the weighted age P2 is {:-%1} below MaxPack's, {:-%1} below ABS's",
