@@ -136,6 +136,24 @@ def test_a_key_is_never_overwritten(ca, tmp_path):
         enroll.enroll("pi-4", "h:9092", ca, tmp_path / "pi-4")
 
 
+def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(ca, tmp_path):
+    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
+    node, key = made.folder / "node.toml", made.folder / "client.key"
+    node.write_text(rules := node.read_text() + "pause = true\n")
+    done = CliRunner().invoke(app, ["enroll", "--new-key", "--dir", str(made.folder)])
+    private, public = serialization.load_ssh_private_key(key.read_bytes(), None), made.public_file.read_bytes().strip()
+    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    assert private.public_key().public_bytes(*form) == public != made.public_key.encode()
+    assert public.decode() in done.output and mode(key) == 0o600
+    key.unlink()
+    with refused("--name", "pi-4"):
+        enroll.enroll("pi-4", "h:9092", ca, made.folder)
+    enroll.enroll("pi-3", "other:9092", ca, made.folder)
+    assert node.read_text() == rules
+    with refused("--dir"):
+        enroll.new_key(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
