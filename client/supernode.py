@@ -199,8 +199,6 @@ def main() -> None:
         parser.add_argument(name)
     given, _ = parser.parse_known_args()
     link, authority, key = given.superlink, given.root_certificates, given.auth_supernode_private_key
-    if ours.leave and not ours.session:
-        sys.exit("--leave needs --session FILE, which holds the time of the return.")
     if ours.session and not (link and authority and key):
         sys.exit("--session needs --superlink, --root-certificates and --auth-supernode-private-key.")
     try:

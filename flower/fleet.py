@@ -54,11 +54,11 @@ class FleetApi:
         self._stub = fleet_pb2_grpc.FleetStub(channel)
         self._key = key
 
-    def stay(self, node_id: int, seconds: float = HEARTBEAT_MIN_INTERVAL, *, signed: bool = True) -> None:
+    def stay(self, node_id: int, seconds: float) -> None:
         """Send a node's heartbeat and announce the next one in ``seconds``."""
         node = node_pb2.Node(node_id=node_id)
         request = heartbeat_pb2.SendNodeHeartbeatRequest(node=node, heartbeat_interval=seconds)
-        self._stub.SendNodeHeartbeat(request, metadata=self._signature() if signed else None, timeout=_PATIENCE)
+        self._stub.SendNodeHeartbeat(request, metadata=self._signature(), timeout=_PATIENCE)
 
     def activate(self) -> int:
         """Connect as a SuperNode does and return the node's id."""

@@ -1,4 +1,4 @@
-"""Local checks of a device: torch, configuration, gate, disk, certificate and key."""
+"""Local checks of a device: torch, configuration, gate, disk and key."""
 
 import os
 import shutil
@@ -7,16 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device import enroll
 from aoi_fl.client.device.node import check
+from aoi_fl.client.device.reach import Finding
 from aoi_fl.client.device.receipts import private_key, read_receipts
 from aoi_fl.client.gate.book import RESTORE, ROOM, Book, GateState
 from aoi_fl.client.gate.gate import CLOCK, set_back
@@ -25,20 +23,7 @@ from aoi_fl.protocol.files import try_writing
 from aoi_fl.science.errors import ConfigError
 
 _FULL = 200e6  # bytes free on the disk of the client's state
-_SOON = 30.0  # days before a certificate's end
 _TORCH = "import torch; print(torch.__version__, torch.cuda.is_available())"
-
-Status = Literal["ok", "warn", "fail"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check; ``remedy`` is empty if there is nothing to do."""
-
-    check: str
-    status: Status
-    found: str
-    remedy: str = ""
 
 
 def torch() -> Finding:
@@ -51,30 +36,18 @@ def torch() -> Finding:
         version, cuda = done.stdout.split()[-2:]
         return Finding("torch", "ok", f"{version}, {'with CUDA' if cuda == 'True' else 'without CUDA'}")
     last = (done.stderr.strip().splitlines() or [f"the interpreter ended with {done.returncode}"])[-1]
-    if "No module named 'torch'" in last:
-        return Finding(
-            "torch",
-            "warn",
-            "not installed: this client can take part in selection, but every training will fail",
-            "Install it: docs/edge.md, for a board without a GPU pip install 'torch<2.11'.",
-        )
-    return Finding("torch", "fail", f"cannot be imported: {last}", "Install a build for this machine: docs/edge.md.")
+    remedy = "A training that needs torch will fail. Install a build for this machine: docs/edge.md."
+    return Finding("torch", "warn", f"cannot be imported: {last}", remedy)
 
 
 def configuration(folder: Path) -> Iterator[Finding]:
-    """Check the node configuration of a client's folder, its owner's rules now, state folder, disk and data file."""
+    """Check the node configuration of a client's folder, state folder, disk and data file."""
     try:
-        node = enroll.read_node(folder)
-        rule = check(node).forbids(datetime.now())
+        check(node := enroll.read_node(folder))
     except ConfigError as error:
         yield Finding("configuration", "fail", error.problem, error.remedy)
         return
     yield Finding("configuration", "ok", f"{folder / enroll.NODE}, client {node['name']}")
-    if rule is None:
-        yield Finding("rules", "ok", "the client may take part now")
-    else:
-        remedy = f"If it should: change {rule} in the node's configuration, and start the client again."
-        yield Finding("rules", "warn", f"by {rule} the client does not take part now", remedy)
     yield from durable(Path(str(node["state-dir"])))
     if "data-file" in node:
         path = Path(str(node["data-file"]))
@@ -130,31 +103,6 @@ def disk(folder: Path) -> Finding:
     if free < _FULL:
         return Finding("disk", "fail", found, "Make room: a client that cannot write its state sends no update.")
     return Finding("disk", "ok", found)
-
-
-def authority(ca: Path) -> Finding:
-    """Check the authority's certificate."""
-    try:
-        certificates = enroll.ca_certificates(ca)
-    except ConfigError as error:
-        return Finding("authority", "fail", error.problem, error.remedy)
-    for certificate in certificates:
-        try:
-            signs = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-        except x509.ExtensionNotFound:
-            signs = False
-        if not signs:
-            return Finding(
-                "authority",
-                "fail",
-                f"{certificate.subject.rfc4514_string()} in {ca} is no authority",
-                "Take the certificate of the authority (ca.crt), not the SuperLink's own.",
-            )
-    days = min((c.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86400 for c in certificates)
-    found = f"{certificates[0].subject.rfc4514_string()}, valid for {days:.0f} days"
-    if days < 0:
-        return Finding("authority", "fail", f"{ca} has expired", "Ask the operator for a new one, and copy it here.")
-    return Finding("authority", "ok", found) if days > _SOON else Finding("authority", "warn", found, "Renew it soon.")
 
 
 def client_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey | None, Finding]:

@@ -162,7 +162,7 @@ def _key_pair() -> tuple[bytes, bytes]:
 def next_steps(made: Enrolment) -> str:
     """Return the next steps, for the operator and on this device."""
     units = " ".join(str(path) for path in made.units)
-    steps = f"""\
+    return f"""\
 {made.name} is enrolled in {made.folder}. Its private key stays on this device.
 
 1. The operator registers the public key, {made.public_file.name}:
@@ -186,9 +186,6 @@ def next_steps(made: Enrolment) -> str:
    Without systemd, set state-dir in {NODE} to a folder that you can write, and run:
 
    {command(made.folder, made.superlink, made.folder / FILE)}"""
-    if os.geteuid() == 0:
-        steps += "\n\nThe client will run as root, because root enrolled it. If it needs no root, use another account."
-    return steps
 
 
 def ca_certificates(path: Path) -> list[x509.Certificate]:

@@ -9,20 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote, urlsplit
-
-from cryptography import x509
 
 from aoi_fl.flower.seams import FLEET
 from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
 _PATIENCE = 8.0  # seconds a step may take
-_SOON = 30.0  # days before a certificate's end
-# OpenSSL's X509_V_ERR_… (include/openssl/x509_vfy.h), which Python hands out as numbers.
-_NOT_YET, _EXPIRED, _HOST, _ADDRESS = 9, 10, 62, 64
-_UNKNOWN = (2, 7, 18, 19, 20, 21)
 _PROXIES = {
     True: (("grpc_proxy", "https_proxy", "http_proxy"), ("no_grpc_proxy", "no_proxy")),
     False: (("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), ("no_proxy", "NO_PROXY")),
@@ -30,12 +26,13 @@ _PROXIES = {
 
 
 @dataclass(frozen=True)
-class Step:
-    """The result of one step: finding, remedy if needed, and whether the checks end here."""
+class Finding:
+    """The result of one check; ``remedy`` is empty if there is nothing to do."""
 
+    check: str
+    status: Literal["ok", "warn", "fail"]
     found: str
     remedy: str = ""
-    fatal: bool = False
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -73,47 +70,37 @@ def _connected(host: str, port: int) -> Iterator[socket.socket]:
 
     Raises
     ------
-    OSError : the host or the proxy is not reached, or the proxy refuses.
+    OSError, HTTPException : the host or the proxy is not reached, or the proxy refuses.
     """
-    variable, url = proxy(host)
+    _, url = proxy(host)
     through = urlsplit(url)
-    with socket.create_connection((through.hostname or host, (through.port or 80) if url else port), _PATIENCE) as way:
-        if url:
-            name = f"{f'[{host}]' if ':' in host else host}:{port}"
-            user = base64.b64encode(unquote(through.netloc.rpartition("@")[0]).encode()).decode()
-            login = f"Proxy-Authorization: Basic {user}\r\n" if user else ""
-            way.sendall(f"CONNECT {name} HTTP/1.1\r\nHost: {name}\r\n{login}\r\n".encode())
-            answer = b""
-            while b"\r\n\r\n" not in answer and (more := way.recv(1)):
-                answer += more
-            status = answer.partition(b"\r\n")[0].decode("ascii", "replace")
-            if " 200" not in status:
-                raise OSError(0, f"the proxy of {variable} answers {status[:80]!r}")
-        yield way
+    way = HTTPConnection(through.hostname or host, (through.port or 80) if url else port, timeout=_PATIENCE)
+    if url:
+        user = base64.b64encode(unquote(through.netloc.rpartition("@")[0]).encode()).decode()
+        way.set_tunnel(host, port, {"Proxy-Authorization": f"Basic {user}"} if user else {})
+    way.connect()
+    with way.sock:
+        yield way.sock
 
 
-def tcp(host: str, port: int) -> Step:
+def tcp(host: str, port: int) -> Finding:
     """Resolve a name and open a connection."""
     variable, url = proxy(host)
     through = urlsplit(url)
     shown = f" through the proxy of {variable}={through.hostname}:{through.port or 80}" if url else ""
     try:
         with _connected(host, port):
-            return Step(f"{host}:{port} takes connections{shown}")
-    except (OSError, UnicodeError) as error:
+            return Finding("network", "ok", f"{host}:{port} takes connections{shown}")
+    except (OSError, UnicodeError, HTTPException) as error:
         found = f"{host}:{port} is not reached{shown}: {getattr(error, 'strerror', None) or error}"
         remedy = (
-            "If the port refuses, check that the SuperLink runs and listens on it, not on 127.0.0.1 only. If it is "
-            "silent, look for a firewall."
+            "Check its spelling, this device's DNS, firewall and proxy (no_proxy names hosts without one), and that "
+            "the SuperLink listens there, not on 127.0.0.1 only."
         )
-        if isinstance(error, socket.gaierror | UnicodeError):
-            remedy = "Check its spelling and this device's network and DNS, or add it to /etc/hosts."
-        if url:
-            remedy = f"If no proxy is between, set no_proxy={host}. Else ask for its address."
-        return Step(found, remedy, True)
+        return Finding("network", "fail", found, remedy)
 
 
-def tls(host: str, port: int, ca: bytes) -> Step:
+def tls(host: str, port: int, ca: bytes) -> Finding:
     """Make a TLS handshake as Flower does, and check the certificate and, for gRPC, HTTP/2.
 
     Parameters
@@ -126,20 +113,25 @@ def tls(host: str, port: int, ca: bytes) -> Step:
     if FLEET.there:
         context.set_alpn_protocols(["h2"])
     try:
-        context.load_verify_locations(cadata=ca.decode("ascii"))
-        with (
-            _connected(host, port) as way,
-            context.wrap_socket(way, server_hostname=host) as secure,
-        ):
-            return _shaken(secure)
+        context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
+        with _connected(host, port) as way, context.wrap_socket(way, server_hostname=host) as secure:
+            if FLEET.there and secure.selected_alpn_protocol() != "h2":
+                remedy = "Check the port: the SuperLink's Fleet API is 9092 unless changed."
+                return Finding("tls", "fail", "TLS works, but the server does not support gRPC (no HTTP/2)", remedy)
+            certificate = secure.getpeercert() or {}
+            return Finding("tls", "ok", f"{secure.version()}, certificate valid until {certificate['notAfter']}")
     except ssl.SSLCertVerificationError as error:
-        return _unverified(error, host, port)
-    except OSError as error:
-        reason = getattr(error, "reason", None) or error.strerror or error
-        plain = reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
-        found = "the port speaks plain text, not TLS" if plain else f"the TLS handshake failed: {reason}"
-        remedy = "Check the port, 9092 unless changed, and that the SuperLink has certificates (no --insecure)."
-        return Step(found, remedy, True)
+        remedy = (
+            "Check this device's clock and the address, and copy ca.crt again. The SuperLink may lack the certificate "
+            "of an intermediate authority, or another server answers."
+        )
+        return Finding("tls", "fail", f"the SuperLink's certificate is not accepted: {error.verify_message}", remedy)
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        remedy = (
+            "Check ca.crt and the port, 9092 unless changed, and that the SuperLink has certificates (no --insecure)."
+        )
+        return Finding("tls", "fail", f"the TLS handshake failed: {reason}", remedy)
 
 
 def check(superlink: str, authority: Path) -> None:
@@ -156,60 +148,11 @@ def check(superlink: str, authority: Path) -> None:
     """
     host, port = split_address(superlink)
     trusted, printed = read_regular(authority), ""
-    while (step := tcp(host, port)).fatal:
+    while (step := tcp(host, port)).status == "fail":
         if step.found != printed:
             print(f"waiting for the SuperLink: {step.found}", flush=True)
             printed = step.found
         time.sleep(2)
     step = tls(host, port, trusted)
-    if step.fatal:
+    if step.status == "fail":
         sys.exit(f"this client does not connect to {superlink}: {step.found}. {step.remedy}")
-
-
-def _shaken(secure: ssl.SSLSocket) -> Step:
-    if FLEET.there and secure.selected_alpn_protocol() != "h2":
-        remedy = "Check the port: the SuperLink's Fleet API is 9092 unless changed."
-        return Step("TLS works, but the server does not support gRPC (no HTTP/2)", remedy, True)
-    certificate = secure.getpeercert() or {}
-    days = (ssl.cert_time_to_seconds(str(certificate["notAfter"])) - time.time()) / 86400
-    found = f"{secure.version()}, certificate valid for {days:.0f} days"
-    return Step(found, "" if days > _SOON else "Ask the operator to renew the SuperLink's certificate.")
-
-
-_CERTIFICATE = {
-    (_HOST, _ADDRESS): (
-        "is not for {host}",
-        "Use a name of the certificate, or ask the operator for a certificate of this host.",
-    ),
-    (_EXPIRED,): (
-        "has expired, by this device's clock",
-        "Check this clock. If it is right, ask the operator to renew the certificate.",
-    ),
-    (_NOT_YET,): (
-        "is not valid yet, by this device's clock",
-        "The clock is behind: sudo timedatectl set-ntp true",
-    ),
-    _UNKNOWN: (
-        "is not from the authority that this client trusts ({reason}): {issuer} signed it",
-        "Copy the SuperLink's ca.crt again. If {issuer} is an intermediate authority, ask the operator to append its "
-        "certificate to the SuperLink's own. Else another server answers at this address.",
-    ),
-}
-
-
-def _unverified(error: ssl.SSLCertVerificationError, host: str, port: int) -> Step:
-    default = "is not accepted: {reason}", "Ask the operator to check it."
-    found, remedy = next((texts for codes, texts in _CERTIFICATE.items() if error.verify_code in codes), default)
-    about = {"host": host, "reason": error.verify_message, "issuer": _issuer(host, port)}
-    return Step(f"the SuperLink's certificate {found.format(**about)}", remedy.format(**about), True)
-
-
-def _issuer(host: str, port: int) -> str:
-    """Return the name of the authority that signed the certificate of a server that is not trusted."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        with _connected(host, port) as plain, context.wrap_socket(plain, server_hostname=host) as secure:
-            return x509.load_der_x509_certificate(secure.getpeercert(True) or b"").issuer.rfc4514_string()[:200]
-    except (OSError, ValueError):
-        return "an unknown authority"

@@ -4,7 +4,6 @@ Only an activation shows whether the key is registered. So the check activates t
 deactivates it again. Its error shows whether the SuperLink accepted the signature's time.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -15,28 +14,11 @@ from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
 from aoi_fl.flower.seams import FLEET
 
 _UNAUTHENTICATED, _SERVER_ERROR = 401, 500  # statuses of HTTP
+CLOCK, KEY = "clock", "key"  # what a SuperLink refuses
 
 
-@dataclass(frozen=True)
-class RegistrationStatus:
-    """The standing of a client's key at a SuperLink.
-
-    Attributes
-    ----------
-    authenticates : whether the SuperLink requires keys at all
-    in_time : whether the SuperLink accepts the time of a signature
-    registered : whether the key can connect now; None if unknown
-    problem : the error of the SuperLink or gRPC that prevented further checks
-    """
-
-    authenticates: bool
-    in_time: bool = False
-    registered: bool | None = None
-    problem: str = ""
-
-
-def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> RegistrationStatus:
-    """Return the standing of a client's key at a SuperLink.
+def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> str:
+    """Return "" if a SuperLink lets a client in, :data:`CLOCK` or :data:`KEY` if it refuses that, or its error.
 
     Parameters
     ----------
@@ -50,19 +32,14 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
     with grpc.secure_channel(target, grpc.ssl_channel_credentials(ca)) as channel:
         fleet = FleetApi(channel, key)
         try:
-            if not _asks_for_keys(fleet):
-                return RegistrationStatus(False)
             fleet.deactivate(fleet.activate())
         except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-                return RegistrationStatus(True)
-            if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-                return RegistrationStatus(True, True, False)
-            return RegistrationStatus(True, problem=f"{error.code().name}: {error.details()}")
-    return RegistrationStatus(True, True, True)
+            refused = {grpc.StatusCode.UNAUTHENTICATED: CLOCK, grpc.StatusCode.FAILED_PRECONDITION: KEY}
+            return refused.get(error.code(), f"{error.code().name}: {error.details()}")
+    return ""
 
 
-def _standing_over_http(target: str, ca: bytes, key: ec.EllipticCurvePrivateKey) -> RegistrationStatus:
+def _standing_over_http(target: str, ca: bytes, key: ec.EllipticCurvePrivateKey) -> str:
     """Return the standing over HTTP, where each call is signed."""
     with NamedTemporaryFile() as authority:
         Path(authority.name).write_bytes(ca)
@@ -72,18 +49,6 @@ def _standing_over_http(target: str, ca: bytes, key: ec.EllipticCurvePrivateKey)
         except ConnectionError as error:
             status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
             if status == _UNAUTHENTICATED:
-                return RegistrationStatus(True)
-            if status is not None and status < _SERVER_ERROR:
-                return RegistrationStatus(True, True, False)
-            return RegistrationStatus(True, problem=str(error))
-    return RegistrationStatus(True, True, True)
-
-
-def _asks_for_keys(fleet: FleetApi) -> bool:
-    try:
-        fleet.stay(0, signed=False)  # a node that does not exist
-    except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-            return True
-        raise
-    return False
+                return CLOCK
+            return KEY if status is not None and status < _SERVER_ERROR else str(error)
+    return ""

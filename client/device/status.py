@@ -1,7 +1,6 @@
 """A client's status for the device's owner: whether it may take part now, and what has left the device."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -15,7 +14,6 @@ from aoi_fl.client.gate.book import GateState
 from aoi_fl.client.gate.gate import LEAVES
 from aoi_fl.client.gate.rules import PAUSE, UPDATES, Rules
 from aoi_fl.client.promises import Device, Forbidden
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.account import epsilon_of
 
 
@@ -24,8 +22,7 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
 
     Raises
     ------
-    ConfigError : the folder is not a client's, a key or rule is invalid, or this account cannot read the client's
-        state.
+    ConfigError : the folder is not a client's, or a key or rule is invalid.
     """
     now = now or datetime.now()
     node = read_node(folder)
@@ -37,10 +34,6 @@ def status(folder: Path, now: datetime | None = None) -> Iterator[str]:
     if not state_dir.exists():
         yield f"it has not run yet: there is no {state_dir}"
         return
-    if not os.access(state_dir, os.R_OK | os.X_OK):
-        raise ConfigError(
-            "state-dir", state_dir, "readable for this account", "Run this as the client's account, or as root."
-        )
     gate, state, entries = checks.gate(state_dir, now.timestamp())
     for finding in (checks.state(state_dir), gate, checks.disk(state_dir)):
         if finding.status == "fail":

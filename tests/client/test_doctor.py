@@ -30,10 +30,10 @@ PEM = serialization.Encoding.PEM
 class Authority:
     """A certificate authority with the certificate that it signs itself."""
 
-    def __init__(self, name="CN=test authority", days=365):
+    def __init__(self, name="CN=test authority"):
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name.from_rfc4514_string(name)
-        self.pem = self._sign(self.name, self.key, days, x509.BasicConstraints(True, None))
+        self.pem = self.signed(self)
 
     def server(self, host="127.0.0.1", days=90, start=-10):
         """Return a server's certificate and private key."""
@@ -94,32 +94,18 @@ def tls(folder, certificate, key, protocol="h2", greet=lambda client: True):
         yield port
 
 
-@pytest.mark.parametrize(
-    ("server", "said", "remedy"),
-    [
-        ({}, "certificate valid for 90 days", ""),
-        ({"days": 5.5}, "valid for 5 days", "renew"),
-        ({"days": -1}, "has expired", "renew the certificate"),
-        ({"start": 1}, "not valid yet", "The clock is behind"),
-        ({"host": "10.1.2.3"}, "not for 127.0.0.1", "a name of the certificate"),
-    ],
-)
-def test_a_certificate_is_judged_and_the_fault_named(tmp_path, server, said, remedy):
+@pytest.mark.parametrize("server", [{"days": -1}, {"start": 1}, {"host": "10.1.2.3"}], ids=str)
+def test_a_certificate_that_is_not_valid_here_is_refused(tmp_path, server):
     with tls(tmp_path, *AUTHORITY.server(**server)) as port:
-        step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
-    assert said in step.found
-    assert remedy in step.remedy and bool(remedy) == bool(step.remedy)
-    assert step.fatal == (said not in ("certificate valid for 90 days", "valid for 5 days"))
+        assert reach.tls("127.0.0.1", port, AUTHORITY.pem).status == "fail"
 
 
-def test_another_authority_or_a_missing_intermediate_is_named_by_its_issuer(tmp_path):
+def test_another_authority_or_a_missing_intermediate_is_refused(tmp_path):
     between = Authority("CN=the intermediate")
-    with tls(tmp_path, *between.server()) as port:
-        step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
-    assert step.fatal and "CN=the intermediate" in step.found and "append its certificate" in step.remedy
     certificate, key = between.server()
-    with tls(tmp_path, certificate + AUTHORITY.signed(between), key) as port:
-        assert not reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal
+    for chain, status in ((certificate, "fail"), (certificate + AUTHORITY.signed(between), "ok")):
+        with tls(tmp_path, chain, key) as port:
+            assert reach.tls("127.0.0.1", port, AUTHORITY.pem).status == status
 
 
 @pytest.mark.parametrize("status", ["200 OK", "407 Proxy Authentication Required"])
@@ -137,34 +123,33 @@ def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_pat
         monkeypatch.setenv("https_proxy", f"http://user:secret@127.0.0.1:{port}")
         first, second = reach.tcp("127.0.0.1", 9), reach.tls("127.0.0.1", 9, AUTHORITY.pem)
     assert "https_proxy" in first.found and "secret" not in first.found + first.remedy
-    assert first.fatal == second.fatal == (status != "200 OK")
+    assert first.status == second.status == ("ok" if status == "200 OK" else "fail")
     assert len(calls) == 2 and b"\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n" in calls[0]
     assert all(call.startswith(b"CONNECT 127.0.0.1:9 ") for call in calls)
     monkeypatch.setenv("no_proxy", "example.org, 127.0.0.1")
     with tls(tmp_path, *AUTHORITY.server()) as port:
-        assert not reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal
+        assert reach.tls("127.0.0.1", port, AUTHORITY.pem).status == "ok"
 
 
 @pytest.mark.parametrize(
-    ("answer", "plain"),
+    "answer",
     [
-        (lambda client: client.sendall(b"\0\0\x06\4\0\0\0\0\0\0\5\0\0\x40\0"), True),  # as gRPC greets
-        (lambda client: client.close(), False),
-        (lambda client: time.sleep(2), False),
+        lambda client: client.sendall(b"\0\0\x06\4\0\0\0\0\0\0\5\0\0\x40\0"),  # plain text, as gRPC greets
+        lambda client: client.close(),
+        lambda client: time.sleep(2),
     ],
 )
-def test_another_server_is_no_superlink(monkeypatch, answer, plain):
+def test_another_server_is_no_superlink(monkeypatch, answer):
     monkeypatch.setattr(reach, "_PATIENCE", 0.3)
     with listening(answer) as port:
-        step = reach.tls("127.0.0.1", port, AUTHORITY.pem)
-    assert step.fatal and ("plain text" in step.found) == plain
+        assert reach.tls("127.0.0.1", port, AUTHORITY.pem).status == "fail"
 
 
 def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_path):
     with tls(tmp_path, *AUTHORITY.server(), protocol="http/1.1") as port:
-        assert reach.tls("127.0.0.1", port, AUTHORITY.pem).fatal and not reach.tcp("127.0.0.1", port).remedy
-    unknown, closed = reach.tcp("no-such-host.invalid", 9092), reach.tcp("127.0.0.1", port)
-    assert unknown.fatal and closed.fatal and "DNS" in unknown.remedy and "firewall" in closed.remedy
+        assert reach.tls("127.0.0.1", port, AUTHORITY.pem).status == "fail"
+        assert reach.tcp("127.0.0.1", port).status == "ok"
+    assert reach.tcp("no-such-host.invalid", 9092).status == reach.tcp("127.0.0.1", port).status == "fail"
 
 
 # Flower's own Fleet API ----------------------------------------------------------------------------------------------
@@ -172,7 +157,7 @@ def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_pat
 
 @pytest.fixture(scope="module")
 def fleet():
-    """Flower's Fleet API over TLS, once with client authentication and once without."""
+    """Flower's Fleet API over TLS with client authentication."""
     from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
     from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import NodeAuthServerInterceptor
     from flwr.server.superlink.linkstate import LinkStateFactory
@@ -184,35 +169,31 @@ def fleet():
     states = LinkStateFactory(":flwr-in-memory:", NoOpFederationManager(), objects)
     certificate, key = AUTHORITY.server()
 
-    def start(*interceptors):
-        server = _run_fleet_api_grpc_rere(
-            "127.0.0.1:0", states, objects, bool(interceptors), (AUTHORITY.pem, certificate, key), interceptors
-        )
-        return server, int(server.bound_address.rpartition(":")[2])
-
-    guarded, port = start(NodeAuthServerInterceptor(states))
-    opened, open_port = start()
+    server = _run_fleet_api_grpc_rere(
+        "127.0.0.1:0", states, objects, True, (AUTHORITY.pem, certificate, key), [NodeAuthServerInterceptor(states)]
+    )
 
     def register(private):
         public = private.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         return states.state().create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, 30)
 
-    yield SimpleNamespace(port=port, open=open_port, register=register, state=states.state())
-    guarded.stop(None)
-    opened.stop(None)
+    port = int(server.bound_address.rpartition(":")[2])
+    yield SimpleNamespace(port=port, register=register, state=states.state())
+    server.stop(None)
+
+
+def standing(fleet, key):
+    return registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key)
 
 
 def test_a_key_is_let_in_once_it_is_registered_and_leaves_again(fleet):
     key = ec.generate_private_key(ec.SECP384R1())
-    before = registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key)
-    assert (before.authenticates, before.registered, before.problem) == (True, False, "")
+    assert standing(fleet, key) == registration.KEY
     node = fleet.register(key)
     for _ in range(2):  # the second time shows that the first one left
-        after = registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key)
-        assert after.registered and after.in_time
+        assert standing(fleet, key) == ""
     assert fleet.state.activate_node(node, 30)  # the client itself comes online
-    assert registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key).registered is False
-    assert not registration.standing("127.0.0.1", fleet.open, AUTHORITY.pem, key).authenticates
+    assert standing(fleet, key) == registration.KEY
 
 
 @pytest.mark.parametrize("ahead", [3.0, -100.0, 20.0, -400.0])
@@ -223,9 +204,8 @@ def test_a_wrong_clock_is_told(fleet, monkeypatch, ahead):
             return datetime.datetime.now(tz) + datetime.timedelta(seconds=ahead)
 
     monkeypatch.setattr(fleet_api, "datetime", SimpleNamespace(datetime=Shifted, UTC=datetime.UTC))
-    answer = registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, ec.generate_private_key(ec.SECP384R1()))
-    assert answer.authenticates and not answer.problem
-    assert answer.in_time is (ahead in (3.0, -100.0))
+    refused = registration.KEY if ahead in (3.0, -100.0) else registration.CLOCK
+    assert standing(fleet, ec.generate_private_key(ec.SECP384R1())) == refused
 
 
 @pytest.mark.parametrize(("ahead", "named"), [(-400.0, "clock"), (0.0, "key")])
@@ -253,35 +233,28 @@ supernode.main()
 
 
 def test_the_command_from_enrolment_to_health(fleet, tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "torch", lambda: checks.Finding("torch", "ok", "tried elsewhere"))
+    monkeypatch.setattr(checks, "torch", lambda: reach.Finding("torch", "ok", "tried elsewhere"))
     (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
     made = enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
     sick = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder)])
     assert sick.exit_code == 1
     (line,) = [line for line in sick.stdout.splitlines() if line.startswith("fail")]
-    assert "registration" in line and made.public_key in sick.stdout
+    assert "registration" in line
     fleet.register(serialization.load_ssh_private_key((made.folder / "client.key").read_bytes(), None))
     well = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder), "--json"])
     assert well.exit_code == 0, well.output
     found = json.loads(well.stdout)
     assert found["healthy"]
     names = [check["check"] for check in found["checks"]]
-    assert names[0] == "torch" and names[-3:] == ["tls", "clocks", "registration"]
+    assert names[0] == "torch" and names[-3:] == ["network", "tls", "registration"]
     assert {check["check"] for check in found["checks"] if check["status"] == "warn"} <= {"data"}
 
 
 # The device itself ---------------------------------------------------------------------------------------------------
 
 
-def test_authorities_and_keys(tmp_path):
+def test_a_private_key_is_of_its_kind_and_for_its_account(tmp_path):
     path = tmp_path / "file"
-
-    def authority(content):
-        path.write_bytes(content)
-        return checks.authority(path).status
-
-    authorities = AUTHORITY.pem, Authority(days=3).pem, Authority(days=-1).pem, AUTHORITY.server()[0], b"nonsense"
-    assert [*map(authority, authorities)] == ["ok", "warn", "fail", "fail", "fail"]
 
     def key(private, mode=0o600):
         form = PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -293,7 +266,7 @@ def test_authorities_and_keys(tmp_path):
     assert key(good) == "ok"
     assert {key(good, 0o640), key(ed25519.Ed25519PrivateKey.generate()), key(b"nonsense")} == {"fail"}
     path.unlink()
-    assert checks.authority(path).status == checks.client_key(path)[1].status == "fail"
+    assert checks.client_key(path)[1].status == "fail"
 
 
 def test_disk_and_state(tmp_path, monkeypatch):
@@ -308,9 +281,8 @@ def test_disk_and_state(tmp_path, monkeypatch):
     ("module", "status", "said"),
     [
         ("__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: False)", "ok", "without CUDA"),
-        ("raise OSError('libopenblas.so.0: cannot open shared object file')", "fail", "libopenblas"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "fail", "ended with -4"),
-        ("raise ModuleNotFoundError(\"No module named 'torch'\")", "warn", "every training will fail"),
+        ("raise OSError('libopenblas.so.0: cannot open shared object file')", "warn", "libopenblas"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "warn", "ended with -4"),
     ],
 )
 def test_torch_is_really_imported(tmp_path, monkeypatch, module, status, said):
@@ -321,7 +293,7 @@ def test_torch_is_really_imported(tmp_path, monkeypatch, module, status, said):
 
 
 def test_a_folder_that_is_no_clients(tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "torch", lambda: checks.Finding("torch", "ok", "tried elsewhere"))
+    monkeypatch.setattr(checks, "torch", lambda: reach.Finding("torch", "ok", "tried elsewhere"))
     result = CliRunner().invoke(app, ["doctor", "--dir", str(tmp_path), "--json"])
     failed = [check["check"] for check in json.loads(result.stdout)["checks"] if check["status"] == "fail"]
-    assert result.exit_code == 1 and failed == ["configuration", "authority", "key", "network"]
+    assert result.exit_code == 1 and failed == ["configuration", "key", "network"]

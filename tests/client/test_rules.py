@@ -232,12 +232,6 @@ def test_status_shows_whether_the_rules_allow_a_round(enrolled, tmp_path):
     assert first == "pi-3 may take part now" and "no message" in gate
 
 
-@pytest.mark.parametrize(("rule", "found"), [("", "ok"), ("pause = true", "warn")])
-def test_the_doctor_says_whether_the_rules_allow_a_round_now(rule, found, tmp_path):
-    (tmp_path / "node.toml").write_text(f'name = "pi"\nstate-dir = "{tmp_path}"\n{rule}')
-    assert [finding.status for finding in configuration(tmp_path) if finding.check == "rules"] == [found]
-
-
 BAD = {
     "hours": ["9-17", "25:00-06:00", "06:00-06:00", "06:00-07:00,", 6],
     "only-charging": ["yes"],
