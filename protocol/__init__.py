@@ -16,6 +16,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Self, cast, get_args, get_type_hints
 
+from aoi_fl.science.errors import shown
+
 QUERY = "query"  # the category of HELLO, PARTICIPATE and BID
 HELLO, PARTICIPATE, BID, TRAIN, EVALUATE = "query.hello", "query.participate", "query.bid", "train", "evaluate"
 
@@ -120,18 +122,13 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
         if not isinstance(value, list | tuple) or not all(
             type(v) in (int, float) and abs(v) <= _LARGEST for v in value
         ):
-            raise ValueError(f"{key} is {_short(value)}, not a list of finite numbers")
+            raise ValueError(f"{key} is {shown(value)}, not a list of finite numbers")
         return tuple(float(v) for v in value)
     if type(value) is not hint:
-        raise ValueError(f"{key} is {_short(value)}, not of type {hint.__name__}")
+        raise ValueError(f"{key} is {shown(value)} ({type(value).__name__}), not of type {hint.__name__}")
     if hint is float and not math.isfinite(value):
         raise ValueError(f"{key} is {value}, not a finite number")
     return value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -211,9 +208,9 @@ class ParticipationRequest(Record):
                 if not least <= value <= most:
                     raise ValueError(f"{key} is {value}, not from {least} to {most}")
             elif hint is str and value is not None and not (len(value) <= MAX_TEXT and value.isprintable()):
-                raise ValueError(f"{key} is {_short(value)}, not a text of at most {MAX_TEXT} printable characters")
+                raise ValueError(f"{key} is {shown(value)}, not a text of at most {MAX_TEXT} printable characters")
         if len(request.table) > MAX_TABLE or not all(0 <= p <= 1 for p in request.table):
-            raise ValueError(f"table is {_short(request.table)}, not at most {MAX_TABLE} probabilities")
+            raise ValueError(f"table is {shown(request.table)}, not at most {MAX_TABLE} probabilities")
         return request
 
     @property

@@ -62,7 +62,7 @@ def read_number(cell: str) -> float:
 
 def read_table(
     path: Path, parsers: Mapping[str, Parser], check_header: Callable[[list[str]], None]
-) -> tuple[list[tuple[str, dict[str, Any]]], list[int]]:
+) -> list[dict[str, Any]]:
     """Read a CSV file of clients, whose columns may have any order.
 
     Parameters
@@ -73,14 +73,13 @@ def read_table(
 
     Returns
     -------
-    The place and the values by column of each row, and the numbers of blank lines, which are skipped.
+    The values by column of each row; blank lines are skipped.
 
     Raises
     ------
     ConfigError : naming file, line and column, for a file that cannot be read or a value that cannot be used
     """
-    rows: dict[str, dict[str, Any]] = {}
-    blank: list[int] = []
+    rows: list[dict[str, Any]] = []
     names: set[str] = set()
     try:
         reader = csv.reader(io.StringIO(read_text(path), newline=""), skipinitialspace=True)
@@ -88,14 +87,13 @@ def read_table(
         check_header(header)
         for cells in reader:
             if not any(cell.strip() for cell in cells):
-                blank.append(reader.line_num)
                 continue
             where = f"{path}, line {reader.line_num}"
             if len(cells) != len(header):
                 columns = f"{len(header)} columns" if len(header) > 1 else "one column"
                 remedy = "Give each column one value, and write numbers with a point, not a comma."
                 raise ConfigError(where, f"{len(cells)} values", f"a row for the {columns} {','.join(header)}", remedy)
-            row = rows[where] = {}
+            row: dict[str, Any] = {}
             for column, cell in zip(header, cells, strict=True):
                 if column in parsers:
                     parse, allowed = parsers[column]
@@ -107,11 +105,12 @@ def read_table(
                 allowed = "a different name in each row"
                 raise ConfigError(f"{where}, column name", name, allowed, "Give each client one row.")
             names |= {name} - {""}
+            rows.append(row)
     except (OSError, UnicodeError, csv.Error) as error:
         why = (isinstance(error, OSError) and error.strerror) or error
         allowed = f"a readable file of clients ({why})"
         raise ConfigError("clients-file", path, allowed, "Give a CSV file, in UTF-8.") from error
-    return list(rows.items()), blank
+    return rows
 
 
 def check_clients(
@@ -221,11 +220,11 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     Without a column age all ages start at 0. Without a column staleness all rates are 1; ``own_staleness`` requires it.
     Raises ConfigError as :func:`read_table`.
     """
-    rows, _ = read_table(path, _PARSERS, lambda header: _check_header(path, header, own_staleness))
+    rows = read_table(path, _PARSERS, lambda header: _check_header(path, header, own_staleness))
     if not rows:
         raise ConfigError("clients-file", path, "a file with clients below the header", "Add the clients.")
     usual = {"age": 0, "staleness": 1.0}
-    columns = {name: [(usual | row)[name] for _, row in rows] for name in COLUMNS}
+    columns = {name: [(usual | row)[name] for row in rows] for name in COLUMNS}
     numbers = {name: np.array(columns[name], np.float64) for name in ("payment", "sensitivity", "staleness")}
     return ClientTable(
         names=tuple(columns["name"]),

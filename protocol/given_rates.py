@@ -7,8 +7,6 @@ from aoi_fl.protocol import default_name
 from aoi_fl.protocol.clients import read_number, read_table
 from aoi_fl.science.errors import ConfigError
 
-_NAMED = 5  # clients without a row, at most
-
 
 def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[str, float] | list[float]:
     """Read each client's own rate from the column ``rate`` of a CSV file.
@@ -29,30 +27,17 @@ def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[s
     ConfigError : naming file, line and value, for a file that cannot be read, a missing or repeated column, a row of
         the wrong length, a wrong number of rows, a missing, repeated or unknown name, or an invalid rate
     """
-    rows, blank = read_table(path, {"name": (str, ""), "rate": (_rate, "a number above 0 and at most 1")}, _check(path))
-    rates = {row.get("name", ""): row["rate"] for _, row in rows}
-    named = rates.keys() - {""}
-    lacking = [name for name in names if name not in rates] if named else []
+    parsers = {"name": (_name, "a name"), "rate": (_rate, "a number above 0 and at most 1")}
+    rows = read_table(path, parsers, _check(path))
+    rates = {row.get("name", str(i)): row["rate"] for i, row in enumerate(rows)}
     if len(rows) != clients:
-        why = ""
-        if len(rows) < clients:
-            if lacking:
-                more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-                why = f"; there is no row of {', '.join(lacking[:_NAMED])}{more}"
-            if blank:
-                why += f"; blank lines are skipped, such as line {blank[0]}"
-        raise ConfigError(
-            f"rows of {path}", len(rows), f"{clients}, one a client{why}", "Correct the file, or num-clients."
-        )
-    if not named:
+        raise ConfigError(f"rows of {path}", len(rows), f"{clients}, one a client", "Correct the file, or num-clients.")
+    if not any("name" in row for row in rows):
         if names and names[0] != default_name(0):
             allowed = f"given with the clients' names, such as {names[0]}"
             raise ConfigError(f"{path}: column name", None, allowed, "Add a column name.")
-        return [row["rate"] for _, row in rows]
-    if nameless := next((where for where, row in rows if not row["name"]), None):
-        allowed = "a name, because other rows have one"
-        raise ConfigError(f"{nameless}, column name", "", allowed, "Give each client a name.")
-    if lacking:
+        return list(rates.values())
+    if lacking := [name for name in names if name not in rates]:
         other = next(name for name in rates if name not in names)
         allowed = f"a client's name, from {names[0]} to {names[-1]}; {lacking[0]} has no rate"
         raise ConfigError(f"{path}, column name", other, allowed, "Give each of them a row.")
@@ -66,6 +51,12 @@ def _check(path: Path) -> Callable[[list[str]], None]:
             raise ConfigError(f"{path}, line 1: columns", ",".join(header) or "missing", allowed, "Correct the header.")
 
     return check
+
+
+def _name(cell: str) -> str:
+    if not cell:
+        raise ValueError
+    return cell
 
 
 def _rate(cell: str) -> float:

@@ -20,11 +20,6 @@ def training_loss_name(metrics: Mapping[str, object], key: str = "") -> str | No
     return _first(metrics, (*TRAINING_LOSSES, key))
 
 
-def evaluation_loss(metrics: Mapping[str, object], key: str = "") -> float | None:
-    """Return the loss of an evaluation, as :func:`measured` finds it."""
-    return measured(metrics, "loss", key)
-
-
 def measured(metrics: Mapping[str, object], kind: str, key: str = "") -> float | None:
     """Return what an evaluation has measured of a kind of :data:`KINDS`; None for nothing."""
     name = measured_name(metrics, kind, key)

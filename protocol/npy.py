@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_PREFIX = {(1, 0): 2, (2, 0): 4}  # bytes of the header's length
 _BLOCK = 1 << 16  # values in one check, which then fit the processor's cache
 
 
@@ -45,15 +44,13 @@ def view(data: bytes) -> NDArray[Any]:
 
     Raises
     ------
-    ValueError : the bytes are no array of format 1.0 or 2.0, or hold Python objects. A forged header can raise other
-        errors.
+    ValueError : the bytes are no array of format 1.0, or hold Python objects. A forged header can raise other errors.
     """
     version = np.lib.format.read_magic(BytesIO(data[:8]))
-    if version not in _PREFIX:
-        raise ValueError(f"NumPy format version {version}, a model's array has 1.0 or 2.0")
-    start = 8 + _PREFIX[version]
-    start += int.from_bytes(data[8:start], "little")
-    shape, columns_first, dtype = _parsed(version, data[8:start])
+    if version != (1, 0):  # later ones are for structures
+        raise ValueError(f"NumPy format version {version}, a model's array has 1.0")
+    start = 10 + int.from_bytes(data[8:10], "little")
+    shape, columns_first, dtype = _parsed(data[8:start])
     if dtype.hasobject:
         raise ValueError("it holds pickled objects")
     values = np.frombuffer(data, dtype, math.prod(shape), start)
@@ -112,7 +109,6 @@ def _head(dtype: np.dtype[Any], shape: tuple[int, ...], columns_first: bool) -> 
 
 
 @lru_cache(maxsize=64)
-def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, columns_first, dtype = read(BytesIO(header))
+def _parsed(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    shape, columns_first, dtype = np.lib.format.read_array_header_1_0(BytesIO(header))
     return shape, columns_first, dtype

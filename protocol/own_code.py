@@ -82,12 +82,7 @@ def load(key: str, name: str, folder: str) -> Callable[..., Any]:
     module, wanted = _module(key, name, folder), name.rpartition(":")[2]
     function = getattr(module, wanted, None)
     if not callable(function):
-        what = "has none of that name" if function is None else f"has {brief(function)} under that name"
-        own = sorted(
-            k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__
-        )
-        listed = ", ".join(own) or "none at all"
-        raise unusable(key, name, f"{wanted} is no function: {module.__file__} {what}", f"it defines {listed}")
+        raise unusable(key, name, f"{module.__file__} has no function {wanted}", "define it there")
     return function  # type: ignore[no-any-return]
 
 

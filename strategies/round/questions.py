@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from aoi_fl import protocol
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.clock import clock_of
-from aoi_fl.protocol.measures import evaluation_loss
+from aoi_fl.protocol.measures import measured
 from aoi_fl.protocol.records import Participation
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange
@@ -124,7 +124,7 @@ class Questions:
             try:
                 check_metrics(reply, options.weighted_by_key)
                 metrics = metrics_of(reply.content, options.weighted_by_key)
-                loss = None if metrics is None else evaluation_loss(metrics, options.loss_metric)
+                loss = None if metrics is None else measured(metrics, "loss", options.loss_metric)
                 if loss is None or not is_bounded(loss):
                     raise Refused("its evaluation has no loss" if loss is None else f"its loss is {loss}")
             except Refused as reason:

@@ -127,7 +127,7 @@ def test_a_mistake_is_one_paragraph_and_status_2(aoi, keys, tmp_path, changes, w
     ("text", "words"),
     [
         (None, ["clients-file ", "rates.csv, but must be a readable file"]),
-        ("rate\n0.5\n0.5\n\n0.5\n0.5\n0.5\n", ["is 5, but must be 6", "blank lines are skipped, such as line 4"]),
+        ("rate\n0.5\n0.5\n\n0.5\n0.5\n0.5\n", ["is 5, but must be 6"]),
         (
             "name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 1, 2, 4, 5, 9)),
             ["'client-9'", "client-3 has no rate"],

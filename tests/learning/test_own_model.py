@@ -124,8 +124,8 @@ def test_a_fault_of_a_model_is_refused(lay, tmp_path, body, match):
     ("source", "module", "model", "match"),
     [
         (GOOD, "mine", "python:yours:make", "module yours is"),
-        (GOOD, "mine", "python:mine:build", r"build is no function: .*mine\.py has none of that name"),
-        ("make = 3", "mine", "python:mine:make", "make is no function: .* has 3 under that name"),
+        (GOOD, "mine", "python:mine:build", r"mine\.py has no function build"),
+        ("make = 3", "mine", "python:mine:make", r"mine\.py has no function make"),
         ("import nowhere_to_be_found", "mine", "python:mine:make", "imported: ModuleNotFoundError: .*nowhere"),
         ("def make(", "mine", "python:mine:make", "mine cannot be imported: SyntaxError"),
         (GOOD, "mine", "python:mine.deeper:make", "module mine.deeper is"),

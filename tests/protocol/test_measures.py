@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flwr.app import MetricRecord
 
-from aoi_fl.protocol.measures import as_share, evaluation_loss, measured, training_loss
+from aoi_fl.protocol.measures import as_share, measured, training_loss
 from aoi_fl.strategies import RandomSelection
 from tests.fakes import HOSTILE, everyone, examples_of, honest_app, hostile_app, play
 
@@ -36,7 +36,7 @@ def test_the_loss_of_a_training(metrics, loss):
 )
 def test_the_measures_of_an_evaluation(metrics, found):
     assert tuple(measured(MetricRecord(metrics), kind) for kind in ("loss", "accuracy", "rmse")) == found
-    assert evaluation_loss({"mine": 2}, "mine") == 2.0
+    assert measured({"mine": 2}, "loss", "mine") == 2.0
 
 
 def measuring(kind, metrics):
