@@ -14,7 +14,7 @@ from flwr.app import Context
 from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Residuals
-from aoi_fl.client.freshness import Fixed, Source
+from aoi_fl.client.freshness import Source
 from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import Identity, identity, is_simulated
 from aoi_fl.client.promises import Device, Forbidden, has_promised, refused_now
@@ -78,7 +78,7 @@ class Member:
     @cached_property
     def _source(self) -> Source:
         """The client's data; found lazily, because most messages do not need them."""
-        return Fixed(np.empty(0, np.int64)) if self._make_source is None else self._make_source(self._context, self.ask)
+        return Source() if self._make_source is None else self._make_source(self._context, self.ask)
 
     def _save(self, state: State) -> None:
         """Write what has changed; the promise first, so that no update leaves without it."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aoi_fl.client.freshness import Fixed
+from aoi_fl.client.freshness import Fixed, Source
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
@@ -56,7 +56,7 @@ class Mislabelled(Fixed):
 
 
 @dataclass(frozen=True)
-class Folder:
+class Folder(Source):
     """A client's own file of examples (npz, arrays ``x`` and ``y``), renewed by a command.
 
     Attributes
@@ -65,14 +65,12 @@ class Folder:
     command : renews the file, run without a shell; empty if the data cannot be renewed
     round_seconds : seconds that count as one round of age
     timeout : seconds that the command may take
-    first_age : unused, because the age follows from the file's time
     """
 
     path: Path
     command: str = ""
     round_seconds: float = 60.0
     timeout: float = 600.0
-    first_age: int = 0
 
     def __post_init__(self) -> None:
         if type(self.round_seconds) not in (int, float) or not 0 < self.round_seconds < math.inf:

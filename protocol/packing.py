@@ -80,18 +80,25 @@ def unpack(content: RecordDict) -> RecordDict:
     if layout is None:
         return content
     rows = _parsed(layout)
-    arrays = {key: about for key, kind, about in rows if kind == protocol.ARRAYS}
-    others = {key: (_OTHERS[kind], about) for key, kind, about in rows if kind != protocol.ARRAYS}
-    data = _Bytes(content)
-    expected = sum(size for _, size in others.values()) + sum(row[-1] for some in arrays.values() for row in some)
-    if data.size != expected:
-        raise PackingError(f"its layout is of {expected} bytes, and the message has {data.size}")
-    records: dict[str, Any] = {key: _inflated(kind, data.take(size)) for key, (kind, size) in others.items()}
-    for key, some in arrays.items():
-        records[key] = ArrayRecord(
-            {name: Array(dtype, tuple(shape), stype, data.take(size)) for name, dtype, shape, stype, size in some}
-        )
-    return RecordDict({key: records[key] for key, *_ in rows})
+    own, values = _data(content)
+    small = sum(size for _, kind, size in rows if kind != protocol.ARRAYS)
+    large = sum(row[-1] for _, kind, some in rows if kind == protocol.ARRAYS for row in some)
+    if values is None:
+        own, values = own[:small], own[small:]
+    if (len(own), len(values)) != (small, large):
+        raise PackingError(f"its layout is of {small + large} bytes, and the message has {len(own) + len(values)}")
+    records: dict[str, Any] = {}
+    for key, kind, about in rows:
+        if kind == protocol.ARRAYS:
+            arrays = {}
+            for name, dtype, shape, stype, size in about:
+                arrays[name] = Array(dtype, tuple(shape), stype, bytes(values[:size]))
+                values = values[size:]
+            records[key] = ArrayRecord(arrays)
+        else:
+            records[key] = _inflated(_OTHERS[kind], bytes(own[:about]))
+            own = own[about:]
+    return RecordDict(records)
 
 
 class _Packer:
@@ -140,39 +147,19 @@ class _Packer:
         return self._known[identity]
 
 
-class _Bytes:
-    """The bytes of a packed content, to be taken in their order.
-
-    Attributes
-    ----------
-    size : their number
-    """
-
-    def __init__(self, content: RecordDict) -> None:
-        match content.get(protocol.AOI), content.get(protocol.ARRAYS):
-            case ConfigRecord() as own, None if len(content) == 1:
-                parts = [own.get(_DATA)]
-            case ConfigRecord() as own, ArrayRecord() as beside if len(content) == 2 and list(beside) == [_LAYOUT]:
-                if beside[_LAYOUT].stype != _FORMAT:
-                    raise PackingError(f"its array has the format {beside[_LAYOUT].stype!r}, not {_FORMAT!r}")
-                parts = [own.get(_DATA), beside[_LAYOUT].data]
-            case _:
-                raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
-        if not all(isinstance(part, bytes) for part in parts):
-            raise PackingError("a record has no bytes")
-        views = [memoryview(cast(bytes, part)) for part in parts]
-        self.size = sum(map(len, views))
-        self._parts, self._part = iter(views), memoryview(b"")
-
-    def take(self, size: int) -> bytes:
-        """Return the next ``size`` bytes."""
-        found = []
-        while size:
-            if not self._part:
-                self._part = next(self._parts)
-            found.append(self._part[:size])
-            self._part, size = self._part[size:], size - len(found[-1])
-        return b"".join(found)
+def _data(content: RecordDict) -> tuple[memoryview, memoryview | None]:
+    """Return the bytes of a packed content in our record, and beside it; None: arrays are in our record too."""
+    match content.get(protocol.AOI), content.get(protocol.ARRAYS):
+        case ConfigRecord() as own, None if len(content) == 1:
+            parts = [own.get(_DATA)]
+        case ConfigRecord() as own, ArrayRecord() as beside if len(content) == 2 and list(beside) == [_LAYOUT]:
+            parts = [own.get(_DATA), beside[_LAYOUT].data if beside[_LAYOUT].stype == _FORMAT else None]
+        case _:
+            raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
+    if not all(isinstance(part, bytes) for part in parts):
+        raise PackingError("a record has no bytes of this form")
+    first, *others = (memoryview(cast(bytes, part)) for part in parts)
+    return first, next(iter(others), None)
 
 
 def _inflated(kind: type[ConfigRecord] | type[MetricRecord], data: bytes) -> ConfigRecord | MetricRecord:
