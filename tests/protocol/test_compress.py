@@ -44,19 +44,6 @@ def test_int8_is_off_by_half_a_step_at_most(values):
 
 
 @pytest.mark.parametrize("kind", CODES)
-def test_arrays_that_are_not_floating_travel_whole(kind):
-    model = {"w": np.zeros((2, 2), np.float32), "steps": np.array(3), "mask": np.array([True, False])}
-    trained = {"w": np.ones((2, 2), np.float32), "steps": np.array(8), "mask": np.array([False, True])}
-    coded = compress(model, trained, None, kind)
-    assert {k: v.dtype for k, v in coded.codes.items()} == {k: code_type(kind, v.dtype) for k, v in model.items()}
-    assert list(coded.residual) == ["w"] and len(coded.scales) == (kind == INT8)
-    back = expand(model, coded.codes, coded.scales)
-    assert list(back) == list(model) and back["steps"] == 8 and back["mask"].tolist() == [False, True]
-    np.testing.assert_allclose(back["w"], 1.0, rtol=1e-3)
-    assert back["w"].dtype == np.float32
-
-
-@pytest.mark.parametrize("kind", CODES)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_sent_updates_sum_up_to_the_last_residual(kind, dtype):
     rng = np.random.default_rng(5)
@@ -79,29 +66,20 @@ def test_sent_updates_sum_up_to_the_last_residual(kind, dtype):
 
 
 @pytest.mark.parametrize("kind", CODES)
-def test_zero_dimensional_and_empty_arrays_survive(kind):
-    for dtype in ["f2", "f4", "f8", "i8", "u1", "?"]:
-        for shape in [(), (0,), (0, 3), (1,)]:
-            model, trained = {"w": np.zeros(shape, dtype)}, {"w": np.ones(shape, dtype)}
-            residual = None
-            for _ in range(3):
-                coded = compress(model, trained, residual, kind)
-                residual, back = coded.residual, expand(model, coded.codes, coded.scales)
-                found = [coded.codes["w"], back["w"], *residual.values()]
-                assert all(isinstance(array, np.ndarray) and array.shape == shape for array in found)
-                assert coded.codes["w"].dtype == code_type(kind, dtype) and back["w"].dtype == dtype
-                np.testing.assert_allclose(back["w"].astype("f8"), 1, rtol=1e-6)
-
-
-@pytest.mark.parametrize("kind", CODES)
-def test_an_update_of_another_float_type_is_coded_for_the_model(kind):
-    for before, after in [("f8", "f4"), ("f4", "f8"), ("f4", "f2"), ("f2", "f8")]:
-        for shape in [(), (0,), (3,)]:
-            model, trained = {"w": np.full(shape, 100.25, before)}, {"w": np.full(shape, 101.25, after)}
-            coded = compress(model, trained, None, kind)
-            back = expand(model, coded.codes, coded.scales)["w"]
-            assert back.dtype == before and coded.residual["w"].dtype == np.promote_types(before, "f4")
-            np.testing.assert_allclose(back, 101.25, rtol=1e-3 if before == "f2" else 1e-6)
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2,)], ids=str)
+@pytest.mark.parametrize(("before", "after"), [("f8", "f4"), ("f4", "f8"), ("f2", "f8"), ("i8", "i8"), ("?", "?")])
+def test_an_update_of_any_type_and_shape_comes_back_in_the_models(kind, shape, before, after):
+    model, trained = {"w": np.zeros(shape, before)}, {"w": np.ones(shape, after)}
+    residual = None
+    for _ in range(3):
+        coded = compress(model, trained, residual, kind)
+        residual, back = coded.residual, expand(model, coded.codes, coded.scales)
+        found = [coded.codes["w"], back["w"], *residual.values()]
+        assert all(isinstance(array, np.ndarray) and array.shape == shape for array in found)
+        assert coded.codes["w"].dtype == code_type(kind, before) and back["w"].dtype == before
+        assert [array.dtype for array in residual.values()] == [np.promote_types(before, "f4")] * (before[0] == "f")
+        assert len(coded.scales) == (kind == INT8 and before[0] == "f")
+        np.testing.assert_allclose(back["w"].astype("f8"), 1, rtol=1e-3)
 
 
 @pytest.mark.parametrize("kind", CODES)

@@ -5,7 +5,6 @@ import pytest
 from flwr.app import MetricRecord
 
 from aoi_fl.protocol.measures import as_share, measured, training_loss
-from aoi_fl.strategies import RandomSelection
 from tests.fakes import HOSTILE, everyone, examples_of, honest_app, hostile_app, play
 
 N = 4
@@ -50,52 +49,31 @@ def measuring(kind, metrics):
     return hostile_app(spoil, (kind,))
 
 
-@pytest.mark.parametrize(
-    ("metrics", "outcome", "loss"),
-    [
-        ({"loss_scale": NAN, "aux_loss": INF, "b": [NAN, 1.0]}, "trained", 1.0 + HOSTILE),
-        ({"train_loss": -INF}, "refused", None),
-    ],
-)
-def test_only_the_loss_itself_must_be_finite(metrics, outcome, loss, tmp_path):
+def test_only_the_loss_itself_must_be_finite(tmp_path):
+    metrics = {"loss_scale": NAN, "aux_loss": INF, "b": [NAN, 1.0]}
     notes, _, _ = play(everyone, measuring("train", metrics), tmp_path, rounds=1)
     (part,) = [part for part in notes.rounds[0].participations if part.client == HOSTILE]
-    assert (part.outcome, part.loss) == (outcome, loss)
+    assert (part.outcome, part.loss) == ("trained", 1.0 + HOSTILE)
 
 
 @pytest.mark.parametrize(
-    ("metrics", "loss", "accuracy", "dropped"),
-    [
-        ({"loss": NAN, "accuracy": 0.9, "speed": 3.0}, False, 0.9, 0),
-        ({"extra": -INF}, True, 0.5, 0),
-        ({"loss": NAN, "accuracy": INF}, False, 0.5, 1),
-    ],
+    ("metrics", "loss", "accuracy"),
+    [({"loss": NAN, "accuracy": 0.9, "speed": 3.0}, False, 0.9), ({"extra": -INF}, True, 0.5)],
 )
-def test_an_evaluation_keeps_its_good_metrics(metrics, loss, accuracy, dropped, tmp_path):
+def test_an_evaluation_keeps_its_good_metrics(metrics, loss, accuracy, tmp_path):
     notes, _, _ = play(everyone, measuring("evaluate", metrics), tmp_path, 1, evaluate_clients=N)
     (record,) = notes.rounds
     clients = [client for client in range(N) if loss or client != HOSTILE]
     assert record.client_loss == pytest.approx(np.average(clients, weights=[*map(examples_of, clients)]))
     share = examples_of(HOSTILE) / sum(map(examples_of, range(N)))
     assert record.client_accuracy == pytest.approx(0.5 + share * (accuracy - 0.5))
-    assert record.dropped == dropped
-
-
-def test_an_evaluation_step_that_fails_ends_no_run(tmp_path):
-    class Own(RandomSelection):
-        def aggregate_evaluate(self, server_round, replies):
-            raise KeyError("perplexity")
-
-    notes, _, _ = play(lambda **s: Own(N, **s), honest_app(), tmp_path, evaluate_clients=N)
-    assert [record.trained for record in notes.rounds] == [N, N] and notes.rounds[0].client_loss is None
+    assert record.dropped == 0
 
 
 @pytest.mark.parametrize(
     ("accuracy", "share", "cautioned"),
     [
-        (1.0, 1.0, False),
         (1.0000000000000002, 1.0, False),
-        (99.982, 0.99982, True),
         (100.0, 1.0, True),
         (4531.0, None, True),
         (-0.1, None, True),

@@ -39,15 +39,12 @@ def test_integers_pass_as_floats_and_unknown_keys_are_ignored():
     ("kind", "values", "words"),
     [
         (ParticipationReply, {"name": "a", "takes-part": True}, ["lacks", "age"]),
-        (ParticipationReply, {"name": "a", "takes-part": 1, "age": 0}, ["takes-part is 1", "bool"]),
         (ParticipationReply, {"name": "a", "takes-part": True, "age": 1.0}, ["age is 1 (float)", "int"]),
         (ParticipationReply, {"name": "a", "takes-part": True, "age": -1}, ["age is -1"]),
-        (ParticipationReply, {"name": "a", "takes-part": True, "age": 2**63}, ["age", "64 bits"]),
         (ParticipationReply, {"name": "a" * 10**6, "takes-part": "a" * 10**6, "age": 0}, ["takes-part is 'aaa", "…"]),
         (Bid, {"name": "a", "bid": math.nan, "payment": 1.0, "age": 0}, ["bid is nan"]),
         (Bid, {"name": "a", "bid": 10**400, "payment": 1.0, "age": 0}, ["bid", "64 bits"]),
         (ParticipationRequest, {"run": "r", "round": 1, "table": [0.5, 10**400]}, ["table", "finite"]),
-        (ParticipationRequest, {"run": "r", "round": 1, "table": 0.5}, ["table is 0.5"]),
     ],
 )
 def test_what_is_wrong_is_named(kind, values, words):
