@@ -20,7 +20,6 @@ from aoi_fl.flower import superexec as flower
 # With `-c`: every forked process would import a script, or a module given by `-m`, as its main module, and thus this
 # installation's packages before the app's own.
 COMMAND = (sys.executable, "-c", "from aoi_fl.client.superexec import main; main()")
-_ATTEMPTS = 20  # to start the forking process
 _LOOK = 0.25  # seconds between two polls for work at the SuperNode; Flower's pause is one second
 
 # The code of a forked process. It must not repeat the random numbers of the process before it.
@@ -55,18 +54,13 @@ class Forking:
     def launch(self, spec: Any) -> Any:
         """Start one message's process from Flower's ``ExecutionSpec``; return its ``LaunchResult``."""
         keywords = flower.keywords(spec)
-        for _ in range(_ATTEMPTS):
-            try:
-                process = self._context.Process(target=exec, args=(_ANSWER, {"keywords": keywords}))
-                process.start()
-            except (OSError, EOFError):  # a broken torch ends the process that imports it
-                print("torch cannot be preloaded; each message's process starts without it", flush=True)
-                self._context.set_forkserver_preload([flower.MODULE])
-                time.sleep(_LOOK)  # until the broken process has ended
-            else:
-                threading.Thread(target=_name_end, args=(process,), daemon=True).start()
-                return flower.launched()
-        return flower.launched("no process could be started to fork the ClientApp's from")
+        process = self._context.Process(target=exec, args=(_ANSWER, {"keywords": keywords}))
+        try:
+            process.start()
+        except (OSError, EOFError):  # a broken torch ends the process that imports it
+            return flower.launched("the process to fork from has ended. aoi doctor shows whether torch can be imported")
+        threading.Thread(target=_name_end, args=(process,), daemon=True).start()
+        return flower.launched()
 
 
 def _name_end(process: Any) -> None:

@@ -4,7 +4,6 @@ import csv
 import io
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,13 +127,10 @@ def check_clients(
     Raises
     ------
     ConfigError : naming client and value, for a payment or sensitivity that is missing (None) or out of range, such as
-        NaN or zero; for a repeated name; for a budget that is not positive or pays for no client
+        NaN or zero; for a budget that is not positive or pays for no client
     """
     check_budget(budget)
-    columns = (("payment", "payments", payments), ("sensitivity", "sensitivities", sensitivities))
-    for what, many, values in columns:
-        if len(values) != len(names):
-            raise ConfigError(many, len(values), f"{len(names)} numbers, one a client", f"Give each client a {what}.")
+    for what, values in (("payment", payments), ("sensitivity", sensitivities)):
         for name, value in zip(names, values, strict=True):
             if value is None:
                 raise ConfigError(f"{what} of client {name}", None, "a positive number", "Set it.")
@@ -142,9 +138,6 @@ def check_clients(
                 raise ConfigError(
                     f"{what} of client {name}", value, f"from {LEAST:g} to {MOST:g}", "Correct the value."
                 )
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ConfigError("client name", twice[0], "used once", "Give each client its own name.")
     prices = np.asarray(payments, dtype=np.float64)
     what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
     never = ~RoundBudget(budget, strict).affords(prices)

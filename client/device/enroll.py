@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device.node import read
 from aoi_fl.client.device.reach import split_address
-from aoi_fl.client.device.unit import app_unit, command, node_toml, timer, unit
+from aoi_fl.client.device.unit import TIMER, app_unit, command, node_toml, unit
 from aoi_fl.client.session import FILE
 from aoi_fl.client.state import checked_name
 from aoi_fl.protocol.files import read_regular, sync, write_whole
@@ -70,7 +70,13 @@ def enroll(
     """
     checked_name("client name", name)
     split_address(superlink)
-    trusted = b"".join(c.public_bytes(serialization.Encoding.PEM) for c in ca_certificates(ca))
+    try:
+        trusted = read_regular(ca)
+        x509.load_pem_x509_certificates(trusted)
+    except (OSError, ValueError) as error:
+        allowed = f"a readable certificate of the authority in PEM form ({error})"
+        remedy = "Copy ca.crt from the SuperLink's operator over a trusted channel."
+        raise ConfigError("--ca", ca, allowed, remedy) from error
     folder = folder.absolute()
     key = folder / KEY
     public, service = folder / f"{name}.pub", folder / f"aoi-{name}.service"
@@ -80,7 +86,7 @@ def enroll(
     if sandbox:
         units = {folder / f"aoi-{name}-app.service": app_unit(name, folder, state, group)} | units
     if timed:
-        units[service.with_suffix(".timer")] = timer(name)
+        units[service.with_suffix(".timer")] = TIMER.format(name=name)
     if any(c in str(folder) + sys.prefix for c in " %\"'\\$\n"):
         allowed = "free of spaces, quotes, '%', '$' and backslashes, for the systemd unit"
         remedy = "Choose another folder, or another place for Python's environment."
@@ -186,23 +192,6 @@ def next_steps(made: Enrolment) -> str:
    Without systemd, set state-dir in {NODE} to a folder that you can write, and run:
 
    {command(made.folder, made.superlink, made.folder / FILE)}"""
-
-
-def ca_certificates(path: Path) -> list[x509.Certificate]:
-    """Return the certificates of a PEM file.
-
-    Raises
-    ------
-    ConfigError : the file is missing, or holds no certificate.
-    """
-    try:
-        return x509.load_pem_x509_certificates(read_regular(path))
-    except OSError as error:
-        problem = error.strerror or str(error)
-    except ValueError:
-        problem = "it holds no certificate in PEM form"
-    allowed = f"a readable certificate of the authority ({problem})"
-    raise ConfigError("--ca", path, allowed, "Copy ca.crt from the SuperLink's operator over a trusted channel.")
 
 
 def _write_new(path: Path, content: bytes) -> None:

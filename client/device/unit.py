@@ -106,7 +106,7 @@ _CONDITION = """\
 ExecCondition=/bin/sh -c 'test ! -r {session} || {{ read -r back rest < {session}; \
   ! test "$$(date +%%s)" -lt "$${{back:-0}}"; }}'
 """
-_TIMER = """\
+TIMER = """\
 [Unit]
 Description=AoI-FL client {name}: each minute, whether it is time to be there
 
@@ -228,11 +228,6 @@ def app_unit(name: str, folder: Path, state: Path, group: str) -> str:
 
 def _socket(name: str) -> Path:
     return Path(f"/run/aoi-{name}/app")
-
-
-def timer(name: str) -> str:
-    """Return the timer of a client's unit."""
-    return _TIMER.format(name=name)
 
 
 def node_toml(name: str, state: Path, data: Path) -> str:

@@ -178,22 +178,8 @@ def fleet():
         return states.state().create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, 30)
 
     port = int(server.bound_address.rpartition(":")[2])
-    yield SimpleNamespace(port=port, register=register, state=states.state())
+    yield SimpleNamespace(port=port, register=register)
     server.stop(None)
-
-
-def standing(fleet, key):
-    return registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key)
-
-
-def test_a_key_is_let_in_once_it_is_registered_and_leaves_again(fleet):
-    key = ec.generate_private_key(ec.SECP384R1())
-    assert standing(fleet, key) == registration.KEY
-    node = fleet.register(key)
-    for _ in range(2):  # the second time shows that the first one left
-        assert standing(fleet, key) == ""
-    assert fleet.state.activate_node(node, 30)  # the client itself comes online
-    assert standing(fleet, key) == registration.KEY
 
 
 @pytest.mark.parametrize("ahead", [3.0, -100.0, 20.0, -400.0])
@@ -205,7 +191,8 @@ def test_a_wrong_clock_is_told(fleet, monkeypatch, ahead):
 
     monkeypatch.setattr(fleet_api, "datetime", SimpleNamespace(datetime=Shifted, UTC=datetime.UTC))
     refused = registration.KEY if ahead in (3.0, -100.0) else registration.CLOCK
-    assert standing(fleet, ec.generate_private_key(ec.SECP384R1())) == refused
+    key = ec.generate_private_key(ec.SECP384R1())
+    assert registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key) == refused
 
 
 @pytest.mark.parametrize(("ahead", "named"), [(-400.0, "clock"), (0.0, "key")])
@@ -241,8 +228,9 @@ def test_the_command_from_enrolment_to_health(fleet, tmp_path, monkeypatch):
     (line,) = [line for line in sick.stdout.splitlines() if line.startswith("fail")]
     assert "registration" in line
     fleet.register(serialization.load_ssh_private_key((made.folder / "client.key").read_bytes(), None))
-    well = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder), "--json"])
-    assert well.exit_code == 0, well.output
+    for _ in range(2):  # the second time shows that the first one left
+        well = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder), "--json"])
+        assert well.exit_code == 0, well.output
     found = json.loads(well.stdout)
     assert found["healthy"]
     names = [check["check"] for check in found["checks"]]
@@ -269,19 +257,10 @@ def test_a_private_key_is_of_its_kind_and_for_its_account(tmp_path):
     assert checks.client_key(path)[1].status == "fail"
 
 
-def test_disk_and_state(tmp_path, monkeypatch):
-    assert checks.state(tmp_path).status == "ok" and not any(tmp_path.iterdir())
-    (tmp_path / "file").touch()
-    assert checks.state(tmp_path / "file").status == "fail"
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda place: SimpleNamespace(free=100e6))
-    assert checks.disk(tmp_path / "not" / "there" / "yet").status == "fail"
-
-
 @pytest.mark.parametrize(
     ("module", "status", "said"),
     [
         ("__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: False)", "ok", "without CUDA"),
-        ("raise OSError('libopenblas.so.0: cannot open shared object file')", "warn", "libopenblas"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "warn", "ended with -4"),
     ],
 )

@@ -137,18 +137,21 @@ def test_a_key_is_never_overwritten(ca, tmp_path):
 
 
 def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(ca, tmp_path):
-    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
-    node, key = made.folder / "node.toml", made.folder / "client.key"
-    node.write_text(rules := node.read_text() + "pause = true\n")
-    done = CliRunner().invoke(app, ["enroll", "--new-key", "--dir", str(made.folder)])
-    private, public = serialization.load_ssh_private_key(key.read_bytes(), None), made.public_file.read_bytes().strip()
-    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    assert private.public_key().public_bytes(*form) == public != made.public_key.encode()
-    assert public.decode() in done.output and mode(key) == 0o600
+    folder, form = tmp_path / "pi-3", (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    node, key, public = (folder / name for name in ("node.toml", "client.key", "pi-3.pub"))
+    rules, former = None, b""
+    for words in (["--name", "pi-3", "--superlink", "h:9092", "--ca", str(ca)], ["--new-key"]):
+        done = CliRunner().invoke(app, ["enroll", "--dir", str(folder), *words])
+        private, shown = serialization.load_ssh_private_key(key.read_bytes(), None), public.read_bytes().strip()
+        assert private.public_key().public_bytes(*form) == shown != former and mode(key) == 0o600
+        assert shown.decode() in done.output and "PRIVATE KEY" not in done.output
+        assert rules in (None, node.read_text())
+        former, rules = shown, node.read_text() + "pause = true\n"
+        node.write_text(rules)
     key.unlink()
     with refused("--name", "pi-4"):
-        enroll.enroll("pi-4", "h:9092", ca, made.folder)
-    enroll.enroll("pi-3", "other:9092", ca, made.folder)
+        enroll.enroll("pi-4", "h:9092", ca, folder)
+    enroll.enroll("pi-3", "other:9092", ca, folder)
     assert node.read_text() == rules
     with refused("--dir"):
         enroll.new_key(tmp_path)
@@ -163,7 +166,7 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(ca, tmp_path):
         ({"superlink": "::1:9092"}, ("superlink", "::1:9092")),
         ({"superlink": "a $(b):9092"}, ("superlink", "a $(b):9092")),
         ({"ca": Path("/nowhere/ca.crt")}, ("--ca", "/nowhere/ca.crt", "No such file")),
-        ({"ca": Path(__file__)}, ("--ca", __file__, "no certificate in PEM form")),
+        ({"ca": Path(__file__)}, ("--ca", __file__)),
         ({"folder": Path("/proc/pi-3")}, ("--dir", "/proc/pi-3")),
         ({"folder": Path("a folder")}, ("--dir", ANY, "free of spaces")),
     ],
@@ -179,12 +182,3 @@ def test_errors_name_the_thing_and_leave_nothing(ca, tmp_path, monkeypatch, chan
 def test_addresses():
     assert reach.split_address("pi.local:9092") == ("pi.local", 9092)
     assert reach.split_address("[2001:db8::1]:9092") == ("2001:db8::1", 9092)
-
-
-def test_the_command_prints_what_the_operator_registers(ca, tmp_path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["enroll", "--name", "pi-3", "--superlink", "h:9092", "--ca", str(ca)])
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "pi-3" / "pi-3.pub").read_text().strip() in result.stdout
-    assert "flwr supernode register pi-3.pub" in result.stdout
-    assert "PRIVATE KEY" not in result.stdout

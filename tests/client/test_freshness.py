@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.member import Member
 from aoi_fl.flower import messages
 from aoi_fl.learning.freshness import Folder, Mislabelled
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.arrays import to_record
 from aoi_fl.science.age import ClientAge
 from tests.refusals import refused
 
@@ -173,50 +174,28 @@ def test_a_repeated_message_runs_the_command_once_after_it_has_succeeded(tmp_pat
 # The real client, over messages ---------------------------------------------------------------------------------------
 
 
-def folder_client(tmp_path, **node):
-    """Return a function that sends a message to a client of the real app with a folder of its own."""
-    from aoi_fl.learning.client_app import app
-
-    settings = {"runs-dir": str(tmp_path), "seed": 1, "dataset": "digits", "model": "lr", "local-epochs": 1}
-    context = Context(1, 2, {"name": "pi", "state-dir": str(tmp_path), **node}, RecordDict(), settings)
-
-    def send(kind, round_=1, refresh=False):
-        from aoi_fl.learning.task import Task
-        from aoi_fl.protocol.arrays import to_record
-
-        content = {"aoi": ConfigRecord(ParticipationRequest("r", round_, refresh=refresh).write())}
-        if kind != "query.hello":
-            arrays = to_record(Task("digits", "data", "lr", "cpu", 1).initial_arrays())
-            content |= {"arrays": arrays, "config": ConfigRecord({"learning-rate": 0.1})}
-        message = Message(RecordDict(content), 2, kind)
-        messages.send(message, "m")
-        return app(message, context)
-
-    return send
-
-
 def test_a_client_reports_and_trains_on_its_own_folder(tmp_path, file):
+    from aoi_fl.learning.client_app import app
+    from aoi_fl.learning.task import Task
+
     aged(file, 300)
     program = script(tmp_path, f"import os; os.utime({str(file)!r})")
-    node = {
-        "data-file": str(file),
-        "refresh-command": str(program),
-        "payment": 2,
-        "sensitivity": 0.5,
-        "round-seconds": 60,
-    }
-    send = folder_client(tmp_path, **node)
-    hello = dict(send("query.hello").content["aoi"])
+    node = {"name": "pi", "state-dir": str(tmp_path), "data-file": str(file), "refresh-command": str(program)}
+    node |= {"payment": 2, "sensitivity": 0.5, "round-seconds": 60}
+    settings = {"runs-dir": str(tmp_path), "seed": 1, "dataset": "digits", "model": "lr", "local-epochs": 1}
+    model = to_record(Task("digits", "data", "lr", "cpu", 1).initial_arrays())
+
+    def send(kind, round_=1, refresh=False):
+        ask = ConfigRecord(ParticipationRequest("r", round_, refresh=refresh).write())
+        content = RecordDict({"aoi": ask, "arrays": model, "config": ConfigRecord({"learning-rate": 0.1})})
+        return app(messages.send(Message(content, 2, kind), "m"), Context(1, 2, node, RecordDict(), settings)).content
+
     own = {"payment": 2.0, "sensitivity": 0.5, "data-age": 5}
-    assert hello == {"name": "pi", "num-examples": 3, "packing": 2, **own}
+    assert dict(send("query.hello")["aoi"]) == {"name": "pi", "num-examples": 3, "packing": 2, **own}
     reply = send("train", refresh=True)
-    assert reply.content["metrics"]["num-examples"] == 3
-    assert isinstance(reply.content["arrays"], ArrayRecord)
-    assert dict(send("query.hello", round_=2).content["aoi"])["data-age"] == 0
-    assert send("evaluate").content["metrics"]["num-examples"] == 3
-
-
-def test_a_missing_folder_is_that_clients_own_named_error(tmp_path):
-    path = str(tmp_path / "data.npz")
-    with refused("data-file", path, "No such file or directory"):
-        folder_client(tmp_path, **{"data-file": path})("train")
+    assert reply["metrics"]["num-examples"] == 3 and "arrays" in reply
+    assert dict(send("query.hello", round_=2)["aoi"])["data-age"] == 0
+    assert send("evaluate")["metrics"]["num-examples"] == 3
+    file.unlink()
+    with refused("data-file", str(file), "No such file or directory"):
+        send("train", round_=2)

@@ -5,14 +5,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import flwr.clientapp
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
-from aoi_fl.flower.messages import send
 from aoi_fl.protocol import Introduction, ParticipationReply, ParticipationRequest
 from aoi_fl.science.draws import number_of
 from aoi_fl.science.markov import MarkovPolicy
@@ -37,14 +35,7 @@ def trains() -> Message:
 
 @pytest.fixture
 def app():
-    """An app that counts its trainings and can be told to fail."""
-    app = Counting()
-
-    @app.query("weather")
-    def weather(message, context):
-        return Message(RecordDict({"sky": ConfigRecord({"is": "blue"})}), reply_to=message)
-
-    return app
+    return Counting()
 
 
 def ask(app, context, kind: str, terms: ParticipationRequest) -> ParticipationReply:
@@ -135,13 +126,6 @@ def test_a_reservation_is_kept_and_renewed_when_missed(app, tmp_path):
     missed = ask(app, context, "query.participate", ParticipationRequest("r", booked + 1, "reserve", LAZY))
     assert missed.age == booked - 1 and missed.next_round >= booked + 1
     assert missed.takes_part == (missed.next_round == booked + 1)
-
-
-def test_messages_of_other_strategies_pass_through(app, tmp_path):
-    message = Message(RecordDict({"config": ConfigRecord({})}), 99, "query.weather")
-    send(message, "m")
-    assert app(message, context_of(tmp_path)).content["sky"]["is"] == "blue"
-    assert isinstance(app, flwr.clientapp.ClientApp)
 
 
 ASK = """

@@ -5,15 +5,14 @@ import math
 import re
 import sys
 import tomllib
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import Error, Message
 
 from aoi_fl import protocol
-from aoi_fl.client import promises, supernode
+from aoi_fl.client import supernode
 from aoi_fl.client.device import node, power
 from aoi_fl.client.device.checks import configuration
 from aoi_fl.client.device.status import status
@@ -21,33 +20,14 @@ from aoi_fl.client.device.unit import node_toml
 from aoi_fl.client.gate.rules import Rules
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.errors import DECLINED
-from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.report.runs import ABSENT, load
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from tests.fakes import Counting, ToyApp, request, unchanged, zeros
+from tests.fakes import ToyApp, unchanged, zeros
 from tests.refusals import refused
 
-NIGHT = {"hours": "22:00-06:00"}
 NOON, MIDNIGHT = datetime(2026, 11, 22, 12), datetime(2026, 11, 23)
-
-
-@pytest.fixture
-def at(monkeypatch):
-    """Return a function that sets the clock."""
-
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return cls.present
-
-    monkeypatch.setattr(promises, "datetime", Clock)
-
-    def set_(moment):
-        Clock.present = moment
-
-    return set_
 
 
 # What a rule says -----------------------------------------------------------------------------------------------------
@@ -68,16 +48,13 @@ def test_hours_of_the_day_also_across_midnight(hours, allowed, forbidden):
             assert Rules.read({"hours": hours}).forbids(now) == rule, text
 
 
-@pytest.mark.parametrize(("metered", "rule"), [(True, "only-unmetered"), (False, None), (None, "only-unmetered")])
-def test_power_and_network_are_read_only_for_their_rules(metered, rule, monkeypatch):
-    monkeypatch.delattr(power, "charging")
-    monkeypatch.setattr(power, "metered", lambda: metered)
-    assert Rules.read({"only-unmetered": True}).forbids(NOON) == rule
-    monkeypatch.delattr(power, "metered")
-    assert Rules.read(NIGHT).forbids(MIDNIGHT) is None
-    for charging in (True, False):
-        monkeypatch.setattr(power, "charging", lambda charging=charging: charging, raising=False)
-        assert Rules.read({"only-charging": True}).forbids(NOON) == (None if charging else "only-charging")
+@pytest.mark.parametrize("rule", ["only-unmetered", "only-charging"])
+@pytest.mark.parametrize("answer", [True, False, None])
+def test_power_and_network_are_asked(rule, answer, monkeypatch):
+    for function in ("charging", "metered"):
+        monkeypatch.setattr(power, function, lambda: answer)
+    open_ = answer is False if rule == "only-unmetered" else answer is True
+    assert Rules.read({rule: True}).forbids(NOON) == (None if open_ else rule)
 
 
 # TZ counts hours west of UTC, and most owners of a device mean east.
@@ -136,37 +113,6 @@ def test_metered_is_what_network_manager_says(script, metered):
 
 
 # What a client makes of them ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def client(tmp_path):
-    """Return a function that asks a client with a folder of its own, and how often it has trained."""
-    app = Counting()
-
-    def ask(kind, terms, **node):
-        node = {"name": "pi-3", "state-dir": str(tmp_path / "state"), "seed": 4} | node
-        context = Context(1, 2, node, RecordDict(), {})
-        return ParticipationReply.read(app(request(kind, terms, config=ConfigRecord({})), context).content["aoi"])
-
-    ask.app, ask.folder = app, tmp_path / "state" / "r"
-    return ask
-
-
-@pytest.mark.parametrize("wire", ["central", *protocol.WIRES])
-@pytest.mark.parametrize("forced", [False, True])
-def test_a_refusal_by_rule_is_named_and_lets_the_age_grow(wire, forced, client, at):
-    terms = ParticipationRequest("r", 5, wire, (1.0,), forced=forced)
-    at(MIDNIGHT)
-    assert client("train", terms, **NIGHT).takes_part
-    at(NOON)
-    for kind, round_ in (("query.participate", 7), ("train", 8), ("train", 9)):
-        answer = client(kind, replace(terms, round=round_), **NIGHT)
-        assert (answer.takes_part, answer.rule, answer.age) == (False, "hours", round_ - 6)
-        assert (answer.next_round or 0) > round_ or wire != "reserve"
-    assert client.app.trained == 1
-    at(MIDNIGHT)
-    answer = client("train", replace(terms, round=10), **NIGHT)
-    assert (answer.takes_part, answer.rule, answer.age, client.app.trained) == (True, None, 4, 2)
 
 
 @pytest.mark.parametrize("wire", ["central", *protocol.WIRES])

@@ -22,6 +22,12 @@ def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire,
         request = Request(ask, "pi", 5, trains=True)
         before, asked = step(state, request)
         assert step(state, request) == (before, asked)
+        for forced in (False, True):
+            paused, no = step(state, pause := replace(request, ask=replace(ask, forced=forced), rule="pause"))
+            assert no.takes_part is False and step(paused, pause)[0] == paused
+            if forced or asked.takes_part:  # the age grows, and a reservation is drawn again
+                assert (no.rule, no.age, paused.own.age.last) == ("pause", asked.age, before.own.age.last)
+                assert wire != "reserve" or no.next_round > t
         repeated, again = step(before, request)
         assert (repeated, again.takes_part) == (before, asked.takes_part)
         if asked.takes_part:
@@ -36,6 +42,4 @@ def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire,
                     assert step(State(own, state.promise), request)[1].takes_part is False
         else:
             state = before
-        paused, no = step(state, pause := replace(request, rule="pause"))
-        assert no.takes_part is False and step(paused, pause)[0] == paused
     assert taken and (not private or min(b - a for a, b in pairwise(taken)) >= 2)

@@ -1,9 +1,5 @@
 """A message's process: forked from one that has the libraries, with the app's own modules, and alone in its fall."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from aoi_fl.lab.benchmarks.superlink import OURS, deployment
@@ -99,23 +95,3 @@ def test_every_message_has_its_own_process_with_torch_loaded(told):
 
 def test_a_process_that_raises_leaves_the_next_message_alone(told):
     assert "as asked" in told[1] and isinstance(told[2], dict)
-
-
-@pytest.mark.parametrize("broken", ["raise OSError('libtorch.so is missing')", "import os; os.abort()"])
-def test_a_broken_torch_does_not_silence_the_client(tmp_path, broken):
-    """The process to fork from dies of it; messages that need no torch are answered nevertheless."""
-    (tmp_path / "torch.py").write_text(broken)
-    code = f"""
-from types import SimpleNamespace
-from aoi_fl.client import superexec
-superexec._ANSWER = "open({str(tmp_path / "answered")!r}, 'w').close()"
-spec = SimpleNamespace(root_certificates_path=None, runtime_api_address="", token="", insecure=True, parent_pid=1,
-                       runtime_dependency_install=False)
-executor = superexec.Forking()
-print([executor.launch(spec).status.value for _ in range(2)])
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert "['accepted', 'accepted']" in done.stdout and (tmp_path / "answered").exists(), done.stderr

@@ -16,8 +16,6 @@ from tests.refusals import refused
         ([5, math.nan], [1, 1], "ab", "payment of client b"),
         ([5, None], [1, 1], "ab", "payment of client b"),
         ([5, 5], [0.0, 1], "ab", "sensitivity of client a"),
-        ([5, 5], [1], "ab", "sensitivities"),
-        ([5, 5], [1, 1], "aa", "client name"),
         ([60, 50], [1, 1], "ab", "budget"),
     ],
 )
