@@ -146,7 +146,7 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(ca, tmp_path):
         assert private.public_key().public_bytes(*form) == shown != former and mode(key) == 0o600
         assert shown.decode() in done.output and "PRIVATE KEY" not in done.output
         assert rules in (None, node.read_text())
-        former, rules = shown, node.read_text() + "pause = true\n"
+        former, rules = shown, node.read_text() + "# a rule\n"
         node.write_text(rules)
     key.unlink()
     with refused("--name", "pi-4"):
