@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -60,15 +60,16 @@ def read_number(cell: str) -> float:
 
 
 def read_table(
-    path: Path, parsers: Mapping[str, Parser], check_header: Callable[[list[str]], None]
+    path: Path, parsers: Mapping[str, Parser], needs: Collection[str], others: Container[str] | None = None
 ) -> list[dict[str, Any]]:
     """Read a CSV file of clients, whose columns may have any order.
 
     Parameters
     ----------
     path : the file
-    parsers : a function of a cell that raises ValueError, and the allowed values, for each column; others are skipped
-    check_header : raises ConfigError for a wrong header
+    parsers : a function of a cell that raises ValueError, and the allowed values, for each column
+    needs : the columns that must be there
+    others : the columns that are skipped; None: any
 
     Returns
     -------
@@ -76,14 +77,18 @@ def read_table(
 
     Raises
     ------
-    ConfigError : naming file, line and column, for a file that cannot be read or a value that cannot be used
+    ConfigError : naming file, line and column, for a file that cannot be read, a wrong header or a value that cannot be
+        used
     """
     rows: list[dict[str, Any]] = []
     names: set[str] = set()
     try:
         reader = csv.reader(io.StringIO(read_text(path), newline=""), skipinitialspace=True)
         header = [title.strip() for title in next(reader, [])]
-        check_header(header)
+        unknown = [title for title in header if others is not None and title not in others and title not in parsers]
+        if unknown or not set(needs) <= set(header) or any(header.count(column) > 1 for column in parsers):
+            allowed = f"given once each, with {', '.join(needs)}, of {', '.join(parsers)}"
+            raise ConfigError(f"{path}, line 1: columns", ",".join(header) or "missing", allowed, "Correct the header.")
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
@@ -213,30 +218,12 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     Without a column age all ages start at 0. Without a column staleness all rates are 1; ``own_staleness`` requires it.
     Raises ConfigError as :func:`read_table`.
     """
-    rows = read_table(path, _PARSERS, lambda header: _check_header(path, header, own_staleness))
+    needs = [column for column in COLUMNS if column not in _OPTIONAL or (own_staleness and column == "staleness")]
+    rows = read_table(path, _PARSERS, needs, (_OTHERS,))
     if not rows:
         raise ConfigError("clients-file", path, "a file with clients below the header", "Add the clients.")
     usual = {"age": 0, "staleness": 1.0}
     columns = {name: [(usual | row)[name] for row in rows] for name in COLUMNS}
-    numbers = {name: np.array(columns[name], np.float64) for name in ("payment", "sensitivity", "staleness")}
-    return ClientTable(
-        names=tuple(columns["name"]),
-        sizes=np.array(columns["size"], np.int64),
-        payments=numbers["payment"],
-        sensitivities=numbers["sensitivity"],
-        ages=np.array(columns["age"], np.int64),
-        staleness=numbers["staleness"],
-    )
-
-
-def _check_header(path: Path, header: list[str], own_staleness: bool) -> None:
-    missing = [column for column in COLUMNS if column not in (*_OPTIONAL, *header)]
-    unknown = [title for title in header if title not in (*COLUMNS, _OTHERS)]
-    if missing or unknown or len(set(header)) < len(header):
-        allowed = f"{','.join(COLUMNS)}, each once"
-        remedy = "Correct the header. Without age and staleness they are 0 and 1."
-        raise ConfigError(f"{path}, line 1: columns", ",".join(header) or "missing", allowed, remedy)
-    if own_staleness and "staleness" not in header:
-        allowed = "given with staleness, because of staleness-rates=own"
-        remedy = "Add a column staleness with a rate for each client, or leave staleness-rates out."
-        raise ConfigError(f"{path}, line 1: columns", ",".join(header), allowed, remedy)
+    whole = ("size", "age")
+    numbers = [np.array(columns[name], np.int64 if name in whole else np.float64) for name in COLUMNS[1:]]
+    return ClientTable(tuple(columns["name"]), *numbers)

@@ -1,6 +1,6 @@
 """Read each client's own rate from a CSV file, which may have other columns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from aoi_fl.protocol import default_name
@@ -28,7 +28,7 @@ def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[s
         the wrong length, a wrong number of rows, a missing, repeated or unknown name, or an invalid rate
     """
     parsers = {"name": (_name, "a name"), "rate": (_rate, "a number above 0 and at most 1")}
-    rows = read_table(path, parsers, _check(path))
+    rows = read_table(path, parsers, ["rate"])
     rates = {row.get("name", str(i)): row["rate"] for i, row in enumerate(rows)}
     if len(rows) != clients:
         raise ConfigError(f"rows of {path}", len(rows), f"{clients}, one a client", "Correct the file, or num-clients.")
@@ -42,15 +42,6 @@ def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[s
         allowed = f"a client's name, from {names[0]} to {names[-1]}; {lacking[0]} has no rate"
         raise ConfigError(f"{path}, column name", other, allowed, "Give each of them a row.")
     return {name: rates[name] for name in names or rates}
-
-
-def _check(path: Path) -> Callable[[list[str]], None]:
-    def check(header: list[str]) -> None:
-        if header.count("rate") != 1 or header.count("name") > 1:
-            allowed = "given with one column rate, and one column name where clients have names"
-            raise ConfigError(f"{path}, line 1: columns", ",".join(header) or "missing", allowed, "Correct the header.")
-
-    return check
 
 
 def _name(cell: str) -> str:

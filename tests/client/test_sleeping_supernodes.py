@@ -1,14 +1,11 @@
 """Real SuperNodes that sleep, as `aoi enroll` has them, at a real SuperLink that counts them as connected meanwhile."""
 
-import re
 import subprocess
 import time
 from collections import Counter
-from contextlib import ExitStack
 
 import pytest
 
-from aoi_fl.client.poll_schedule import LONGEST_LOOK
 from aoi_fl.flower.seams import CONTROL
 from aoi_fl.flower.superlink import free_ports
 from aoi_fl.lab.benchmarks.fleet.link import superlink
@@ -27,38 +24,6 @@ pytestmark = [
     pytest.mark.alone,
     pytest.mark.skipif(not CONTROL.there, reason=CONTROL.lost),
 ]
-
-
-def test_sleepers_wake_for_their_rounds_only(tmp_path, monkeypatch):
-    monkeypatch.setenv("FLWR_LOG_LEVEL", "DEBUG")  # the SuperLink logs each look at this level only
-    seconds = 12.0
-    with superlink() as link, ExitStack() as running:
-        control = registered(link, tmp_path, CLIENTS)
-        for i, port in enumerate(free_ports(CLIENTS)):
-            process = started(link, tmp_path, i, port)
-            running.callback(process.wait)
-            running.callback(process.kill)
-        looks: Counter[str] = Counter()
-        last: dict[str, float] = {}
-        silence: dict[str, float] = {}
-        for lines in played(link, control, CLIENTS, 8, seconds):
-            rounds = [line for line in lines if "round" in line]
-            now, before, looks = time.monotonic(), looks, looked(link)
-            for node in looks:
-                if looks[node] == before[node]:
-                    silence[node] = max(silence.get(node, 0.0), now - last[node])
-                else:
-                    last[node] = now
-        assert len(control.online()) == CLIENTS
-        assert sum(line["trained"] for line in rounds) >= 4 and not any(line["dropped"] for line in rounds)
-        assert len(silence) == CLIENTS and min(silence.values()) > seconds > 3 * LONGEST_LOOK
-
-
-def looked(link) -> Counter[str]:
-    """How often each node has looked for messages."""
-    return Counter(
-        re.findall(r"\[Fleet.PullMessages\] node_id=(\d+)", (link.folder / "log").read_text(errors="replace"))
-    )
 
 
 def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):

@@ -60,8 +60,6 @@ def test_sent_updates_sum_up_to_the_last_residual(kind, dtype):
             meant[name] += change[name].astype(float)
     for name in model:
         np.testing.assert_allclose(said[name], meant[name] - residual[name], rtol=0, atol=1e-5)
-        step = np.abs(residual[name]).max(initial=0)
-        assert step < 1e-2 or kind == INT8
     assert (np.abs(residual["a"]).max() > 0) == ((kind, dtype) != (FLOAT16, np.float16))  # a code without an error
 
 
