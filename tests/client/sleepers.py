@@ -12,8 +12,6 @@ from aoi_fl.docker.control import Control
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.lab.benchmarks.fleet.link import SuperLink
 
-MODULE = "-m", "aoi_fl.client.supernode"
-
 
 def registered(link: SuperLink, folder: Path, clients: int) -> Control:
     """Make the keys of clients in a folder, let them in, and return a connection to the SuperLink."""
@@ -26,13 +24,14 @@ def registered(link: SuperLink, folder: Path, clients: int) -> Control:
 
 
 def started(
-    link: SuperLink, folder: Path, client: int, port: int, *options: str, program: tuple[str, str] = MODULE
+    link: SuperLink, folder: Path, client: int, port: int, program: str, *options: str
 ) -> subprocess.Popen[bytes]:
     """Start the SuperNode of a client, its own apps on a port."""
     config = f'name="client-{client}" partition-id={client} state-dir="{folder}" seed=2 sleep=true'
     command = [
         sys.executable,
-        *program,
+        "-c",
+        program,
         f"--superlink={link.fleet}",
         f"--root-certificates={link.folder / 'trust' / 'ca.crt'}",
         f"--auth-supernode-private-key={folder / f'{client}.key'}",

@@ -33,7 +33,7 @@ def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
 
         def start(i: int, port: int, *options: str) -> None:
             kept = f"--session={tmp_path / f'{i}.session'}"
-            nodes[i] = started(link, tmp_path, i, port, kept, *options, program=("-c", QUICK))
+            nodes[i] = started(link, tmp_path, i, port, QUICK, kept, *options)
             starts[i] += 1
 
         def look_after() -> None:
