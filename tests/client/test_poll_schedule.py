@@ -90,7 +90,6 @@ PACE = {"pace": 60.0}
         (PACE, 12, SLEEPS, 0.999 * 120 - 3, ASLEEP),
         (PACE | {"elapsed": 45.0}, 12, SLEEPS, 0.999 * 75 - 3, ASLEEP),
         (PACE, 10, SLEEPS, None, 0),  # it takes part in this one
-        ({}, 12, SLEEPS, None, 0),  # it does not know how long a round takes
         ({"pace": 2.0}, 12, SLEEPS, 0.999 * 4 - 1, 0),  # a quarter of the time early, and not worth while
     ],
 )
