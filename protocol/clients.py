@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, default_name, is_name
 from aoi_fl.protocol.files import read_text
@@ -225,5 +226,7 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     usual = {"age": 0, "staleness": 1.0}
     columns = {name: [(usual | row)[name] for row in rows] for name in COLUMNS}
     whole = ("size", "age")
-    numbers = [np.array(columns[name], np.int64 if name in whole else np.float64) for name in COLUMNS[1:]]
+    numbers: list[NDArray[Any]] = [
+        np.array(columns[name], np.int64 if name in whole else np.float64) for name in COLUMNS[1:]
+    ]
     return ClientTable(tuple(columns["name"]), *numbers)

@@ -23,11 +23,11 @@ def examine(folder: Path) -> Iterator[Finding]:
         remedy = f"Write SUPERLINK=HOST:PORT into {enroll.SUPERLINK}, and copy {enroll.CA} from the operator."
         yield Finding("network", "fail", f"{folder} names no SuperLink: {error}", remedy)
         return
-    for check in (lambda: reach.tcp(host, port), lambda: reach.tls(host, port, ca)):
-        yield (finding := check())
-        if finding.status == "fail":
-            return
-    if private is not None:
+    yield (finding := reach.tcp(host, port))
+    if finding.status == "fail":
+        return
+    yield (finding := reach.tls(host, port, ca))
+    if finding.status == "ok" and private is not None:
         yield _registration(host, port, ca, private)
 
 
