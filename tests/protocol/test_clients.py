@@ -90,7 +90,7 @@ def test_clients_file_is_read(tmp_path):
         (HEADER + "a,1,5,1,0\na,1,5,1,0\n", "line 3, column name"),
         (HEADER + "a,1,5,1\n", "line 2"),
         ("name,size,payment\na,1,5\n", "line 1: columns"),
-        ("name,size,payment,weight\na,1,5,1\n", "line 1: columns"),
+        ("name,size,payment,sensitivity,price\n", "line 1: columns"),
         (HEADER, "clients-file"),
         ("", "line 1: columns"),
     ],
