@@ -23,7 +23,6 @@ RUNS = {
 # What commands print, for people and as JSON.
 PRINTED = (
     "policy",
-    "policy --rates size --sizes zipf:1.2",
     "policy --policy systematic",
     "privacy --policy all --epsilon 4",
     "privacy --noise-multiplier 1 --amplified",

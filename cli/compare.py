@@ -36,6 +36,9 @@ def compare(
         float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; default: the best that every run reaches.")
     ] = None,
     runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; start none.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --clock: digits, twenty minutes of simulated time.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,7 +48,7 @@ def compare(
     values, -c KEY=A,B, makes a sweep. A policy may have its own keys: systematic:weights=size.
 
     With --clock TRACE, time is simulated, and the time to the target is in minutes. Without policies, --clock compares
-    the policies of aoi arena on 300 devices that train on MNIST for an hour.
+    nineteen settings on 300 devices that train on MNIST for an hour.
     """
     try:
         from aoi_fl.lab.experiments import comparing
@@ -58,8 +61,9 @@ def compare(
             "target", target, "an accuracy above 0 and at most 1, or an RMSE above 0", "Give --target 0.95."
         )
     keys = typed(context)
-    if runs is None and policies is None and keys.get("clock"):
-        policies, keys = comparing.arena(keys)
+    if runs is None and keys.get("clock") and (quick or policies is None):
+        entrants, keys = comparing.arena(keys, quick=quick)
+        policies = policies or entrants
     if (runs is None) == (policies is None):
         allowed = "given, or else --runs GLOB" if policies is None else "left out with --runs"
         raise ConfigError("policies", policies, allowed, f"Give one of the two, for instance {','.join(POLICIES[:2])}.")
@@ -100,7 +104,7 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
     return [comparing.folder(config) for config in configs]
 
 
-def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path | None = None) -> None:
+def show(folders: Sequence[Path], target: float | None, as_json: bool) -> None:
     """Compare complete runs, write page and table, and print the conclusions."""
     from aoi_fl.lab.experiments.harness import comparison
     from aoi_fl.report.measure import judge
@@ -108,7 +112,7 @@ def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path
 
     runs = [load(folder, folder.name) for folder in folders]
     result = comparison.compare(runs, target)
-    page, table = write(runs, result, folders, out)
+    page, table = write(runs, result, folders)
     if as_json:
         print_json({"page": str(page), "csv": str(table), **plain(result)})
         return
@@ -124,10 +128,8 @@ def show(folders: Sequence[Path], target: float | None, as_json: bool, out: Path
     print(f"\npage: {page}\ncsv:  {table}")
 
 
-def write(
-    runs: Sequence[Run], result: Comparison, folders: Sequence[Path], out: Path | None = None
-) -> tuple[Path, Path]:
-    """Write page and table, beside the runs or in ``out``, and return their paths."""
+def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> tuple[Path, Path]:
+    """Write page and table beside the runs, and return their paths."""
     from aoi_fl.lab.experiments.harness.comparison import by_arms
     from aoi_fl.protocol.files import save
     from aoi_fl.report import page
@@ -135,7 +137,7 @@ def write(
 
     names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
     stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
-    place = out or folders[0].parent
+    place = folders[0].parent
     drawn = page.save(place / f"{stem}.html", lambda: page.render(by_arms(runs), result.pairs))
     save(table := place / f"{stem}.csv", to_csv(result.rows), "csv")
     return drawn, table

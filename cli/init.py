@@ -10,7 +10,7 @@ from aoi_fl.config.policies import DEFAULT
 
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
-    policy: Annotated[str, typer.Option(help="Selection policy; the same names as in aoi run.")] = DEFAULT,
+    policy: Annotated[str, typer.Option(help="Selection policy without a budget, named as in aoi run.")] = DEFAULT,
 ) -> None:
     """Write a small Flower app of your own, with tests.
 

@@ -41,15 +41,12 @@ def pairs(texts: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def keyed(
-    *keys: str, required: str | None = None, more: bool = False, **defaults: bool | int | float | str
-) -> type[TyperCommand]:
+def keyed(*keys: str, more: bool = False, **defaults: bool | int | float | str) -> type[TyperCommand]:
     """Return a command class with an option for each of these run keys.
 
     Parameters
     ----------
     keys : the run keys
-    required : a key that must be set
     more : whether ``-c`` also sets run keys that have no option
     defaults : defaults of this command that differ from the table, with ``_`` for ``-``
     """
@@ -59,21 +56,15 @@ def keyed(
             texts = click.Option(
                 ["-c", "--config"], multiple=True, metavar="KEY=VALUE", help="Set a run key; can be repeated."
             )
-            return [*_options(keys, required, defaults), texts, *super().get_params(ctx)]
+            return [*_options(keys, defaults), texts, *super().get_params(ctx)]
 
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             rest = super().parse_args(ctx, args)
-            from aoi_fl.config.keys import RunKeys
-
             values = pairs(ctx.params.pop("config"))
             options = {key: ctx.params.pop(key.replace("-", "_")) for key in keys}
             for key, value in options.items():
-                short = option(key)
-                if short != key and short in values and short not in RunKeys.model_fields:
-                    remedy = f"Write --{short} {values[short]}, or -c {key}={values[short]}."
-                    raise ConfigError(f"-c {short}", values[short], f"named {key} or given as an option", remedy)
                 if value is not None and key in values:
-                    allowed = f"given once, as -c {key}=… or as --{short}"
+                    allowed = f"given once, as -c {key}=… or as --{option(key)}"
                     raise ConfigError(key, value, allowed, "Leave one of them out.")
                 if value is not None:
                     values[key] = value
@@ -82,8 +73,6 @@ def keyed(
                 remedy = did_you_mean(key, options).strip() or "Choose one of these keys."
                 allowed = f"a run key of this command: {', '.join(sorted(keys))}"
                 raise ConfigError(f"-c {key}", values[key], allowed, remedy)
-            if required and not ctx.resilient_parsing and required not in values:
-                raise click.MissingParameter(ctx=ctx, param_hint=f"--{required}", param_type="option")
             ctx.obj = (values, {name.replace("_", "-"): value for name, value in defaults.items()})
             return rest
 
@@ -99,7 +88,7 @@ def option(key: str) -> str:
     return (extra(field, "short") if field else "") or key
 
 
-def _options(keys: Iterable[str], required: str | None, defaults: Mapping[str, Any]) -> list[click.Parameter]:
+def _options(keys: Iterable[str], defaults: Mapping[str, Any]) -> list[click.Parameter]:
     from aoi_fl.config.fields import snake
     from aoi_fl.config.keys import RunKeys
     from aoi_fl.config.policies import OWN, POLICIES
@@ -111,7 +100,7 @@ def _options(keys: Iterable[str], required: str | None, defaults: Mapping[str, A
         if key == "policy":
             text += f": {', '.join((*POLICIES, OWN))}"
         default = defaults.get(name, field.default)
-        if default != "" and key != required:
+        if default != "":
             text += f"  [default: {str(default).lower() if isinstance(default, bool) else default}]"
         kind: Any = field.annotation
         kinds = {int: "N", float: "X", bool: "true|false"}
@@ -150,42 +139,3 @@ def parse(context: typer.Context, **changes: Any) -> RunConfig:
     config = RunConfig.parse(defaults | values | {name.replace("_", "-"): value for name, value in changes.items()})
     check_effect(config, {key for key, value in values.items() if value != ""})
     return config
-
-
-def refuse(context: typer.Context, names: Iterable[str], why: str, remedy: str = "Leave it out.") -> None:
-    """Refuse keys and options that were given and have no effect.
-
-    Raises
-    ------
-    ConfigError : one of them was given.
-    """
-    for name in names:
-        value = context.obj[0].get(name, "")
-        source = context.get_parameter_source(name.replace("-", "_"))
-        if value == "" and source is click.core.ParameterSource.COMMANDLINE:
-            value = context.params.get(name.replace("-", "_"), "")
-        if value != "":
-            raise ConfigError(name, value, f"left out: {why}", remedy)
-
-
-class Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic from Click 8.5 on
-    """A number within inclusive bounds; other values raise ConfigError, as for a run key."""
-
-    def __init__(self, least: float, most: float) -> None:
-        self.least, self.most = least, most
-        self._kind: type = int if isinstance(least, int) and isinstance(most, int) else float
-        self.name = f"{least}..{most}"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number."""
-        name = "the value" if param is None else (param.name or "").replace("_", "-")
-        kind = "whole number" if self._kind is int else "number"
-        try:
-            number = self._kind(value)
-        except ValueError:
-            number = None
-        if number is None or not self.least <= number <= self.most:
-            raise ConfigError(
-                name, value, f"a {kind} from {self.least} to {self.most}", "Choose a value of this range."
-            )
-        return number

@@ -5,26 +5,15 @@ from typing import Annotated
 
 import typer
 
-from aoi_fl.science.errors import ConfigError
-
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results, warnings and errors.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print Flower's log, too.")]
 
 
-def configure(quiet: bool = False, verbose: bool = False) -> None:
-    """Send Flower's log to stderr.
-
-    Raises
-    ------
-    ConfigError : both options are given.
-    """
-    if quiet and verbose:
-        raise ConfigError("--quiet", "given", "given without --verbose", "Leave one of them out.")
+def configure(quiet: bool = False) -> None:
+    """Send Flower's log to stderr."""
     import flwr.app  # noqa: F401, it adds its own handler, which always colours
 
-    level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     logger = logging.getLogger("flwr")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)-8s %(message)s"))
     logger.handlers = [handler]
-    logger.setLevel(level)
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)

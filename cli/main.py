@@ -5,16 +5,14 @@ another's libraries. Help is plain text, because Rich's boxes take longer than e
 """
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
-import click
 import typer
 import typer.core
 
 import aoi_fl
 from aoi_fl.cli import (
     adopt,
-    arena,
     clients,
     compare,
     device,
@@ -35,18 +33,9 @@ from aoi_fl.science.errors import AoiError, install, shortened
 EXTRAS = {"torch": "train"} | dict.fromkeys(("jinja2", "plotly", "prometheus_client", "scipy"), "report")
 
 
-class _Commands(typer.core.TyperGroup):
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as error:
-            raise click.UsageError(shortened(error.format_message()), error.ctx) from error
-
-
 typer.core.HAS_RICH = False  # else Typer loads Rich even if it is not used
 app = typer.Typer(
     name="aoi",
-    cls=_Commands,
     help="Client selection in federated learning by Age of Information.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
@@ -71,9 +60,9 @@ def _root(
     pass
 
 
-app.command("policy", cls=keyed(*policy.KEYS, num_server_rounds=100))(policy.policy)
-app.command("privacy", cls=keyed(*policy.KEYS, num_server_rounds=100))(privacy.privacy)
-app.command("simulate", cls=keyed(*simulate.KEYS, required="policy", num_server_rounds=1000))(simulate.simulate)
+app.command("policy", cls=keyed(*policy.KEYS))(policy.policy)
+app.command("privacy", cls=keyed(*privacy.KEYS, num_server_rounds=100))(privacy.privacy)
+app.command("simulate", cls=keyed(*simulate.KEYS, num_server_rounds=1000))(simulate.simulate)
 app.command("run", cls=keyed(*run.KEYS, more=True, preset=PRESET))(run.run)
 app.command("resume")(run.resume)
 app.command("report")(report.report)
@@ -82,7 +71,6 @@ app.command("figure")(report.figure)
 app.add_typer(runs.app, name="runs")
 app.command("reproduce", cls=keyed("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
 app.command("compare", cls=keyed(*compare.KEYS, more=True, preset=PRESET))(compare.compare)
-app.command("arena", cls=keyed(*arena.KEYS, more=True, clock="generated"))(arena.arena)
 app.command("clients")(clients.clients)
 app.command("serve")(report.serve)
 app.command("init")(init.init)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from aoi_fl.cli.keys import Number, parse, refuse, typed
+from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.cli.simulate import build
 from aoi_fl.config import policies as table
@@ -21,20 +21,35 @@ if TYPE_CHECKING:
     from aoi_fl.science.selection import Selector
     from aoi_fl.science.simulate import Decentralised
 
+KEYS = (
+    "policy",
+    "num-clients",
+    "clients-per-round",
+    "max-age",
+    "exponent",
+    "rates",
+    "sizes",
+    "clients-file",
+    "phases",
+    "jitter",
+    "num-server-rounds",
+    "seed",
+)
+
 
 def privacy(
     context: typer.Context,
-    delta: Annotated[float, typer.Option(click_type=Number(1e-15, 0.5), help="δ, below 1/n.")] = 1e-5,
+    delta: Annotated[float, typer.Option(min=1e-15, max=0.5, help="δ, below 1/n.")] = 1e-5,
     bands: Annotated[
         int | None,
-        typer.Option(click_type=Number(1, 100_000), help="Bands of the noise; 1 is white. By default the separation."),
+        typer.Option(min=1, max=100_000, help="Bands of the noise; 1 is white. By default the separation."),
     ] = None,
     noise_multiplier: Annotated[
         float | None,
-        typer.Option(click_type=Number(1e-6, 1e6), help="Noise over the sensitivity of all participations."),
+        typer.Option(min=1e-6, max=1e6, help="Noise over the sensitivity of all participations."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(click_type=Number(1e-6, 1e6), help="ε to find the noise multiplier for.")
+        float | None, typer.Option(min=1e-6, max=1e6, help="ε to find the noise multiplier for.")
     ] = None,
     amplified: Annotated[
         bool, typer.Option("--amplified", help="Count that participation is secret; see the conditions printed.")
@@ -124,10 +139,7 @@ def _configured(context: typer.Context, name: str, delta: float, *, alone: bool)
     from aoi_fl.config.run import RunConfig
 
     if alone:
-        config = parse(context, privacy="white", delta=delta)
-        if config.rates != "size":
-            refuse(context, ["sizes"], f"rates={config.rates} does not use it", "Leave it out, or give --rates size.")
-        return config
+        return parse(context, privacy="white", delta=delta)
     unused = (table.KEYS - table.REGISTRY[name].keys) | {"sizes"}
     keys = {key: value for key, value in typed(context).items() if key not in unused}
     return RunConfig.parse({"num-server-rounds": 100, "privacy": "white", "delta": delta} | keys | {"policy": name})

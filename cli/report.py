@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from aoi_fl.cli.wait import waiting
 from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, check_choice
 
@@ -33,23 +31,18 @@ def report(
     from aoi_fl.report.tables import numbers
 
     folders = matching(runs)
-    with waiting("Drawing"):
-        loaded = load_all([str(folder) for folder in folders])
-        path = page.save(output or page.place(folders), lambda: page.render(loaded))
+    loaded = load_all([str(folder) for folder in folders])
+    path = page.save(output or page.place(folders), lambda: page.render(loaded))
     if as_json:
         print_json({"page": str(path), "runs": [numbers(run) for run in loaded]})
     else:
         print(path)
 
 
-_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
-
-
 def figure(
     runs: Annotated[list[str], typer.Argument(metavar="NAME...", hidden=True)],
     chart: Annotated[str | None, typer.Option(help="A chart of the page; by default the accuracy or RMSE.")] = None,
-    width: Annotated[str, typer.Option(help="In in, cm, mm or pt; a column of a paper by default.")] = "3.4in",
-    pdf: Annotated[bool, typer.Option("--pdf", help="PDF with embedded fonts, as by default.")] = False,
+    width: Annotated[float, typer.Option(min=0.5, max=50, help="Inches; a column of a paper by default.")] = 3.4,
     output: Annotated[
         Path | None, typer.Option(help="The file, .pdf, .svg or .png; by default NAME-CHART.pdf in this folder.")
     ] = None,
@@ -64,9 +57,8 @@ def figure(
     from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load_all, matching
 
-    inches = _inches(width)
     kind = "pdf" if output is None else output.suffix[1:]
-    if kind not in (FORMATS[:1] if pdf else FORMATS):
+    if kind not in FORMATS:
         raise ConfigError("--output", output, [f".{name}" for name in FORMATS], "Choose a name with such an end.")
     found = load_all([str(folder) for folder in matching(runs)])
     if any(run.empty for run in found):
@@ -75,16 +67,8 @@ def figure(
     name = chart or judge(found[0].rounds).column.replace("_", "-")
     check_choice("--chart", name, charts)
     place = output or Path(f"{Path(runs[0]).stem.replace('*', '')}-{name}.pdf")
-    save(place, draw(charts[name], inches, kind))
+    save(place, draw(charts[name], width, kind))
     print(place)
-
-
-def _inches(width: str) -> float:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*", width)
-    inches = float(match[1]) * _INCHES.get(match[2], 0) if match else 0.0
-    if not 0.5 <= inches <= 50:
-        raise ConfigError("--width", width, f"0.5 to 50 inches in {', '.join(_INCHES)}", "Give --width 3.4in.")
-    return inches
 
 
 def serve(
@@ -106,11 +90,9 @@ def serve(
     runs under runs/ with their state. /wall is for a screen on a wall, /metrics for Prometheus.
     """
     import sys
-    from pathlib import Path
 
     from aoi_fl.report import site
     from aoi_fl.report.runs import find
-    from aoi_fl.science.errors import did_you_mean
     from aoi_fl.server.folder import LEDGER
 
     listening = site.listen(host, port)
@@ -118,7 +100,6 @@ def serve(
     shown = f"[{address}]" if ":" in address else address
     print(f"serving {find(run) if run else 'the runs under runs/'} on http://{shown}:{bound}", flush=True)
     if run and not (find(run) / LEDGER).is_file():
-        near = did_you_mean(run, site.RunList(Path("runs")).names())
-        print(f"There is no run {run} yet: the page waits for it.{near}", file=sys.stderr, flush=True)
+        print(f"There is no run {run} yet: the page waits for it.", file=sys.stderr, flush=True)
     names = [*(allow_host or ()), *([host] if host else ())]
     site.serve(run, listening, names)

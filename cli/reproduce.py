@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,11 +13,7 @@ from aoi_fl.cli.log import Quiet
 from aoi_fl.report.output import print_table
 from aoi_fl.science.errors import ConfigError, install
 
-if TYPE_CHECKING:
-    from aoi_fl.lab.experiments.harness.base import Experiment, Options
-
 QUICK_OUT = Path("runs/reproduce/quick")
-_KEYS = {"model": ("model",), "rounds": ("rounds", "num-server-rounds")}  # of settings and units, by option
 
 
 def reproduce(
@@ -65,8 +60,6 @@ def reproduce(
     config, given = parse(context), typed(context)
     rounds = config.num_server_rounds if "num-server-rounds" in given else None
     options = Options(seeds, rounds, given.get("model"), quick, Path(config.data_dir), work, quiet=quiet)
-    if name not in groups:
-        reject_unused(chosen[0], options)
     for experiment in chosen:
         if name in groups and quick and not experiment.quick:
             print(f"aoi: {experiment.name} is left out: its model takes too long for --quick", file=sys.stderr)
@@ -81,20 +74,3 @@ def reproduce(
             print("\naoi: interrupted; the same command resumes", file=sys.stderr)
             sys.exit(130)
     print(write_summary(folder))
-
-
-def reject_unused(experiment: Experiment, options: Options) -> None:
-    """Refuse a model or rounds that the experiment does not use.
-
-    Raises
-    ------
-    ConfigError : the experiment does not use an option.
-    """
-    plan = experiment.settings(options), experiment.units(options)
-    for option, keys in _KEYS.items():
-        less: dict[str, Any] = {option: None}
-        value, without = getattr(options, option), replace(options, **less)
-        own = [row.get(key) for row in (plan[0], *plan[1]) for key in keys]
-        if value not in (None, *own) and plan == (experiment.settings(without), experiment.units(without)):
-            about = f"{experiment.name} --quick" if options.quick else experiment.name
-            raise ConfigError(option, value, f"left out: {about} does not use it", "Leave it out.")

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from string import Template
 
-from aoi_fl import strategies
-from aoi_fl.config.policies import BUDGETED, POLICIES, REGISTRY
-from aoi_fl.science.errors import ConfigError, StorageError
+from aoi_fl.config import policies
+from aoi_fl.config.policies import BUDGETED, REGISTRY
+from aoi_fl.science.errors import ConfigError, StorageError, check_choice
 
+POLICIES = tuple(name for name in policies.POLICIES if name not in BUDGETED)
 _TEMPLATES = Path(__file__).parent / "templates"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _LONGEST = 50
@@ -25,7 +26,7 @@ def write(name: str, policy: str, parent: Path) -> Path:
     Parameters
     ----------
     name : the folder's name; with _ for -, the package's
-    policy : a name in :data:`aoi_fl.config.policies.REGISTRY`
+    policy : a name in :data:`POLICIES`
     parent : the new folder's parent
 
     Raises
@@ -34,8 +35,7 @@ def write(name: str, policy: str, parent: Path) -> Path:
     StorageError : the folder cannot be written.
     """
     package = package_of(name)
-    if policy not in POLICIES:
-        raise ConfigError("policy", policy, tuple(POLICIES), "Choose one of these policies.")
+    check_choice("policy", policy, POLICIES)
     folder = parent / name
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -73,16 +73,6 @@ def package_of(name: str) -> str:
 
 def files(name: str, package: str, policy: str) -> dict[str, str]:
     """Return the text of an app's files, by their paths in its folder."""
-    values = {"name": name, "package": package, "policy": policy, "who": REGISTRY[policy].who}
-    values |= _budgeted(policy) if policy in BUDGETED else _shared(policy)
-    return {
-        _place(template.stem, package): Template(template.read_text("utf-8")).substitute(values)
-        for template in sorted(_TEMPLATES.glob("*.template"))
-    }
-
-
-def _shared(policy: str) -> dict[str, str]:
-    """Return the templates' values for a policy in which a share of the clients takes part."""
     row = REGISTRY[policy]
     call = re.sub(r"[._]by_keys$", "", row.maker.partition(":")[2])
     arguments = [_VALUES[key] for key in row.arguments]
@@ -90,34 +80,18 @@ def _shared(policy: str) -> dict[str, str]:
         arguments = ["clients", "per_round", 'coordination="reserve"', 'weights="size"']
     given = f"{', '.join(arguments)}, observer=observer, fraction_evaluate=0.0"
     line = f"{call}({given})"
-    return {
-        "key": "share",
-        "value": "0.3",
-        "meaning": "of the clients, in the mean, takes part in a round",
-        "said": '{"num-examples": len(sorts)}',
-        "imports": _imports(policy, call.split(".")[0]),
-        "terms": 'per_round = max(1, round(keys["share"] * clients))',
+    values = {
+        "name": name,
+        "package": package,
+        "policy": policy,
+        "who": row.who,
+        "kind": call.split(".")[0],
         "strategy": line if len(line) <= 100 else f"{call}(\n        {given}\n    )",
     }
-
-
-def _budgeted(policy: str) -> dict[str, str]:
-    """Return the templates' values for a policy under a budget."""
     return {
-        "key": "budget",
-        "value": "12.0",
-        "meaning": "what a round may pay for fresh data",
-        "said": '{"num-examples": len(sorts), "payment": 2.0 + number % 4, "sensitivity": 1.0}',
-        "imports": f"from aoi_fl.science.budget import BudgetedSelector\n{_imports(policy, 'BudgetedRefresh')}",
-        "terms": f'selector = BudgetedSelector(keys["budget"], "{BUDGETED[policy]}", seed=1)',
-        "strategy": "BudgetedRefresh(selector, clients, observer=observer, fraction_evaluate=0.0)",
+        _place(template.stem, package): Template(template.read_text("utf-8")).substitute(values)
+        for template in sorted(_TEMPLATES.glob("*.template"))
     }
-
-
-def _imports(policy: str, strategy: str) -> str:
-    """Return the app's imports of AoI-FL, with strategies by their public name."""
-    module = "" if strategy in strategies.__all__ else f".selection.{REGISTRY[policy].maker.partition(':')[0]}"
-    return f"from aoi_fl.server.record import record\nfrom aoi_fl.strategies{module} import {strategy}"
 
 
 def _place(file: str, package: str) -> str:

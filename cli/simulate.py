@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from click.core import ParameterSource
 
-from aoi_fl.cli.keys import Number, parse, refuse, typed
+from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.load import show_freshness, show_load
-from aoi_fl.cli.options import Json, check_memory, rates_by
-from aoi_fl.cli.wait import waiting
+from aoi_fl.cli.options import Json, rates_by
 from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
 from aoi_fl.report.output import print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.science.names import Start, Weighting, is_own
+from aoi_fl.science.names import Start, Weighting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,6 @@ class _Setting:
     population : n clients
     rates : (n,) each client's rate, if clients decide
     table : the clients' payments under a budget
-    per_round : clients per round, on average under a budget
     title : title of the output
     """
 
@@ -76,20 +75,17 @@ class _Setting:
     population: Population
     rates: NDArray[np.float64] | None
     table: ClientTable | None
-    per_round: float
     title: str
 
 
 def simulate(
     context: typer.Context,
     there: Annotated[
-        float,
-        typer.Option(click_type=Number(0.001, 1.0), help="Probability that a client is available in a round."),
+        float, typer.Option(min=0.001, max=1.0, help="Probability that a client is available in a round.")
     ] = 1.0,
     start: Annotated[str, typer.Option(help="First ages of Markov clients: stationary or zero.")] = "stationary",
     model_bytes: Annotated[
-        float,
-        typer.Option(click_type=Number(0, 1e12), help="Size of the model, for a --clock that has bandwidths."),
+        float, typer.Option(min=0, max=1e12, help="Size of the model, for a --clock that has bandwidths.")
     ] = 0.0,
     trace: Annotated[bool, typer.Option("--trace", help="Also show the clients of each round.")] = False,
     as_json: Json = False,
@@ -101,23 +97,22 @@ def simulate(
     from aoi_fl.science import simulate as simulation
 
     config = parse(context, num_server_rounds=_rounds(context))
-    _check_options(context, config)
+    _check_used(context, config)
     setting = _paid(config) if config.policy in BUDGETED else _chosen(config)
     n, rounds, ticking = len(setting.population.ages), config.num_server_rounds, None
-    with waiting(f"Simulating {rounds} rounds"):
-        if config.clock:
-            ticking = _clock(config, setting, model_bytes)
-        row = REGISTRY[config.policy]
-        history = simulation.simulate(
-            setting.policy,
-            setting.population,
-            rounds,
-            config.seed,
-            cast(Start, start),
-            None if config.weights in ("auto", row.weight) else cast(Weighting, config.weights),
-            None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
-            clock=ticking,
-        )
+    if config.clock:
+        ticking = _clock(config, setting, model_bytes)
+    row = REGISTRY[config.policy]
+    history = simulation.simulate(
+        setting.policy,
+        setting.population,
+        rounds,
+        config.seed,
+        cast(Start, start),
+        None if config.weights in ("auto", row.weight) else cast(Weighting, config.weights),
+        None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
+        clock=ticking,
+    )
     share = np.full(n, there) if ticking is None else ticking.there / history.rounds
     result = _result(config, setting, history, ticking, share)
     selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
@@ -149,22 +144,20 @@ def _rounds(context: typer.Context) -> int | str:
     return given.get("num-server-rounds", 1000)
 
 
-def _check_options(context: typer.Context, config: RunConfig) -> None:
-    """Refuse keys and options that this simulation does not use."""
-    policy, given = config.policy, typed(context)
-    if policy in BUDGETED:
-        if "budget" not in given:
-            raise ConfigError("budget", None, f"set for policy {policy}", "Set it, for instance --budget 40.")
-        refuse(context, ["sizes", "start", "over-selection"], f"policy {policy} selects by budget, payments and ages")
-        refuse(context, ["num-clients"] if config.clients_file else [], "the clients-file has the clients")
-    if policy not in (aged := users_of("max-age")):
-        remedy = f"Leave it out, or choose one of the policies {', '.join(aged)}."
-        refuse(context, ["start"], f"policy {policy} has no first ages to draw", remedy)
-    if config.clock:
-        refuse(context, ["there"], f"clock {config.clock} sets when each client is available")
-    else:
-        names = ["train-timeout", "over-selection", "until", "model-bytes"]
-        refuse(context, names, "no time is simulated", "Leave it out, or give --clock.")
+def _check_used(context: typer.Context, config: RunConfig) -> None:
+    """Refuse options that this simulation does not use."""
+    unused = {"there"} if config.clock else {"model-bytes", "train-timeout", "over-selection"}
+    if config.policy not in users_of("max-age"):
+        unused.add("start")
+    given = {name.replace("_", "-"): value for name, value in context.params.items() if _is_given(context, name)}
+    for name, value in (given | typed(context)).items():
+        if name in unused:
+            clock = f"--clock {config.clock}" if config.clock else "no --clock"
+            raise ConfigError(name, value, f"left out under policy {config.policy} with {clock}", "Leave it out.")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _paid(config: RunConfig) -> _Setting:
@@ -180,13 +173,11 @@ def _paid(config: RunConfig) -> _Setting:
     for warning in check_clients(*check):
         print(f"aoi: {warning}", file=sys.stderr)
     n = len(table.names)
-    per_round = min(n, config.budget / float(np.mean(table.payments)))
-    check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
     there = np.ones(n, dtype=np.bool_)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
     policy = REGISTRY[config.policy].build(config.flat())
     title = f"{config.policy}: {n} clients, budget {config.budget:g}, {{}} rounds, seed {config.seed}"
-    return _Setting(policy, population, None, table, per_round, title)
+    return _Setting(policy, population, None, table, title)
 
 
 def _chosen(config: RunConfig) -> _Setting:
@@ -197,7 +188,6 @@ def _chosen(config: RunConfig) -> _Setting:
     from aoi_fl.science.sizes import make_sizes
 
     n, sent = config.num_clients, config.sent
-    check_memory(n, 0 if config.until else config.num_server_rounds * sent, config.clock)
     rates, capped = rates_by(config)
     policy = build(config, rates, timed=bool(config.clock))
     if excess := getattr(policy, "excess", ""):
@@ -207,7 +197,7 @@ def _chosen(config: RunConfig) -> _Setting:
     title += f"; {sent} are chosen" if sent > config.clients_per_round else ""
     title += f"; {capped} clients have a rate capped at 1" if capped else ""
     own = rates if "rates" in REGISTRY[config.policy].keys else None
-    return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, sent, title)
+    return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, title)
 
 
 def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool = False) -> Any:
@@ -224,46 +214,31 @@ def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool =
     keys = config.flat() | {"clients-per-round": config.sent}
     if not timed:
         keys["train-timeout"] = _DEADLINE
-    if is_own(config.policy):
-        return _own(config)
     row = REGISTRY[config.policy]
     policy = row.build(keys, None if config.rates == "equal" else rates)
+    if hasattr(policy, "plan"):
+        allowed = "a selector or a rule, because a whole Policy needs clients that answer"
+        raise ConfigError("policy", config.policy, allowed, "Use aoi run, or a selector.")
     if row.evaluates:
         reports = drawn_reports(config.num_clients, config.seed)
         policy.ask = lambda round_, clients: reports(round_, clients).losses
     return policy
 
 
-def _own(config: RunConfig) -> Any:
-    """Return the selector or rule of your own module."""
-    from aoi_fl.strategies.selection.own import make_own
-
-    made = make_own(config.policy, config.model_dir, config.num_clients, config.sent, config.seed)
-    if hasattr(made, "plan"):
-        allowed = "a selector or a rule, because a whole Policy needs clients that answer"
-        raise ConfigError("policy", config.policy, allowed, "Use aoi run, or a selector.")
-    return made
-
-
 def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClock:
     """Return the devices' time."""
-    wanted, end = config.clients_per_round, config.until or math.inf
+    wanted = config.clients_per_round
     enough = wanted if config.over_selection > 1 else None
-    clock = make_clock(
+    return make_clock(
         config.clock,
         setting.population,
         None if setting.table else (wanted, config.over_selection),
         config.seed,
         deadline=config.train_timeout,
-        until=end,
+        until=config.until or math.inf,
         model=model_bytes,
         enough=enough,
     )
-    if config.until:  # a round lasts at least a second, or the fastest client's time
-        quickest = max(1.0, min(float(clock.seconds.min()), config.train_timeout))
-        rounds = min(config.num_server_rounds, end / quickest)
-        check_memory(len(setting.population.ages), rounds * setting.per_round, config.clock)
-    return clock
 
 
 def _result(

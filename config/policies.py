@@ -135,6 +135,13 @@ def _budgeted(keys: Keys, rates: Rates) -> "BoundedSelector":
     return BoundedSelector(selector, keys["total-budget"] or math.inf)
 
 
+def _own(keys: Keys, rates: Rates) -> Any:
+    """Return the selector, rule or policy of a user's own module."""
+    made: Any = import_module("aoi_fl.strategies.selection.own")
+    names = ("policy", "model-dir", "num-clients", "clients-per-round", "seed")
+    return made.make_own(*(keys[key] for key in names))
+
+
 DEFAULT = "markov-optimal"
 _COORDINATED = frozenset({"coordination", "round-seconds"})
 _RATED = _COORDINATED | {"rates", "clients-file", "compensate"}
@@ -324,7 +331,7 @@ class _Registry(dict[str, PolicyRow]):
         if not is_well_formed(name):
             raise KeyError(name)
         of_yours = ("by code of your own", "its own", "your own module")
-        return PolicyRow(name, "", "own:by_keys", _COORDINATED, *of_yours, rates="known")
+        return PolicyRow(name, _own, "own:by_keys", _COORDINATED, *of_yours, rates="known")
 
 
 REGISTRY: Mapping[str, PolicyRow] = _Registry((row.name, row) for row in _ROWS)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from aoi_fl.config.fields import kebab
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, REGISTRY, SEPARATED, users_of
 from aoi_fl.config.task import OWN_DATA
@@ -48,9 +47,6 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
     if "phases" in row.keys:
         yield from uncompensated(config.compensate, config.phases, config.jitter)
-    for key in ("clock-start", "until", "foresight"):
-        if _value(config, key) and not config.clock:
-            yield refuse(key, f"{_shown(_default(key))} without a clock, which simulates time", "Set clock.")
     yield from opposed_aggregation(
         row.name,
         config.weights,
@@ -73,8 +69,6 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     if config.buffer and config.must_include:
         remedy = "Leave one of them out."
         yield refuse("buffer", "0 with must-include, since a client at work is not sent the next model", remedy)
-    if not config.buffer and config.staleness_power != _default("staleness-power"):
-        yield refuse("staleness-power", "left out with buffer=0, which does not use it", "Leave it out, or set buffer.")
     if config.over_selection > 1:
         if budgeted:
             yield refuse("over-selection", f"1 with policy {config.policy}, which has a budget", "Leave it out.")
@@ -137,6 +131,14 @@ def _data(config: RunKeys) -> Iterator[ConfigError]:
                 yield ConfigError(key, _value(config, key), allowed, "Leave one of them out.")
 
 
+# Keys that have no effect unless another key is set.
+_OTHERS = {
+    "clock": ("clock-start", "until", "foresight"),
+    "buffer": ("staleness-power",),
+    "privacy": ("clip", "noise-multiplier", "delta", "max-epsilon", "metrics", "bands"),
+}
+
+
 def check_effect(config: RunKeys, typed: Collection[str]) -> None:
     """Refuse a key that a user has typed and that has no effect, even at its default.
 
@@ -162,6 +164,12 @@ def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[Con
     for key in filter(is_set, sorted(KEYS - REGISTRY[policy].keys)):
         remedy = f"Leave it out, or choose one of the policies that use it: {', '.join(users_of(key))}."
         yield refuse(key, f"policy {policy} does not use it", remedy)
+    for other, keys in _OTHERS.items():
+        for key in keys:
+            if _value(config, other) == _default(other) and _value(config, key) != _default(key):
+                yield refuse(
+                    key, f"{other} is {_default(other)!r}, which does not use it", f"Leave it out, or set {other}."
+                )
     if budgeted and "clients-per-round" in typed:  # a cluster sets it under every policy
         why = f"policy {policy} selects as many clients as its budget pays"
         yield refuse("clients-per-round", why, "Leave it out, or change budget.")
@@ -179,10 +187,6 @@ def _value(config: RunKeys, key: str) -> Any:
 
 def _default(key: str) -> Any:
     return {"max-age": USUAL_MAX_AGE}.get(key, RunKeys.model_fields[key.replace("-", "_")].default)
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 # Aggregation
@@ -312,8 +316,6 @@ def opposed(index: str, ageing: str, source: str, trains: str, sensitivities: st
 
 # Privacy
 
-_PRIVATE = ("clip", "noise_multiplier", "delta", "max_epsilon", "metrics", "bands")
-
 
 def separation(config: RunKeys) -> int:
     """Return b of a run's policy, the least number of rounds between two participations, or 1."""
@@ -334,10 +336,6 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error for each combination that conflicts with a run's privacy."""
     privacy = config.privacy
     if privacy == "none":
-        for name in _PRIVATE:
-            if (value := getattr(config, name)) != RunKeys.model_fields[name].default:
-                allowed = "left out: privacy is none, which does not use it"
-                yield ConfigError(kebab(name), value, allowed, "Leave it out, or set privacy to white or banded.")
         return
     if config.evaluate_clients and config.metrics == "hidden":
         allowed = "0 in a private run with metrics=hidden, because no noise covers what clients report"
@@ -354,21 +352,14 @@ def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
 def too_many_bands(config: RunKeys, wanted: int) -> Iterator[ConfigError]:
     """Yield an error if noise has more bands than rounds between two participations; 0 is as many, above 1."""
     apart = separation(config)
-    by_age = "max-age" in REGISTRY[config.policy].keys and config.max_age + 1 == apart
-    cause, more = (f" with max-age={config.max_age}", ", or max-age to auto") if by_age else ("", "")
+    how = f"max-age={config.max_age}, rates={config.rates}, compensate={config.compensate}, jitter={config.jitter:g}"
+    why = f"the rounds between two participations under policy {config.policy} with {how}"
     if apart == 1 and wanted != 1:
         key, value, white = ("bands", wanted, "1") if wanted else ("privacy", config.privacy, "white")
-        why = f"policy {config.policy}{cause}"
-        why += f" with compensate={config.compensate}" if config.compensate != "none" else ""
-        why += f" with rates {config.rates}" if config.rates != "equal" else ""
-        why += f" with jitter {config.jitter:g}" if config.jitter else ""
         remedy = (
-            f"Set {key} to {white}{more}, or choose one of the policies {', '.join(SEPARATED)} with equal rates and at "
-            "most half of the clients a round."
+            f"Set {key} to {white}, or choose one of the policies {', '.join(SEPARATED)} with equal rates, "
+            "max-age=auto and at most half of the clients a round."
         )
-        yield ConfigError(
-            key, value, f"{white}, because {why} lets a client take part in two consecutive rounds", remedy
-        )
+        yield ConfigError(key, value, f"{white}, because 1 is {why}", remedy)
     elif wanted > apart:
-        allowed = f"at most {apart}, by the fewest rounds between two participations under {config.policy}{cause}"
-        yield ConfigError("bands", wanted, allowed, f"Set at most {apart}{more}.")
+        yield ConfigError("bands", wanted, f"at most {apart}, {why}", f"Set at most {apart}, or max-age to auto.")

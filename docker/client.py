@@ -73,11 +73,8 @@ def share(state: Path) -> None:
         link.symlink_to(DEALT / name)
 
 
-def own_folder(slot: int, keys: Path = KEYS, clients: Path = CLIENTS, user: int | None = None) -> Path:
-    """Return the folder of a slot's key in this container; remove a former shared key."""
-    with acting_as(user):
-        for former in ("key", FILE):
-            (clients / str(slot) / former).unlink(missing_ok=True)
+def own_folder(slot: int, keys: Path = KEYS, user: int | None = None) -> Path:
+    """Return the folder of a slot's key in this container."""
     own = keys / str(slot)
     with acting_as(user and APP):
         own.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -145,19 +145,14 @@ class Runs:
         state = self._control.run(self.numbers(folder.name)[-1])
         return "lost" if state is None else state.outcome or state.status
 
-    def log(self, name: str = "") -> str:
-        """Return the log of a run, by default of the newest.
+    def log(self, name: str) -> str:
+        """Return the log of a run.
 
         Raises
         ------
         ConfigError : the run does not exist, has not begun, or belongs to another cluster.
         """
-        if not name:
-            submitted = [name for name in self.names() if numbers(self._folder / name)]
-            if not submitted:
-                raise ConfigError("run", "", "a run that has begun", "Start one with docker compose up.")
-            name = submitted[-1]
-        elif any(ticket.facts["run"] == name for ticket in waiting(self._folder)):
+        if any(ticket.facts["run"] == name for ticket in waiting(self._folder)):
             raise ConfigError("run", name, "a run that has begun", "It waits in the queue. Read its log later.")
         return self._control.log(self.known(name).run_id)
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -150,16 +150,6 @@ def wanted_keys(resume: str = "") -> dict[str, str]:
     return keys
 
 
-def unused(keys: Mapping[str, str], config: RunConfig, recorded: Mapping[str, Any]) -> list[str]:
-    """Return the settings that a running run does not use, as sentences."""
-    values = config.flat()
-    return [
-        f"{key}={values[key]} is not used: the run has {recorded[key]}"
-        for key in sorted(set(keys) - {"num-clients", "run-name", "resume"})
-        if key in recorded and recorded[key] != values[key]
-    ]
-
-
 def play(*, queue: bool = False, resume: str = "") -> int:
     """Run the environment's configuration, or follow the run in progress; return the status.
 
@@ -175,28 +165,21 @@ def play(*, queue: bool = False, resume: str = "") -> int:
             return play_own(settings.own_app().parent)
     keys = wanted_keys(resume)
     config = RunConfig.parse(keys)
-    control = connect(config.join_timeout)
-    threading.Thread(target=end_with_cluster, daemon=True).start()
-    await_superlink(control, config.join_timeout)
+    control = _ready(config.join_timeout)
     runs = Runs(control)
     going = runs.going()[-1:]
     if going and not (queue or config.resume) and not runs.is_dead(going[0]):
         folder = runs.of_number(going[0].run_id) or CURRENT.resolve()
         say(f"run {folder.name} is in progress; following it")
-        for sentence in unused(keys, config, about(folder).get("config") or {}):
-            say(sentence)
         say("To start another run after it: docker compose run --rm -d --no-deps submit runs queue")
         return conclude(control, follow(control, going[0].run_id, folder), folder)
     if config.resume:
         runs.check_resumable(config.run_name)
     elif subprocess.run([sys.executable, "-m", "aoi_fl.docker.submit", "runs", "check"], check=False).returncode:
         return 2
-    with run_folder(RUNS, config.run_name, config.policy, config.dataset) as folder:
-        facts = {"run": folder.name, "policy": config.policy, "dataset": config.dataset}
-        with Ticket.take(facts) as ticket:
-            runs.await_turn(ticket)
-            run_id = _begin(control, config, folder)
-    status = conclude(control, follow(control, run_id, folder), folder)
+    status = _in_turn(
+        control, config.run_name, config.policy, config.dataset, lambda folder: _begin(control, config, folder)
+    )
     for name in runs.retain(settings.kept_runs(os.environ)):
         say(f"run {name} is deleted (AOI_KEEP_RUNS)")
     return status
@@ -206,18 +189,35 @@ def play_own(app: Path) -> int:
     """Run your own Flower app when its turn comes, and follow it; return the status."""
     keys = settings.own_keys(os.environ, app)
     seconds = float(os.environ.get("AOI_JOIN_TIMEOUT") or RunConfig().join_timeout)
+    control = _ready(seconds)
+
+    def begin(folder: Path) -> int:
+        await_clients(control, replicas(), least=1, seconds=seconds)
+        folder.mkdir(parents=True, exist_ok=True)
+        run_id = submit(keys, app)
+        note_number(folder, run_id)
+        say(f"run {folder.name} is submitted: your own app")
+        return run_id
+
+    return _in_turn(control, str(keys.get("run-name", "")), "own", app.name, begin)
+
+
+def _ready(seconds: float) -> Control:
+    """Return the connection to the SuperLink once it answers; from then on this process ends with its cluster."""
     control = connect(seconds)
     threading.Thread(target=end_with_cluster, daemon=True).start()
     await_superlink(control, seconds)
-    runs = Runs(control)
-    with run_folder(RUNS, str(keys.get("run-name", "")), "own", app.name) as folder:
-        with Ticket.take({"run": folder.name, "policy": "own", "dataset": "own"}) as ticket:
-            runs.await_turn(ticket)
-            await_clients(control, replicas(), least=1, seconds=seconds)
-            folder.mkdir(parents=True, exist_ok=True)
-            run_id = submit(keys, app)
-            note_number(folder, run_id)
-        say(f"run {folder.name} is submitted: your own app")
+    return control
+
+
+def _in_turn(control: Control, name: str, policy: str, dataset: str, begin: Callable[[Path], int]) -> int:
+    """Begin a run when the runs before it have ended, and follow it; return the status."""
+    with (
+        run_folder(RUNS, name, policy, dataset) as folder,
+        Ticket.take({"run": folder.name, "policy": policy, "dataset": dataset}) as ticket,
+    ):
+        Runs(control).await_turn(ticket)
+        run_id = begin(folder)
     return conclude(control, follow(control, run_id, folder), folder)
 
 
@@ -332,7 +332,7 @@ def parser() -> argparse.ArgumentParser:
     runs = rooms.add_parser("runs", help="the runs of the cluster").add_subparsers(dest="command", required=True)
     for name, text in (
         ("list", "list runs and queue"),
-        ("log", "print the server's log of a run, by default of the newest"),
+        ("log", "print the server's log of a run"),
         ("stop", "stop a run, or take it from the queue"),
         ("resume", "continue a run after its last round, and follow it"),
         ("check", "check the run of the environment: settings, model, data"),
@@ -343,7 +343,7 @@ def parser() -> argparse.ArgumentParser:
         if name == "list":
             command.add_argument("--json", action="store_true", help="print one JSON object")
         elif name not in ("queue", "check"):
-            command.add_argument("run", metavar="RUN", nargs="?" if name == "log" else None, default="")
+            command.add_argument("run", metavar="RUN")
     clients = rooms.add_parser("nodes", help="the registered clients").add_subparsers(dest="command")
     clients.add_parser("revoke", help="refuse a client's key from now on").add_argument("name", metavar="NAME")
     takes = clients.add_parser("accept", help="register the keys of clients that ask")

@@ -10,7 +10,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.errors import code_of, is_busy
-from aoi_fl.flower.versions import FLOWER, warn_once
+from aoi_fl.flower.versions import warn_once
 
 _ROOM = "flwr.superlink.grid."
 _GRPC = _ROOM + "grpc_grid.GrpcGrid"
@@ -27,13 +27,7 @@ def uploads(grid: Grid) -> bool:
 
     The class's name decides: to import Flower's modules takes longer than to import all of ours.
     """
-    names = _names(grid)
-    if _UPLOADING.intersection(names):
-        return True
-    if names[0].startswith(_ROOM) and not _AT_ONCE.intersection(names):
-        lost = "a reply that stalls in its upload holds up the others"
-        warn_once(f"Flower {FLOWER}: the grid {names[0]} is not known here: {lost}.")
-    return False
+    return not _UPLOADING.isdisjoint(_names(grid))
 
 
 def registered_names(grid: Grid) -> dict[int, str]:

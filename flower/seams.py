@@ -1,4 +1,21 @@
-"""The Flower internals that this project uses, their versions, and the loss without them."""
+"""The Flower internals that this project uses, their versions, and the loss without them.
+
+Seven changes to Flower would make most of them unnecessary. ``python -m aoi_fl.lab.benchmarks calls`` measures what
+they save; docs/benchmarks.md has the numbers.
+
+1. Expire tasks by a timer. ``get_run_status`` writes in every call, so every call waits for SQLite's write lock
+   (``keep_answers`` in superlink.py).
+2. Check for an abort without a write: a run's status, kept for a second or until it changes (the same function).
+3. Store the messages of ``push_messages`` in one transaction, by plain statements (plain.py, plain_messages.py).
+4. Send a record of arrays as one object. Each object costs about three calls (aoi_fl/protocol/packing.py).
+5. Deliver a message again if no receipt is confirmed within a minute. ``get_message_ins`` marks it as delivered before
+   the answer leaves the process. Here the round counts the client as late.
+6. Make the numbers of pending calls and of threads settings (``let_calls_wait``, ``use_few_threads``).
+7. Retry calls that a busy SuperLink refuses: ``RESOURCE_EXHAUSTED``, ``CANCELLED`` (``be_patient`` in supernode.py).
+
+Over HTTP a call passes nine layers of middleware; lane.py is a short way. A reply with ``ttl = NaN`` is stored as NULL,
+and every call that names its message then fails.
+"""
 
 from aoi_fl.flower.versions import GRPC, HTTP, SPOKEN, Seam
 

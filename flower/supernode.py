@@ -67,26 +67,18 @@ class Heartbeats:
 
     def _beat(self) -> None:
         module = link()
-        usual, retry = module.HEARTBEAT_DEFAULT_INTERVAL, _FIRST_RETRY
-        refused = False
+        retry = _FIRST_RETRY
         while not self._stopped.is_set():
-            interval, wait = self._pace.heartbeat()
-            module.HEARTBEAT_DEFAULT_INTERVAL = usual if refused else interval
+            module.HEARTBEAT_DEFAULT_INTERVAL, wait = self._pace.heartbeat()
             try:
                 success = self._send()
             except Exception as error:
                 if not (isinstance(error, grpc.RpcError) or hasattr(error, "response")):  # the latter over HTTP
                     raise
-                if not refused and interval != usual:
-                    refused = True
-                    warn_once(
-                        f"the SuperLink refuses heartbeats every {interval:g} s, so they arrive as usual: {error}"
-                    )
-                    continue
                 success, code = False, error.code() if isinstance(error, grpc.Call) else error
                 warn_once(f"a heartbeat has failed ({code}) and is retried")
             wait, retry = (wait, _FIRST_RETRY) if success else (retry, min(2 * retry, _LONGEST_RETRY))
-            self._pace.changed.wait(min(wait, usual / 2) if refused else wait)
+            self._pace.changed.wait(wait)
             self._pace.changed.clear()
 
 

@@ -2,7 +2,7 @@
 
 Strategies, clients and engines need Flower's public API, from 1.34 on. Our SuperLink and SuperNode need 1.34, whose
 parts all speak gRPC, or 1.42 or later, whose parts all speak HTTP. Each use of an internal is a :class:`Seam`. Without
-it Flower's own behaviour stays, with one warning about the loss.
+it Flower's own behaviour stays.
 """
 
 import importlib
@@ -78,20 +78,12 @@ class Seam:
         """Whether the installed version of Flower has it."""
         return self.on in ("", SPOKEN)
 
-    def say_what_is_lost(self) -> None:
-        """Log one warning about the loss, if there is one."""
-        if self.lost:
-            warn_once(f"Flower {FLOWER}: {self.lost}. It needs Flower {self.on}.")
-
     def needed(self, change: Callable[P, T]) -> Callable[P, T | None]:
-        """Decorate a function that does nothing but say what is lost where this is not there."""
+        """Decorate a function that does nothing where this is not there."""
 
         @wraps(change)
         def changed(*args: P.args, **named: P.kwargs) -> T | None:
-            if self.there:
-                return change(*args, **named)
-            self.say_what_is_lost()
-            return None
+            return change(*args, **named) if self.there else None
 
         return changed
 

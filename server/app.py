@@ -35,9 +35,9 @@ from aoi_fl.server.folder import (
     run_folder,
 )
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
-from aoi_fl.server.logs import speak_json, speak_with_times, tell
+from aoi_fl.server.logs import speak_with_times, tell
 from aoi_fl.server.observe import HOOK, Hook, Recorder
-from aoi_fl.server.resume import begun_of, recorded_config, recorded_run, take_up, warn_of_ignored
+from aoi_fl.server.resume import begun_of, recorded_config, recorded_run, take_up
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, check_names, client_table, rates_of, write_rates, write_table
@@ -66,12 +66,9 @@ def play(grid: Grid, config: RunConfig) -> Path:
 def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     if config.resume:
         about = recorded_run(folder)
-        warn_of_ignored(about, config)
         if _is_complete(folder):
             return folder
         config = recorded_config(about, config)
-    if config.log_format == "json":
-        speak_json(folder.name)
     if config.clock and clock_of(grid).simulated is None:
         allowed = "empty, because only the local engine simulates time"
         raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")

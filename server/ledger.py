@@ -141,17 +141,9 @@ class Ledger:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
-            self._renew()
         except sqlite3.Error as error:
             remedy = "Check that the folder can be written and has room, or choose another with runs-dir."
             raise ConfigError("runs-dir", path, f"a place where a ledger can be opened ({error})", remedy) from error
-
-    def _renew(self) -> None:
-        """Add this version's columns to a ledger of an earlier version."""
-        for table in ("rounds", "participations"):
-            present = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
-            for new in sorted(set(_TABLES[table]) - present):
-                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {new}")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

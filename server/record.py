@@ -2,19 +2,25 @@
 
 import re
 import shlex
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from flwr.app import ArrayRecord
+from flwr.serverapp.strategy import Strategy
 
+from aoi_fl.config.policies import REGISTRY
+from aoi_fl.config.run import RunConfig
 from aoi_fl.protocol.records import ClientRecord, RoundRecord, State
 from aoi_fl.science.errors import NAMES, ConfigError, StorageError
 from aoi_fl.server.folder import LEDGER, has_rounds, is_played, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, ending
 from aoi_fl.server.logs import tell
 from aoi_fl.server.observe import Recorder
+from aoi_fl.strategies import RoundOptions
+from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -91,3 +97,36 @@ def record(name: str, runs_dir: str | Path = "runs") -> Recording:
     >>> strategy = RandomSelection(5, observer=record("my-run"))
     """
     return Recording(name, runs_dir)
+
+
+@contextmanager
+def under(policy: str, clients: int, per_round: int | None, name: str) -> Iterator[list[Recording]]:
+    """Let Flower's strategies start under a policy in the block, recorded; yield the recordings of what starts.
+
+    Without ``per_round`` as many clients take part as the strategy trains.
+    """
+    plain, own, played = Strategy.start, AgeAwareStrategy.start, list[Recording]()
+
+    def start(strategy: Strategy, grid: Any, *given: Any, **more: Any) -> Any:
+        share, least = getattr(strategy, "fraction_train", 1.0), getattr(strategy, "min_train_nodes", 1)
+        trained = min(clients, max(1, least, round(share * clients)))
+        keys = {"policy": policy, "num-clients": clients, "clients-per-round": per_round or trained}
+        made = REGISTRY[policy].make(
+            RunConfig.parse(keys).flat(),
+            options=RoundOptions(seed=1, deterministic=True),
+            weights="auto",
+            aggregation=strategy,
+        )
+        return made.start(grid, *given, **more)
+
+    def observed(strategy: AgeAwareStrategy, *given: Any, **more: Any) -> Any:
+        if not isinstance(strategy.observer, Recording):
+            strategy.observer = record(name)
+        played.append(strategy.observer)
+        return own(strategy, *given, **more)
+
+    Strategy.start, AgeAwareStrategy.start = start, observed  # type: ignore[method-assign, assignment]
+    try:
+        yield played
+    finally:
+        Strategy.start, AgeAwareStrategy.start = plain, own  # type: ignore[method-assign]

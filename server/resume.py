@@ -143,22 +143,6 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     return config
 
 
-def warn_of_ignored(about: Mapping[str, Any], given: RunConfig) -> None:
-    """Warn of the settings of a command that differ from those of the run that it resumes, because these count."""
-    before, now = settled(about["config"]), settled(given.flat())
-    here = {kebab(name) for name in _HERE}
-    other = [key for key in now if key in before and key not in here and str(before[key]) != str(now[key])]
-    if other:
-        kept = ", ".join(f"{key}={before[key]}" for key in other)
-        more = f" For more rounds: aoi resume {given.run_name} --rounds R." if "num-server-rounds" in other else ""
-        logger.warning(
-            "The run %s keeps the settings of its start: %s. This command's other values do not count.%s",
-            given.run_name,
-            kept,
-            more,
-        )
-
-
 def begun_of(ledger: Path) -> str:
     """Return what distinguishes a run from another of its name; "" before its first round."""
     return str(read_run(ledger).get("begun", ""))

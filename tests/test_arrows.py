@@ -33,7 +33,7 @@ BELOW = {
         "science",
         "flower",
     },
-    "cli": {"config", "lab", "engine", "report", "server", "client", "strategies", "protocol", "science"},
+    "cli": {"config", "lab", "engine", "report", "server", "client", "protocol", "science"},
     "docker": {"config", "report", "server", "client", "protocol", "science", "flower"},
 }
 

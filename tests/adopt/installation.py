@@ -4,12 +4,10 @@ import os
 import subprocess
 import sys
 import sysconfig
-import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _UV = (sys.executable, "-m", "uv", "--quiet")
-_WHEEL = "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 # What would let another copy of this project in.
 _OURS = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
 
@@ -40,10 +38,6 @@ class Environment:
         subprocess.run([*_UV, "pip", "install", "--python", self.python, "--no-deps", *what], check=True)
         return self
 
-    def uninstall(self, name):
-        """Remove a distribution."""
-        subprocess.run([*_UV, "pip", "uninstall", "--python", self.python, name], check=True)
-
     def run(self, code, folder):
         """Run a program in a folder, with nothing else of this project on its path."""
         clean = {key: value for key, value in os.environ.items() if key not in _OURS}
@@ -56,19 +50,3 @@ def build_wheel(folder):
     subprocess.run([*_UV, "build", "--wheel", "--out-dir", folder, ROOT], check=True)
     (wheel,) = folder.glob("aoi_fl-*.whl")
     return wheel
-
-
-def write_wheel(folder, name, files):
-    """Write somebody else's wheel."""
-    about = f"{name}-1.0.dist-info"
-    files = {
-        **files,
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{about}/WHEEL": _WHEEL,
-    }
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as wheel:
-        for file, text in files.items():
-            wheel.writestr(file, text)
-        wheel.writestr(f"{about}/RECORD", "".join(f"{file},,\n" for file in [*files, f"{about}/RECORD"]))
-    return path

@@ -29,9 +29,7 @@ def rewrite(path, phrases):
     path.write_text(text)
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=[pytest.mark.slow] if name == "quickstart-pytorch" else []) for name in ROWS]
-)
+@pytest.fixture(params=ROWS)
 def row(request):
     return ROWS[request.param]
 

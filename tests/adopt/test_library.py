@@ -1,8 +1,11 @@
 """The library imports without PyTorch, SciPy, and the rooms that run it."""
 
 import json
+import shutil
 import subprocess
 import sys
+
+from tests.adopt.installation import ROOT
 
 LIBRARY = ("science", "protocol", "strategies", "client")
 ABOVE = ("server", "engine", "report", "cli", "docker", "lab")
@@ -21,3 +24,16 @@ def test_library_imports_nothing_above_it():
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert {f"aoi_fl.{room}" for room in LIBRARY} <= loaded
     assert not loaded & {"torch", "scipy", *(f"aoi_fl.{room}" for room in ABOVE)}
+
+
+def test_an_edge_device_carries_no_strategies(tmp_path):
+    for room in ("aoi_fl", "science", "protocol", "flower", "client"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    # This project's own installation is kept out of the way; Flower and NumPy are found where they are.
+    code = (
+        f"import sys; sys.path = [{str(tmp_path)!r}] + [p for p in sys.path if p and {str(ROOT)!r} + '/typings' != p]; "
+        "from aoi_fl.client import ClientApp; print(ClientApp.__module__, sys.modules['aoi_fl.science'].__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path) in done.stdout

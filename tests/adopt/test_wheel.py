@@ -11,19 +11,8 @@ import zipfile
 import pytest
 
 import aoi_fl
-from tests.adopt.installation import ROOT, Environment, write_wheel
+from tests.adopt.installation import ROOT
 
-# Somebody else's wheel, with the names that most Flower apps have, two of its packages without an __init__.
-NEIGHBOUR = {
-    "server/__init__.py": "WHOSE = 'the neighbour'",
-    "server/app.py": "WHOSE = 'the neighbour'",
-    "client/app.py": "WHOSE = 'the neighbour'",
-    "strategies/base.py": "WHOSE = 'the neighbour'",
-}
-MEET_NEIGHBOUR = """
-import client.app, server, server.app, strategies.base
-assert {m.WHOSE for m in (client.app, server, server.app, strategies.base)} == {"the neighbour"}
-"""
 MEET_US = """
 import aoi_fl.client, aoi_fl.server.ledger, aoi_fl.strategies
 strategy = aoi_fl.strategies.MarkovParticipation.optimal(clients=10, per_round=3)
@@ -83,20 +72,6 @@ def test_an_installation_shows_one_name(how, request, tmp_path):
     others = rooms() | {"typings"}  # jax-privacy brings its own tests and docs
     assert found(environment, others | {"aoi_fl"}, tmp_path) == {"aoi_fl"}
     assert works(environment, MEET_US, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "first, second", [("aoi-fl", "neighbour"), pytest.param("neighbour", "aoi-fl", marks=pytest.mark.slow)]
-)
-def test_a_wheel_with_our_room_names_can_coexist(first, second, wheel, tmp_path):
-    wheels = {"aoi-fl": wheel, "neighbour": write_wheel(tmp_path, "neighbour", NEIGHBOUR)}
-    meet = {"aoi-fl": MEET_US, "neighbour": MEET_NEIGHBOUR}
-    environment = Environment(tmp_path / "venv").install(wheels[first]).install(wheels[second])
-    assert works(environment, meet[first] + meet[second], tmp_path)
-    environment.uninstall(first)
-    assert not works(environment, meet[first], tmp_path) and works(environment, meet[second], tmp_path)
-    left = {path.name for path in environment.site.iterdir()}
-    assert not left & ({"aoi_fl"} if first == "aoi-fl" else {"server", "client", "strategies"})
 
 
 @pytest.mark.slow

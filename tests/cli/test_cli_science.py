@@ -1,5 +1,4 @@
 import json
-import re
 import subprocess
 import sys
 from math import sqrt
@@ -35,21 +34,6 @@ def test_policy_options_reach_the_policy(aoi):
 
     sharp, usual = table("--policy markov-increasing --exponent 3"), table("--policy markov-increasing")
     assert sharp[0] < usual[0] < usual[1] < usual[2] < sharp[2]
-
-
-def test_a_long_law_is_shown_in_ranges_and_told_in_full(aoi):
-    line = "policy --policy systematic --clients 3000 --per-round 1 --jitter 1"
-    pmf = {int(x): p for x, p in json.loads(aoi(f"{line} --json")[1])["interval_pmf"].items()}
-    assert list(pmf) == list(range(1, 6000)) and sum(pmf.values()) == pytest.approx(1)
-    shown = aoi(line)[1]
-    rows = re.findall(r"^ *(\d+)–(\d+) +(\S+) +█* *$", shown, re.MULTILINE)
-    assert 30 <= len(rows) <= 40 and shown.count("\n") < 70
-    ends = [(int(first), int(last)) for first, last, _ in rows]
-    assert [x for first, last in ends for x in range(first, last + 1)] == list(pmf)
-    sums = [sum(pmf[x] for x in range(first, last + 1)) for first, last in ends]
-    assert [float(p) for _, _, p in rows] == pytest.approx(sums, rel=1e-3)
-    short = aoi("policy --policy systematic --jitter 0.2")[1].partition("Over T rounds")[0]
-    assert re.findall(r"^ *([5-8]) +0\.\d+ +█* *$", short, re.MULTILINE) == ["5", "6", "7", "8"]
 
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name not in BUDGETED])
@@ -98,18 +82,7 @@ def test_systematic_policy_against_the_closed_forms(aoi):
     assert (shown["window_deviation"]["10"], shown["window_deviation"]["100"]) == pytest.approx((0.05, 0))
     jittered = json.loads(aoi("policy --policy systematic --clients 100 --per-round 15 --jitter 0.2 --json")[1])
     assert (jittered["least_variance"], jittered["interval_variance"]) == pytest.approx((2 / 9, 0.46528), abs=1e-5)
-
-
-@pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
-def test_rates_in_proportion_to_size(aoi, policy):
-    line = f"policy --policy {policy} --clients 50 --per-round 8 --rates size --sizes zipf:2.0 --seed 3"
-    shown = json.loads(aoi(f"{line} --json")[1])
-    rates = np.array(shown["rates"])
-    assert rates.sum() == pytest.approx(8)
-    assert shown["capped"] == (rates == 1).sum() > 0
-    rest = 1 / rates - np.floor(1 / rates + 1e-9)
-    assert shown["interval_variances"] == pytest.approx(rest * (1 - rest), abs=1e-6)
-    assert "capped" in aoi(line)[1]
+    assert "Law of X" in aoi("policy --policy systematic")[1] and "takes part with" in aoi("policy")[1]
 
 
 @pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
@@ -118,16 +91,14 @@ def test_rates_that_a_file_gives(aoi, tmp_path, policy):
     rows = [f"client-{i},{rate}" for i, rate in enumerate((0.5, 0.25, 1, 0.25))]
     file.write_text("\n".join(["name,rate", *reversed(rows)]))
     line = f"--policy {policy} --clients 4 --per-round 2 --rates given --clients-file {file} --json"
-    assert json.loads(aoi(f"policy {line}")[1])["rates"] == [0.5, 0.25, 1, 0.25]
     played = json.loads(aoi(f"simulate {line} --rounds 400")[1])
     assert played["round_mean"] == pytest.approx(2, abs=0.1)
     assert played["participation"]["max"] == 400 and played["participation"]["min"] < 130
     keys = f"-c policy={policy} -c num-clients=4 -c clients-per-round=2 -c rates=given -c clients-file={file} --json"
     assert json.loads(aoi(f"simulate {keys} -c num-server-rounds=400")[1]) == played
     file.write_text("\n".join(["name,rate", *rows[:3], "client-9,0.25"]))
-    for command in ("policy", "simulate"):
-        status, _, err = aoi(f"{command} {line}")
-        assert status == 2 and "column name is 'client-9'" in err and "client-3 has no rate" in err
+    status, _, err = aoi(f"simulate {line}")
+    assert status == 2 and "column name is 'client-9'" in err and "client-3 has no rate" in err
 
 
 @pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
@@ -142,26 +113,6 @@ def test_how_much_of_the_rates_is_out_of_reach(aoi, policy):
     assert "not achievable by availability" in aoi(f"{line} --there 0.1")[1]
     shown = json.loads(aoi(f"{line} --clock bernoulli:0.1 --deadline 600 --compensate availability --json")[1])
     assert shown["out_of_reach"] == pytest.approx(12 - shown["round_mean"], abs=1.0)
-
-
-def test_rates_phases_and_weights_reach_the_simulation(aoi):
-    def play(options):
-        return json.loads(aoi(f"simulate --clients 40 --per-round 6 --rounds 200 --json {options}")[1])
-
-    spread, random, jittered = (play(f"--policy systematic {more}") for more in ("", "--phases random", "--jitter 0.4"))
-    assert spread["round_deviation"] == 0 < min(random["round_deviation"], jittered["round_deviation"])
-    assert spread["interval_variance"] == pytest.approx(random["interval_variance"], abs=0.01)
-    assert spread["interval_variance"] < jittered["interval_variance"]
-    assert spread["pairs_met"]["200"] < jittered["pairs_met"]["200"]
-    sized = play("--policy markov-optimal --rates size --sizes zipf:2.0")
-    assert sized["participation"]["max"] == 200 > 20 * sized["participation"]["min"]
-    by = {w: play(f"--policy systematic --rates size --sizes zipf:2.0 --weights {w}") for w in ("equal", "unbiased")}
-    assert by["equal"]["weight_variance"] != by["unbiased"]["weight_variance"]
-    quadratic, linear = (
-        json.loads(aoi(f"simulate --policy wics --budget 25 --clients 20 --json {more}")[1])
-        for more in ("--ageing quadratic", "")
-    )
-    assert quadratic["p2"] > linear["p2"]
 
 
 def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
@@ -192,30 +143,6 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
     )
 
 
-def test_an_estimate_ignores_rounds_beyond_the_end(aoi, monkeypatch):
-    monkeypatch.setattr("aoi_fl.engine.machine.usable_memory", lambda: 500_000.0)
-    line = "simulate --policy random --clients 20 --per-round 5 --clock always --json"
-    status, shown, err = aoi(f"{line} --until 1h")  # rounds of 11 s and not of 1 s
-    assert status == 0 and json.loads(shown)["rounds"] == 328, err
-    status, _, err = aoi(f"{line} --until 8h")
-    assert status == 2 and "GB of memory" in err
-    status, _, err = aoi(f"{line} --rounds 9".replace("always", "bernoulli:0.3").replace("20", "30"))
-    assert status == 2 and "GB of memory" in err  # a week of coins
-
-
-def test_who_is_never_reached_is_said_with_and_without_a_clock(aoi):
-    line = "simulate --policy random --clients 20 --per-round 1 --rounds 5"
-    assert re.search(r"clients never reached +1[5-9] *\n", aoi(line)[1])
-    assert 15 <= json.loads(aoi(f"{line} --json")[1])["clients_never_reached"] < 20
-    shown = aoi(f"{line} --clock always")[1]
-    assert len(re.findall(r"clients never reached +1[5-9] *\n", shown)) == 1
-
-
-def test_start_zero_leaves_the_first_rounds_empty(aoi):
-    shown = json.loads(aoi("simulate --policy markov-optimal --start zero --rounds 5 --json")[1])
-    assert (shown["empty_rounds"], shown["interval_mean"], shown["peak_age"]) == (5, None, 4)
-
-
 @pytest.mark.parametrize(
     ("line", "key", "value"),
     [
@@ -224,18 +151,14 @@ def test_start_zero_leaves_the_first_rounds_empty(aoi):
         ("policy -c num-clients=4 --clients 5", "num-clients", "5"),
         ("policy -c seed=4 -c seed=5", "-c seed", "5"),
         ("simulate --policy randon", "policy", "randon"),
-        ("simulate --policy random --clients 1000000 --per-round 1000000 --rounds 1000000", "participations", "1e+12"),
         ("simulate --policy markov-optimal --rounds 0", "num-server-rounds", "0"),
         ("simulate --policy markov-optimal --start warm", "start", "warm"),
-        ("policy --sizes zipf:2.0", "sizes", "zipf:2.0"),
         ("simulate --policy systematic --start zero", "start", "zero"),
         ("policy --policy random", "policy", "random"),
         ("run --until 0h --clock always", "until", "0h"),
         (f"simulate --policy random --clock always --until {'9' * 400}", "until", "9" * 40),
         ("simulate --policy random --clock generated --model-bytes 1e6", "model-bytes", 1000000.0),
         ("reproduce thoery", "experiment", "thoery"),
-        ("simulate --policy random --there 0", "there", "0"),
-        ("simulate --policy wics", "budget", None),
         ("simulate --policy wics --budget 40 --start zero", "start", "zero"),
         ("simulate --policy random --deadline 9", "train-timeout", "9"),
         ("simulate --policy random --clock always --there 0.5", "there", 0.5),
@@ -247,7 +170,7 @@ def test_a_mistake_is_refused_with_key_and_value(monkeypatch, line, key, value):
         app()
 
 
-@pytest.mark.parametrize("line", ["simulate", "policy --nothing", "no-such-command"])
+@pytest.mark.parametrize("line", ["simulate --there 0", "policy --nothing", "no-such-command"])
 def test_a_wrong_command_line_is_status_2_without_a_traceback(aoi, line):
     status, _, err = aoi(line)
     assert status == 2

@@ -63,14 +63,11 @@ def test_a_simulated_run_without_a_recording_is_listed_and_deleted(aoi, runs):
     assert not (runs / "flwr-1").exists() and (runs / "other").exists()
 
 
-def test_rm_deletes_what_it_names_and_no_more(aoi, runs, monkeypatch):
+def test_rm_deletes_what_it_names_and_no_more(aoi, runs):
     assert aoi("runs", "rm", "sw-*", "--yes")[0] == 0
     assert [path.name for path in runs.iterdir()] == ["other"]
     with refused("RUN", "sw-*"):
         remove(["sw-*"], yes=True)
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with refused("--yes"):
-        remove(["other"])
     with only_player(runs / "other"), refused("RUN", "other"):
         remove(["other"], yes=True)
     assert (runs / "other" / "ledger.sqlite").is_file()

@@ -1,6 +1,5 @@
 """What the command says of itself, where it says it, and in what colours."""
 
-import json
 import os
 import sqlite3
 import subprocess
@@ -12,11 +11,8 @@ from pathlib import Path
 import pytest
 
 import aoi_fl
-from aoi_fl.cli import log
 from aoi_fl.cli.main import EXTRAS, app
-from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.server.ledger import Ledger
-from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["-cnum-clients=5", "-cclients-per-round=2", "-cmodel=lr", "-clocal-epochs=1", "-cnum-server-rounds=2"]
@@ -87,63 +83,11 @@ def test_a_ledger_that_cannot_be_read_is_named(aoi, tmp_path, command, content):
     assert "runs/mine/ledger.sqlite" in err and "from a copy" in err
 
 
-@pytest.mark.parametrize(
-    ("damage", "commands", "said"),
-    [
-        ("UPDATE rounds SET seconds = 'long'", "report clients", "rounds has 'long' in its column seconds"),
-        ("DELETE FROM rounds WHERE round = 1", "report", "participations has round 1, which rounds lacks"),
-        ("INSERT INTO run VALUES ('initial_loss', '[1]')", "report", "run has [1] as its initial_loss"),
-        ("UPDATE participations SET client = -1", "report", "its clients go from -1 to"),
-    ],
-)
-def test_damaged_content_is_named_too(aoi, tmp_path, damage, commands, said):
-    path = tmp_path / "runs" / "mine" / "ledger.sqlite"
-    path.parent.mkdir(parents=True)
-    ledger = Ledger(path)
-    for t in (1, 2):
-        ledger.add_round(RoundRecord(t, 1.0, 2.0, participations=[Participation(0, "pi", "trained", weight=1.0)]))
-    ledger.close()
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(damage)
-        db.commit()
-    for command in commands.split():
-        status, out, err = aoi(command, "mine")
-        assert (status, out) == (2, "") and err.count("\n") == 1 and f"({said}" in err
-
-
 def test_a_port_that_is_none_is_refused(aoi):
     status, _, err = aoi("serve", "mine", "--port", "99999")
     assert status == 2 and "99999" in err and "65535" in err
 
 
-def test_a_waiting_page_names_similar_runs(tmp_path):
-    (tmp_path / "runs/markov").mkdir(parents=True)
-    (tmp_path / "runs/markov/ledger.sqlite").write_bytes(b"")
-    command = [sys.executable, "-m", "aoi_fl.cli.start", "serve", "markof", "--port", "0"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as page:
-        try:
-            said = page.stderr.readline()
-        finally:
-            page.terminate()
-    assert said == "There is no run markof yet: the page waits for it. Did you mean 'markov'?\n"
-
-
 def test_quiet_leaves_results(aoi):
     status, out, err = aoi("run", *SMALL, "-crun-name=r", "--quiet")
     assert (status, err) == (0, "") and "completed" in out
-    assert aoi("resume", "r", "-q", "-v")[0] == 2
-
-
-def test_either_less_or_more_is_logged():
-    with refused("--quiet", "given"):
-        log.configure(quiet=True, verbose=True)
-
-
-def test_a_collector_of_logs_gets_a_json_object_a_line(aoi):
-    status, _, err = aoi("run", *SMALL, "-clog-format=json", "-crun-name=told")
-    assert status == 0
-    lines = [json.loads(line) for line in err.splitlines()]
-    assert {line["run"] for line in lines} == {"told"} and {line["level"] for line in lines} == {"info"}
-    rounds = [line["round"] for line in lines if "round" in line]
-    assert [row["round"] for row in rounds] == [1, 2] and all(0 < row["test_accuracy"] <= 1 for row in rounds)
-    assert all("participations" not in row for row in rounds)

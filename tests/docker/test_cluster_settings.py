@@ -118,11 +118,7 @@ def test_no_volume_holds_a_clients_private_key(tmp_path):
     """The folder of keys is the container's own: in no volume, and for one user alone."""
     targets = [v.split(":")[1] for v in COMPOSE["services"]["client"]["volumes"]]
     assert not any(client.KEYS.is_relative_to(target) for target in targets)
-    shared = tmp_path / "clients"
-    for slot in (0, 1):
-        (shared / str(slot)).mkdir(parents=True)
-        (shared / str(slot) / "key").write_text("of a former version")
-    own = {slot: client.own_folder(slot, tmp_path / f"container-{slot}", shared) for slot in (0, 1)}
+    own = {slot: client.own_folder(slot, tmp_path / f"container-{slot}") for slot in (0, 1)}
     for folder in own.values():
         pki.make_client_key(folder / "key", tmp_path / "public")
         first = (folder / "key").read_bytes()
@@ -130,7 +126,6 @@ def test_no_volume_holds_a_clients_private_key(tmp_path):
         pki.make_client_key(folder / "key", tmp_path / "public")
         assert (folder / "key").read_bytes() == first  # it is made once, and its public half again
         assert load_ssh_private_key(first, None).public_key() == load_ssh_public_key((tmp_path / "public").read_bytes())
-    assert not [path for path in shared.rglob("*") if path.is_file()]
     assert {(f / "key").stat().st_mode & 0o777 for f in own.values()} == {0o600}
     assert {f.stat().st_mode & 0o777 for f in own.values()} == {0o700}
 

@@ -1,7 +1,6 @@
 """What this project holds on to inside Flower, name by name: a version that changed it fails here, and says what."""
 
 import inspect
-import logging
 import re
 import subprocess
 import threading
@@ -59,7 +58,7 @@ def test_a_run_of_ones_own_is_one_of_flowers():
     assert not context.state and not context.node_config
 
 
-def test_a_grid_is_told_by_the_name_of_its_class(caplog):
+def test_a_grid_is_told_by_the_name_of_its_class():
     def grid(name, base=flwr.serverapp.Grid):
         module, _, name = name.rpartition(".")
         kind = type(name, (base,), {"__module__": module})
@@ -71,11 +70,6 @@ def test_a_grid_is_told_by_the_name_of_its_class(caplog):
     for known in ("grpc_grid.GrpcGrid", "http_grid.HttpGrid"):
         theirs = grid(f"flwr.superlink.grid.{known}")
         assert uploads(theirs) and uploads(grid("mine.Counting", type(theirs)))
-    assert not caplog.records
-    for _ in range(2):
-        assert not uploads(grid("flwr.superlink.grid.quic_grid.QuicGrid"))
-    (said,) = caplog.messages
-    assert "QuicGrid" in said and "holds up the others" in said
 
 
 def test_a_simulation_in_which_ray_may_not_start_says_what_to_do(monkeypatch, caplog):
@@ -94,14 +88,12 @@ def test_a_simulation_in_which_ray_may_not_start_says_what_to_do(monkeypatch, ca
     ("text", "speaks"),
     [("1.33.2", ""), ("1.34.0", GRPC), ("1.35.0", ""), ("1.41.0rc1", ""), ("1.42.0", HTTP), ("2.0.0.dev3", HTTP)],
 )
-def test_a_version_between_the_transports_deploys_nothing(caplog, monkeypatch, text, speaks):
+def test_a_version_between_the_transports_deploys_nothing(monkeypatch, text, speaks):
     assert versions.spoken(versions.parse(text)) == speaks
     monkeypatch.setattr(versions, "SPOKEN", speaks)
     seam = Seam("x", "x", "os: path", f"nothing is fast on {text}", GRPC)
     fast = seam.needed(lambda: "fast")
-    with caplog.at_level(logging.WARNING):
-        assert [fast(), fast()] == 2 * (["fast"] if speaks == GRPC else [None])
-    assert len(caplog.messages) == (speaks != GRPC)
+    assert fast() == ("fast" if speaks == GRPC else None)
     if speaks:
         versions.check_deployable()
     else:
@@ -146,35 +138,6 @@ def test_a_supernode_gets_our_waits_heartbeats_and_superexec(monkeypatch):
     assert start_client_internal.subprocess.Popen == calls.append
 
 
-def test_a_refused_heartbeat_interval_is_not_sent_again(monkeypatch, caplog):
-    from flwr.common import constant
-
-    connection = supernode.link()
-
-    assert (HEARTBEAT, LONGEST_HEARTBEAT) == (constant.HEARTBEAT_DEFAULT_INTERVAL, constant.HEARTBEAT_MAX_INTERVAL)
-    monkeypatch.setattr(connection, "HEARTBEAT_DEFAULT_INTERVAL", constant.HEARTBEAT_DEFAULT_INTERVAL)
-    named, done = [], threading.Event()
-
-    def send():
-        named.append(connection.HEARTBEAT_DEFAULT_INTERVAL)
-        if len(named) == 4:
-            done.set()
-        if named[-1] > 1000:
-            raise grpc.RpcError("out of bounds")
-        return True
-
-    beats = iter([(30.0, 0.01), (600.0, 0.01), (2000.0, 60.0)])
-    changed = threading.Event()
-    pace = SimpleNamespace(changed=changed, heartbeat=lambda: next(beats, (2000.0, 60.0)))
-    sender = supernode.Heartbeats(send, pace, pytest.fail)
-    sender.start()
-    assert done.wait(10) and sender.is_running
-    sender.stop()
-    assert named == [30.0, 600.0, 2000.0, 30.0] and not sender.is_running
-    (said,) = caplog.messages
-    assert "refuses heartbeats every 2000 s" in said and "out of bounds" in said
-
-
 class Odd(grpc.RpcError, grpc.Call):
     """A status that Flower does not take for a SuperLink that is away; the rest of a call nobody asks for."""
 
@@ -185,18 +148,24 @@ class Odd(grpc.RpcError, grpc.Call):
 
 
 def test_heartbeats_survive_any_status(monkeypatch, caplog):
+    from flwr.common import constant
+
+    assert (HEARTBEAT, LONGEST_HEARTBEAT) == (constant.HEARTBEAT_DEFAULT_INTERVAL, constant.HEARTBEAT_MAX_INTERVAL)
+    connection = supernode.link()
+    monkeypatch.setattr(connection, "HEARTBEAT_DEFAULT_INTERVAL", HEARTBEAT)
     monkeypatch.setattr(supernode, "_FIRST_RETRY", 0.01)
     outcomes = iter([True, Odd(), Odd(), True])
     why, ended = [], threading.Event()
 
     def send():
+        assert connection.HEARTBEAT_DEFAULT_INTERVAL == 600.0
         match next(outcomes, RuntimeError("not recognised")):
             case Exception() as error:
                 raise error
             case came:
                 return came
 
-    pace = SimpleNamespace(changed=threading.Event(), heartbeat=lambda: (HEARTBEAT, 0.01))
+    pace = SimpleNamespace(changed=threading.Event(), heartbeat=lambda: (600.0, 0.01))
     sender = supernode.Heartbeats(send, pace, lambda reason: (why.append(reason), ended.set()))
     sender.start()
     assert ended.wait(10) and next(outcomes, None) is None

@@ -51,6 +51,7 @@ def test_interrupted_calls_are_retried_for_a_while(call):
 def test_what_it_refuses_is_not(call):
     assert call(5, grpc.StatusCode.INVALID_ARGUMENT) == -1
     assert call(5, grpc.StatusCode.UNAVAILABLE) == 6  # it is away: as Flower has it
+    assert call(5, grpc.StatusCode.RESOURCE_EXHAUSTED) == 6  # it is busy
 
 
 def test_a_grid_over_http_keeps_its_own_way():

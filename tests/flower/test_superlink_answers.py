@@ -10,11 +10,11 @@ import grpc
 import pytest
 from sqlalchemy import event
 
-from aoi_fl.flower import grids, link_state, superlink
+from aoi_fl.flower import link_state, superlink
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.http_channel import _headers
-from aoi_fl.flower.seams import ANSWERS, AUTH, GRPC_GRID, KEYS, RETRIES
+from aoi_fl.flower.seams import ANSWERS, AUTH, KEYS, RETRIES
 from aoi_fl.flower.versions import HTTP, SPOKEN
 
 needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
@@ -211,21 +211,13 @@ def test_a_message_that_is_too_large_is_not_tried_again():
 
 
 @pytest.mark.parametrize("name", ["RESOURCE_EXHAUSTED", "CANCELLED", "INVALID_ARGUMENT"])
-@pytest.mark.parametrize("side", ["supernode", "serverapp"])
-def test_a_call_to_a_busy_superlink_is_tried_again(side, name, monkeypatch):
-    seam = RETRIES if side == "supernode" else GRPC_GRID
-    if not seam.there:
-        pytest.skip(f"{seam.name}: {seam.on}")
+@pytest.mark.skipif(not RETRIES.there, reason=RETRIES.name)
+def test_a_call_to_a_busy_superlink_is_tried_again(name):
     from flwr.supercore.retry import make_simple_grpc_retry_invoker
 
     from aoi_fl.flower.supernode import be_patient
 
-    if side == "supernode":
-        retries = be_patient(make_simple_grpc_retry_invoker, pytest.fail)()
-    else:
-        retries = make_simple_grpc_retry_invoker()
-        monkeypatch.setattr(grids, "_names", lambda grid: [grids._GRPC])
-        grids.be_patient(SimpleNamespace(_retry_invoker=retries))
+    retries = be_patient(make_simple_grpc_retry_invoker, pytest.fail)()
     waits = []
     retries.wait_function, retries.recoverable_exceptions = waits.append, grpc.RpcError
     errors = iter([Error(name), Error(name)])

@@ -2,10 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -108,31 +104,3 @@ def test_no_ledger_and_no_place_for_one_are_said(tmp_path):
     (tmp_path / "garbage").write_bytes(b"no database, but long enough to look like a file of somebody's" * 20)
     with refused("runs-dir"):
         Ledger(tmp_path / "garbage")
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from aoi_fl.server.ledger import Ledger
-from aoi_fl.protocol.records import Participation, RoundRecord
-ledger = Ledger(Path(sys.argv[1]))
-number = 0
-while True:
-    number += 1
-    parts = [Participation(c, f"client-{c}", "trained", loss=float(number)) for c in range(20)]
-    ledger.add_round(RoundRecord(number, trained=20, participations=parts))
-    print(number, flush=True)
-"""
-
-
-def test_kill_9_never_leaves_half_a_round(path):
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=ROOT, stdout=subprocess.PIPE)
-    for _ in range(15):
-        told = int(process.stdout.readline())
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    rounds = [r["round"] for r in read(path, "rounds")]
-    assert rounds == list(range(1, len(rounds) + 1)) and len(rounds) >= told
-    parts = read(path, "participations")
-    assert [(p["round"], p["client"]) for p in parts] == [(r, c) for r in rounds for c in range(20)]

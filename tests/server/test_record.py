@@ -18,6 +18,7 @@ from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import settings
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
 from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.observe import seconds_left
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, SystematicParticipation
 from tests.refusals import refused
@@ -172,3 +173,9 @@ def test_a_test_loss_that_is_no_number_is_said(tmp_path, caplog):
 def test_a_warning_names_clients_that_always_meet(make, per_round, more, warned, caplog):
     play(make(NODES, per_round, **more), 1)
     assert any("always train together" in message for message in caplog.messages) == warned
+
+
+def test_the_time_left_does_not_count_the_warm_up():
+    assert seconds_left([300.0], 29) is None and seconds_left([300.0], 0) == 0
+    assert seconds_left([300.0, 3.0], 10) == seconds_left([300.0, 3.0, 4.0, 3.0], 10) == 30
+    assert seconds_left([*[50.0] * 20, *[2.0] * 9], 10) == 20  # as the last rounds went, not as the first did
