@@ -182,11 +182,6 @@ def test_a_key_of_another_policy_is_refused_at_its_default(aoi, keys):
         one_paragraph(status, err, [f"{key} is ", value, "policy oldest-age does not use it", *users_of(key)])
 
 
-def test_a_key_given_twice_is_refused(aoi, keys):
-    status, _, err = aoi(*command(keys | {"policy": "random"}), "-c", "policy=wics")
-    one_paragraph(status, err, ["-c policy is 'wics'", "'random'"])
-
-
 def test_the_common_keys_have_options_of_their_own(aoi, keys, tmp_path):
     own = ("num-clients", "clients-per-round", "num-server-rounds", "seed", "max-age")
     rest = {k: v for k, v in keys.items() if k not in own}
@@ -195,8 +190,6 @@ def test_the_common_keys_have_options_of_their_own(aoi, keys, tmp_path):
     assert status == 0, err
     config = read_run(tmp_path / "runs" / "r" / "ledger.sqlite")["config"]
     assert [config[k] for k in ("num-clients", "clients-per-round", "num-server-rounds", "seed")] == [6, 3, 2, 4]
-    status, _, err = aoi(*command(keys), "--clients", "6")
-    one_paragraph(status, err, ["num-clients is '6'", "--clients"])
 
 
 def test_fewer_nodes_than_the_run_needs(keys, tmp_path, capfd):

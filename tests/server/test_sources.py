@@ -36,11 +36,6 @@ def clients(path, payment=1.0):
     path.write_text("\n".join(["name,size,payment,sensitivity,age,staleness", *rows]) + "\n")
 
 
-def rates(path, first=0.3):
-    rest = (3 - first) / 5
-    path.write_text("\n".join(["name,rate", f"client-0,{first}", *(f"client-{i},{rest}" for i in range(1, 6))]) + "\n")
-
-
 def forget():
     for cache in (data._load, tensors):
         cache.cache_clear()
@@ -79,12 +74,9 @@ def other_partition(here):
     np.save(path, parts)
 
 
-def reversed_rows(name):
-    def change(here):
-        head, *rows = (here / "runs/own" / name).read_text().splitlines()
-        (here / "runs/own" / name).write_text("\n".join([head, *rows[::-1]]) + "\n")
-
-    return change
+def reversed_rows(here):
+    head, *rows = (here / "runs/own/clients.csv").read_text().splitlines()
+    (here / "runs/own/clients.csv").write_text("\n".join([head, *rows[::-1]]) + "\n")
 
 
 CHANGES = {
@@ -95,24 +87,8 @@ CHANGES = {
     "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
     "the clients' table": (
         ("--dataset", "npz:own.npz", "--policy", "wics", "-c", "clients-file=clients.csv", "-c", "budget=3"),
-        reversed_rows("clients.csv"),
+        reversed_rows,
         "clients.csv",
-    ),
-    "the clients' rates": (
-        (
-            "--dataset",
-            "npz:own.npz",
-            "--policy",
-            "systematic",
-            "--per-round",
-            "3",
-            "-c",
-            "rates=given",
-            "-c",
-            "clients-file=rates.csv",
-        ),
-        reversed_rows("rates.csv"),
-        "rates.csv",
     ),
     "a clock": (
         (*OWN, "-c", "clock=clock.npz"),
@@ -127,7 +103,6 @@ def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, inte
     table(tmp_path / "own.npz")
     published(tmp_path / "sets", "MNIST")
     clients(tmp_path / "clients.csv")
-    rates(tmp_path / "rates.csv")
     np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
     interrupted(*words)
     kept = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-kept")
