@@ -67,7 +67,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
         "run --clients",
         "run -c sizes",
         "run -c",
-        "report",
     ],
 )
 def test_a_value_of_any_length_is_one_short_line(command, monkeypatch, capsys):
