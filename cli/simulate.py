@@ -149,11 +149,13 @@ def _check_used(context: typer.Context, config: RunConfig) -> None:
     unused = {"there"} if config.clock else {"model-bytes", "train-timeout", "over-selection"}
     if config.policy not in users_of("max-age"):
         unused.add("start")
+    if config.policy in BUDGETED and config.clients_file:
+        unused.add("num-clients")
+    has = f"policy {config.policy}, clock {config.clock or 'none'} and clients-file {config.clients_file or 'none'}"
     given = {name.replace("_", "-"): value for name, value in context.params.items() if _is_given(context, name)}
     for name, value in (given | typed(context)).items():
         if name in unused:
-            clock = f"--clock {config.clock}" if config.clock else "no --clock"
-            raise ConfigError(name, value, f"left out under policy {config.policy} with {clock}", "Leave it out.")
+            raise ConfigError(name, value, f"left out of a simulation with {has}", "Leave it out.")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -242,4 +242,3 @@ def test_a_complete_run_is_not_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(submit, "Runs", lambda control: Runs(control, tmp_path))
     with refused("run", "a", "completed"):
         submit.operate(submit.parser().parse_args(["runs", "resume", "a"]))
-    assert os.listdir(tmp_path / ".queue") == [".lock"]
