@@ -67,7 +67,7 @@ _TOLD = """\
 - On equal data selection by age learns a little sooner than random selection. On unequal data it needs weights by size.
 - The papers' faster training by 7.5 to 20 % is not reproduced on MNIST. On CIFAR-10 three seeds could not decide it.
 - Under a budget, Whittle's index keeps the important data freshest. Accuracy hardly changes.
-- On devices that come and go, age brings no speed. It brings a more even load."""
+- On devices that come and go, age brings a more even load. Speed comes from rounds that do not wait."""
 _CLASSES = {
     "holds": ("#0072B2", ("holds", "holds weakly", "holds, vacuous", "direction reproduced", "equivalent")),
     "fails": ("#D55E00", ("refuted", "not reproduced", "erratum")),
