@@ -1,6 +1,5 @@
 """A recorded run as arrays, the source of a report's figures and tables."""
 
-import csv
 import glob
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from aoi_fl.report import state, theory
 from aoi_fl.report.corruption import check, check_run, error_line
 from aoi_fl.report.in_time import InTime, in_time
-from aoi_fl.report.output import restored
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
@@ -282,19 +280,8 @@ def find(run: str) -> Path:
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
 
-def compared(name: str) -> list[Path]:
-    """Return the folders of a comparison's runs in its order, by the name of its table or page; [] for another name."""
-    places = [] if (find(name) / LEDGER).is_file() else [Path("runs") / name, Path(name)]
-    for place in places if Path(name).name else ():
-        table = place.with_suffix(".csv")
-        if place.suffix in ("", ".csv", ".html") and not place.is_dir() and table.is_file():
-            with suppress(ValueError, csv.Error), table.open(encoding="utf-8", newline="") as file:
-                return [table.parent / restored(row["run"]) for row in csv.DictReader(file) if row.get("run")]
-    return []
-
-
 def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] = (LEDGER,)) -> list[Path]:
-    """Return the folders of runs by paths, names under ``runs``, globs or comparisons, each once.
+    """Return the folders of runs by paths, names under ``runs`` or globs, each once.
 
     A run has one of the ``files``.
 
@@ -305,9 +292,7 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
     folders: dict[Path, Path] = {}
     for name in names:
         found = [find(name)]
-        if runs := compared(name):
-            found = runs
-        elif glob.has_magic(name) and not (found[0] / LEDGER).is_file():
+        if glob.has_magic(name) and not (found[0] / LEDGER).is_file():
             path = Path(name)
             places = [(Path("runs"), name), (Path(), name)]
             if path.is_absolute():
