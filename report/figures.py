@@ -19,15 +19,12 @@ from aoi_fl.report.participation import refreshes
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Curve, Setting, factors, settings
 from aoi_fl.science import load
-from aoi_fl.science.interval_law import window_deviation
 
 _MOST_METRICS = 24  # charts of an app's own metrics; the ledger has all
 _BAND = "The line is the mean of the seeds. The band is its 95 % interval."
 _MOST_BINS = 60
 _LEAST_VALUES = 3  # of a swept key, to draw them on an axis
 _DECADE = 10  # from this ratio on the axis is logarithmic
-_MARGIN = 0.02  # decades beyond the outermost ticks
-_LOWEST = 0.001  # of the drawn spreads; smaller ones are drawn as 0
 _POINTS = 60  # of a curve in simulated time
 _HOUR = 3600.0
 _SOURCES = {
@@ -54,7 +51,6 @@ def figures(runs: Sequence[Run]) -> list[Chart]:
     charts = [
         participation.counts(overlaid),
         _intervals(overlaid),
-        _deviation(overlaid),
         _sweep(overlaid),
         *(participation.heat_map(*one) for one in each),
         *(overlay.draw(overlaid) for overlay in _learning(overlaid)),
@@ -237,48 +233,3 @@ def _binned(values: NDArray[np.float64], width: int, bins: int) -> NDArray[np.fl
     """Return (bins,) sums over ``width`` values each, padded with 0 or cut."""
     values = values[: bins * width]
     return np.asarray(np.pad(values, (0, bins * width - len(values))).reshape(bins, width).sum(axis=1))
-
-
-def _deviation(overlaid: Sequence[Setting]) -> Chart | None:
-    """Return √Var(Y)/T against the window T on logarithmic axes, with the theory if any."""
-
-    def measured(setting: Setting) -> list[Curve]:
-        spreads = [load.window_deviation(run.history) for run in setting.runs if len(run.selected[0])]
-        return [(list(spread), list(spread.values())) for spread in spreads]
-
-    def theory(setting: Setting) -> Curve | None:
-        law = setting.first.law
-        windows = [length for length in load.WINDOWS if length <= setting.first.history.rounds]
-        return None if law is None else (windows, window_deviation(law, windows))
-
-    chart = Overlay(
-        "deviation",
-        "Evenness over time",
-        "window in rounds",
-        "spread of the load",
-        "How far the loads of clients differ within a number of rounds. Lower is more even."
-        + refreshes([run for setting in overlaid for run in setting.runs]),
-        measured,
-        "%{x} rounds: %{text}",
-        measured="measured",
-        column="{}: measured",
-        theory=theory,
-        detail="This is √Var(Y)/T. Y is the number of rounds in which a client takes part, out of a window of T "
-        "rounds. The variance is over clients and windows. A short run has few long windows, so their values are "
-        "rough.",
-    ).draw(overlaid)
-    return None if chart is None else _logarithmic(chart)
-
-
-def _logarithmic(chart: Chart) -> Chart:
-    """Return a chart with logarithmic axes, at whose lower end 0 lies."""
-    lowest = False
-    for trace in chart.data:
-        trace["text"] = ["" if v is None else f"{v:.4f}" for v in trace["y"]]
-        lowest |= any(v is not None and v <= _LOWEST for v in trace["y"])
-        trace["y"] = [v if v is None else max(v, _LOWEST) for v in trace["y"]]
-    ends = {"range": [np.log10(_LOWEST) - _MARGIN, _MARGIN], "tickvals": [_LOWEST, 0.01, 0.1, 1]}
-    chart.layout["yaxis"] |= {"type": "log", "ticktext": ["0", "0.01", "0.1", "1"], **ends}
-    chart.layout["xaxis"] |= {"type": "log", "tickvals": list(load.WINDOWS), "dtick": None}
-    note = f" The lowest line is at most {_LOWEST:g}. A perfectly even load is 0."
-    return replace(chart, note=chart.note + note * lowest)

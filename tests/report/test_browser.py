@@ -41,7 +41,7 @@ def marked(shown):
 def test_a_page_by_pointer_and_keyboard(tmp_path, browser):
     play(tmp_path / "a")
     play(tmp_path / "b", policy="random")
-    shown = report(browser, page.write([str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "page.html"), 7)
+    shown = report(browser, page.write([str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "page.html"), 6)
     every = {"participation-0": 1, "participation-1": 1, "counts": 2}
     shown.locator("#participation-0 .nsewdrag").click(position={"x": 30, "y": 5})  # the row of the first client
     assert marked(shown) == every and shown.input_value("#client") == "0"

@@ -54,12 +54,12 @@ def test_page_reaches_for_nothing_and_names_are_only_text(tmp_path):
     assert trace["name"] == "&lt;img src=x onerror=alert(1)&gt;"
     (packed,) = re.findall(r'<script type="text/plain" id="figures">([A-Za-z0-9+/=]*)</script>', text)
     drawn = json.loads(gzip.decompress(base64.b64decode(packed)))
-    assert len(drawn) == 6
+    assert len(drawn) == 5
     assert {chart["title"] for chart in drawn} >= {"Test accuracy", "Load of each client"}
     assert [tag for tag, _ in tags.tags].count("script") == 3  # Plotly, figures, ours
     assert dict(tags.tags)["html"]["lang"] == "en"
     labelled = [attributes for _, attributes in tags.tags if attributes.get("class") == "chart"]
-    assert len(labelled) == [tag for tag, _ in tags.tags].count("details") - 3 == 6  # and the numbers, keys and origin
+    assert len(labelled) == [tag for tag, _ in tags.tags].count("details") - 3 == 5  # and the numbers, keys and origin
     assert all(attributes["role"] == "application" and attributes["aria-label"] for attributes in labelled)
 
 

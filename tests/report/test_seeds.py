@@ -50,7 +50,7 @@ def test_seeds_of_one_setting_share_lines_and_a_heat_map(tmp_path):
     charts = {chart.name: chart for chart in figures(runs)}
     assert [name for name in charts if name.startswith("participation")] == ["participation-0"]
     assert "Seed 1." in charts["participation-0"].note
-    for name in ("test-accuracy", "intervals", "deviation", "counts"):
+    for name in ("test-accuracy", "intervals", "counts"):
         measured = [trace for trace in charts[name].data if trace["line"].get("dash") == "solid"]
         assert len(measured) == 1 and sum("fill" in trace for trace in charts[name].data) == 1, name
     counts = np.array([sorted(run.history.counts, reverse=True) for run in runs])

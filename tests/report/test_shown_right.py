@@ -84,27 +84,10 @@ def test_two_seeds_have_no_band_and_no_interval(tmp_path):
     assert "±" not in dict(zip(columns, rows[0], strict=True))["test accuracy at the end"]
 
 
-def evenness(runs):
-    return next(chart_ for chart_ in figures.figures(runs) if chart_.name == "deviation")
-
-
 def test_a_band_below_zero_is_left_where_values_are():
     """A loss may be negative: its band is not cut at zero."""
     low, _ = chart.ends([([1], [-1.0]), ([1], [2.0])], np.array([0.5]), np.array([19.0]))
     assert low.tolist() == [-18.5]
-
-
-def test_a_perfectly_even_load_is_drawn_and_said(tmp_path):
-    runs = load_all([str(play(tmp_path / "even", stride=5)), str(play(tmp_path / "uneven", policy="other"))])
-    for shown in (runs[:1], runs):
-        found = evenness(shown)
-        low, high = found.layout["yaxis"]["range"]
-        (even,) = [trace for trace in found.data if "theory" not in trace["name"] and "0.0000" in trace["text"]]
-        assert None not in even["y"] and all(10**low <= value <= 10**high for value in even["y"])
-        assert "0" in found.layout["yaxis"]["ticktext"] and "perfectly even" in found.note
-        zero = found.layout["yaxis"]["tickvals"][found.layout["yaxis"]["ticktext"].index("0")]
-        assert min(even["y"]) == pytest.approx(zero)
-        assert 0 in [row[1] for row in found.rows]
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(720.0, "12 min 00 s"), (45.0, "45 s"), (12_345.0, "3 h 25 min")])
