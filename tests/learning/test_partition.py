@@ -1,8 +1,5 @@
 """Partitions: every image dealt once, the wanted laws, and the index file."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -49,18 +46,6 @@ def test_the_index_file_gives_back_each_clients_images(tmp_path):
         got = partition.read_index(path, client)
         assert got.dtype == np.int64
         np.testing.assert_array_equal(got, parts[client])
-
-
-def test_reading_an_index_needs_numpy_only(tmp_path):
-    path = tmp_path / "partition.npy"
-    partition.write_index(path, [np.array([3, 1]), np.array([0])])
-    code = f"""
-import sys, learning, learning.partition as p
-assert p.read_index({str(path)!r}, 0).tolist() == [3, 1]
-print({{"torch", "torchvision", "sklearn", "flwr_datasets", "datasets"}} & set(sys.modules))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "."})
-    assert done.stdout == "set()\n", done.stderr
 
 
 TARGETS = np.linspace(0, 1, 60, dtype=np.float32)

@@ -141,11 +141,9 @@ GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
         ("y\nno\nyes\n", "y", "", "columns of", "y"),
         (GOOD.replace("b,", "a,"), "y", "c", "column c", "a"),
         (GOOD.replace("b,3", ",3"), "y", "c", "row 4, column c", ""),
-        (GOOD.replace("a,2,", "a,,"), "y", "c", "row 3, column x", ""),
         (GOOD.replace("3,no", "3,"), "y", "c", "row 4, column y", ""),
         (GOOD.replace("b,4", "b,5 kg"), "y", "c", "row 5, column x", "5 kg"),
         (GOOD.replace("b,4", "b,inf"), "y", "c", "row 5, column x", "inf"),
-        (GOOD.replace("b,4", "b,nan"), "y", "c", "row 5, column x", "nan"),
         (GOOD.replace("yes", "no"), "y", "c", "column y", "no"),
         (GOOD.replace("b,4,yes", "b,4"), "y", "c", "row 5, column y", ""),
         (GOOD.replace("b,4,yes", "b,4,yes,5"), "y", "c", "dataset", "a.csv"),
@@ -296,15 +294,6 @@ def test_row_numbers_are_no_features(tmp_path):
     for columns in ({"": [f"r{i % 9}" for i in numbers], "income": 1.5}, {"income": 1.5, "": ""}):
         got = load(saved(tmp_path / "c.csv", pandas.DataFrame(columns, index=table.index).join(table["passed"])))
         assert got.train_x.shape[1] == len(got.notes) == 1
-
-
-def test_an_index_of_joined_tables_is_no_feature(tmp_path):
-    table = pandas.concat([frame(20)] * 3)[["income", "passed"]]
-    table.to_csv(tmp_path / "a.csv")
-    pandas.read_csv(tmp_path / "a.csv").to_csv(tmp_path / "b.csv", index=False)
-    for file in ("a.csv", "b.csv"):
-        got = load(f"csv:{tmp_path / file}")
-        assert got.train_x.shape[1] == 1 and len(got.notes) == 1
 
 
 @pytest.mark.parametrize("form", ["NA", "{}0,5", "2024-01-{}0"])

@@ -11,11 +11,9 @@ from aoi_fl.report import page
 from aoi_fl.report.chart import HEIGHT
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load_all
-from aoi_fl.server.ledger import read
 from tests.report.chromium import WIDTHS, faint, until, visit
 from tests.report.recorded import budgeted_run, dropped_run, play, record
 from tests.report.test_seeds import play as play_seed
-from tests.server.test_private_run import play as play_private
 
 # Charts whose axis' name lies upon the names of their rows, or these upon one another.
 OVERPRINTED = """[...document.querySelectorAll(".chart")].filter(chart => {
@@ -80,17 +78,6 @@ def test_a_page_of_six_runs_has_at_most_three_screens(tmp_path, browser):
         lefts = "[...document.querySelectorAll('.grid > *')].map(e => e.getBoundingClientRect().right)"
         assert max(shown.evaluate(lefts)) - shown.evaluate(lefts)[-1] < 1  # the last row is filled
         shown.close()
-
-
-@pytest.mark.slow
-def test_a_page_of_a_private_run_shows_epsilon(tmp_path, browser):
-    run = play_private(tmp_path)
-    shown = report(browser, page.write([str(run)], tmp_path / "page.html"), 3)
-    spent = max(row["epsilon"] for row in read(run / "ledger.sqlite", "rounds"))
-    shown.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-    row = shown.get_by_role("row").filter(has_text="ε spent")
-    assert row.is_visible() and f"{spent:.3g}" in row.inner_text()
-    assert shown.evaluate("faults") == []
 
 
 @pytest.mark.slow

