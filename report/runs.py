@@ -293,13 +293,8 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
     for name in names:
         found = [find(name)]
         if glob.has_magic(name) and not (found[0] / LEDGER).is_file():
-            path = Path(name)
-            places = [(Path("runs"), name), (Path(), name)]
-            if path.is_absolute():
-                places = [(Path(path.anchor), str(path.relative_to(path.anchor)))]
-            globs = (
-                sorted({path.parent for file in files for path in at.glob(f"{within}/{file}")}) for at, within in places
-            )
+            places = (f"runs/{name}", name)
+            globs = (sorted({Path(one).parent for file in files for one in glob.glob(f"{at}/{file}")}) for at in places)
             found = next(filter(None, globs), [])
         if not found or not all(any((folder / file).exists() for file in files) for folder in found):
             allowed = "a run, a name under runs/, or a glob that matches runs"
