@@ -146,9 +146,7 @@ INNER, FROZEN, ROW = nn.Linear(3, 3), nn.Linear(3, 3).requires_grad_(False), (3,
     [
         ([INNER, nn.ReLU(), nn.Linear(3, 2)], ROW, True),
         ([nn.Flatten(), INNER], ROW, True),
-        ([nn.Dropout(), nn.Flatten(), nn.LazyLinear(2)], SHAPE, False),
         ([nn.BatchNorm2d(1), nn.Flatten(), nn.LazyLinear(2)], SHAPE, False),
-        ([nn.Conv2d(1, 1, 3), nn.Flatten(), nn.LazyLinear(2)], SHAPE, False),
         ([nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), nn.Flatten(), nn.Linear(128, 2)], SHAPE, False),
         ([nn.Linear(3, 3, bias=False)], ROW, False),
         ([INNER, nn.ReLU(), INNER], ROW, False),  # which has one layer's parameters
