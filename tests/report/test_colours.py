@@ -1,4 +1,4 @@
-"""Contrast of what is drawn, and colours that the colour-blind tell apart, by the style sheet of both themes."""
+"""Contrast (WCAG 2.1 AA), and colours that the colour-blind tell apart, by the style sheet of both themes."""
 
 import re
 from itertools import combinations
@@ -44,6 +44,15 @@ def lab(colour, vision):
 
 def difference(one, other, vision):
     return float(np.linalg.norm(lab(one, vision) - lab(other, vision)))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_text_has_a_contrast_of_four_and_a_half(theme):
+    colours = THEMES[theme]
+    for text in ("ink", "muted", "bad"):
+        for ground in ("page", "surface"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    assert contrast(colours["ink"], colours["absent"]) >= 4.5  # names on the wall
 
 
 @pytest.mark.parametrize("theme", THEMES)
