@@ -48,7 +48,6 @@ KEYS = (
     "compensate",
     "budget",
     "total-budget",
-    "budget-rule",
     "ageing",
     "clock",
     "train-timeout",
@@ -171,7 +170,7 @@ def _paid(config: RunConfig) -> _Setting:
 
     file, total = config.clients_file, config.total_budget or math.inf
     table = read_clients_file(Path(file)) if file else section5_instance(config.num_clients, config.seed)
-    check = table.payments, table.sensitivities, config.budget, table.names, config.budget_rule == "strict", total
+    check = table.payments, table.sensitivities, config.budget, table.names, total
     for warning in check_clients(*check):
         print(f"aoi: {warning}", file=sys.stderr)
     n = len(table.names)

@@ -181,9 +181,6 @@ class RoundKeys(Group):
         le=0.999,
         see="a tested setting is 0.8 with `server-momentum=0.5`",
     )
-    loss_metric: str = key(
-        "", "metric with a client's loss, if it reports neither `train_loss` nor `loss`", max_length=200
-    )
     min_updates: int = key(
         0, "updates without which a round does not count: the model stays, and ages go on; 0: one", ge=0, le=MILLION
     )
@@ -237,11 +234,6 @@ class BudgetKeys(Group):
     )
     sensitivities: Literal["declared", "staleness", "bound", "estimated"] = key(
         "declared", "source of φ: the clients or their file, their staleness, eq. (10) of Xu et al., or their losses"
-    )
-    budget_rule: Literal["skip", "stop", "strict"] = key(
-        "skip",
-        "at a client that the rest of the budget cannot pay: `skip` it, or `stop`; `strict` spends less than B",
-        see="`strict` is the paper's literal <",
     )
     ageing: Ageing = key("linear", "cost of an age: `linear` as in the paper, `quadratic` or `root`")
     clients_file: str = key(

@@ -130,8 +130,7 @@ def _budgeted(keys: Keys, rates: Rates) -> "BoundedSelector":
     """Return a selector that spends a budget by the order of an index."""
     from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 
-    budget, rule, index = keys["budget"], keys["budget-rule"], keys["index"]
-    selector = BudgetedSelector(budget, index, keys["seed"], rule == "strict", rule == "stop", keys["ageing"])
+    selector = BudgetedSelector(keys["budget"], keys["index"], keys["seed"], ageing=keys["ageing"])
     return BoundedSelector(selector, keys["total-budget"] or math.inf)
 
 
@@ -145,7 +144,7 @@ def _own(keys: Keys, rates: Rates) -> Any:
 DEFAULT = "markov-optimal"
 _COORDINATED = frozenset({"coordination", "round-seconds"})
 _RATED = _COORDINATED | {"rates", "clients-file", "compensate"}
-_SPENT = frozenset({"budget", "total-budget", "budget-rule"})
+_SPENT = frozenset({"budget", "total-budget"})
 _BUDGET = _SPENT | {"index-source", "trains", "clients-file", "staleness-rates"}
 _SENSITIVE = _BUDGET | {"sensitivities"}
 

@@ -123,12 +123,11 @@ def check_clients(
     sensitivities: Sequence[float | None] | Floats,
     budget: float,
     names: Sequence[str],
-    strict: bool = False,
     total: float = math.inf,
 ) -> list[str]:
     """Check the clients of a budgeted run; return warnings about clients it can never choose.
 
-    ``budget`` is for one round, and with ``strict`` its payments stay below it; ``total`` is for all rounds.
+    ``budget`` is for one round, ``total`` for all rounds.
 
     Raises
     ------
@@ -145,15 +144,15 @@ def check_clients(
                     f"{what} of client {name}", value, f"from {LEAST:g} to {MOST:g}", "Correct the value."
                 )
     prices = np.asarray(payments, dtype=np.float64)
-    what, budget, strict = ("total budget", total, False) if total < budget else ("budget", budget, strict)
-    never = ~RoundBudget(budget, strict).affords(prices)
+    what, budget = ("total budget", total) if total < budget else ("budget", budget)
+    never = ~RoundBudget(budget).affords(prices)
     if never.all():
         raise ConfigError(
             what, budget, f"at least the smallest payment, {min(prices, default=math.nan):g}", f"Raise the {what}."
         )
     return abridged(
         [
-            f"client {name} can never be chosen: payment {price:g} {'>' if price > budget else '≥'} {what} {budget:g}"
+            f"client {name} can never be chosen: payment {price:g} > {what} {budget:g}"
             for name, price, excluded in zip(names, prices, never, strict=True)
             if excluded
         ]

@@ -3,45 +3,43 @@
 from collections.abc import Mapping
 
 KINDS = ("loss", "accuracy", "rmse")
-TRAINING_LOSSES = ("train_loss", "loss")  # then the one that ``loss_metric`` names
+TRAINING_LOSSES = ("train_loss", "loss")
 _PREFIXES = ("", "eval_", "test_", "val_", "valid_", "validation_", "server_", "central_", "centralized_")
 _ROUNDING = 1e-6  # by which a mean of shares may be above 1
 _WORDS = {"loss": ("loss",), "accuracy": ("accuracy", "acc"), "rmse": ("rmse",)}
 
 
-def training_loss(metrics: Mapping[str, object], key: str = "") -> float | None:
-    """Return the loss of a training: ``train_loss``, else ``loss``, else the metric called ``key``; None for none."""
-    name = training_loss_name(metrics, key)
+def training_loss(metrics: Mapping[str, object]) -> float | None:
+    """Return the loss of a training: ``train_loss``, else ``loss``; None for none."""
+    name = training_loss_name(metrics)
     return None if name is None else number_of(metrics[name])
 
 
-def training_loss_name(metrics: Mapping[str, object], key: str = "") -> str | None:
+def training_loss_name(metrics: Mapping[str, object]) -> str | None:
     """Return the name of the metric that is :func:`training_loss`."""
-    return _first(metrics, (*TRAINING_LOSSES, key))
+    return _first(metrics, TRAINING_LOSSES)
 
 
-def measured(metrics: Mapping[str, object], kind: str, key: str = "") -> float | None:
+def measured(metrics: Mapping[str, object], kind: str) -> float | None:
     """Return what an evaluation has measured of a kind of :data:`KINDS`; None for nothing."""
-    name = measured_name(metrics, kind, key)
+    name = measured_name(metrics, kind)
     return None if name is None else number_of(metrics[name])
 
 
-def measured_name(metrics: Mapping[str, object], kind: str, key: str = "") -> str | None:
+def measured_name(metrics: Mapping[str, object], kind: str) -> str | None:
     """Return the name of the metric of a kind of :data:`KINDS`; None for nothing.
 
-    That is the metric of this name, else ``eval_…``, ``test_…``, ``val_…`` and the like. Of losses then the one called
-    ``key``; of accuracies and RMSEs the first with such an ending, as in ``top1_accuracy``.
+    That is the metric of this name, else ``eval_…``, ``test_…``, ``val_…`` and the like. Of accuracies and RMSEs it is
+    then the first with such an ending, as in ``top1_accuracy``.
     """
     words = _WORDS[kind]
     names = [prefix + word for prefix in _PREFIXES for word in words]
     ends = [name for name in metrics if any(name.lower().endswith((f"_{word}", f"-{word}")) for word in words)]
-    return _first(metrics, (*names, *([key] if kind == "loss" else ends)))
+    return _first(metrics, (*names, *([] if kind == "loss" else ends)))
 
 
-def as_share(accuracy: float | None, per_cent: bool = False) -> tuple[float | None, str | None]:
+def as_share(accuracy: float | None) -> tuple[float | None, str | None]:
     """Return an accuracy as a share from 0 to 1, and what there is to say where it was none.
-
-    ``per_cent`` says that those before it were, so that 0.8 is one of them and no share.
 
     Examples
     --------
@@ -51,7 +49,7 @@ def as_share(accuracy: float | None, per_cent: bool = False) -> tuple[float | No
     0.5
     """
     if accuracy is None or not (accuracy > 1 or accuracy < 0):
-        return accuracy and accuracy / (100 if per_cent else 1), None
+        return accuracy, None
     remedy = "Return a share from 0 to 1."
     if 1 + _ROUNDING < accuracy <= 100:
         return accuracy / 100, f"is {accuracy:g}: it is taken for per cent and recorded as {accuracy / 100:g}. {remedy}"
@@ -66,4 +64,4 @@ def number_of(value: object) -> float | None:
 
 
 def _first(metrics: Mapping[str, object], names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if name and number_of(metrics.get(name)) is not None), None)
+    return next((name for name in names if number_of(metrics.get(name)) is not None), None)

@@ -62,8 +62,8 @@ def client_table(config: RunConfig) -> ClientTable:
         constants = ConvergenceConstants(1.0, 1.0, config.learning_rate, config.local_steps)
         growing = sensitivities(table.sizes, table.staleness, constants, 1)
         table = replace(table, sensitivities=growing / growing.mean())
-    strict, total = config.budget_rule == "strict", config.total_budget or math.inf
-    warnings = check_clients(table.payments, table.sensitivities, config.budget, table.names, strict, total)
+    total = config.total_budget or math.inf
+    warnings = check_clients(table.payments, table.sensitivities, config.budget, table.names, total)
     if config.clients_file:  # with the file's names; the strategy repeats the warnings with the clients' names
         for warning in warnings:
             logger.warning("%s: %s", config.clients_file, warning)

@@ -4,7 +4,6 @@ A policy in place of ``FedAvg(...)`` takes the arguments on names of records, ag
 replaces the arguments on training clients.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,20 +30,6 @@ _REFUSED = {
     "fraction_train": "the policy selects the clients: set their number with per_round (or the budget)",
     "min_train_nodes": "the policy selects the clients: set their number with per_round (or the budget)",
 }
-# Arguments of Flower's former interface, and their successors.
-_FORMER = {
-    "fraction_fit": "Set the number of training clients with per_round (or the budget)",
-    "min_fit_clients": "Set the number of training clients with per_round (or the budget)",
-    "min_evaluate_clients": "Write min_evaluate_nodes",
-    "min_available_clients": "Write min_available_nodes",
-    "evaluate_fn": "Give it to start, as a function of (server_round, arrays) that returns a MetricRecord",
-    "on_fit_config_fn": "Give train_config to start, or configure to the policy, a function of the round",
-    "on_evaluate_config_fn": "Give evaluate_config to start",
-    "accept_failures": "Leave it out: a failed client is dropped and named, and the round continues",
-    "initial_parameters": "Give initial_arrays, an ArrayRecord, to start",
-    "fit_metrics_aggregation_fn": "Write train_metrics_aggr_fn, a function of (records, weighted_by_key)",
-    "evaluate_metrics_aggregation_fn": "Write evaluate_metrics_aggr_fn, a function of (records, weighted_by_key)",
-}
 # A policy inherits these from the Flower strategy that aggregates.
 _INHERITED = sorted(_TAKEN.keys() - {"min_available_nodes"})
 # Of these the aggregation always uses its own.
@@ -64,9 +49,6 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
     for name in given:
         if name in _REFUSED:
             raise ConfigError(name, given[name], f"left out: {policy} decides it", f"{_REFUSED[name]}.")
-        if name in _FORMER:
-            allowed = "left out: it belongs to Flower's former interface"
-            raise ConfigError(name, given[name], allowed, f"{_FORMER[name]}.")
         if name not in _TAKEN:
             raise TypeError(f"{policy} got an unexpected keyword argument {name!r}.")
     return replace(options, **{_TAKEN[name]: value for name, value in given.items()})
@@ -75,14 +57,8 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
 def judging(
     evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None],
 ) -> Callable[[int, ArrayRecord], MetricRecord | None]:
-    """Return the server's evaluation; it raises ConfigError if it has Flower's former interface."""
+    """Return the server's evaluation; it raises ConfigError for what is no MetricRecord."""
     wanted = "a function of (server_round, arrays) that returns a MetricRecord or None"
-    try:
-        inspect.signature(evaluate_fn).bind(0, ArrayRecord())
-    except TypeError as error:
-        raise ConfigError("evaluate_fn", evaluate_fn, f"{wanted} ({error})", "Change its arguments.") from None
-    except ValueError:  # its signature is unknown
-        pass
 
     def judge(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
         return call_own("evaluate_fn", evaluate_fn, round_, arrays, made=_record, wanted=wanted)

@@ -64,7 +64,6 @@ class RoundOptions:
     compression : coding of updates, see :mod:`aoi_fl.protocol.coding`
     packing : ``auto`` or ``none``: whether a model travels as one array, see :mod:`aoi_fl.protocol.packing`
     weighted_by_key : metric with a client's number of examples
-    loss_metric : metric that is a client's loss where it reports neither ``train_loss`` nor ``loss``
     measured : names of arrays that training measures, as batch normalisation does: they are averaged, outside momentum
     arrayrecord_key, configrecord_key : names of model and configuration in a message
     train_metrics_aggr_fn, evaluate_metrics_aggr_fn : make one record of the clients' metrics, as in Flower's FedAvg;
@@ -106,7 +105,6 @@ class RoundOptions:
     compression: str = _key("compression")
     packing: str = packing.AUTO
     weighted_by_key: str = "num-examples"
-    loss_metric: str = _key("loss_metric")
     arrayrecord_key: str = protocol.ARRAYS
     configrecord_key: str = protocol.CONFIG
     measured: tuple[str, ...] = ()

@@ -32,11 +32,10 @@ from aoi_fl.strategies.aggregation.private import ByPrivateMean, PrivacyGuarante
 from aoi_fl.strategies.fedavg_arguments import judging, with_arguments
 from aoi_fl.strategies.guarded import Guarded, guarded
 from aoi_fl.strategies.plan import Resume, RoundOptions
-from aoi_fl.strategies.policy import Plan, Policy
+from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
 from aoi_fl.strategies.round.overridden import OverriddenSteps, is_ours
-from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.round.run import Run
 from aoi_fl.strategies.round.training import TrainingStep
 from aoi_fl.strategies.selection.rule import RulePolicy
@@ -124,16 +123,6 @@ class AgeAwareStrategy(Strategy):
     @observer.setter
     def observer(self, observer: Observer) -> None:
         self._run.observer = observer
-
-    @property
-    def roster(self) -> Roster:
-        """The clients."""
-        return self._run.roster
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the round at hand."""
-        return self._run.round.plan
 
     @property
     def ending(self) -> bool:

@@ -112,14 +112,14 @@ class PrivateMean:
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: float, policy: Any, rounds: int, delta: float = 1e-5, *, clients: int | None = None, **more: Any
+        cls, epsilon: float, law: Any, rounds: int, delta: float = 1e-5, *, clients: int | None = None, **more: Any
     ) -> Self:
         """Return the private mean with the least noise that keeps (ε, δ), with k and the bands of a policy.
 
         Parameters
         ----------
         epsilon, delta : of the whole run, without amplification
-        policy : a strategy or policy of :mod:`aoi_fl.strategies`, or a policy of the simulator
+        law : a policy of the simulator, as :class:`aoi_fl.science.markov.MarkovPolicy`
         rounds : T, of the whole run
         clients : n, for a policy of the server; one by which clients decide knows it
         more : further fields; ``clip`` is 1 by default, and the bands are as many as the policy allows
@@ -129,14 +129,10 @@ class PrivateMean:
         ConfigError
             No noise keeps ε, or it is not known how many clients a round has.
         """
-        policy = getattr(policy, "policy", policy)
-        law = policy.traits.law if hasattr(policy, "traits") else policy
-        k = policy.describe().get("per_round") if hasattr(policy, "describe") else getattr(law, "per_round", None)
+        k = getattr(law, "per_round", None)
         k = round(float(np.sum(law.rates))) if k is None and isinstance(law, SystematicPolicy) else k
         if k is None:
-            raise ConfigError(
-                "policy", type(policy).__name__, "one with a number of clients a round", "Choose another."
-            )
+            raise ConfigError("policy", type(law).__name__, "one with a number of clients a round", "Choose another.")
         apart = kept_bounds(law, rounds, clients).min_separation
         values: dict[str, Any] = {"clip": 1.0, "bands": min(apart, rounds), **more}
         made = cls(noise_multiplier=multiplier_of(epsilon, delta), rounds=rounds, per_round=k, delta=delta, **values)

@@ -351,7 +351,6 @@ class Collector:
             None if self._options.compression == NONE else self._options.compression,
             arrays_key=self._options.arrayrecord_key,
             opaque=self._aggregation.opaque,
-            loss_key=self._options.loss_metric,
         )
 
     def participation(self, client: int, update: Update) -> Participation:

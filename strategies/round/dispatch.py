@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from flwr.app import ConfigRecord, Message, Metadata, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from aoi_fl import protocol
@@ -146,8 +146,6 @@ class Dispatch:
         silent = set(self._sent)
         for reply in replies:
             client = client_of.get(reply.metadata.reply_to_message_id)
-            if client is None:  # a step of a subclass has made it
-                client = self._roster.number(reply.metadata.src_node_id)
             if client in silent:
                 silent.discard(client)
                 took = math.nan if self._exchange is None else self._exchange.elapsed
@@ -165,10 +163,5 @@ class Dispatch:
 
     def by_client(self, messages: Iterable[Message]) -> dict[int, Message]:
         """Return messages by the clients that they go to."""
-        known = ((self._number(message.metadata), message) for message in messages)
+        known = ((self._roster.number(message.metadata.dst_node_id), message) for message in messages)
         return {client: message for client, message in known if client is not None}
-
-    def _number(self, metadata: Metadata) -> int | None:
-        """Return the client that a message goes to, or that a reply comes from."""
-        number = self._roster.number(metadata.dst_node_id)
-        return self._roster.number(metadata.src_node_id) if number is None else number

@@ -79,8 +79,6 @@ class EvaluationStep:
     ) -> MetricRecord | None:
         """Accept and drop evaluations, and have metrics made of them."""
         run, metrics = self._run, None
-        if self.evaluation is None:  # a step of a subclass may have asked for them
-            self.adopt(round_, replies := list(replies))
         if (evaluation := self.evaluation) is not None:
             for client in self._dispatch.take(replies, evaluation.take):
                 evaluation.drop(client, self._dispatch.why_missing)

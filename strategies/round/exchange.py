@@ -18,7 +18,6 @@ from aoi_fl.flower.messages import in_error
 from aoi_fl.flower.replies import UNREADABLE, Replies, batched, lost, send, size_of
 from aoi_fl.protocol.clock import MACHINE, Clock, clock_of
 from aoi_fl.protocol.packing import PackingError, packed, unpack
-from aoi_fl.science.errors import ConfigError
 
 _PATIENCE = 2.0  # seconds that the others wait for one upload
 
@@ -154,7 +153,6 @@ class Exchange:
         self._ordered = ordered and enough is None  # else the first replies count
         self._wanted = enough
         self._kept = keep is not None
-        self._read = False
         self._settled = settled
         # A SuperLink forgets a message and its reply when the message's time is up: what came by the deadline must
         # still be there to be fetched, above all the replies that wait for an earlier one which never comes.
@@ -250,17 +248,7 @@ class Exchange:
         """Yield replies until all have arrived or the deadline has passed; ``missing`` then has the other clients.
 
         With ``enough``, the caller notes usable replies by :meth:`counted`.
-
-        Raises
-        ------
-        ConfigError
-            The replies have been read before, and are not kept.
         """
-        if self._read:
-            raise ConfigError(
-                "replies", None, "a list, because they are read a second time", "Make a list of them first."
-            )
-        self._read = True
         yield from self._in_time()
         # Else a grid of this process waits for the others before it records what clients have done.
         give_up = getattr(self._grid, "give_up", None)

@@ -54,7 +54,7 @@ class OpenExchange(Exchange):
 
         It is over after one where so many cannot arrive any more, once at most ``most_left`` clients are at work.
         """
-        self._read, self._used, self._least, self._most_left = False, 0, least, most_left
+        self._used, self._least, self._most_left = 0, least, most_left
         self._pending = dict.fromkeys(sorted(self._pending, key=self._clock.arrives))
 
     def counted(self) -> None:

@@ -24,7 +24,7 @@ from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
 from aoi_fl.strategies.round.run import Run
 from aoi_fl.strategies.round.training import TrainingStep
-from aoi_fl.strategies.validation import Refused, Update, check_metrics, read_update
+from aoi_fl.strategies.validation import Refused, Update, read_update
 
 logger = logging.getLogger("flwr")
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class OverriddenSteps:
 
     def evaluated(self, round_: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Aggregate the accepted evaluations that a subclass hands on, perhaps changed."""
-        return self._run.aggregation.evaluated(round_, [reply for reply in replies if self._counts(reply)])
+        return self._run.aggregation.evaluated(round_, list(replies))
 
     def adopt_training(self, round_: int, arrays: ArrayRecord, messages: Sequence[Message], grid: Grid) -> None:
         """Take up a round with clients that ``configure_train`` of a subclass chose without ``super()``."""
@@ -183,17 +183,6 @@ class OverriddenSteps:
             return self._evaluation.conclude(server_round, replies, evaluated)
 
         return aggregate_evaluate
-
-    def _counts(self, reply: Message) -> bool:
-        try:
-            check_metrics(reply, self._run.options.weighted_by_key)
-        except Refused as reason:
-            run = self._run
-            logger.warning(
-                "Round %d: an evaluation is not used as %s changed it: %s", run.round.number, run.strategy, reason
-            )
-            return False
-        return True
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:

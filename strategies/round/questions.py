@@ -124,7 +124,7 @@ class Questions:
             try:
                 check_metrics(reply, options.weighted_by_key)
                 metrics = metrics_of(reply.content, options.weighted_by_key)
-                loss = None if metrics is None else measured(metrics, "loss", options.loss_metric)
+                loss = None if metrics is None else measured(metrics, "loss")
                 if loss is None or not is_bounded(loss):
                     raise Refused("its evaluation has no loss" if loss is None else f"its loss is {loss}")
             except Refused as reason:

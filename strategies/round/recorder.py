@@ -161,20 +161,18 @@ class RoundRecorder:
         """Note whether the round made no model."""
         self.record.empty = empty
 
-    def evaluate(
-        self, source: Literal["test", "client"], metrics: MetricRecord, loss_key: str = "", per_cent: bool = False
-    ) -> str | None:
+    def evaluate(self, source: Literal["test", "client"], metrics: MetricRecord) -> str | None:
         """Note loss, accuracy and RMSE of an evaluation; return what is wrong with its accuracy.
 
         A client's value that is not finite is left out, because a ledger keeps it for good.
         """
-        self.note(source, metrics, *(measured_name(metrics, kind, loss_key) for kind in KINDS))
+        self.note(source, metrics, *(measured_name(metrics, kind) for kind in KINDS))
         for kind in KINDS:
-            value = measured(metrics, kind, loss_key)
+            value = measured(metrics, kind)
             if value is not None and not math.isfinite(value) and (source == "client" or kind != "accuracy"):
                 value = None if source == "client" else math.inf  # SQLite has no NaN
             setattr(self.record, f"{source}_{kind}", value)
-        share, caution = as_share(getattr(self.record, f"{source}_accuracy"), per_cent)
+        share, caution = as_share(getattr(self.record, f"{source}_accuracy"))
         setattr(self.record, f"{source}_accuracy", share)
         return caution
 

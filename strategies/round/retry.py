@@ -332,8 +332,7 @@ class RetryPolicy:
     def load_state_dict(self, memory: State) -> None:
         """Restore a state."""
         for kind, silence in self._silences.items():
-            if _KEYS[kind] in memory:
-                silence.load_state_dict(memory[_KEYS[kind]])
+            silence.load_state_dict(memory[_KEYS[kind]])
         self._failures.load_state_dict(memory.get("failures", np.empty((0, 7))))
         if "patience" in memory:
             self._took = dict(zip(_KEYS, memory["patience"].tolist(), strict=True))

@@ -143,7 +143,6 @@ class Run:
         self.round, self._started = Round(0), 0  # the last round that has started
         self.unable: set[int] = set()  # clients that have failed to evaluate
         self._cautioned: set[str] = set()  # evaluations with a warning about their accuracy
-        self._per_cent: set[str] = set()  # evaluations with accuracies above 1
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return what the next round needs: (n,) arrays by client number, and the states of the parts."""
@@ -170,12 +169,10 @@ class Run:
         """
         try:
             for name in _OF_CLIENTS:
-                if name in state:
-                    getattr(self.roster, name)[: len(state[name])] = state[name]
+                getattr(self.roster, name)[: len(state[name])] = state[name]
             self.roster.patience.load_state_dict(state)
-            if "so_far" in state:
-                self.progress = RunProgress.from_state(state["so_far"])
-            self.unable = set(state.get("unable", np.empty(0, np.int64)).tolist())
+            self.progress = RunProgress.from_state(state["so_far"])
+            self.unable = set(state["unable"].tolist())
             if self.progress.idle == self.options.max_empty_rounds:  # the run stopped for that, and tries again
                 self.progress.idle = 0
             self.clock.load_state_dict(state)
@@ -347,7 +344,7 @@ class Run:
         """Record what an evaluation measured; warn once of an accuracy that is no share."""
         recorder = self.round.recorder
         kind: Any = source
-        caution = recorder.evaluate(kind, metrics, self.options.loss_metric, per_cent=source in self._per_cent)
+        caution = recorder.evaluate(kind, metrics)
         if caution and source not in self._cautioned:
             self._cautioned.add(source)
             name = "test accuracy" if source == "test" else "mean of the clients' accuracies"
@@ -359,8 +356,6 @@ class Run:
                 "momentum.",
                 recorder.round,
             )
-        if caution and source == "test" and recorder.record.test_accuracy is not None:  # no client decides that
-            self._per_cent.add(source)
 
     @property
     def time_is_up(self) -> bool:

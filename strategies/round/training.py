@@ -246,7 +246,7 @@ class TrainingStep:
         run.progress.trained |= used
         recorder.conclude(not used)
         if metrics is not None:
-            recorder.note("train", metrics, training_loss_name(metrics, run.options.loss_metric))
+            recorder.note("train", metrics, training_loss_name(metrics))
         if not run.round.may_try_again(arrays):
             run.observe()
         return arrays, metrics

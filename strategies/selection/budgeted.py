@@ -153,8 +153,7 @@ class BudgetedPolicy(Policy):
         """Restore the ages of the data; clients met in the round that was cut short are taken in by the next one."""
         self._refreshed, self._known = state["refreshed"].copy(), int(state["known"][0])
         self._emptied = state.get("emptied", np.zeros_like(self._refreshed)).copy()
-        if "paid" in state:
-            self.bounded.account.paid, self.bounded.account.rounding = state["paid"].tolist()
+        self.bounded.account.paid, self.bounded.account.rounding = state["paid"].tolist()
         if self._slopes is not None:
             self._slopes = SlopeEstimate(state["moments"].copy(), float(state["level"][0]))
 
@@ -236,7 +235,6 @@ class BudgetedPolicy(Policy):
                 [self._sensitivity(r) for r in payable],
                 self.selector.budget,
                 [r.name for r in payable],
-                self.selector.strict,
                 self.bounded.account.left,
             )
         except ConfigError:

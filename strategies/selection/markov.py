@@ -19,7 +19,7 @@ from aoi_fl.science.rates import largest_rate
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
-from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy, with_round_seconds
+from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 logger = logging.getLogger("flwr")
@@ -147,33 +147,17 @@ class MarkovRulePolicy(RulePolicy):
 
     def _warn_beyond(self, estimate: float, view: RoundView) -> None:
         """Warn where no table makes up for so many lost clients, once until it is less."""
-        beyond = self._beyond(estimate, len(view.known))
-        if beyond and not self._warned:
-            logger.warning("Round %d: %.1f %% of the willing clients are lost, %s", view.round, 100 * estimate, beyond)
-        self._warned = bool(beyond)
-
-    def _beyond(self, estimate: float, clients: int) -> str:
-        """Say what no table can make up for where so many are lost; empty where tables make up for all."""
-        k, n = self.per_round, self.clients
-        if not self.rule.own:
-            most = largest_dropout(n, k)
-            if estimate <= most:
-                return ""
-            return (
-                f"but with clients-per-round {k} of {n} clients the table can make up for no more than "
-                f"{100 * most:.1f} %: every client is asked to take part in each round, and fewer than "
-                "clients-per-round will count. Lower it, or find out why updates are lost."
+        rates = self.targets(len(view.known))
+        most = 1 - rates.max(initial=0.0) if self.rule.own else largest_dropout(self.clients, self.per_round)
+        if estimate > most and not self._warned:
+            logger.warning(
+                "Round %d: %.1f %% of the willing clients are lost, and tables make up for %.1f %% at most: fewer than "
+                "clients-per-round will count. Lower it, or find out why updates are lost.",
+                view.round,
+                100 * estimate,
+                100 * most,
             )
-        rates = self.targets(clients)
-        lacking = rates - achieved(rates, estimate)
-        if not lacking.any():
-            return ""
-        return (
-            f"and the rates of {np.count_nonzero(lacking)} clients are above {1 - estimate:.3g}, the most that losses "
-            f"allow (client {int(np.argmax(lacking))} by most): {lacking.sum():.3g} of {rates.sum():.3g} "
-            "participations a round are out of reach. Give such clients smaller rates, lower clients-per-round, or "
-            "find out why updates are lost."
-        )
+        self._warned = estimate > most
 
 
 class MarkovParticipation(AgeAwareStrategy):
@@ -188,9 +172,8 @@ class MarkovParticipation(AgeAwareStrategy):
         lost is estimated each round, and clients receive the optimal table for that d
         (:class:`aoi_fl.science.dropout.DropoutEstimate`). By "availability" each client's availability is learned, and
         each receives the table by which it achieves its rate (:mod:`aoi_fl.science.absence`)
-    coordination : "poll", "broadcast" or "reserve"
-    round_seconds : the shortest round in seconds; by it, or else by what rounds have taken, clients that reserve rounds
-        sleep until the one that they have reserved
+    coordination : "poll", "broadcast" or "reserve"; clients that reserve rounds sleep until the one that they have
+        reserved, by what rounds take or the option ``round_seconds``
     """
 
     def __init__(
@@ -211,7 +194,7 @@ class MarkovParticipation(AgeAwareStrategy):
         rule = MarkovRulePolicy(
             policy, coordination, rates, make_absence(compensate), adaptive_dropout=compensate == "dropout"
         )
-        super().__init__(rule, **with_round_seconds(settings))
+        super().__init__(rule, **settings)
 
     @classmethod
     def optimal(
@@ -238,7 +221,6 @@ class MarkovParticipation(AgeAwareStrategy):
             rates=keys["rates"],
             compensate=keys["compensate"],
             coordination=keys["coordination"],
-            round_seconds=keys["round-seconds"],
             **settings,
         )
 
@@ -249,7 +231,6 @@ class MarkovParticipation(AgeAwareStrategy):
             *_sizes(keys),
             keys["exponent"],
             coordination=keys["coordination"],
-            round_seconds=keys["round-seconds"],
             **settings,
         )
 

@@ -16,7 +16,6 @@ from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science import draws
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.strategies.coordination import make_coordination
-from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Carrier, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence
 from aoi_fl.strategies.selection.rates import Shares, stride
@@ -216,11 +215,3 @@ class RulePolicy(Policy):
                 k * known / n,
                 known,
             )
-
-
-def with_round_seconds(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a strategy in which ``round_seconds`` is one of the options."""
-    seconds = settings.pop("round_seconds", None)
-    if seconds is None:
-        return settings
-    return {**settings, "options": replace(settings.get("options") or RoundOptions(), round_seconds=seconds)}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from inspect import Parameter, Signature, signature
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,17 +160,7 @@ def strategy_of(policy: str) -> type[AgeAwareStrategy]:
         base: Any = super(strategy, self)
         base.__init__(policy, **settings)
 
-    ways = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_KEYWORD)
-    per_round, settings = (Parameter(key, way) for key, way in zip(("per_round", "settings"), ways, strict=True))
-    positional = [one for one in own.values() if one.kind == one.POSITIONAL_OR_KEYWORD]
-    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
-        [Parameter("self", ways[0]), per_round, *positional, settings]
-    )
-    documented = f"{row.who[0].upper()}{row.who[1:]} ({row.source}).\n\nParameters\n----------\nper_round : k\n"
-    documented += "".join(
-        f"{one.name} : as in :class:`{selector.__module__}.{selector.__name__}`\n" for one in positional
-    )
-    documented += "settings : those of :class:`aoi_fl.strategies.AgeAwareStrategy`"
+    documented = f"{row.who[0].upper()}{row.who[1:]} ({row.source})."
     members = {"__init__": __init__, "__doc__": documented, "__module__": __name__}
     strategy: type[AgeAwareStrategy] = type(name, (AgeAwareStrategy,), members)
     return strategy

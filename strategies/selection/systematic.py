@@ -20,7 +20,7 @@ from aoi_fl.science.strides import check_jitter
 from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
 from aoi_fl.strategies.selection.absence import Absence, make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
-from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy, with_round_seconds
+from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy
 from aoi_fl.strategies.selection.selector import seed_of
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 
@@ -103,14 +103,16 @@ class SystematicRulePolicy(RulePolicy):
         super().load_state_dict(state)
         targets = state["rates"].copy()
         issued = state["asked" if self.availability is not None else "rates"].copy()
-        shifts = state.get("shifts", np.zeros(len(issued))).copy()
         presence = None if self.availability is None else self.availability.presence
         self.rule = replace(
-            self.rule, presence=presence, targets=targets, rates=issued, phases=state["phases"].copy(), shifts=shifts
+            self.rule,
+            presence=presence,
+            targets=targets,
+            rates=issued,
+            phases=state["phases"].copy(),
+            shifts=state["shifts"].copy(),
         )
-        all_clients = np.ones(len(issued), np.bool_)
-        self._own.members = state.get("members", all_clients).copy()
-        self._own.known = state.get("known", all_clients).copy()
+        self._own.members, self._own.known = state["members"].copy(), state["known"].copy()
 
 
 class SystematicParticipation(AgeAwareStrategy):
@@ -155,11 +157,11 @@ class SystematicParticipation(AgeAwareStrategy):
         check(uncompensated(compensate, phases, jitter))
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
         policy = SystematicRulePolicy(rule, coordination, rates, make_absence(compensate))
-        super().__init__(policy, **with_round_seconds(settings))
+        super().__init__(policy, **settings)
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
         terms = {key: keys[key] for key in ("rates", "compensate", "coordination", "phases", "jitter")}
         n, k = keys["num-clients"], keys["clients-per-round"]
-        return cls(n, k, round_seconds=keys["round-seconds"], **terms, **settings)
+        return cls(n, k, **terms, **settings)

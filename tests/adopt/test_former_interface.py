@@ -95,9 +95,3 @@ def test_an_evaluation_that_returns_no_record_is_refused(returned):
 def test_a_model_that_is_no_record_is_refused(given):
     with refused("initial_arrays", allowed="an ArrayRecord"):
         start(app_with(honest), initial_arrays=given)
-
-
-@pytest.mark.parametrize("name", ["fraction_fit", "evaluate_fn", "accept_failures", "initial_parameters"])
-def test_a_former_fedavg_argument_names_its_successor(name):
-    with refused(name, allowed="left out: it belongs to Flower's former interface"):
-        policy(**{name: None})

@@ -110,8 +110,8 @@ def test_how_much_of_the_rates_is_out_of_reach(aoi, policy):
 
 
 def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
-    by_options = aoi("simulate --policy wics --budget 30 --clients 12 --rounds 9 --seed 4 --budget-rule strict --json")
-    keys = ["policy=wics", "budget=30", "budget-rule=strict", "num-clients=12", "num-server-rounds=9", "seed=4"]
+    by_options = aoi("simulate --policy wics --budget 30 --clients 12 --rounds 9 --seed 4 --ageing root --json")
+    keys = ["policy=wics", "budget=30", "ageing=root", "num-clients=12", "num-server-rounds=9", "seed=4"]
     assert by_options[0] == 0
     assert aoi(f"simulate {' '.join(f'-c {key}' for key in keys)} --json") == by_options
     for keys, options in (

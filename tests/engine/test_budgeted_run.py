@@ -44,9 +44,8 @@ def play(folder, engine=run_local, **keys):
 
 
 def simulated(table, values, rounds=ROUNDS, total=None):
-    rule = values.get("budget_rule")
-    how = (rule == "strict", rule == "stop", values.get("ageing", "linear"))
-    selector = BudgetedSelector(values["budget"], BUDGETED[values["policy"]], values["seed"], *how)
+    ageing = values.get("ageing", "linear")
+    selector = BudgetedSelector(values["budget"], BUDGETED[values["policy"]], values["seed"], ageing=ageing)
     there = np.ones(len(table.names), bool)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
     return simulate(BoundedSelector(selector, total) if total else selector, population, rounds, values["seed"])
@@ -69,8 +68,6 @@ VARIANTS = {
     "abs-bid": {"policy": "abs", "index_source": "bid"},
     "maxpack-bid": {"policy": "maxpack", "index_source": "bid"},
     "random": {"policy": "random-budget"},
-    "strict": {"policy": "maxpack", "budget": 36.08, "budget_rule": "strict"},
-    "stop-at-first": {"policy": "wics", "budget": 33.0, "budget_rule": "stop"},
     "ageing": {"policy": "wics", "ageing": "quadratic"},
 }
 

@@ -26,9 +26,6 @@ def test_clients_that_cannot_be_worked_with_are_named(payments, sensitivities, n
 
 def test_clients_never_chosen_are_named_at_the_start():
     assert check_clients([60, 40], [1, 1], 40.0, ["x", "y"]) == ["client x can never be chosen: payment 60 > budget 40"]
-    with refused("budget", 40.0):
-        check_clients([60, 40], [1, 1], 40.0, ["x", "y"], strict=True)
-    assert check_clients([60, 40, 5], [1, 1, 1], 40.0, "xyz", strict=True)[1].endswith("payment 40 ≥ budget 40")
     dear, names = [50.0 + i for i in range(1000)], [f"c{i}" for i in range(1001)]
     first, *_, fifth, rest = check_clients([*dear, 5], [1] * 1001, 40.0, names)  # a line each is too much for a log
     assert (first[:9], fifth[:9]) == ("client c0", "client c4") and rest.startswith("995 more clients can never be")
@@ -41,9 +38,8 @@ def test_clients_never_chosen_are_named_at_the_start():
 def test_a_payment_is_compared_as_a_choice_compares_it():
     nearly = 0.1 + 0.2  # above 0.3 in binary
     assert check_clients([nearly], [1], 0.3, "a") == check_clients([nearly], [1], 9.0, "a", total=0.3) == []
-    for price, strict in ((nearly, True), (math.nextafter(0.3, 0), True), (0.3 + 1e-14, False)):
-        with refused("budget", 0.3):
-            check_clients([price], [1], 0.3, "a", strict=strict)
+    with refused("budget", 0.3):
+        check_clients([0.3 + 1e-14], [1], 0.3, "a")
 
 
 def test_section5_instance_is_what_the_paper_describes():

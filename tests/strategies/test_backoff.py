@@ -147,8 +147,10 @@ def test_a_client_that_sleeps_is_still_sent_its_training(tmp_path):
                     reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **said, **lie})
                 return reply
 
-        make = partial(MarkovParticipation, POLICY, coordination="reserve", round_seconds=0.01)
-        _, grid = play(make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0)
+        make = partial(MarkovParticipation, POLICY, coordination="reserve")
+        _, grid = play(
+            make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0, round_seconds=0.01
+        )
         return grid.rounds(TRAIN, 1)
 
     honest = pushed(tmp_path / "honest")

@@ -108,8 +108,8 @@ def test_a_certain_participation_achieves_what_dropout_leaves():
 def test_too_much_dropout_is_cut_and_named(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "flwr"):
         notes = play(tmp_path, failing(0.5), n=10, k=8, rounds=40)
-    said = [r.getMessage() for r in caplog.records if "can make up for no more than" in r.getMessage()]
-    assert len(said) >= 1 and "clients-per-round 8 of 10 clients" in said[0] and "20.0 %" in said[0]
+    said = [r.getMessage() for r in caplog.records if "tables make up for" in r.getMessage()]
+    assert len(said) >= 1 and "20.0 %" in said[0]
     assert max(r.dropout for r in notes.rounds) == 0.2 and notes.rounds[-1].dropout == 0.2
 
 

@@ -317,9 +317,8 @@ def test_the_divisor_is_the_policys(tmp_path, wrong):
 
 def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
     policy = SystematicParticipation(4, 2, options=options())
-    spec = PrivateMean.for_epsilon(8.0, policy, 6, delta=1e-3, clip=2.0)
+    spec = PrivateMean.for_epsilon(8.0, policy.policy.traits.law, 6, delta=1e-3, clip=2.0)
     assert (spec.per_round, spec.bands, spec.rounds, spec.clip) == (2, 2, 6, 2.0)
-    assert PrivateMean.for_epsilon(8.0, policy.policy.traits.law, 6, delta=1e-3, clip=2.0) == spec
     strategy = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=(notes := Notes()))
     result = begin(strategy, silent_app(), tmp_path, 6)
     assert result.epsilon == notes.rounds[-1].epsilon <= 8.0

@@ -57,7 +57,7 @@ def test_a_round_below_its_quorum_does_not_count(quorum, tmp_path):
     same_model(result.arrays, fakes.expected(range(N), 2))  # the second round left the model as it was
     ages = {part.client: part.age for part in notes.rounds[2].participations}
     assert ages == dict.fromkeys(range(N), 1)  # also of those whose updates had arrived
-    assert strategy.roster.last.tolist() == [3] * N
+    assert strategy._run.roster.last.tolist() == [3] * N
 
 
 def test_a_run_without_any_quorum_names_the_quorum(tmp_path):

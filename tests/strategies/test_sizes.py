@@ -40,7 +40,7 @@ def test_an_undeclared_size_is_named_once_and_counts_as_mean(policy, tmp_path, c
     (text,) = said(caplog)
     assert "client-3" in text and "20" in text
     if policy == "systematic":
-        np.testing.assert_allclose(strategy.plan.rates, make_rates("size", SIZES, 2)[0])
+        np.testing.assert_allclose(strategy._run.round.plan.rates, make_rates("size", SIZES, 2)[0])
 
 
 @pytest.mark.parametrize("policy", ["proportional", "markov", "systematic"])

@@ -42,7 +42,7 @@ def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tm
 def test_unbiased_weights_act_on_updates(tmp_path):
     """Every client adds i+1 to the model: an unbiased round adds Σ_S (q_i/r_i)(i+1)."""
     notes, strategy = play(tmp_path, rounds=8, rates="size", weights="unbiased")
-    weights = SIZES / SIZES.sum() / strategy.plan.rates
+    weights = SIZES / SIZES.sum() / strategy._run.round.plan.rates
     wanted = sum(weights[i] * (i + 1) for clients in notes.trained() for i in clients)
     np.testing.assert_allclose(notes.arrays["w"].numpy(), wanted, rtol=1e-5)
     recorded = {p.client: p.weight for r in notes.rounds for p in r.participations}
@@ -69,12 +69,12 @@ def test_newcomers_by_size_take_over_the_rates_of_clients_that_left(tmp_path):
 
     make = MarkovParticipation.optimal
     notes, strategy = play(tmp_path, 100, 3 * N, present, make, rates="size")
-    assert strategy.plan.rates[-N:].sum() == pytest.approx(K)
+    assert strategy._run.round.plan.rates[-N:].sum() == pytest.approx(K)
     assert np.mean([len(clients) for clients in notes.trained()[35:]]) == pytest.approx(K, abs=0.4)
 
 
 def test_a_newcomer_without_a_rate_gets_the_mean_rate(tmp_path, caplog):
     given = [0.6, 0.6, *[0.225] * 8]
     _, strategy = play(tmp_path, 20, N + 1, rates=given)
-    assert strategy.plan.rates.tolist() == pytest.approx([*given, K / N])
+    assert strategy._run.round.plan.rates.tolist() == pytest.approx([*given, K / N])
     assert caplog.text.count("No rate is given to client-10") == 1
