@@ -202,7 +202,7 @@ _ROWS = (
         "times drawn",
         "Javani & Wang 2025, Policy 2",
         arguments=("clients-per-round",),
-        traits={"sizes": "required", "sizes_for": "policy 'proportional'"},
+        traits={"sizes": "required"},
     ),
     PolicyRow(
         "oldest-age",
@@ -225,7 +225,7 @@ _ROWS = (
         "equal",
         "Cho, Wang & Joshi 2022, π_pow-d",
         arguments=("clients-per-round", "candidates"),
-        traits={"sizes": "optional", "sizes_for": "the draw of candidates"},
+        traits={"sizes": "optional"},
         evaluates=True,
     ),
     PolicyRow(
@@ -237,7 +237,7 @@ _ROWS = (
         "equal",
         "Cho, Wang & Joshi 2022, π_rpow-d",
         arguments=("clients-per-round", "candidates"),
-        traits={"sizes": "optional", "sizes_for": "the draw of candidates"},
+        traits={"sizes": "optional"},
     ),
     PolicyRow(
         "oort",

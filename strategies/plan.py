@@ -91,7 +91,7 @@ class RoundOptions:
     buffer: int = _key("buffer")
     at_work: int | None = None
     staleness_power: float = _key("staleness_power")
-    serve_average: float = 0.0
+    serve_average: float = _key("serve_average")
     until: float = _key("until")
     foresight: bool = _key("foresight")
     round_seconds: float = _key("round_seconds")

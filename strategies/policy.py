@@ -40,7 +40,6 @@ class PolicyTraits:
     rates : whether the policy can tell how often each client takes part; "learned" rates follow from what happens
     own_weights : the policy's own weights: those of its "plan", or "size", the examples that clients declare or report
     sizes : whether the policy goes by data size; "optional": it can do without
-    sizes_for : what goes by data size, for a warning
     late_updates : whether an update may count in a later round
     law : the policy of the simulator by which clients take part; a private run takes their least separation from it
     least : clients with which a round can do, so that failing ones rest; None: ``clients_needed``
@@ -53,7 +52,6 @@ class PolicyTraits:
     rates: Literal["unknown", "known", "learned"] = "unknown"
     own_weights: Literal["plan", "size"] = "plan"
     sizes: Literal["unused", "optional", "required"] = "unused"
-    sizes_for: str = "the policy"
     late_updates: bool = True
     law: Decentralised | Selector | None = None
     by_data: bool = False

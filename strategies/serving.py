@@ -27,16 +27,9 @@ class ServedModel:
     Parameters
     ----------
     share : β in [0, 1); 0 serves the newest model
-
-    Raises
-    ------
-    ConfigError
-        The share is out of range.
     """
 
     def __init__(self, share: float) -> None:
-        if not 0 <= share < 1:
-            raise ConfigError("serve_average", share, "a share from 0 to below 1", "Choose for instance 0.8.")
         self._share = share
         self._rounds = 0
         self._means: dict[str, NDArray[np.floating]] = {}

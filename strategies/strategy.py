@@ -19,10 +19,9 @@ from typing import Any
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
-from numpy.typing import NDArray
 
 from aoi_fl.config.rules import check, opposed_bound
-from aoi_fl.protocol.records import Log, Observer, RunObserver, State, shown
+from aoi_fl.protocol.records import Log, Observer, RunObserver, shown
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.flower import is_opaque
@@ -83,13 +82,12 @@ class AgeAwareStrategy(Strategy):
             remedy = "Choose such a strategy, or none for the weighted mean."
             raise ConfigError("aggregation", type(aggregation).__name__, allowed, remedy)
         policy = guarded(policy)
-        own_step = "" if is_ours(self.aggregate_train) else f"aggregate_train of {type(self).__name__}"
-        if own_step and (options.min_updates or options.must_include or options.max_weight < 1):
+        if not is_ours(self.aggregate_train) and (
+            options.min_updates or options.must_include or options.max_weight < 1
+        ):
             allowed = "left out with an aggregate_train of your own, as max-weight and must-include are"
             raise ConfigError("min_updates", options.min_updates, allowed, "Check the quorum in your aggregate_train.")
-        made, weights, options = make_aggregation(
-            policy, aggregation, weights, options, resumed=resume is not None, own_step=own_step
-        )
+        made, weights, options = make_aggregation(policy, aggregation, weights, options, resumed=resume is not None)
         needs = policy.traits.clients_needed if options.min_clients is None else options.min_clients
         _check_buffer(policy, options, needs)
         alike = isinstance(policy, RulePolicy) and policy.traits.law is not None
@@ -129,14 +127,6 @@ class AgeAwareStrategy(Strategy):
         """Whether the round at hand, after its training, is the last: by its number, by time, or by a budget."""
         run, number = self._run, self._run.round.number
         return number == run.last or run.time_is_up or run.over(number + 1) is not None
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return what the next round needs, as arrays by name."""
-        return self._run.state_dict()
-
-    def load_state_dict(self, state: State) -> None:
-        """Restore what :meth:`state_dict` returned; raises ResumeError if it does not fit."""
-        self._run.load_state_dict(state)
 
     def _promise_privacy(self, private: PrivateMean, rounds: int, model: ArrayRecord) -> None:
         """Take up the account of a private run."""
@@ -243,7 +233,8 @@ class AgeAwareStrategy(Strategy):
             self._promise_privacy(self._private, num_rounds, initial_arrays)
         self.summary()
         if run.last:
-            raise self._used()
+            allowed = "a new one: this one has been used for a run already"
+            raise ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
         result = RunResult()
         arrays = result.arrays = initial_arrays
         # One of each for all rounds, as in Flower: a subclass may change it from round to round.
@@ -366,7 +357,7 @@ class AgeAwareStrategy(Strategy):
         )
         if run.round.number != round_ or not run.round.planned:
             self._overridden.adopt_training(round_, arrays, messages, grid)
-        if not self._dispatch.count and not self.options.buffer:
+        if not messages and not self.options.buffer:
             run.at_work.wait(run.round.recorder, run.clock, timeout)
         fresh, metrics = aggregate(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
         if run.round.may_try_again(fresh):
@@ -388,10 +379,6 @@ class AgeAwareStrategy(Strategy):
         if self._evaluation.evaluation is None:
             self._evaluation.adopt(round_, messages)
         return self.aggregate_evaluate(round_, self._dispatch.send(grid, messages, timeout, sequential=False))
-
-    def _used(self) -> ConfigError:
-        allowed = "a new one: this one has been used for a run already"
-        return ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
 
 
 @dataclass(repr=False)  # Flower's has metrics and no arrays

@@ -23,7 +23,6 @@ def make_aggregation(
     options: RoundOptions,
     *,
     resumed: bool,
-    own_step: str,
 ) -> tuple[Aggregation, str, RoundOptions]:
     """Return the aggregation, with the weights and options that it leaves.
 
@@ -31,7 +30,6 @@ def make_aggregation(
     ----------
     policy, aggregation, weights, options : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     resumed : whether the run goes on
-    own_step : the name of a subclass's own aggregation step; empty: there is none
 
     Raises
     ------
@@ -55,9 +53,6 @@ def make_aggregation(
         )
     )
     if private is not None:
-        if own_step:
-            allowed = "left out of a private run, because it could bypass clipping and noise"
-            raise ConfigError(own_step, None, allowed, "Leave it out.")
         if options.max_weight < 1:
             allowed = "1 in a private run, where every client weighs the same"
             raise ConfigError("max-weight", options.max_weight, allowed, "Leave it out.")

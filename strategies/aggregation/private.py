@@ -27,7 +27,6 @@ from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol import npy
 from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError, check_choice, check_whole
-from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds, kept_bounds
 from aoi_fl.science.selection import Selector
@@ -163,12 +162,8 @@ class PrivacyGuarantee:
         self.spec, self._law, self._clients = spec, law, clients
         self.separation = kept_bounds(law, spec.rounds, clients).min_separation
         if spec.bands > self.separation:
-            capped = isinstance(law, MarkovPolicy) and len(law.probabilities) == self.separation
-            cause, more = (f" with max-age={self.separation - 1}", ", or raise max_age") if capped else ("", "")
-            allowed = f"at most {self.separation}, the fewest rounds between two participations{cause}"
-            remedy = f"Set bands to at most {self.separation}{more}."
-            if self.separation == 1:
-                remedy = f"{remedy[:-1]}, or choose one of {', '.join(SEPARATED)} with equal rates."
+            allowed = f"at most {self.separation}, the fewest rounds between two participations"
+            remedy = f"Set bands to at most {self.separation}, or choose {', '.join(SEPARATED)} with equal rates."
             raise ConfigError("bands", spec.bands, allowed, remedy)
 
     @cached_property

@@ -125,15 +125,15 @@ class AtWork:
         self,
         recorder: RoundRecorder,
         clock: Clock,
-        exchange: Exchange | None,
+        exchange: Exchange,
         collector: Collector,
         silent: Iterable[int],
     ) -> Collection[int]:
-        """Let clients without an answer work on, and return them; none if a subclass's step returned the replies.
+        """Let clients without an answer work on, and return them.
 
         A client that has left for ever looks the same.
         """
-        if not self._rounds or exchange is None:
+        if not self._rounds:
             return ()
         if isinstance(exchange, OpenExchange):
             self._keep_open(clock, exchange, collector)

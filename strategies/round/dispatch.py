@@ -1,6 +1,5 @@
 """Messages to selected clients, and the clients of their replies, for our loop and others."""
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -27,21 +26,16 @@ class Dispatch:
         self._new = 0  # of these, not sent in an earlier round
         self._kind = TRAINING
         self._excused: set[int] = set()
-        self._exchange: Exchange | None = None  # of these messages, once they are sent
+        self._exchange: Exchange  # of these messages, once they are sent
 
     def message_id(self, client: int) -> str:
         """Return the id of a client's message."""
         return self._sent[client].metadata.message_id
 
     @property
-    def count(self) -> int:
-        """Number of clients with a message."""
-        return len(self._sent)
-
-    @property
     def why_missing(self) -> str:
         """Why clients sent no reply, once the replies of the others are taken."""
-        if self._exchange is None or not (self._exchange.satisfied or self._exchange.cut_short):
+        if not (self._exchange.satisfied or self._exchange.cut_short):
             return "no reply by the deadline"
         return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
 
@@ -61,11 +55,8 @@ class Dispatch:
         terms : our record for each node
         asleep : sleeping clients, which do not count as silent
         """
-        messages = self.write(drafts, terms)
-        self._sent = self.by_client(messages)
-        self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
-        self._excused, self._exchange = set(asleep), None
-        return messages
+        self._kind, self._excused = TRAINING if kind == protocol.TRAIN else EVALUATION, set(asleep)
+        return self.write(drafts, terms)
 
     @staticmethod
     def write(drafts: Mapping[int, Draft], terms: Mapping[int, ParticipationRequest]) -> list[Message]:
@@ -83,10 +74,8 @@ class Dispatch:
 
     def adopt(self, kind: str, messages: Iterable[Message]) -> Mapping[int, Message]:
         """Adopt messages of a subclass's step; return them by client."""
-        self._sent = self.by_client(messages)
-        self._kind = TRAINING if kind == protocol.TRAIN else EVALUATION
-        self._excused, self._exchange = set(), None
-        return self._sent
+        self._kind, self._excused = TRAINING if kind == protocol.TRAIN else EVALUATION, set()
+        return self.by_client(messages)
 
     def send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, sequential: bool) -> Exchange:
         """Send messages, ours or those of a subclass.
@@ -134,12 +123,12 @@ class Dispatch:
         self,
         replies: Iterable[Message],
         take: Callable[[int, Message], bool],
-        keep: Callable[[Exchange | None, set[int]], Collection[int]] = lambda exchange, silent: (),
+        keep: Callable[[Exchange, set[int]], Collection[int]] = lambda exchange, silent: (),
     ) -> list[int]:
         """Pass on each reply of a round with its client's number; return the clients without a reply.
 
-        ``take`` returns whether a reply counts under over-selection. ``keep`` receives the exchange, if it is ours, and
-        the clients without a reply; it returns those that work on.
+        ``take`` returns whether a reply counts under over-selection. ``keep`` receives the exchange and the clients
+        without a reply; it returns those that work on.
         """
         self._run.round.recorder.exchanged(self._new)
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
@@ -148,9 +137,8 @@ class Dispatch:
             client = client_of.get(reply.metadata.reply_to_message_id)
             if client in silent:
                 silent.discard(client)
-                took = math.nan if self._exchange is None else self._exchange.elapsed
-                self._roster.patience.answered(self._kind, client, took)
-                if take(client, reply) and self._exchange is not None:
+                self._roster.patience.answered(self._kind, client, self._exchange.elapsed)
+                if take(client, reply):
                     self._exchange.counted()
             del reply  # else it stays while the next one is decoded
         working = set(keep(self._exchange, silent))

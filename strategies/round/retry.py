@@ -290,9 +290,9 @@ class RetryPolicy:
     ) -> None:
         """Note the clients without an answer, and the seconds of the others.
 
-        Without an exchange the step of a subclass has the replies. A client that would have answered by the deadline is
-        tried again sooner. In simulated time the clock knows this. Otherwise its answer shows it, if a round begins
-        before the deadline and no other part fetches that answer (``elsewhere``).
+        A client that would have answered by the deadline is tried again sooner. In simulated time the clock knows
+        this. Otherwise its answer shows it, if a round begins before the deadline and no other part fetches that answer
+        (``elsewhere``).
         """
         silence = self._silences[kind]
         for client in missing:

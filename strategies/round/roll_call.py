@@ -15,7 +15,6 @@ from aoi_fl import protocol
 from aoi_fl.flower.errors import FORMER_APP, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import registered_names, uploads
 from aoi_fl.protocol import (
-    FORMER_CLIENT,
     LEAST,
     MAX_AGE,
     MAX_EXAMPLES,
@@ -194,8 +193,8 @@ class RollCall:
                 asked = protocol.has_decided(reply.content[protocol.AOI])
                 found.append((node, intro, read_record(reply, ParticipationReply) if asked else None))
             except Refused as reason:
-                known = {NO_HELLO: _PLAIN_APP, FORMER_APP: f"its ClientApp has a client_fn: {FORMER_CLIENT}"}
-                why = next((why for words, why in known.items() if words in str(reason)), _own_words(reason))
+                plain = any(words in str(reason) for words in (NO_HELLO, FORMER_APP))
+                why = _PLAIN_APP if plain else str(reason).removeprefix("error: ConfigError: ")
                 self._refused[node] = text = f"node {node} cannot join: {why}"
                 self._complain(node, text)
         return found
@@ -204,10 +203,6 @@ class RollCall:
         if self._complaints.get(node) != text:
             self._complaints[node] = text
             logger.warning("%s", text)
-
-
-def _own_words(reason: Refused) -> str:
-    return str(reason).removeprefix("error: ConfigError: ")
 
 
 def _order(reply: _Reply) -> tuple[bool, int, str]:

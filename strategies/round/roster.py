@@ -74,12 +74,11 @@ class Roster:
     def __len__(self) -> int:
         return len(self.available)
 
-    def sizes_of_all(self, user: str, *, or_equal: bool = False) -> NDArray[np.int64]:
+    def sizes_of_all(self, *, or_equal: bool = False) -> NDArray[np.int64]:
         """Return (n,) data sizes; a client without a declared size counts with the mean, and a warning names it once.
 
         Parameters
         ----------
-        user : the part that uses sizes, for messages
         or_equal : whether all clients count the same if none has declared a size
 
         Raises
@@ -91,16 +90,15 @@ class Roster:
         undeclared = np.isnan(self.sizes)
         none_declared, new = bool(undeclared.all()), set(np.flatnonzero(undeclared).tolist()) - self._sizeless
         if none_declared and len(self) and not or_equal:
-            raise ConfigError(
-                "num-examples", None, f"declared by the clients, for {user}", f"{remedy[0].upper()}{remedy[1:]}."
-            )
+            allowed = "declared by the clients, as the policy goes by data size"
+            raise ConfigError("num-examples", None, allowed, f"{remedy[0].upper()}{remedy[1:]}.")
         if new:
             self._sizeless |= new
             names = some_of([self.called(client) for client in sorted(new)])
             taken = (
                 "all have the same size" if none_declared else f"the others' mean is used, {np.nanmean(self.sizes):.0f}"
             )
-            logger.warning("No num-examples declared by %s: for %s %s. To mend it, %s.", names, user, taken, remedy)
+            logger.warning("No num-examples declared by %s: %s. To mend it, %s.", names, taken, remedy)
         return self._with_mean_sizes()
 
     def number(self, node: int) -> int | None:

@@ -18,8 +18,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from aoi_fl.science.errors import ConfigError
-
 logger = logging.getLogger("flwr")
 _REMEMBERED = 16  # rounds
 _TURN = 3.0  # seconds of a wait before other work has a turn
@@ -39,11 +37,6 @@ class RoundTimer:
     ----------
     seconds : least seconds from one round's start to the next; 0: no pause
     clock, sleep : of seconds
-
-    Raises
-    ------
-    ConfigError
-        ``seconds`` is negative or not finite.
     """
 
     def __init__(
@@ -52,8 +45,6 @@ class RoundTimer:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if not 0 <= seconds < float("inf"):
-            raise ConfigError("round-seconds", seconds, "at least 0", "Give 0 for rounds without a pause.")
         self._least, self._clock, self._sleep = float(seconds), clock, sleep
         self._last: float | None = None
         self._lengths: deque[float] = deque(maxlen=_REMEMBERED)

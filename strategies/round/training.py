@@ -69,7 +69,7 @@ class TrainingStep:
         run, policy, round_ = self._run, self._run.policy, self._run.round
         traits, kind = policy.traits, name_of(policy)
         if traits.sizes != "unused":
-            run.roster.sizes_of_all(traits.sizes_for, or_equal=traits.sizes == "optional")
+            run.roster.sizes_of_all(or_equal=traits.sizes == "optional")
         view = RoundView(
             run.roster,
             round_.recorder.record,
@@ -166,7 +166,7 @@ class TrainingStep:
         run, sizes = self._run, self._run.roster.sizes
         own = sizes[plan.clients] if run.policy.traits.own_weights == "size" else plan.weights
         if self._weights == weighting.UNBIASED:
-            sizes = run.roster.sizes_of_all("weights 'unbiased'", or_equal=True).astype(np.float64)
+            sizes = run.roster.sizes_of_all(or_equal=True).astype(np.float64)
             sizes = sizes if plan.members is None else np.where(plan.members, sizes, 0.0)
         weights = weighting.omega(self._weights, plan.clients, own, sizes, plan.rates)
         run.round.plan, run.round.model, run.round.planned = replace(plan, weights=weights), arrays, True
@@ -193,7 +193,7 @@ class TrainingStep:
             with recorder.timed("aggregate"):
                 return collector.take(client, reply)
 
-        def keep(exchange: Exchange | None, silent: set[int]) -> Collection[int]:
+        def keep(exchange: Exchange, silent: set[int]) -> Collection[int]:
             return run.at_work.keep(recorder, run.clock, exchange, collector, silent)
 
         for client in self._dispatch.take(replies, take, keep):

@@ -16,7 +16,6 @@ from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.strategy import AgeAwareStrategy
@@ -53,7 +52,6 @@ class BudgetedPolicy(Policy):
             clients,
             own_weights="size",
             sizes="optional" if estimated else "unused",
-            sizes_for="sensitivities 'estimated'",
             late_updates=False,
             by_data=estimated,
             least=1,
@@ -229,20 +227,13 @@ class BudgetedPolicy(Policy):
                 if record.client not in able
             ]
         )
-        try:
+        if first:
             warnings += check_clients(
                 [r.payment for r in payable],
                 [self._sensitivity(r) for r in payable],
                 self.selector.budget,
                 [r.name for r in payable],
                 self.bounded.account.left,
-            )
-        except ConfigError:
-            if first:
-                raise
-            # The roll call has seen to the rest: none of these newcomers is within the budget.
-            warnings += abridged(
-                [f"client {r.name} can never be chosen: the budget does not pay {r.payment:g}" for r in payable]
             )
         for warning in warnings:
             logger.warning("%s", warning)

@@ -77,10 +77,6 @@ class Shares:
         same = np.array_equal(members, self.members) and np.array_equal(known, self.known)
         if same or not members.any():
             return None
-        left = self.members & ~members[: len(self.members)]
-        if left.any():
-            names = some_of([view.name(client) for client in np.flatnonzero(left).tolist()])
-            logger.info("Absent for more than %d rounds: %s. The other clients share k.", self._stride, names)
         self.members, self.known = members, known
         rule = self.rule
         return self._shared(view, rule, members) if isinstance(rule, str) else self._given(view, rule)

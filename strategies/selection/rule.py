@@ -58,7 +58,6 @@ class RulePolicy(Policy):
             clients,
             rates="known",
             sizes="required" if by_size else "unused",
-            sizes_for="rates 'size'",
             decides=True,
         )
         self.rule, self.clients, self.per_round = rule, clients, per_round

@@ -90,17 +90,6 @@ def test_the_arguments_of_fedavg_keep_their_meaning(tmp_path):
     assert strategy._run.needs == N
 
 
-@pytest.mark.parametrize("sizes", [(10, 20, 30, 40, 50), (0.1, 0.25, 0.5, 1.0, 2.5)])
-def test_a_client_without_a_declared_size_weighs_what_it_reports(sizes, tmp_path):
-    """As in FedAvg, of which ours is then the equal, in lists of metrics too."""
-    wanted = flower.FedAvg().start(grid(tmp_path / "plain", app_of(sizes)), model(), 2)
-    found = RandomSelection(N).start(grid(tmp_path / "ours", app_of(sizes)), model(), 2)
-    for name, array in wanted.arrays.items():
-        np.testing.assert_allclose(found.arrays[name].numpy(), array.numpy(), rtol=1e-6)
-    for name, value in wanted.train_metrics_clientapp[2].items():
-        assert found.train_metrics_clientapp[2][name] == pytest.approx(value)
-
-
 @pytest.mark.parametrize("dtype", ["complex64", "<U3"])
 def test_a_model_without_a_mean_is_refused_before_round_1(dtype, tmp_path):
     with refused("array 'w' of the model"):

@@ -199,18 +199,6 @@ def test_pauses_double_up_to_64_rounds_or_last_a_minute_or_four():
     assert tries(600.0, 20) == [1, 2, 4, 8, 12, 16, 20]
 
 
-def test_a_resumed_pause_goes_by_rounds_until_the_next_try():
-    before, after = Backoff(), Backoff()
-    for round_ in (1, 2, 4, 8):
-        before.note(7, round_)
-    after.load_state_dict(before.state_dict())
-    after.now = 1e9
-    assert [r for r in range(9, 18) if 7 not in after.resting(r)] == [16, 17]
-    after.note(7, 16)
-    after.now += 60.0
-    assert [r for r in range(17, 24) if 7 not in after.resting(r)] == [20, 21, 22, 23]
-
-
 def test_an_answer_halves_the_count_of_silences():
     silence = Backoff()
     for round_ in (1, 2, 4):

@@ -131,11 +131,6 @@ def test_maxpack_needs_no_sensitivity(source, tmp_path):
     assert refreshed_of(run(tmp_path, app, rounds=1, index="maxpack", source=source))[0]
 
 
-def test_a_budget_below_every_payment_is_refused(tmp_path):
-    with refused("budget", 2.5):
-        run(tmp_path, budget=2.5)
-
-
 @pytest.mark.parametrize("whom", [(0,), (ONE,), (0, ONE, 3)], ids=str)
 @pytest.mark.parametrize("key", ["payment", "sensitivity", "both"])
 @pytest.mark.parametrize("source", ["server", "bid"])

@@ -134,28 +134,6 @@ def test_batch_statistics_are_averaged_outside_the_step(make, name, tmp_path):
     assert found["bn.num_batches_tracked"] == 0
 
 
-def test_momentum_waits_while_no_client_trains_an_array(tmp_path):
-    """Clients train the array in rounds 1, 3 and 5: each step is by 1 and the momentum at the model that they got."""
-    rounds = iter(range(1, 6))
-
-    class Step(RandomSelection):
-        def configure_train(self, *given):
-            self.now = next(rounds)
-            made.append(self)
-            return super().configure_train(*given)
-
-    made = []
-    _, found = play(
-        lambda name, array, client: array + (name == "w" or made[-1].now % 2),
-        {"b": np.zeros(2), "w": np.zeros(2)},
-        tmp_path,
-        rounds=5,
-        make=lambda n, **s: Step(n, aggregation=FedAvgM(server_momentum=0.5), **s),
-    )
-    first, second = 1.0, 1 + 0.5**2  # the momentum halves in each round
-    np.testing.assert_allclose(found["b"], first + second + 1 + 0.5**2 * second)
-
-
 @pytest.mark.parametrize("make", [FedAdam, FedYogi])
 def test_an_array_that_no_client_changes_stays_under_an_adaptive_step(make, tmp_path):
     frozen = np.random.default_rng(0).normal(size=(9, 9)).astype(np.float32)

@@ -1,14 +1,13 @@
-"""Policies against the simulator, and how clients that decide are asked, forced and dropped by coordination."""
+"""Clients that decide, against the simulator, and what a bad answer costs."""
 
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord
 
-from aoi_fl.science import draws
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
+from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from aoi_fl.strategies import MarkovParticipation, OldestAge, ProportionalSelection, RandomSelection
+from aoi_fl.strategies import MarkovParticipation
 from tests import fakes
 from tests.fakes import ASK, ToyApp, sines, zeros
 
@@ -21,26 +20,26 @@ def size(client):
     return 10 + client
 
 
-def play(make, folder, seed, rounds=ROUNDS, nodes=N, spoil=None):
+def play(make, folder, seed, rounds=ROUNDS, spoil=None):
     app = ToyApp(sines, examples=size, declares=lambda client: {"num-examples": size(client)}, spoil=spoil)
-    notes, result, _ = fakes.play(make, app, folder, rounds, nodes, start=zeros(5), seed=seed)
+    notes, result, _ = fakes.play(make, app, folder, rounds, N, start=zeros(5), seed=seed)
     return notes, result.arrays["w"].numpy()
 
 
-def markov(wire, policy=POLICY):
-    return lambda **settings: MarkovParticipation(policy, coordination=wire, **settings)
+def markov(wire):
+    return lambda **settings: MarkovParticipation(POLICY, coordination=wire, **settings)
 
 
-def predicted(policy, seed, rounds=ROUNDS):
+def predicted(seed):
     population = Population(np.zeros(N, np.int64), size(np.arange(N)), np.ones(N, bool))
-    history = simulate(policy, population, rounds, seed)
-    return [history.selection(t).clients.tolist() for t in range(1, rounds + 1)]
+    history = simulate(POLICY, population, ROUNDS, seed)
+    return [history.selection(t).clients.tolist() for t in range(1, ROUNDS + 1)]
 
 
 @pytest.fixture(scope="module")
 def seed():
     """Return a seed under which no round is empty, so that no client is forced."""
-    return next(s for s in range(1000) if all(predicted(POLICY, s)))
+    return next(s for s in range(1000) if all(predicted(s)))
 
 
 @pytest.fixture(scope="module")
@@ -49,48 +48,10 @@ def runs(tmp_path_factory, seed):
 
 
 def test_the_simulator_predicts_the_federation(runs, seed):
-    history = predicted(POLICY, seed)
+    history = predicted(seed)
     assert runs["poll"][0].trained() == runs["broadcast"][0].trained() == history
     assert runs["reserve"][0].trained() != history  # the same law from other draws
     assert (runs["poll"][1].tobytes(), runs["poll"][1].any()) == (runs["broadcast"][1].tobytes(), True)
-
-
-@pytest.mark.parametrize(
-    ("strategy", "selector"),
-    [(RandomSelection, RandomSelector), (ProportionalSelection, ProportionalSelector), (OldestAge, OldestAgeSelector)],
-)
-def test_the_simulator_predicts_the_central_policies(strategy, selector, tmp_path):
-    notes, _ = play(lambda **settings: strategy(4, **settings), tmp_path, 5)
-    assert notes.trained() == predicted(selector(4, 5), 5)
-
-
-def test_reserve_asks_once_and_trains_as_announced(runs):
-    announced = {}
-    first, *others = runs["reserve"][0].rounds
-    assert (first.asked, first.declined) == (N, N - first.trained)
-    for record in others:
-        assert (record.asked, record.declined, record.messages) == (0, 0, 2 * record.trained)
-        due = {client for client, round_ in announced.items() if round_ == record.round}
-        trained = {p.client for p in record.participations}
-        assert due <= trained and all(announced.get(client, record.round) == record.round for client in trained)
-        announced |= {p.client: p.next_round for p in record.participations}
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_an_empty_round_forces_one_client_and_records_it(wire, tmp_path):
-    lonely = MarkovPolicy.optimal(3, 1, 0)  # each with probability 1/3: a round in three is empty
-    notes, _ = play(markov(wire, lonely), tmp_path, 2, rounds=30, nodes=3)
-    assert 3 <= sum(record.forced for record in notes.rounds) <= 20
-    last = {}
-    for record in notes.rounds:
-        assert [p.forced for p in record.participations] == [record.forced] * record.trained
-        assert not record.empty and record.trained >= 1
-        if record.forced:
-            (part,) = record.participations
-            assert record.willing == 0 and part.client == np.argmin(draws.uniforms(2, record.round, "forced", 3))
-        for part in record.participations:  # being forced resets the age like any other participation
-            assert part.age == record.round - last.get(part.client, record.round - part.age - 1) - 1
-            last[part.client] = record.round
 
 
 @pytest.mark.parametrize(

@@ -280,26 +280,6 @@ def test_sound_code_of_each_kind_runs(text, lay, aoi):
     assert status == 0, err
 
 
-FROM_ROUND_3 = {
-    "a selector": lambda bad: selector(f"{bad} if r >= 3 else of(TWO)"),
-    "a rule": lambda bad: rule(participates=("ages, r, u", f"{bad} if r >= 3 else u < 0.7")),
-    "a policy": lambda bad: policy(plan=("view", f"{bad} if view.round >= 3 else Plan(TWO, np.ones(2))")),
-    "an observer": lambda bad: policy(observe=("o", f"{bad.replace('None', '3')} if o.view.round >= 3 else None")),
-}
-
-
-@pytest.mark.parametrize("kind", FROM_ROUND_3)
-def test_code_that_begins_to_fail_in_round_3_ends_no_run_as_a_success(kind, lay, aoi):
-    for number, bad in enumerate(("sys.exit(0)", "None")):
-        name = lay(FROM_ROUND_3[kind](bad))
-        keys = [f"run-name=r{number}" if word == "run-name=r" else word for word in RUN]
-        status, out, err = aoi("run", "--policy", name, *keys, "--rounds", "5")
-        check(name, bad, status, out + err)
-        if kind in ("a selector", "a rule"):
-            status, out, err = aoi("simulate", "--policy", name, *SHAPE, "--rounds", "5")
-            check(name, bad, status, out + err)
-
-
 MODEL = """
 import torch
 

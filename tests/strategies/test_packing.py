@@ -3,22 +3,18 @@
 import copy
 import json
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from flwr.app import ConfigRecord
-from flwr.serverapp.strategy import Krum
 
 from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.protocol import coding, packing
+from aoi_fl.protocol import packing
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.round import exchange
 from tests.fakes import HOSTILE
 from tests.golden import runs as golden
 from tests.strategies.test_compression import App, Listening, play
-
-CASES = [*((code, "mean") for code in coding.KINDS), ("none", "krum")]
 
 
 class Spy(Listening):
@@ -51,29 +47,6 @@ def pack_in_this_process(monkeypatch):
     push = LocalGrid.push_messages
     monkeypatch.setattr(exchange, "packs", lambda grid: True)
     monkeypatch.setattr(LocalGrid, "push_messages", lambda grid, messages: push(grid, list(map(copy.copy, messages))))
-
-
-def sent(folder, compression, aggregation):
-    if aggregation == "mean":
-        return play(folder, compression, grid=Spy)
-    krum = Krum(num_malicious_nodes=0, min_train_nodes=1, min_available_nodes=1)
-    return play(folder, compression, make=partial(RandomSelection, aggregation=krum), grid=Spy)
-
-
-@pytest.mark.parametrize(("compression", "aggregation"), CASES, ids=["-".join(case) for case in CASES])
-def test_packed_and_unpacked_runs_are_equal(compression, aggregation, tmp_path, monkeypatch):
-    plain, there = sent(tmp_path / "plain", compression, aggregation)
-    assert set(there.down) == {"plain"} and [r.trained for r in plain.rounds] == [4] * 3
-    pack_in_this_process(monkeypatch)
-    for inside in (packing._INSIDE, 0):
-        monkeypatch.setattr(packing, "_INSIDE", inside)
-        notes, grid = sent(tmp_path / f"packed-{inside}", compression, aggregation)
-        assert set(grid.down) == {"packed"} == set(grid.up)
-        assert [r.trained for r in notes.rounds] == [4] * 3
-        for one, other in zip(plain.models, notes.models, strict=True):
-            assert [(k, v.dtype, v.tobytes()) for k, v in one.items()] == [
-                (k, v.dtype, v.tobytes()) for k, v in other.items()
-            ]
 
 
 def test_a_packed_run_is_the_golden_one(tmp_path, far):

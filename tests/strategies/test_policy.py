@@ -43,17 +43,6 @@ def strategy_of(policy):
     return partial(AgeAwareStrategy, policy)
 
 
-def test_names_of_a_policys_state_are_its_own(tmp_path):
-    """Also names of the strategy's own state, and an array of another byte order."""
-    mine = {name: np.arange(9, dtype=">f8") for name in ("last", "over", "so_far", "next_round", "unable")}
-    policy, found = First(), {}
-    policy.state_dict, policy.load_state_dict = lambda: mine, found.update
-    notes, _, _ = play(strategy_of(policy), honest_app(), tmp_path, rounds=2)
-    again, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=3, resume=notes.resume())
-    assert [part.client for part in again.rounds[-1].participations] == [0, 1] and strategy.complete is None
-    assert all(np.array_equal(found[name], mine[name]) for name in mine)
-
-
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
     policy = First(ends=2)
     notes, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=9)

@@ -346,7 +346,6 @@ def mine(**settings):
         lambda: everyone(aggregation=private(), weights="size"),
         lambda: everyone(aggregation=private(), options=RoundOptions(late_rounds=2)),
         lambda: OortSelection(4, aggregation=private()),
-        lambda: mine(aggregation=private()),
     ],
 )
 def test_what_breaks_the_guarantee_is_refused_when_made(make):
@@ -363,6 +362,7 @@ def test_what_breaks_the_guarantee_is_refused_when_made(make):
         (lambda **s: MarkovParticipation.optimal(4, 2, compensate="dropout", aggregation=private(6, bands=2), **s), 6),
         (lambda **s: MarkovParticipation.increasing(4, 2, aggregation=private(6, bands=2), **s), 6),
         (lambda **s: RandomSelection(2, aggregation=private(6, bands=2), **s), 6),
+        (lambda **s: mine(aggregation=private(6), **s), 6),
         (lambda **s: everyone(aggregation=private(6), **s), 5),
         (lambda **s: everyone(aggregation=private(6, max_epsilon=1e-3), **s), 6),
     ],

@@ -18,7 +18,6 @@ from aoi_fl.strategies import (
     RoundOptions,
     SystematicParticipation,
 )
-from aoi_fl.strategies.serving import ServedModel
 from tests.refusals import refused
 
 N, K, NAN = 10, 3, math.nan
@@ -91,7 +90,7 @@ ARGUMENTS = [
             "seed": 1.5,
         }.items()
     ],
-    (ServedModel, "serve_average", [{"share": -0.1}, {"share": 1.0}]),
+    (RoundOptions, "serve_average", [{"serve_average": -0.1}, {"serve_average": 1.0}]),
     (partial(SystematicParticipation, N, K), "jitter", [{"jitter": 1.5}]),
     (partial(SystematicParticipation, N, K), "phases", [{"phases": "full"}]),
     (partial(SystematicParticipation, N, K), "coordination", [{"coordination": "pigeon"}]),

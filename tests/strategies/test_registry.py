@@ -46,13 +46,6 @@ def test_the_table_is_read_without_flower():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-def test_rates_are_read_from_the_clients_file(tmp_path):
-    path = tmp_path / "clients.csv"
-    path.write_text(" rate \n0.5\n0.25\n0.25\n")
-    strategy = make_strategy(RunConfig.parse(GIVEN | {"clients-file": str(path)}), "r")
-    assert strategy.parameters()["rates"] == [0.5, 0.25, 0.25]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.protocol.files import write_whole
-from aoi_fl.science.errors import ResumeError, StorageError
+from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.privacy.factorisation import coefficients
 from aoi_fl.strategies.aggregation import releases
 from aoi_fl.strategies.aggregation.releases import Releases
@@ -86,16 +86,6 @@ def test_no_history_publishes_two_sums_of_a_round(tmp_path, monkeypatch, seed):
     assert all(len(sums) == 1 for sums in server.published.values())
 
 
-@pytest.mark.parametrize("kill", range(1, 13))
-def test_a_killed_run_goes_on(tmp_path, monkeypatch, kill):
-    server, draw = Server(tmp_path, monkeypatch), np.random.default_rng(1)
-    with pytest.raises(Killed):
-        server.play(draw, kill + 2, resumed=False)
-    server.play(draw)
-    assert sorted(server.published) == list(range(1, ROUNDS + 1))
-    assert all(len(sums) == 1 for sums in server.published.values())
-
-
 def changed(**values):
     return lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
@@ -145,18 +135,3 @@ def test_a_key_that_is_not_the_runs_own_is_refused(tmp_path, monkeypatch, spoil,
     spoil(tmp_path / "noise.key")
     with pytest.raises(ResumeError, match=named):
         server.play(draw)
-
-
-def test_a_full_disk_publishes_nothing(tmp_path, monkeypatch):
-    server, draw = Server(tmp_path, monkeypatch), np.random.default_rng(1)
-    server.play(draw, until=2, resumed=False)
-
-    def full(path, content, mode=None):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(releases, "write_whole", full)
-    with pytest.raises(StorageError, match="No space"):
-        server.play(draw)
-    monkeypatch.setattr(releases, "write_whole", write_whole)
-    server.play(draw)
-    assert all(len(sums) == 1 for sums in server.published.values())

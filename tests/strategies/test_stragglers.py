@@ -76,16 +76,6 @@ def test_an_update_three_rounds_late_has_less_weight(tmp_path):
     same_model(result.arrays, model_after(4, 3))
 
 
-def test_a_later_update_is_late_with_all_its_work(tmp_path):
-    notes, _ = late(tmp_path, 3, 2)
-    assert dropped(notes) == [(3, SLOW, "late", 40.0, "no update within 2 rounds more")]
-
-
-def test_a_client_at_work_when_the_run_ends_is_late(tmp_path):
-    notes, _ = late(tmp_path, 2, 3)
-    assert dropped(notes) == [(2, SLOW, "late", 30.0, "the run ended before its update arrived")]
-
-
 def slow(kind, round_, client):
     """The first update of client 0 arrives when the third round begins."""
     return 2 * ((kind, round_, client) == (TRAIN, 1, 0))

@@ -39,16 +39,6 @@ def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tm
     assert found == [history.selection(t).clients.tolist() for t in range(1, ROUNDS + 1)]
 
 
-def test_unbiased_weights_act_on_updates(tmp_path):
-    """Every client adds i+1 to the model: an unbiased round adds Σ_S (q_i/r_i)(i+1)."""
-    notes, strategy = play(tmp_path, rounds=8, rates="size", weights="unbiased")
-    weights = SIZES / SIZES.sum() / strategy._run.round.plan.rates
-    wanted = sum(weights[i] * (i + 1) for clients in notes.trained() for i in clients)
-    np.testing.assert_allclose(notes.arrays["w"].numpy(), wanted, rtol=1e-5)
-    recorded = {p.client: p.weight for r in notes.rounds for p in r.participations}
-    assert recorded == pytest.approx({i: weights[i] for i in recorded})
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_others_take_over_the_rates_of_clients_that_left(wire, tmp_path):
     """A client takes part once a stride also while its rate changes."""
