@@ -74,10 +74,11 @@ def package_of(name: str) -> str:
 def files(name: str, package: str, policy: str) -> dict[str, str]:
     """Return the text of an app's files, by their paths in its folder."""
     row = REGISTRY[policy]
-    call = re.sub(r"[._]by_keys$", "", row.maker.partition(":")[2])
-    arguments = [_VALUES[key] for key in row.arguments]
+    call = row.maker.partition(":")[2]
     if "coordination" in row.keys:  # the recommended preset
         arguments = ["clients", "per_round", 'coordination="reserve"', 'weights="size"']
+    else:
+        arguments = [_VALUES[key] for key in row.arguments]
     given = f"{', '.join(arguments)}, observer=observer, fraction_evaluate=0.0"
     line = f"{call}({given})"
     values = {

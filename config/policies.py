@@ -40,6 +40,7 @@ class PolicyRow:
     index : order in which a budgeted policy pays clients
     rates : whether each client's rate is known before round 1, learned, or unknown; unbiased weights need it
     arguments : run keys that are the factory's positional arguments; empty: it takes all run keys as a mapping
+    named : run keys that are arguments of the factory by name
     traits : facts of a selector for :class:`aoi_fl.strategies.policy.PolicyTraits`
     evaluates : whether candidates evaluate the model before the selector chooses
     separated : whether a client's participations can have a least number of rounds between them
@@ -55,6 +56,7 @@ class PolicyRow:
     index: Index | None = None
     rates: Literal["unknown", "known", "learned"] = "unknown"
     arguments: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     traits: Mapping[str, Any] = field(default_factory=dict, hash=False)
     evaluates: bool = False
     separated: bool = False
@@ -90,7 +92,8 @@ class PolicyRow:
         found: Any = import_module(f"aoi_fl.strategies.selection.{module}")
         for attribute in path.split("."):
             found = getattr(found, attribute)
-        return found(*([keys[key] for key in self.arguments] or [keys]), **settings)
+        named = {key: keys[key] for key in self.named}
+        return found(*([keys[key] for key in self.arguments] or [keys]), **named, **settings)
 
 
 def _markov_optimal(keys: Keys, rates: Rates) -> "MarkovPolicy | MarkovRule":
@@ -142,6 +145,7 @@ def _own(keys: Keys, rates: Rates) -> Any:
 
 
 DEFAULT = "markov-optimal"
+_SIZES = ("num-clients", "clients-per-round")
 _COORDINATED = frozenset({"coordination", "round-seconds"})
 _RATED = _COORDINATED | {"rates", "clients-file", "compensate"}
 _SPENT = frozenset({"budget", "total-budget"})
@@ -152,33 +156,39 @@ _ROWS = (
     PolicyRow(
         "markov-optimal",
         _markov_optimal,
-        "markov:MarkovParticipation.optimal_by_keys",
+        "markov:MarkovParticipation.optimal",
         _RATED | {"max-age"},
         "each client by its own coin p[age]; least variance of X",
         "equal",
         "Javani & Wang 2024, Theorem 2",
         rates="known",
+        arguments=(*_SIZES, "max-age"),
+        named=("rates", "compensate", "coordination"),
         separated=True,
     ),
     PolicyRow(
         "markov-increasing",
         _markov_increasing,
-        "markov:MarkovParticipation.increasing_by_keys",
+        "markov:MarkovParticipation.increasing",
         _COORDINATED | {"max-age", "exponent"},
         "the same, with p growing strictly with age",
         "equal",
         "Javani & Wang 2025, Section III-B",
         rates="known",
+        arguments=(*_SIZES, "max-age", "exponent"),
+        named=("coordination",),
     ),
     PolicyRow(
         "systematic",
         _systematic,
-        "systematic:SystematicParticipation.by_keys",
+        "systematic:SystematicParticipation",
         _RATED | {"phases", "jitter"},
         "each client by a rate and a phase, without a coin; its next round is known",
         "equal",
         "Madow & Madow 1944",
         rates="known",
+        arguments=_SIZES,
+        named=("rates", "compensate", "coordination", "phases", "jitter"),
         separated=True,
     ),
     PolicyRow(

@@ -194,7 +194,70 @@ class AgeAwareStrategy(Strategy):
             Not one update of the run could be used.
         """
         with self._observed(num_rounds):
-            result = self._rounds(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+            run = self._run
+            if not isinstance(initial_arrays, ArrayRecord):
+                remedy = "Give for instance ArrayRecord(model.state_dict())."
+                raise ConfigError("initial_arrays", initial_arrays, "an ArrayRecord", remedy)
+            judge = None if evaluate_fn is None else judging(evaluate_fn)
+            if self._private is not None:
+                self._promise_privacy(self._private, num_rounds, initial_arrays)
+            self.summary()
+            if run.last:
+                allowed = "a new one: this one has been used for a run already"
+                raise ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
+            result = RunResult()
+            arrays = result.arrays = initial_arrays
+            # One of each for all rounds, as in Flower: a subclass may change it from round to round.
+            train_config = ConfigRecord() if train_config is None else train_config
+            evaluate_config = ConfigRecord() if evaluate_config is None else evaluate_config
+            timeout = math.inf if timeout is None else timeout
+            first = 1 if run.resume is None else run.resume.next_round
+            run.last = num_rounds
+            if run.resume is not None:
+                run.served.load_state_dict(run.resume.memory)
+                result.arrays = run.served.current(arrays)
+            if self.options.buffer and is_opaque(arrays):
+                allowed = "0 with a model of bytes, because two of them have no difference"
+                raise ConfigError("buffer", self.options.buffer, allowed, "Leave it out.")
+            if first <= num_rounds:
+                warn_of_first_model(arrays)
+                run.join(first, grid)
+            if judge and first == 1 and (metrics := judge(0, arrays)) is not None:
+                result.evaluate_metrics_serverapp[0] = metrics
+            for round_ in range(first, num_rounds + 1):
+                if run.time_is_up:  # of a run that was broken off between its last round and its end
+                    break
+                self.complete = run.over(round_)
+                if self.complete:
+                    logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)
+                    break
+                arrays, train_metrics = self._train(round_, arrays, train_config, grid, timeout)
+                if train_metrics is not None:
+                    result.train_metrics_clientapp[round_] = train_metrics
+                served = run.served.add(arrays)
+                if (client_metrics := self._evaluate(round_, served, evaluate_config, grid, timeout)) is not None:
+                    result.evaluate_metrics_clientapp[round_] = client_metrics
+                if judge:
+                    with run.round.recorder.timed("test"):
+                        metrics = judge(round_, served)
+                    if metrics is not None:
+                        result.evaluate_metrics_serverapp[round_] = metrics
+                        run.evaluate("test", metrics)
+                result.arrays = served
+                run.close(arrays)
+                idle = run.progress.idle
+                if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:
+                    self.stopped = f"no usable update arrived in {idle} rounds in a row (max-empty-rounds)"
+                    logger.warning("The run stops after round %d: %s.", round_, self.stopped)
+                    break
+                if run.time_is_up:
+                    break
+            if first <= num_rounds:
+                run.check_trained()
+            if run.privacy is not None:
+                result.epsilon = run.privacy.epsilon(max(run.round.number, first - 1))
+            if isinstance(run.aggregation, ByPrivateMean) and not self.stopped:
+                run.aggregation.complete()
             if isinstance(self.observer, Log | RunObserver):  # of an app of one's own
                 logger.info("Final results:\n%s", result)
             return result
@@ -213,82 +276,6 @@ class AgeAwareStrategy(Strategy):
             observer.run_ends(None, error)
             raise
         observer.run_ends(self.stopped, None)
-
-    def _rounds(
-        self,
-        grid: Grid,
-        initial_arrays: ArrayRecord,
-        num_rounds: int,
-        timeout: float | None,
-        train_config: ConfigRecord | None,
-        evaluate_config: ConfigRecord | None,
-        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None,
-    ) -> "RunResult":
-        run = self._run
-        if not isinstance(initial_arrays, ArrayRecord):
-            remedy = "Give for instance ArrayRecord(model.state_dict())."
-            raise ConfigError("initial_arrays", initial_arrays, "an ArrayRecord", remedy)
-        judge = None if evaluate_fn is None else judging(evaluate_fn)
-        if self._private is not None:
-            self._promise_privacy(self._private, num_rounds, initial_arrays)
-        self.summary()
-        if run.last:
-            allowed = "a new one: this one has been used for a run already"
-            raise ConfigError("strategy", type(self).__name__, allowed, "Create a new one for each run.")
-        result = RunResult()
-        arrays = result.arrays = initial_arrays
-        # One of each for all rounds, as in Flower: a subclass may change it from round to round.
-        train_config = ConfigRecord() if train_config is None else train_config
-        evaluate_config = ConfigRecord() if evaluate_config is None else evaluate_config
-        timeout = math.inf if timeout is None else timeout
-        first = 1 if run.resume is None else run.resume.next_round
-        run.last = num_rounds
-        if run.resume is not None:
-            run.served.load_state_dict(run.resume.memory)
-            result.arrays = run.served.current(arrays)
-        if self.options.buffer and is_opaque(arrays):
-            allowed = "0 with a model of bytes, because two of them have no difference"
-            raise ConfigError("buffer", self.options.buffer, allowed, "Leave it out.")
-        if first <= num_rounds:
-            warn_of_first_model(arrays)
-            run.join(first, grid)
-        if judge and first == 1 and (metrics := judge(0, arrays)) is not None:
-            result.evaluate_metrics_serverapp[0] = metrics
-        for round_ in range(first, num_rounds + 1):
-            if run.time_is_up:  # of a run that was broken off between its last round and its end
-                break
-            self.complete = run.over(round_)
-            if self.complete:
-                logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)
-                break
-            arrays, train_metrics = self._train(round_, arrays, train_config, grid, timeout)
-            if train_metrics is not None:
-                result.train_metrics_clientapp[round_] = train_metrics
-            served = run.served.add(arrays)
-            if (client_metrics := self._evaluate(round_, served, evaluate_config, grid, timeout)) is not None:
-                result.evaluate_metrics_clientapp[round_] = client_metrics
-            if judge:
-                with run.round.recorder.timed("test"):
-                    metrics = judge(round_, served)
-                if metrics is not None:
-                    result.evaluate_metrics_serverapp[round_] = metrics
-                    run.evaluate("test", metrics)
-            result.arrays = served
-            run.close(arrays)
-            idle = run.progress.idle
-            if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:
-                self.stopped = f"no usable update arrived in {idle} rounds in a row (max-empty-rounds)"
-                logger.warning("The run stops after round %d: %s.", round_, self.stopped)
-                break
-            if run.time_is_up:
-                break
-        if first <= num_rounds:
-            run.check_trained()
-        if run.privacy is not None:
-            result.epsilon = run.privacy.epsilon(max(run.round.number, first - 1))
-        if isinstance(run.aggregation, ByPrivateMean) and not self.stopped:
-            run.aggregation.complete()
-        return result
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

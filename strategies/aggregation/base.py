@@ -61,19 +61,14 @@ class Intake(Protocol):
 class Aggregation(Intake, Protocol):
     """From accepted updates to a model, and from clients' metrics to one record.
 
-    The order of calls in a round is :meth:`to_train`, :meth:`begin`, :meth:`add` for each accepted update,
-    :meth:`finish`; then :meth:`to_evaluate` and :meth:`evaluated`.
+    The order of calls in a round is :meth:`drafts` of the training, :meth:`begin`, :meth:`add` for each accepted
+    update, :meth:`finish`; then :meth:`drafts` of the evaluation and :meth:`evaluated`.
     """
 
-    def to_train(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    def drafts(
+        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
     ) -> Mapping[int, Draft]:
-        """Return what each of the chosen nodes is sent; a node that is left out is sent nothing."""
-
-    def to_evaluate(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> Mapping[int, Draft]:
-        """Return what each of the evaluating nodes is sent."""
+        """Return what each of the nodes is sent to train or to evaluate; one that is left out is sent nothing."""
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return what the accepted evaluations say together, from replies in client order."""

@@ -105,11 +105,28 @@ class FlowerAggregation:
         self._standing = PersistentConfig()
         self._said: set[str] = set()
 
-    def to_train(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    def drafts(
+        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
     ) -> dict[int, Draft]:
         """Return the strategy's own messages to the chosen nodes."""
-        return self._drafts(protocol.TRAIN, round_, arrays, self._standing.in_round(round_, config), nodes, grid)
+        if kind == protocol.TRAIN:
+            config = self._standing.in_round(round_, config)
+        if not nodes:  # without nodes Flower's sampling would wait
+            return {}
+        with _attributes(self._chain(), _EVERYBODY):
+            chosen = ChosenNodes(grid, nodes)
+            messages = self._call(f"configure_{kind}", round_, arrays, config, chosen, made=messages_of)
+        drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
+        if strangers := drafts.keys() - set(nodes):
+            allowed = f"a strategy that writes to selected nodes only, and it writes to node {min(strangers)}"
+            remedy = "Let it take the nodes from grid.get_node_ids()."
+            raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
+        for draft in drafts.values():
+            if protocol.category(draft.kind) != kind:
+                allowed = f"a strategy that sends {kind!r}, or {kind!r} with an action, and it sends {draft.kind!r}"
+                remedy = f"Let it send '{kind}.mine', for instance."
+                raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
+        return drafts
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Begin to gather the round's replies."""
@@ -162,12 +179,6 @@ class FlowerAggregation:
     def undo(self) -> None:
         """Give the strategy back what it remembered before an aggregation that left clients out."""
         self._restore(self._before)
-
-    def to_evaluate(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, Draft]:
-        """Return the strategy's own messages to the evaluating nodes."""
-        return self._drafts(protocol.EVALUATE, round_, arrays, config, nodes, grid)
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Have the strategy aggregate the accepted evaluations; None where it raises."""
@@ -303,26 +314,6 @@ class FlowerAggregation:
 
     def _chain(self) -> list[Strategy]:
         return chain_of(self._strategy)
-
-    def _drafts(
-        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, Draft]:
-        if not nodes:  # without nodes Flower's sampling would wait
-            return {}
-        with _attributes(self._chain(), _EVERYBODY):
-            chosen = ChosenNodes(grid, nodes)
-            messages = self._call(f"configure_{kind}", round_, arrays, config, chosen, made=messages_of)
-        drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
-        if strangers := drafts.keys() - set(nodes):
-            allowed = f"a strategy that writes to selected nodes only, and it writes to node {min(strangers)}"
-            remedy = "Let it take the nodes from grid.get_node_ids()."
-            raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
-        for draft in drafts.values():
-            if protocol.category(draft.kind) != kind:
-                allowed = f"a strategy that sends {kind!r}, or {kind!r} with an action, and it sends {draft.kind!r}"
-                remedy = f"Let it send '{kind}.mine', for instance."
-                raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
-        return drafts
 
     def _ready(self, replies: Sequence[Message], weights: Sequence[float] | None = None) -> list[Message]:
         """Return copies as Flower's strategies expect them: the same records in each, with the same metrics, and ω."""

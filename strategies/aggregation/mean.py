@@ -9,7 +9,6 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from aoi_fl import protocol
 from aoi_fl.protocol import npy
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats
@@ -176,8 +175,8 @@ class Mean(Aggregation):
         self._metrics: MetricRecord | None = None
         self.spoiled: Mapping[int, str] = {}
 
-    def to_train(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    def drafts(
+        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
     ) -> dict[int, Draft]:
         """Send every node the model and the configuration, with the round in it as FedAvg has it."""
         for name, array in arrays.items():
@@ -185,7 +184,9 @@ class Mean(Aggregation):
                 allowed = "real numbers, whole numbers or truth values, for a mean"
                 remedy = "Leave it out of the model, or give a Flower strategy that aggregates it (aggregation=…)."
                 raise ConfigError(f"array {name!r} of the model", str(array.dtype), allowed, remedy)
-        return self._drafts(protocol.TRAIN, round_, arrays, config, nodes)
+        config = ConfigRecord({**config, "server-round": round_})
+        content = RecordDict({self._options.arrayrecord_key: arrays, self._options.configrecord_key: config})
+        return dict.fromkeys(nodes, Draft(content, kind))
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
@@ -252,12 +253,6 @@ class Mean(Aggregation):
             self._mean.add(*self._held[client])
         self._held = {}
 
-    def to_evaluate(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, Draft]:
-        """Send every node the model and the configuration."""
-        return self._drafts(protocol.EVALUATE, round_, arrays, config, nodes)
-
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return the means of the metrics weighted by examples; None where a function of the caller's raises."""
         options = self._options
@@ -267,13 +262,6 @@ class Mean(Aggregation):
         metrics, good, why = usable(contents, options.weighted_by_key, function)
         log_left_out(round_, nodes_of(used[i] for i in contents if i not in good), why, none=not good)
         return metrics
-
-    def _drafts(
-        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int]
-    ) -> dict[int, Draft]:
-        config = ConfigRecord({**config, "server-round": round_})
-        content = RecordDict({self._options.arrayrecord_key: arrays, self._options.configrecord_key: config})
-        return dict.fromkeys(nodes, Draft(content, kind))
 
 
 def late_weights(rounds_late: NDArray[np.int64], distances: Floats, novelty: float = _NOVELTY) -> Floats:

@@ -245,11 +245,11 @@ class ByPrivateMean:
         """Return the training that made a round's release, before a break; None: the round has no release yet."""
         return self._releases.training if round_ == self._releases.spent else None
 
-    def to_train(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
+    def drafts(
+        self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
     ) -> Mapping[int, Draft]:
         """Return what the inner aggregation sends."""
-        return self._inner.to_train(round_, arrays, config, nodes, grid)
+        return self._inner.drafts(kind, round_, arrays, config, nodes, grid)
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
@@ -360,12 +360,6 @@ class ByPrivateMean:
                 remedy = f"Leave it out of the model, as a buffer with persistent=False, or {keep}"
                 raise ConfigError("model", name, "an array of finite numbers in a private run", remedy)
         return names
-
-    def to_evaluate(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> Mapping[int, Draft]:
-        """Return what the inner aggregation sends."""
-        return self._inner.to_evaluate(round_, arrays, config, nodes, grid)
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return what the inner aggregation makes of the evaluations."""

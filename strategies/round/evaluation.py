@@ -60,7 +60,7 @@ class EvaluationStep:
 
         self._begin(evaluation := Evaluation(run, ahead))
         nodes = {run.roster.node(client): client for client in evaluation.clients}
-        drafts = run.aggregation.to_evaluate(round_, arrays, config, list(nodes), grid)
+        drafts = run.aggregation.drafts(protocol.EVALUATE, round_, arrays, config, list(nodes), grid)
         terms = {node: evaluation.terms(client) for node, client in nodes.items()}
         return self._dispatch.messages(protocol.EVALUATE, drafts, terms)
 

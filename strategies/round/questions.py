@@ -116,7 +116,9 @@ class Questions:
         """Have clients evaluate the round's model, and yield the losses that they report."""
         options, recorder = self._run.options, self._run.round.recorder
         nodes = {self._roster.node(client): request for client, request in requests.items()}
-        drafts = self._run.aggregation.to_evaluate(recorder.round, arrays, ConfigRecord(), list(nodes), grid)
+        drafts = self._run.aggregation.drafts(
+            protocol.EVALUATE, recorder.round, arrays, ConfigRecord(), list(nodes), grid
+        )
         messages = self._dispatch.messages(protocol.EVALUATE, drafts, nodes)
         losses: dict[int, float] = {}
 

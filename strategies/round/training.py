@@ -146,7 +146,7 @@ class TrainingStep:
             config.update(call_own("configure", self._configure, number, made=ConfigRecord, wanted=wanted))
         clients = plan.clients.tolist()
         nodes = [run.roster.node(client) for client in clients]
-        drafts = run.aggregation.to_train(number, round_.model, config, nodes, grid)
+        drafts = run.aggregation.drafts(protocol.TRAIN, number, round_.model, config, nodes, grid)
         refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
         compression = None if run.options.compression == NONE else run.options.compression
         base, plain = run.request(number), run.plain(number)

@@ -1,7 +1,6 @@
 """The Markov policy: each client takes part with a probability that depends on its age (Javani & Wang 2024, 2025)."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.values import Compensate
 from aoi_fl.science.dropout import DropoutEstimate, achieved, largest_dropout
 from aoi_fl.science.errors import ConfigError
@@ -201,7 +199,7 @@ class MarkovParticipation(AgeAwareStrategy):
         cls, clients: int, per_round: int, max_age: int | None = None, **settings: Any
     ) -> "MarkovParticipation":
         """Return the strategy with the least variance of the load metric X; a smaller ``max_age`` is warned of."""
-        table = _table("markov-optimal", clients, per_round, max_age)
+        table = MarkovPolicy.optimal(clients, per_round, max_age)
         if settings.get("rates", "equal") == "equal" and table.excess:
             logger.warning("%s", table.excess)
         return cls(table, **settings)
@@ -211,35 +209,4 @@ class MarkovParticipation(AgeAwareStrategy):
         cls, clients: int, per_round: int, max_age: int | None = None, exponent: float = 1.0, **settings: Any
     ) -> "MarkovParticipation":
         """Return the strategy whose probabilities grow with age without being optimal."""
-        return cls(_table("markov-increasing", clients, per_round, max_age, exponent=exponent), **settings)
-
-    @classmethod
-    def optimal_by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> "MarkovParticipation":
-        """Return the strategy for a run's keys."""
-        return cls.optimal(
-            *_sizes(keys),
-            rates=keys["rates"],
-            compensate=keys["compensate"],
-            coordination=keys["coordination"],
-            **settings,
-        )
-
-    @classmethod
-    def increasing_by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> "MarkovParticipation":
-        """Return the strategy for a run's keys."""
-        return cls.increasing(
-            *_sizes(keys),
-            keys["exponent"],
-            coordination=keys["coordination"],
-            **settings,
-        )
-
-
-def _table(name: str, clients: int, per_round: int, max_age: int | None, **keys: Any) -> Any:
-    """Return a policy's table, built from its row."""
-    sizes = {"num-clients": clients, "clients-per-round": per_round, "max-age": max_age}
-    return REGISTRY[name].build({**sizes, "compensate": "none", **keys})
-
-
-def _sizes(keys: Mapping[str, Any]) -> tuple[int, int, int]:
-    return keys["num-clients"], keys["clients-per-round"], keys["max-age"]
+        return cls(MarkovPolicy.increasing(clients, per_round, max_age, exponent), **settings)

@@ -1,8 +1,7 @@
 """Systematic participation: a rate and a phase fix all rounds of a client, without coin or poll."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,10 +157,3 @@ class SystematicParticipation(AgeAwareStrategy):
         rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
         policy = SystematicRulePolicy(rule, coordination, rates, make_absence(compensate))
         super().__init__(policy, **settings)
-
-    @classmethod
-    def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
-        """Return the strategy for a run's keys."""
-        terms = {key: keys[key] for key in ("rates", "compensate", "coordination", "phases", "jitter")}
-        n, k = keys["num-clients"], keys["clients-per-round"]
-        return cls(n, k, **terms, **settings)
