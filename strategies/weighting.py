@@ -11,43 +11,5 @@ unbiased  ω_i = q_i / r_i on updates, with the client's rate r_i and q_i = d_i 
 All but the last are divided by their sum over the updates that count.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
-from aoi_fl.science.weighting import weigh
-
 AUTO, EQUAL, SIZE, UNBIASED = "auto", "equal", "size", "unbiased"
 KINDS = (AUTO, EQUAL, SIZE, UNBIASED)
-
-
-def omega(
-    kind: str,
-    clients: NDArray[np.int64],
-    own: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    rates: NDArray[np.float64] | None,
-) -> NDArray[np.float64]:
-    """Return the weights of a round's clients, (s,).
-
-    Parameters
-    ----------
-    kind : one of KINDS
-    clients : (s,) their numbers
-    own : (s,) the policy's own weights
-    sizes : (n,) data sizes of all clients; NaN where unknown, not allowed for "unbiased"
-    rates : (n,) participations a round of each client; None: unknown
-
-    Raises
-    ------
-    ConfigError
-        Unbiased weights of a policy with unknown rates, or of a client that never takes part.
-    """
-    match kind:
-        case "equal":
-            return np.ones(len(clients))
-        case "size":
-            return sizes[clients]
-        case "unbiased":
-            return weigh("unbiased", clients, sizes, rates)
-        case _:
-            return own

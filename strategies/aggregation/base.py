@@ -36,13 +36,11 @@ class Intake(Protocol):
     Attributes
     ----------
     spoiled : why the last :meth:`finish` left clients out, by client
+    opaque : whether the model is bytes of no constant shape, which only this aggregation can judge
     """
 
     spoiled: Mapping[int, str]
-
-    @property
-    def opaque(self) -> bool:
-        """Whether the model is bytes of no constant shape, which only this aggregation can judge."""
+    opaque: bool
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Begin to aggregate a round's updates of a model."""

@@ -188,7 +188,7 @@ class PrivacyGuarantee:
         return kept_bounds(self._law, rounds, self._clients)
 
 
-class ByPrivateMean:
+class ByPrivateMean(Aggregation):
     """The aggregation of a :class:`PrivateMean`.
 
     Parameters
@@ -316,9 +316,6 @@ class ByPrivateMean:
         self._inner.begin(self._round, self._model)
         self._inner.add(0, self._reply(arrays), Update(arrays, 1, None, None), 1.0)
         return self._inner.finish()[0], metrics
-
-    def undo(self) -> None:
-        """Do nothing: what a round has released stays released."""
 
     def _reply(self, arrays: Mapping[str, NDArray[Any]]) -> Message:
         """Return the one reply of the round, which the server makes: no record of a client's is in it."""

@@ -277,8 +277,7 @@ class AtWork:
         """Keep the updates in replies to an earlier round's messages, drop the others, and return their clients."""
         answered = set()
         for reply in replies:
-            client = exchange.client_of(reply)
-            work = None if client is None else self._works.get(client)
+            work = self._works.get(exchange.client_of(reply))
             if work is None or work.round != collector.round:
                 continue
             try:

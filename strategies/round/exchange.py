@@ -240,9 +240,9 @@ class Exchange:
         """Whether enough updates have arrived, which ends the wait for the missing clients."""
         return self._wanted is not None and self._wanted <= 0
 
-    def client_of(self, reply: Message) -> int | None:
+    def client_of(self, reply: Message) -> int:
         """Return the client number of a reply, also of an error without a node."""
-        return self._client_of.get(reply.metadata.reply_to_message_id)
+        return self._client_of[reply.metadata.reply_to_message_id]
 
     def __iter__(self) -> Iterator[Message]:
         """Yield replies until all have arrived or the deadline has passed; ``missing`` then has the other clients.

@@ -14,7 +14,7 @@ from aoi_fl import protocol
 from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, called, flaw, log_failure, nodes_of
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, NO_METRICS, Intake, called, flaw, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
 from aoi_fl.strategies.aggregation.metrics import metrics_or_none, model_and_metrics, whole
 from aoi_fl.strategies.plan import RoundOptions
@@ -190,7 +190,7 @@ class OverriddenSteps:
             logger.warning("%s", text)
 
 
-class HeldUpdates:
+class HeldUpdates(Intake):
     """Keeps the accepted replies of a round, in the model's own types, for a step that is not ours.
 
     Attributes
@@ -223,9 +223,6 @@ class HeldUpdates:
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return nothing: the step makes the model."""
         return None, None
-
-    def undo(self) -> None:
-        """Do nothing: the step makes the model."""
 
     def in_order(self) -> Sequence[Message]:
         """Return the replies in client order."""

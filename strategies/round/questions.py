@@ -95,8 +95,6 @@ class Questions:
         exchange = Exchange(grid, messages, timeout, sequential=False, keep=ANSWERS_KEPT, settled=settled)
         for reply in exchange:
             sender = exchange.client_of(reply)
-            if sender is None:
-                continue
             roster.patience.answered(QUESTION, sender, exchange.elapsed)
             try:
                 answer = read_record(reply, expected)

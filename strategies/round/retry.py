@@ -262,7 +262,7 @@ class RetryPolicy:
             overdue = exchange.overdue
             for reply in exchange.ready():
                 client = exchange.client_of(reply)
-                if client is not None and not reply.has_error():
+                if not reply.has_error():
                     if not overdue:
                         self._silences[kind].hear(client)
                     with suppress(Refused):  # a bid, for instance

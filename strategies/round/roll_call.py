@@ -181,8 +181,6 @@ class RollCall:
         found: list[_Reply] = []
         for reply in replies:
             node = exchange.client_of(reply)
-            if node is None:
-                continue
             if reply.has_error() and reply.error.code == NODE_UNAVAILABLE:
                 self.gone.add(node)
                 logger.warning("node %d is gone", node)

@@ -19,6 +19,7 @@ from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.protocol.records import Participation
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.weighting import weigh
 from aoi_fl.strategies import weighting
 from aoi_fl.strategies.aggregation.base import Draft, Intake
 from aoi_fl.strategies.aggregation.mean import Mean
@@ -164,11 +165,16 @@ class TrainingStep:
     def weigh(self, plan: Plan, arrays: ArrayRecord) -> None:
         """Make a plan the round's, with the weights ω of its updates."""
         run, sizes = self._run, self._run.roster.sizes
-        own = sizes[plan.clients] if run.policy.traits.own_weights == "size" else plan.weights
-        if self._weights == weighting.UNBIASED:
-            sizes = run.roster.sizes_of_all(or_equal=True).astype(np.float64)
-            sizes = sizes if plan.members is None else np.where(plan.members, sizes, 0.0)
-        weights = weighting.omega(self._weights, plan.clients, own, sizes, plan.rates)
+        match self._weights:
+            case "equal":
+                weights = np.ones(len(plan.clients))
+            case "unbiased":
+                sizes = run.roster.sizes_of_all(or_equal=True).astype(np.float64)
+                sizes = sizes if plan.members is None else np.where(plan.members, sizes, 0.0)
+                weights = weigh("unbiased", plan.clients, sizes, plan.rates)
+            case own:
+                by_size = "size" in (own, run.policy.traits.own_weights)
+                weights = sizes[plan.clients] if by_size else plan.weights
         run.round.plan, run.round.model, run.round.planned = replace(plan, weights=weights), arrays, True
 
     def collect(self, replies: Iterable[Message], intake: Intake, number: int) -> tuple[Collector, float]:

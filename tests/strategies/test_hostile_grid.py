@@ -1,9 +1,7 @@
 """One hostile client of ten costs its own places and one deadline: a sample of policies, aggregations and kinds."""
 
 import gc
-import itertools
 import math
-import random
 import tempfile
 from functools import cache, partial
 from pathlib import Path
@@ -16,7 +14,6 @@ from flwr.serverapp import strategy as flower
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies import (
     BudgetedRefresh,
     F3astSelection,
@@ -24,7 +21,6 @@ from aoi_fl.strategies import (
     OldestAge,
     PrivateMean,
     RandomSelection,
-    RoundOptions,
     SystematicParticipation,
 )
 from tests import fakes
@@ -197,26 +193,6 @@ FEWEST = {"Bulyan": 3}  # updates without which an aggregation makes no model
 
 
 @cache
-def is_refused(policy, aggregation):
-    """Return whether the product refuses the two together, as unbiased weights with a Flower strategy."""
-    make, options = making(policy, aggregation)
-    try:
-        make(options=RoundOptions(**options))
-    except ConfigError:
-        return True
-    return False
-
-
-def in_product(policy, aggregation, kind):
-    alike = kind == "large" or (kind, aggregation) == ("largest", "FedAvgM")  # one of CELLS stands for them
-    return not alike and (policy, aggregation, kind) not in CELLS and not is_refused(policy, aggregation)
-
-
-PRODUCT = [cell for cell in itertools.product(POLICIES, AGGREGATIONS, KINDS) if in_product(*cell)]
-SAMPLE = slow(*CELLS[STAND_FOR_ALL:], *random.Random(51).sample(PRODUCT, 150))
-
-
-@cache
 def usual(policy):
     """Return the updates of the hostile client and of the others where all are honest."""
     with tempfile.TemporaryDirectory() as folder:
@@ -224,7 +200,7 @@ def usual(policy):
     return trained(notes, True), trained(notes, False)
 
 
-@pytest.mark.parametrize(("policy", "aggregation", "kind"), CELLS[:STAND_FOR_ALL] + SAMPLE)
+@pytest.mark.parametrize(("policy", "aggregation", "kind"), CELLS[:STAND_FOR_ALL] + slow(*CELLS[STAND_FOR_ALL:]))
 def test_one_client_costs_its_places_and_a_deadline(policy, aggregation, kind, tmp_path, monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # Flower collects at each record that it reads, the whole process
     notes, seconds = run(tmp_path, policy, aggregation, kind)

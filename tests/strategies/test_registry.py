@@ -9,12 +9,9 @@ import pytest
 from aoi_fl.config.policies import BUDGETED, KEYS, POLICIES, REGISTRY, users_of
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import RoundOptions
-from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
-GIVEN = {"policy": "systematic", "num-clients": 3, "clients-per-round": 1, "rates": "given"}
 
 
 def refused_for_weights(make):
@@ -44,20 +41,3 @@ def test_keys_are_run_keys_and_have_users():
 def test_the_table_is_read_without_flower():
     code = "import sys, aoi_fl.config.policies; sys.exit(any(m in sys.modules for m in ('flwr', 'numpy')))"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("name,size\na,1\nb,2\nc,3\n", ("clients.csv, line 1: columns", "name,size")),
-        ("rate\n0.5\n0.5\n", ("clients-file: rows of", 2)),
-        ("rate\n0.5\n0.25\n1.25\n", ("clients.csv, line 4, column rate", "1.25")),
-        ("name,rate\na,0.5\nb,0.25\na,0.25\n", ("clients.csv, line 4, column name", "a")),
-    ],
-)
-def test_a_clients_file_without_usable_rates_is_refused(text, words, tmp_path):
-    path = tmp_path / "clients.csv"
-    path.write_text(text)
-    keys = GIVEN | {"clients-file": str(path)}
-    with refused(*words):
-        make_strategy(RunConfig.parse(keys), "r")
