@@ -17,6 +17,17 @@ from aoi_fl.strategies.round.retry import QUESTION, TRAINING, RetryPolicy
 from aoi_fl.strategies.validation import limit_metrics, some_of
 
 logger = logging.getLogger("flwr")
+# The arrays by client number, with the value of a client that nothing is known of.
+_ARRAYS = {
+    "available": False,
+    "away": False,
+    "seen": 0,
+    "last": 0,
+    "next_round": 0,
+    "sizes": np.nan,
+    "payments": np.nan,
+    "_sensitivities": np.nan,
+}
 
 
 class Roster:
@@ -40,6 +51,15 @@ class Roster:
     packing : nodes that read packed models; none unless the run ``packs``
     """
 
+    available: NDArray[np.bool_]
+    away: NDArray[np.bool_]
+    seen: NDArray[np.int64]
+    last: NDArray[np.int64]
+    next_round: NDArray[np.int64]
+    sizes: NDArray[np.float64]
+    payments: NDArray[np.float64]
+    _sensitivities: NDArray[np.float64]
+
     def __init__(
         self,
         known: Iterable[ClientRecord] = (),
@@ -53,18 +73,14 @@ class Roster:
         self._names = names
         self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
-        self.available, self.away = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+        for name, unknown in _ARRAYS.items():
+            setattr(self, name, np.full(0, unknown))
         self.busy: Iterable[int] = ()
         self.uncounted: set[int] = set()
-        self.seen, self.last = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.next_round = np.zeros(0, np.int64)
-        self.sizes = np.zeros(0)
         self._sizeless: set[int] = set()  # named in a warning, without a declared size
         self._verbose: set[int] = set()  # named in a warning, with too many metrics
-        self.payments = np.zeros(0)
         self.patience = RetryPolicy()
         self._awake_at: dict[int, float] = {}  # monotonic second at which a sleeping client wakes up
-        self._sensitivities = np.zeros(0)
         self._node_of: dict[int, int] = {}
         self._number_of_node: dict[int, int] = {}
         self._number_of_name: dict[str, int] = {}
@@ -299,14 +315,8 @@ class Roster:
     def _add(self, records: list[ClientRecord]) -> None:
         grow = max((r.client + 1 for r in records), default=0) - len(self)
         if grow > 0:
-            self.available = np.append(self.available, np.zeros(grow, np.bool_))
-            self.away = np.append(self.away, np.zeros(grow, np.bool_))
-            self.seen = np.append(self.seen, np.zeros(grow, np.int64))
-            self.last = np.append(self.last, np.zeros(grow, np.int64))
-            self.next_round = np.append(self.next_round, np.zeros(grow, np.int64))
-            self.sizes = np.append(self.sizes, np.full(grow, np.nan))
-            self.payments = np.append(self.payments, np.full(grow, np.nan))
-            self._sensitivities = np.append(self._sensitivities, np.full(grow, np.nan))
+            for name, unknown in _ARRAYS.items():
+                setattr(self, name, np.append(getattr(self, name), np.full(grow, unknown)))
         for record in records:
             number = record.client
             self.records[number] = record
