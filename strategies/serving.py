@@ -16,7 +16,6 @@ from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
 from aoi_fl.protocol.records import State
-from aoi_fl.science.errors import ConfigError
 
 _ROUNDS, _PREFIX = "served-rounds", "served/"
 
@@ -38,11 +37,6 @@ class ServedModel:
         """Take in the model after a round, and return the model to serve.
 
         Arrays of whole numbers, such as counters, are served as they are.
-
-        Raises
-        ------
-        ConfigError
-            The model has no array of floating-point numbers.
         """
         if not self._share:
             return arrays
@@ -54,10 +48,6 @@ class ServedModel:
                 mean = self._means.get(name)
                 moved = value.copy() if mean is None else mean + newest * (value - mean)
                 self._means[name] = np.asarray(moved, value.dtype)  # a sum of 0-d arrays is a scalar
-        if not self._means:
-            raise ConfigError(
-                "serve_average", self._share, "0 for a model without a floating-point array", "Set it to 0."
-            )
         return self.current(arrays)
 
     def current(self, arrays: ArrayRecord) -> ArrayRecord:

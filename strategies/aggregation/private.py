@@ -10,7 +10,7 @@ published, so that no round publishes two sums.
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -231,11 +231,8 @@ class ByPrivateMean(Aggregation):
         """
         spec, account = self._spec, privacy.account
         size = sum(model[name].numpy().size for name in self._trained(model))
-        terms: dict[str, float] = {
-            field.name: getattr(spec, field.name)
-            for field in fields(spec)
-            if field.name in ("clip", "noise_multiplier", "rounds", "per_round", "bands", "delta")
-        }
+        names = ("clip", "noise_multiplier", "rounds", "per_round", "bands", "delta")
+        terms: dict[str, float] = {name: getattr(spec, name) for name in names}
         terms |= {"momentum": spec.momentum, "clients": clients, "size": size}
         terms |= {"min_separation": privacy.separation, "max_participations": account.bounds.max_participations}
         self._releases.agree(terms, done, account.column, account.deviation * spec.clip, size)

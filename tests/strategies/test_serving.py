@@ -7,9 +7,7 @@ from flwr.app import Array, ArrayRecord
 from aoi_fl.config.run import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import RandomSelection, RoundOptions
-from aoi_fl.strategies.serving import ServedModel
 from tests.fakes import Notes, ScriptedGrid, ToyApp
-from tests.refusals import refused
 
 N, BETA = 3, 0.8
 
@@ -49,11 +47,6 @@ def test_the_served_model_is_the_average_by_hand(tmp_path):
     plain, same, _ = play(tmp_path / "off", 0.0)
     np.testing.assert_array_equal(trained, same)  # training does not notice
     assert (plain["w"].numpy() == same[-1]).all()
-
-
-def test_a_model_without_floats_is_refused():
-    with refused("serve_average", 0.5):
-        ServedModel(0.5).add(ArrayRecord({"trees": Array(np.zeros(3, np.uint8))}))
 
 
 def test_the_key_for_momentum_is_fedavgm_by_hand(tmp_path):
