@@ -309,12 +309,6 @@ def test_an_array_that_cannot_have_noise_is_refused_unless_frozen(tmp_path, name
     np.testing.assert_array_equal(values(result.arrays)[name], arrays[name])
 
 
-@pytest.mark.parametrize("wrong", [3, 5])
-def test_the_divisor_is_the_policys(tmp_path, wrong):
-    with refused("per-round", wrong):
-        begin(everyone(aggregation=private(per_round=wrong), options=options()), silent_app(), tmp_path, 2)
-
-
 def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
     policy = SystematicParticipation(4, 2, options=options())
     spec = PrivateMean.for_epsilon(8.0, policy.policy.traits.law, 6, delta=1e-3, clip=2.0)
@@ -364,6 +358,7 @@ def test_what_breaks_the_guarantee_is_refused_when_made(make):
         (lambda **s: RandomSelection(2, aggregation=private(6, bands=2), **s), 6),
         (lambda **s: mine(aggregation=private(6), **s), 6),
         (lambda **s: everyone(aggregation=private(6), **s), 5),
+        *((lambda wrong=wrong, **s: everyone(aggregation=private(6, wrong), **s), 6) for wrong in (3, 5)),
         (lambda **s: everyone(aggregation=private(6, max_epsilon=1e-3), **s), 6),
     ],
 )
