@@ -31,7 +31,7 @@ from aoi_fl.science.errors import AoiError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.ledger import DAMAGE, Ledger, read, read_run
 from aoi_fl.server.resume import check_simulated, recorded_run, take_up
-from aoi_fl.strategies.validation import Refused, check_metrics, read_answer, read_record, read_update, what_failed
+from aoi_fl.strategies.validation import Refused, check_metrics, read_answer, read_record, read_update
 from tests.report.test_malformed_ledgers import play
 
 pytestmark = pytest.mark.slow
@@ -212,7 +212,6 @@ def test_error_replies():
     @fuzzed(st.integers(-(2**31), 2**31 - 1), st.lists(lines, max_size=12), most=3000)
     def fuzz(code, said):
         text = "\n".join(said)
-        assert 0 < len(what_failed(text)) <= 300
         judged(reply_of(Error(code, text)))
 
 
