@@ -4,6 +4,7 @@
 Two methods are optional: ``first_age(round_, uniforms)`` returns the (n,) ages of newcomers, by default 0, and
 ``rates()`` returns (n,) participations per round. The simulator calls the rule with n clients, a client with one.
 ``uniforms`` are the clients' own draws in [0, 1). Decisions must depend on the arguments only.
+A :class:`aoi_fl.science.rule.ParticipationRule`, as in a policy's row, is also valid.
 """
 
 import inspect
@@ -64,7 +65,8 @@ class OwnRule(ParticipationRule):
         ------
         ConfigError : the rule raises, or returns another shape or type.
         """
-        return self._called("participates", "b", clocks.ages(round_), round_, u)
+        seen = clocks if isinstance(self._rule, ParticipationRule) else clocks.ages(round_)
+        return self._called("participates", "b", seen, round_, u)
 
     def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) the ages of clients that join in a round; raise as :meth:`participates`."""
@@ -77,11 +79,14 @@ class OwnRule(ParticipationRule):
 
     def long_run_rates(self) -> Floats | None:
         """Return (n,) participations per round of each client; None if the rule does not have them."""
-        if not hasattr(self._rule, "rates"):
+        method = "long_run_rates" if isinstance(self._rule, ParticipationRule) else "rates"
+        if not hasattr(self._rule, method):
             return None
-        with naming("policy", self.name, "rates raised"):
-            rates = self._rule.rates()
-        return sound_values(f"rates of {self.name}", rates, self.clients, most=1 + 1e-9).astype(np.float64)
+        with naming("policy", self.name, f"{method} raised"):
+            rates = getattr(self._rule, method)()
+        if rates is None and method == "long_run_rates":
+            return None
+        return sound_values(f"{method} of {self.name}", rates, self.clients, most=1 + 1e-9).astype(np.float64)
 
     def check(self) -> None:
         """Call the rule for all clients, and for some alone, as the simulator and the clients do.
