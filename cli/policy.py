@@ -28,7 +28,6 @@ KEYS = (
     "phases",
     "jitter",
 )
-_MOST_MIXED = 300  # largest age for which eigenvalues are computed, at O(m³)
 
 
 def policy(context: typer.Context, as_json: Json = False) -> None:
@@ -66,9 +65,6 @@ def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:
     moments = {
         "interval_mean": chosen.interval_mean,
         "interval_variance": chosen.interval_variance,
-        "second_eigenvalue": chosen.second_eigenvalue if max_age <= _MOST_MIXED else None,
-        "mixing_rounds": chosen.mixing_rounds() if max_age <= _MOST_MIXED else None,
-        "weight_variance": chosen.weight_variance,
     }
     if as_json:
         print_json(
@@ -86,8 +82,7 @@ def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:
         for age, (p, share, x) in enumerate(zip(chosen.probabilities, chosen.stationary.tolist(), law, strict=True))
     ]
     print_table(title, ["age", "takes part with", "share of clients", "P(X = age + 1)", ""], rows)
-    names = ["E[X]", "Var[X]", "|second eigenvalue|", "rounds to mix from age 0", "Σ Var[ω], Theorem 5 as printed"]
-    print_facts("Moments", zip(names, moments.values(), strict=True))
+    print_facts("Moments", zip(("E[X]", "Var[X]"), moments.values(), strict=True))
 
 
 def _show_stride(chosen: SystematicPolicy, title: str, exactly: int | None, as_json: bool) -> None:

@@ -75,7 +75,7 @@ def privacy(
         except ConfigError as error:
             if not several or error.key != "policy":
                 raise
-            values = dict.fromkeys(_NAMES) | {"exact": None, "amplified": False, "refused": str(error.allowed)}
+            values = dict.fromkeys(_NAMES) | {"amplified": False, "refused": str(error.allowed)}
         else:
             values["refused"] = None
         shown.append({"policy": name} | values)
@@ -187,7 +187,6 @@ def _promise(
     return {
         "min_separation": kept.min_separation,
         "max_participations": kept.max_participations,
-        "exact": kept.exact,
         "bands": wanted,
         "noise_multiplier": account.noise_multiplier,
         "deviation": account.deviation,

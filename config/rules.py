@@ -319,12 +319,12 @@ def opposed(index: str, ageing: str, source: str, trains: str, sensitivities: st
 
 def separation(config: RunKeys) -> int:
     """Return b of a run's policy, the least number of rounds between two participations, or 1."""
-    from aoi_fl.science.privacy.bounds import bounds  # NumPy is loaded for banded noise only
+    from aoi_fl.science.privacy.bounds import min_separation  # NumPy is loaded for banded noise only
 
     row, n, k = REGISTRY[config.policy], config.num_clients, config.clients_per_round
     if config.rates != "equal" or config.compensate != "none" or k > n or not row.separated:
         return 1
-    return bounds(row.build(config.flat()), config.num_server_rounds, n).min_separation
+    return min_separation(row.build(config.flat()), n)
 
 
 def bands(config: RunKeys) -> int:

@@ -35,7 +35,7 @@ def law(policy: Mapping[str, Any], config: Mapping[str, Any], size: int) -> Inte
         if policy.get("absence", "ignored") != "ignored" or policy.get("adaptive_dropout"):
             return None
         if policy.get("probabilities") and rates != "equal":
-            return MarkovPolicy.rated(_checked(rates, per_round), None, dropout).law()
+            return MarkovPolicy.rated(_checked(rates, per_round), dropout).law()
         if policy.get("probabilities"):
             table = tuple(float(p) for p in policy["probabilities"])
             return MarkovPolicy(table, clients, per_round, str(policy.get("kind")), dropout)

@@ -11,7 +11,7 @@ A. Javani, Z. Wang, "Load Balancing in Federated Learning", Globecom 2024.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar, overload
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ TableLike: TypeAlias = Sequence[float] | Floats
 Ages = TypeVar("Ages", int, Ints)
 
 _RAREST = 1e-15  # a smaller p_m means waits that no longer fit an int64
+_CERTAIN = 40.0  # the hazard of p = 1: more than −ln(1−u) of any u below 1
 
 
 def checked(table: TableLike) -> Floats:
@@ -71,72 +72,58 @@ def survival(table: TableLike) -> Floats:
     return np.concatenate(([1.0], np.cumprod(1 - checked(table)[:-1])))
 
 
-@overload
-def first_age(table: TableLike, u: float) -> int: ...
-@overload
-def first_age(table: TableLike, u: Floats) -> Ints: ...
-def first_age(table: TableLike, u: float | Floats) -> int | Ints:
+def stationary(table: TableLike) -> Floats:
+    """Return the (m+1,) law of min(age, m) at the start of a round."""
+    weights = survival(table)
+    weights[-1] /= np.asarray(table)[-1]
+    law: Floats = weights / weights.sum()
+    return law
+
+
+def first_age(table: TableLike, u: Floats) -> Ints:
     """Turn uniform numbers in [0, 1) into ages of the stationary law P(A = a) = P(X > a)/E[X].
 
     Ages are unbounded: state m of eqs. (12)–(14) becomes m, m+1, …, a geometric tail. A population that starts from
     this law has no transient. At the peak it takes at most 34 bytes a client, the ages included.
 
-    >>> first_age([0.0, 0.5], 0.2), first_age([0.0, 0.5], 0.9)
-    (0, 3)
+    >>> first_age([0.0, 0.5], np.array([0.2, 0.9])).tolist()
+    [0, 3]
     """
     above = survival(table)
     rare = float(np.asarray(table)[-1])
     tail = above[-1] / rare  # the weight of all ages from m on
     below = np.cumsum(above[:-1])
     mean = (below[-1] if below.size else 0.0) + tail
-    uniform = np.asarray(u, dtype=np.float64)
-    ages = np.searchsorted(below, uniform * mean, side="right")
+    ages: Ints = np.searchsorted(below, u * mean, side="right")
     if tail > 0 and rare < 1:
         # P(A ≥ m+i) is (1−p_m)^i times the tail's weight; find the last i for which it still exceeds what u leaves.
-        left = np.minimum((1 - uniform) * mean / tail, 1.0)
+        left = np.minimum((1 - u) * mean / tail, 1.0)
         ages = ages + np.where(ages == below.size, np.floor(np.log(left) / np.log1p(-rare)), 0).astype(np.int64)
-    return int(ages) if uniform.ndim == 0 else ages
+    return ages
 
 
-@overload
-def interval_given_age(table: TableLike, ages: int, u: float) -> int: ...
-@overload
-def interval_given_age(table: TableLike, ages: int | Ints, u: Floats) -> Ints: ...
-def interval_given_age(table: TableLike, ages: int | Ints, u: float | Floats) -> int | Ints:
-    """Turn uniform numbers in [0, 1) into waits X, given that X exceeds the age.
+def interval_given_age(table: TableLike, ages: Ints, u: Floats) -> Ints:
+    """Turn (n,) uniform numbers in [0, 1) into waits X, given that X exceeds the age.
 
     The answer is the smallest x > age with 1 − ∏(1 − p_j) > u over age ≤ j < x, solved as Σ −ln(1−p_j) > −ln(1−u) by
-    one binary search a client. So it has the law of decisions with p[min(j, m)] in every round. ``ages`` and ``u``
-    broadcast. At the peak it takes at most 74 bytes a client, the waits included.
+    one binary search a client. So it has the law of decisions with p[min(j, m)] in every round. At the peak it takes at
+    most 74 bytes a client, the waits included.
 
-    >>> interval_given_age([0.0, 0.5, 1.0], 0, 0.2), interval_given_age([0.0, 0.5, 1.0], 0, 0.7)
-    (2, 3)
-    >>> interval_given_age([0.0, 0.5, 1.0], np.array([0, 1, 7]), np.array([0.7, 0.2, 0.9])).tolist()
-    [3, 2, 8]
+    >>> interval_given_age([0.0, 0.5, 1.0], np.array([0, 0, 1, 7]), np.array([0.2, 0.7, 0.2, 0.9])).tolist()
+    [2, 3, 2, 8]
     """
     array = checked(table)
     m = array.size - 1
-    certain = array == 1
-    rates = np.where(certain, 0.0, -np.log1p(-np.where(certain, 0.0, array)))  # integrated hazard of each age
+    rates = np.full(m + 1, _CERTAIN)  # integrated hazard of each age
+    rates[array < 1] = -np.log1p(-array[array < 1])
     reached = np.concatenate(([0.0], np.cumsum(rates[:-1])))  # of ages 0 … a−1
-    # The first age, from each age on, at which taking part is certain; it ends the wait whatever u is.
-    never = np.iinfo(np.int64).max
-    stops = np.minimum.accumulate(np.where(certain, np.arange(m + 1), never)[::-1])[::-1]
-
-    age_, uniform = np.broadcast_arrays(np.asarray(ages, dtype=np.int64), np.asarray(u, dtype=np.float64))
-    start = np.minimum(age_, m)
-    goal = -np.log1p(-uniform)
-    level = reached[start] + goal
-    waits = np.searchsorted(reached, level, side="right").astype(np.int64)
-    if rates[m] > 0:
-        # Above m the hazard is constant, so the rest of the goal gives the rounds.
-        rest = np.where(age_ >= m, goal, level - reached[m])
-        tail = np.maximum(age_, m) + 1 + np.floor(np.maximum(rest, 0) / rates[m]).astype(np.int64)
-        waits = np.where(waits > m, tail, waits)
-    bounds = stops[start]
-    waits = np.where(bounds < never, np.minimum(waits, np.minimum(bounds, never - 1) + 1), waits)
-    waits = np.where((age_ >= m) & certain[m], age_ + 1, waits)
-    return int(waits) if waits.ndim == 0 else waits
+    goal = -np.log1p(-u)
+    level = reached[np.minimum(ages, m)] + goal
+    waits = np.searchsorted(reached, level, side="right")
+    # Above m the hazard is constant, so the rest of the goal gives the rounds.
+    rest = np.where(ages >= m, goal, np.maximum(level - reached[m], 0.0))
+    beyond = np.maximum(ages, m) + 1 + np.floor(rest / rates[m]).astype(np.int64)
+    return np.where(waits > m, beyond, waits)
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,7 @@ class BudgetedSelector:
             return abs_index(population.ages, payments, population.sensitivities)
         if self.ageing == "linear":
             return whittle_index(population.ages, payments, population.sensitivities, self.budget)
-        cost = ageing_cost(self.ageing)
-        return ageing_index(population.ages, payments, population.sensitivities, self.budget, cost)
+        return ageing_index(population.ages, payments, population.sensitivities, self.budget, self.ageing)
 
 
 @dataclass

@@ -1,7 +1,9 @@
 """A history of selections: the participants of each round, with their weights."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +85,15 @@ class History:
         """Return the selection of a round (from 1)."""
         part = slice(self.offsets[round_ - 1], self.offsets[round_])
         return Selection(self.members[part].astype(np.int64), self.weights[part], self.draws[part].astype(np.int64))
+
+    def ages(self) -> Iterator[Ints]:
+        """Yield (n,) the ages at the start of rounds 1 … R+1; the array is overwritten."""
+        ages = self.first_ages.copy()
+        yield ages
+        for start, end in pairwise(self.offsets.tolist()):
+            ages += 1
+            ages[self.members[start:end]] = 0
+            yield ages
 
     @cached_property
     def by_client(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:

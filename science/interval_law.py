@@ -17,7 +17,6 @@ import numpy as np
 
 from aoi_fl.science.rates import exact, pooled_variance
 from aoi_fl.science.rule import IntervalLaw
-from aoi_fl.science.strides import check_jitter
 from aoi_fl.science.tables import decimal
 from aoi_fl.science.types import Floats
 
@@ -26,7 +25,7 @@ _DIFFERENCE = ((-1, 1), (0, -2), (1, 1))  # steps and factors of a second differ
 
 @dataclass(frozen=True)
 class StrideLaw:
-    """The law of a client that takes part systematically, at a rate and with jitter J; raises ConfigError for a bad J.
+    """The law of a client that takes part systematically, at a rate and with jitter J in [0, 1].
 
     >>> law = StrideLaw(15 / 100)
     >>> {x: round(p, 12) for x, p in law.probabilities().items()}
@@ -42,9 +41,6 @@ class StrideLaw:
 
     rate: float
     jitter: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_jitter(self.jitter)
 
     @property
     def _exact_mean(self) -> Fraction:
@@ -64,18 +60,12 @@ class StrideLaw:
     def interval_variance(self) -> float:
         """Var[X], in rounds²: f(1−f) with f = frac(1/r), and what the jitter adds.
 
-        By that law Var[X] = Var[D] + E[frac(D)(1−frac(D))]; with c = J/r and the fourth Bernoulli polynomial B₄,
-        continued periodically,
-
-            c²/6 + 1/6 − [B₄(1/r + c) − 2B₄(1/r) + B₄(1/r − c)]/(12c²),
-
-        which is f(1−f) still for c up to the smaller of f and 1−f: a jitter of less than a round costs nothing there.
+        It adds nothing for J/r up to the smaller of f and 1−f: a jitter of less than a round costs nothing there.
         """
-        mean, width = self._exact_mean, self._width
-        if not width:
-            return float(mean % 1 * (1 - mean % 1))
-        bend = sum(factor * _bernoulli4(mean + step * width) for step, factor in _DIFFERENCE)
-        return float(width**2 / 6 + Fraction(1, 6) - bend / (12 * width**2))
+        rest = self._exact_mean % 1
+        if not self._width:
+            return float(rest * (1 - rest))
+        return sum(p * (x - self.interval_mean) ** 2 for x, p in self.probabilities().items())
 
     def probabilities(self) -> dict[int, float]:
         """Return {x: P(X = x)}; without jitter ⌊1/r⌋ and, with probability frac(1/r), one round more.
@@ -195,8 +185,3 @@ def window_deviation(law: IntervalLaw, windows: Sequence[int]) -> list[float]:
     At every age the same probability makes it the binomial √(r(1−r)/T).
     """
     return [math.sqrt(v) / t for t, v in zip(windows, law.window_variances(windows), strict=True)]
-
-
-def _bernoulli4(x: Fraction) -> Fraction:
-    x %= 1
-    return x**4 - 2 * x**3 + x**2 - Fraction(1, 30)

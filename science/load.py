@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class LoadMetrics:
     pairs_met : {T: share of the pairs of clients in a same round up to round T}, the last one R
     weight_variance : Σ_i Var_t[ω_i(t)] (ddof = 0), the Σ of Javani & Wang (2025), eq. (14)
     weight_dispersion : mean over rounds of Σ_i ω_i² − 1/n. Both are over rounds with participants, or None; Theorem 5's
-        (33) as printed, :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`, counts empty rounds as 0
+        (33) as printed counts empty rounds as 0
     empty_rounds : rounds without participants
     mean_age, peak_age : over clients and rounds, of the age before the decision, in rounds missed
     """
@@ -69,7 +70,7 @@ class LoadMetrics:
 
 
 def measure(history: History) -> LoadMetrics:
-    """Compute all load metrics; O(P log P) time, about 70 bytes a participation of working memory, 13 MB for pairs."""
+    """Compute all load metrics; O(P log P + nR) time, about 70 bytes a participation of memory, 13 MB for pairs."""
     counts = interval_counts(history)
     return LoadMetrics(
         counts,
@@ -80,7 +81,7 @@ def measure(history: History) -> LoadMetrics:
         pairs_met(history, (*WINDOWS, history.rounds)),
         *weight_spread(history),
         history.empty_rounds,
-        *_ages(history, counts),
+        *_ages(history),
     )
 
 
@@ -143,18 +144,13 @@ def _moments(counts: dict[int, int]) -> tuple[float | None, float | None]:
     return total / number, (number * squares - total * total) / number**2
 
 
-def _ages(history: History, counts: dict[int, int]) -> tuple[float, int]:
-    """Return the mean and the largest age; ages grow by one a round, so each stretch adds an arithmetic series."""
-    members, when, _ = history.by_client
-    starts = np.flatnonzero(np.diff(members, prepend=-1))
-    ends = np.flatnonzero(np.diff(members, append=-1))
-    head = np.full(history.clients, history.rounds, dtype=np.int64)  # rounds up to and with the first participation
-    head[members[starts]] = when[starts]
-    tail = history.rounds - when[ends].astype(np.int64)  # rounds after the last one
-    total = int((head * history.first_ages + head * (head - 1) // 2).sum()) + int((tail * (tail - 1) // 2).sum())
-    total += sum(c * x * (x - 1) // 2 for x, c in counts.items())
-    peak = max(int((history.first_ages + head).max()), int(tail.max(initial=0)), max(counts, default=0)) - 1
-    return total / max(history.clients * history.rounds, 1), max(peak, 0)
+def _ages(history: History) -> tuple[float, int]:
+    """Return the mean and the largest age at the start of a round."""
+    total = peak = 0
+    for ages in islice(history.ages(), history.rounds):
+        total += int(ages.sum())
+        peak = max(peak, int(ages.max()))
+    return total / max(history.clients * history.rounds, 1), peak
 
 
 def pairs_met(history: History, rounds: Iterable[int]) -> dict[int, float]:

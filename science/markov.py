@@ -18,13 +18,15 @@ from typing import Self
 
 import numpy as np
 
-from aoi_fl.science import age, mixing, tables
+from aoi_fl.science import age, tables
 from aoi_fl.science.errors import ConfigError, check_whole
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.names import usual_max_age
 from aoi_fl.science.rates import check_rates, exact, largest_rate, own_table
 from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms, reserved
 from aoi_fl.science.types import Floats, Ints
+
+_TAIL = 1e-12  # the probability of waits beyond those that a law lists
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,6 @@ class MarkovPolicy(AgeRule):
     kind : "optimal", "increasing", "uniform", "rated", or a name for a table of one's own
     dropout : d, probability that a willing client can't be reached
     rates : (n,) r_i in (0, 1], where each client has the optimal table of its own rate; None: all share one table
-    own_max_age : the largest age of such tables; None: as large as each needs
 
     Raises ConfigError, from every constructor, unless 1 ≤ k ≤ n, m ≥ 0, α > 0, 0 ≤ d ≤ 1−k/n, all sizes whole numbers.
 
@@ -59,7 +60,6 @@ class MarkovPolicy(AgeRule):
     kind: str
     dropout: float = 0.0
     rates: Floats | None = None
-    own_max_age: int | None = None
 
     def __post_init__(self) -> None:
         tables.check_dropout(self.dropout)
@@ -68,8 +68,6 @@ class MarkovPolicy(AgeRule):
             age.checked(self.hazards)
             return
         check_rates(self.rates)
-        if self.own_max_age is not None:
-            check_whole("max-age", self.own_max_age, 0)
         reached = largest_rate(self.dropout)
         if (above := np.flatnonzero(self.rates > reached)).size:
             rate, allowed = self.rates[above[0]], f"at most 1 − dropout = {reached:g}"
@@ -115,18 +113,17 @@ class MarkovPolicy(AgeRule):
         return cls((per_round / clients,) * (max_age + 1), clients, per_round, "uniform")
 
     @classmethod
-    def rated(cls, rates: Floats, max_age: int | None = None, dropout: float = 0.0) -> "MarkovPolicy":
+    def rated(cls, rates: Floats, dropout: float = 0.0) -> "MarkovPolicy":
         """Return the policy of clients with rates of their own: :func:`aoi_fl.science.rates.own_table`.
 
-        A client of rate r has the table of least Var[X] for E[X] = 1/r: f(1−f) with f = frac(1/r), if its largest age
-        allows.
+        A client of rate r has the table of least Var[X] for E[X] = 1/r: f(1−f) with f = frac(1/r).
         Raises ConfigError, naming the client, for a rate that is out of range or above 1−d.
 
         >>> policy = MarkovPolicy.rated(np.array([0.4, 0.15]))
         >>> policy.table(0), policy.interval_variances().round(6).tolist()
         ((0.0, 0.5, 1.0), [0.25, 0.222222])
         """
-        return cls((), len(rates), max(round(float(rates.sum())), 1), "rated", dropout, rates, max_age)
+        return cls((), len(rates), max(round(float(rates.sum())), 1), "rated", dropout, rates)
 
     @property
     def _own_rates(self) -> Floats:
@@ -138,7 +135,7 @@ class MarkovPolicy(AgeRule):
         """Return a client's table."""
         if self.rates is None:
             return self.probabilities
-        return own_table(float(self.rates[client]), self.own_max_age, self.dropout)
+        return own_table(float(self.rates[client]), self.dropout)
 
     @property
     def excess(self) -> str:
@@ -170,15 +167,15 @@ class MarkovPolicy(AgeRule):
         """Return the probability with which clients of these ages take part, if they can be reached."""
         if self.rates is None:
             return age.hazards(self.probabilities, ages)
-        first, at, later = self._steps
-        return np.where(ages < first, 0.0, np.where(ages == first, at, later))
+        first, at = self._steps
+        return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
 
     def first_age(self, round_: int, u: Floats) -> Ints:
         """Turn (n,) uniform numbers in [0, 1) into ages of each client's stationary law P(A = a) = P(X > a)/E[X]."""
         if self.rates is None:
             return age.first_age(self.hazards, u)
         first, at, later = self._own_hazards
-        level = u * self.interval_means()
+        level = u / self._own_rates
         beyond = level - (first + 1)  # the law is flat up to age j, and geometric after it
         left = np.clip(1 - beyond * later / np.where(at < 1, 1 - at, 1.0), 1e-300, 1.0)
         with np.errstate(divide="ignore"):
@@ -205,13 +202,7 @@ class MarkovPolicy(AgeRule):
         return MixedLaw(self.rates, self._law_of) if client is None else self._law_of(float(self.rates[client]))
 
     def _law_of(self, rate: float) -> IntervalLaw:
-        return MarkovPolicy(own_table(rate, self.own_max_age, self.dropout), 1, 1, "own", self.dropout)
-
-    def interval_means(self) -> Floats:
-        """Return (n,) E[X_i] = 1/r_i of clients with rates of their own, in rounds."""
-        first, at, later = self._own_hazards
-        means: Floats = first + 1 + (1 - at) / later
-        return means
+        return MarkovPolicy(own_table(rate, self.dropout), 1, 1, "own", self.dropout)
 
     def interval_variances(self) -> Floats:
         """Return (n,) Var[X_i] of clients with rates of their own, in rounds²: beyond age j, X is geometric."""
@@ -220,17 +211,17 @@ class MarkovPolicy(AgeRule):
         return variances
 
     @cached_property
-    def _steps(self) -> tuple[Ints, Floats, Floats]:
-        """Return (n,) each of j, p_j and p at later ages."""
+    def _steps(self) -> tuple[Ints, Floats]:
+        """Return (n,) each of j and p_j; p is 1 at later ages."""
         distinct, which = np.unique(self._own_rates, return_inverse=True)
-        steps = [tables.optimal_steps(1 / exact(rate), self.own_max_age, self.dropout) for rate in distinct.tolist()]
-        first, at, later = zip(*steps, strict=True)
-        return np.array(first, dtype=np.int64)[which], np.array(at)[which], np.array(later)[which]
+        steps = [tables.optimal_steps(1 / exact(rate), None, self.dropout) for rate in distinct.tolist()]
+        first, at, _ = zip(*steps, strict=True)
+        return np.array(first, dtype=np.int64)[which], np.array(at)[which]
 
     @property
-    def _own_hazards(self) -> tuple[Ints, Floats, Floats]:
-        first, at, later = self._steps
-        return first, at * (1 - self.dropout), later * (1 - self.dropout)
+    def _own_hazards(self) -> tuple[Ints, Floats, float]:
+        first, at = self._steps
+        return first, at * (1 - self.dropout), 1 - self.dropout
 
     @cached_property
     def survival(self) -> Floats:
@@ -243,7 +234,7 @@ class MarkovPolicy(AgeRule):
 
         In [2]'s eq. (6) the product should run to i−1, as in [1]'s eq. (13).
         """
-        return mixing.stationary(self.hazards)
+        return age.stationary(self.hazards)
 
     @property
     def interval_mean(self) -> float:
@@ -258,15 +249,13 @@ class MarkovPolicy(AgeRule):
         head = float(self.survival[:-1] * self.hazards[:-1] @ spread)
         return head + float(self.survival[-1]) * ((1 - rare) / rare**2 + (m + 1 / rare - mean) ** 2)
 
-    def interval_pmf(self, tail: float = 1e-12) -> Floats:
-        """Return P(X = x) at position x−1, up to the first x with P(X > x) < ``tail`` (0 < tail < 1)."""
-        if not 0 < tail < 1:
-            raise ConfigError("tail", tail, "between 0 and 1", "Choose a small probability such as 1e-12.")
-        short = np.flatnonzero(self.survival < tail)
+    def interval_pmf(self) -> Floats:
+        """Return P(X = x) at position x−1, up to the first x with P(X > x) < 10⁻¹²."""
+        short = np.flatnonzero(self.survival < _TAIL)
         if short.size:
             return (self.survival * self.hazards)[: short[0]]
         rare, reached = float(self.hazards[-1]), float(self.survival[-1])
-        more = 1 if rare == 1 else math.floor(math.log(tail / reached) / math.log1p(-rare)) + 1
+        more = 1 if rare == 1 else math.floor(math.log(_TAIL / reached) / math.log1p(-rare)) + 1
         geometric = rare * (1 - rare) ** np.arange(more)
         return np.concatenate(((self.survival * self.hazards)[:-1], reached * geometric))
 
@@ -292,41 +281,6 @@ class MarkovPolicy(AgeRule):
             variance = window * rate * (1 - rate) + 2 * rate * float((window - lags) @ (again[1:window] - rate))
             found.append(max(variance, 0.0))
         return found
-
-    @property
-    def period(self) -> int:
-        """Return the greatest common divisor of the possible waits; above 1, ages never mix."""
-        return mixing.period(self.hazards)
-
-    @cached_property
-    def second_eigenvalue(self) -> float:
-        """Return the modulus of the second largest eigenvalue of the chain on min(age, m)."""
-        return mixing.second_eigenvalue(self.hazards)
-
-    def mixing_rounds(self, tolerance: float = 0.05) -> int | None:
-        """Return how long ages that start at 0 take to mix, None if for ever; see :mod:`aoi_fl.science.mixing`."""
-        return mixing.rounds_to_mix(self.hazards, tolerance)
-
-    @property
-    def weight_variance(self) -> float:
-        """Return Σ, the sum of Var[ω_i] over the clients with ω_i = 1/|S| for i in S ([2], Theorem 5, eq. (33)).
-
-        |S| is Binomial(n, 1/E[X]), so Σ depends on the mean rate alone. As printed, (33) counts an empty round as 0.
-        Over the rounds with participants, as :class:`aoi_fl.science.load.LoadMetrics` measures it, Σ + 1/n is larger by
-        1/P(|S| > 0).
-        """
-        n, rate = self.clients, min(1 / self.interval_mean, 1.0)
-        if rate == 1:
-            return 0.0
-        mode = min(math.floor((n + 1) * rate), n)
-        reach = math.ceil(40 * math.sqrt(n * rate * (1 - rate))) + 100
-        low, high = max(0, mode - reach), min(n, mode + reach)
-        sizes = np.arange(low, high + 1, dtype=np.float64)
-        steps = np.log((n - sizes[:-1]) / (sizes[:-1] + 1)) + math.log(rate) - math.log1p(-rate)
-        logs = np.concatenate(([0.0], np.cumsum(steps)))
-        weights = np.exp(logs - logs.max())
-        served = sizes > 0
-        return float((weights[served] / sizes[served]).sum() / weights.sum()) - 1 / n
 
 
 def check_sizes(clients: int, per_round: int, max_age: int) -> None:

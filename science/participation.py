@@ -17,8 +17,7 @@ from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.phases import make_phases, newcomer_phase
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import check_rates, own_table
-from aoi_fl.science.rule import AgeRule, Clocks, ParticipationRule, Terms
-from aoi_fl.science.strides import check_jitter
+from aoi_fl.science.rule import AgeRule, Terms
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.types import Floats, Ints, Mask
 
@@ -104,7 +103,7 @@ class MarkovRule(AgeRule):
             return Terms()
         rate = float(self.rates[client])
         if self.presence is None:
-            return Terms(own_table(rate, None, self.dropout))
+            return Terms(own_table(rate, self.dropout))
         return Terms(absent_table(rate, *self.presence.reach(len(self.rates)).of(client)))
 
     def reissue(self, rates: Floats, round_: int, here: Mask) -> Self:
@@ -120,66 +119,42 @@ class MarkovRule(AgeRule):
         return replace(self, policy=reissued(self.shared, dropout), dropout=dropout)
 
 
+def _unknown() -> Floats:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, eq=False)
-class SystematicRule(ParticipationRule):
-    """Clients take part systematically (:mod:`aoi_fl.science.systematic`): a rate and a phase give every round.
+class SystematicRule(SystematicPolicy):
+    """Clients take part systematically; their terms are unknown before the first :meth:`reissue`.
 
     Attributes
     ----------
+    rates, phases, shifts : (n,) each client's terms
     clients, per_round : n and k
     phase_rule : "spread", dealt out by the server, or "random", each client's own draw
-    jitter : J in [0, 1], the largest share of a stride by which a participation is put off
-    seed : of the phases
     presence : the clients' known availability, for which rates make up; None: all are always available
-    targets : (n,) the rates that clients are to achieve; empty before the first :meth:`reissue`
-    rates, phases, shifts : (n,) each client's terms
+    targets : (n,) the rates that clients are to achieve
     """
 
-    coins = False
-    clients: int
-    per_round: int
+    rates: Floats = field(default_factory=_unknown)
+    phases: Floats = field(default_factory=_unknown)
+    shifts: Floats = field(default_factory=_unknown)
+    clients: int = 0
+    per_round: int = 0
     phase_rule: PhaseRule = "spread"
-    jitter: float = 0.0
-    seed: int = 0
     presence: Presence | None = None
-    targets: Floats = field(default_factory=lambda: np.zeros(0))
-    rates: Floats = field(default_factory=lambda: np.zeros(0))
-    phases: Floats = field(default_factory=lambda: np.zeros(0))
-    shifts: Floats = field(default_factory=lambda: np.zeros(0))
+    targets: Floats = field(default_factory=_unknown)
 
     def __post_init__(self) -> None:
-        check_jitter(self.jitter)
+        """Leave the strides to the first decision: a server makes none."""
 
     @classmethod
     def learning(cls, rates: Floats, seed: int = 0) -> Self:
         """Return the rule of these target rates that makes up for availability; raises ConfigError for a bad rate."""
         check_rates(rates)
-        rule = cls(len(rates), round(rates.sum()), seed=seed, presence=Presence().reach(len(rates)))
-        return rule.reissue(rates, 0, np.ones(len(rates), np.bool_))
-
-    @cached_property
-    def _policy(self) -> SystematicPolicy:
-        return SystematicPolicy(self.rates, self.phases, self.jitter, self.seed, self.shifts)
-
-    def first_age(self, round_: int, u: Floats) -> Ints:
-        """Return (n,) the ages, at the start of a round, of clients that have always been available."""
-        return self._policy.first_age(round_, u)
-
-    def counts(self, last: Ints) -> Ints:
-        """Return (n,) the numbers of the last participations due by these rounds."""
-        return self._policy.counts(last)
-
-    def participates(self, clocks: Clocks, round_: int, u: Floats) -> Mask:
-        """Return (n,) which clients have a participation due that they have not taken yet."""
-        return self._policy.participates(clocks, round_, u)
-
-    def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
-        """Return (n,) the rounds, this one or later, of the next participations."""
-        return self._policy.next_round(clocks, round_, u)
-
-    def advance(self, clocks: Clocks, round_: int, took_part: Mask, forced: Mask | None = None) -> Clocks:
-        """Return the clocks after a round; a forced participation makes up for none."""
-        return self._policy.advance(clocks, round_, took_part, forced)
+        n = len(rates)
+        rule = cls(clients=n, per_round=round(rates.sum()), seed=seed, presence=Presence().reach(n))
+        return rule.reissue(rates, 0, np.ones(n, np.bool_))
 
     def observe(self, available: Mask, round_: int) -> Self:
         """Learn from (n,) the clients that were available in a round; now and then clients get other rates."""

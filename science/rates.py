@@ -137,7 +137,6 @@ def pooled_variance(rates: Floats, variances: Floats) -> float:
 
 def make_rates(rule: RateRule, sizes: Ints, per_round: int, most: float = 1.0) -> tuple[Floats, int]:
     """Return the rates of a rule by sizes alone, ``equal`` or ``size``, and the number of capped ones."""
-    check_rule(rule)
     return size_rates(sizes, per_round, most) if rule == "size" else (equal_rates(len(sizes), per_round), 0)
 
 
@@ -149,26 +148,24 @@ def check_rule(rule: str) -> None:
 
 
 @lru_cache(maxsize=1024)
-def own_table(rate: float, max_age: int | None = None, dropout: float = 0.0) -> Probabilities:
+def own_table(rate: float, dropout: float = 0.0) -> Probabilities:
     """Return the table p_0 … p_m by which a client of a rate decides alone.
 
     A dropout above 1−r, all that a table can make up for, is cut to that. Raises ConfigError for more than a million
     ages, as for a rate below 10⁻⁶.
 
-    >>> own_table(0.4), own_table(0.4, 1), own_table(0.4, 1, 0.7)
-    ((0.0, 0.5, 1.0), (0.0, 0.6666666666666666), (1.0, 1.0))
+    >>> own_table(0.4), own_table(0.4, 0.7)
+    ((0.0, 0.5, 1.0), (1.0, 1.0))
     """
     fraction = exact(rate)
-    if decimal(dropout) >= 1 - fraction:
-        first, at, later = 0, 1.0, 1.0
-    else:
-        first, at, later = optimal_steps(1 / fraction, max_age, dropout)
-    oldest = first + 1 if max_age is None else max_age
-    if oldest > LONGEST:
-        remedy = f"raise the rate to at least {1 / LONGEST:g}, or choose systematic participation, which has no table"
-        allowed = f"larger: its table would have {oldest} ages, and at most {LONGEST} are possible"
-        raise ConfigError("rate", rate, allowed, f"{remedy if max_age is None else f'Lower max-age {max_age}'}.")
-    return (0.0,) * first + (at,) + (later,) * (oldest - first)
+    first, at = 0, 1.0
+    if decimal(dropout) < 1 - fraction:
+        first, at, _ = optimal_steps(1 / fraction, None, dropout)
+    if first >= LONGEST:
+        remedy = f"Raise the rate to at least {1 / LONGEST:g}, or choose systematic participation, which has no table."
+        allowed = f"larger: its table would have {first + 1} ages, and at most {LONGEST} are possible"
+        raise ConfigError("rate", rate, allowed, remedy)
+    return (0.0,) * first + (at, 1.0)
 
 
 def largest_rate(dropout: float) -> float:

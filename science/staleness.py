@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -9,10 +10,7 @@ from aoi_fl.science.ageing import AgeingCost, ageing_cost
 from aoi_fl.science.history import History
 from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor, p2, weighted_average_age
-from aoi_fl.science.spending import BudgetAccount
 from aoi_fl.science.types import Floats, Ints
-
-Sizes = Ints
 
 
 @dataclass(frozen=True)
@@ -48,11 +46,8 @@ def mean_ages(history: History, cost: AgeingCost | None = None) -> Floats:
 
     With an ageing cost f (:mod:`aoi_fl.science.ageing`) f(age) is averaged instead.
     """
-    ages = history.first_ages.astype(np.int64)
     total = np.zeros(history.clients)
-    for round_ in range(1, history.rounds + 1):
-        ages += 1
-        ages[history.selection(round_).clients] = 0
+    for ages in islice(history.ages(), 1, None):
         total += ages if cost is None else cost(ages.astype(np.float64))
     return total / max(history.rounds, 1)
 
@@ -61,21 +56,15 @@ def measure_freshness(
     history: History,
     payments: Floats,
     sensitivities: Floats,
-    sizes: Sizes,
+    sizes: Ints,
     budget: float,
-    ageing: Ageing = "linear",
-    spent: Sequence[float] | None = None,
+    ageing: Ageing,
+    spent: Sequence[float],
 ) -> Freshness:
     """Measure a history of R ≥ 1 rounds with selected clients that refreshed their data for their payments.
 
-    ``spent`` is each round's spending, where clients were paid that are not in the history, as under a clock. By
-    default it is added up, with a ValueError if a round spent more than the budget.
+    ``spent`` is each round's spending.
     """
-    if spent is None:
-        account = BudgetAccount(budget)
-        for round_ in range(1, history.rounds + 1):
-            account.book(payments[history.selection(round_).clients])
-        spent = account.spent
     ages = mean_ages(history)
     return Freshness(
         p2=p2(ages, sensitivities),

@@ -101,12 +101,6 @@ class SystematicPolicy(ParticipationRule):
         """The clients' strides."""
         return Strides(self.rates, self.phases, self.jitter, self.shifts)
 
-    def client(self, number: int) -> Self:
-        """Return the rule of one client alone, with the same draws."""
-        shift = float(np.broadcast_to(self.shifts, len(self.rates))[number])
-        one = slice(number, number + 1)
-        return type(self)(self.rates[one], self.phases[one], self.jitter, self.seed, shift, number)
-
     def count(self, round_: int | Ints) -> Ints:
         """Return (n,) the numbers of the last participations due by a round.
 

@@ -35,7 +35,8 @@ from functools import reduce
 import numpy as np
 
 from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement, log_sum
-from aoi_fl.science import draws, mixing
+from aoi_fl.science import draws
+from aoi_fl.science.age import stationary
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, rounded_up, unreachable
@@ -142,7 +143,7 @@ class AgeMixture:
         self.states, self.rounds = len(self._hazards), rounds
         ages = np.arange(self.states)
         self._older = np.minimum(ages + 1, self.states - 1)
-        self._first = mixing.stationary(self._hazards)
+        self._first = stationary(self._hazards)
         shown = np.zeros(self.states)
         shown[: len(column)] = column / deviation
         # of each round and age at its end; participations before round 1 show nothing

@@ -4,7 +4,7 @@ Privacy with correlated noise rests on these two numbers. They hold for every cl
 
 A Markov client takes part at the ages with p > 0 only, so b is the first such age plus 1. A systematic client of rate r
 takes part every ⌊1/r⌋ or ⌈1/r⌉ rounds; jitter shortens the gap by the longest delay. The k oldest of n clients do not
-recur within ⌊n/k⌋ rounds. Other selectors guarantee nothing: b = 1 and K = T.
+recur within ⌊n/k⌋ rounds. Other selectors guarantee nothing: b = 1.
 
 A lost round, a forced client and a client that has lost its state break these bounds. So both ends of a real run
 enforce b, and :func:`kept_bounds` counts with that.
@@ -19,63 +19,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aoi_fl.science.errors import check_whole
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.rates import exact
-from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector, Selector
+from aoi_fl.science.selection import OldestAgeSelector, Selector
 from aoi_fl.science.simulate import Decentralised
 from aoi_fl.science.systematic import SystematicPolicy
-
-_ALMOST_ONE = np.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True)
 class ParticipationBounds:
-    """A policy's guarantee for each client's participations in T rounds.
+    """The guarantee for each client's participations in T rounds.
 
     Attributes
     ----------
     min_separation : b ≥ 1; rounds t and t' of two participations have |t − t'| ≥ b
     max_participations : K ≤ T
-    exact : whether some clients attain both; otherwise they are safe, and perhaps not tight
-
-    >>> bounds(MarkovPolicy.optimal(100, 15, 10), rounds=100)
-    ParticipationBounds(min_separation=6, max_participations=17, exact=True)
     """
 
     min_separation: int
     max_participations: int
-    exact: bool = True
 
 
-def bounds(policy: Decentralised | Selector, rounds: int, clients: int | None = None) -> ParticipationBounds:
-    """Return b and K of a policy over T rounds, in which no client fails and none is forced.
+def min_separation(policy: Decentralised | Selector, clients: int = 1) -> int:
+    """Return b of a policy in which no client fails and none is forced; ``clients`` is n, needed for a selector.
 
-    Parameters
-    ----------
-    policy : a policy of the simulator
-    rounds : T ≥ 1
-    clients : n ≥ 1, needed for a selector; a decentralised policy has its own
-
-    Raises ConfigError if ``rounds`` or ``clients`` is below 1.
+    >>> min_separation(MarkovPolicy.optimal(100, 15, 10))
+    6
     """
-    check_whole("rounds", rounds)
-    check_whole("clients", 1 if clients is None else clients)
-    separation, most, attained = 1, rounds, False
     match policy:
         case MarkovPolicy():
-            separation, attained = min(map(_first_age, _tables(policy))) + 1, True
-            most = _packed(rounds, separation)
+            return min(map(_first_age, _tables(policy))) + 1
+        case SystematicRule():  # its rates change as it learns
+            return 1
         case SystematicPolicy():
-            gaps = [_least_gap(rate, policy.jitter) for rate in np.unique(policy.rates).tolist()]
-            separation, attained = min(gaps), True
-            most = min(_most_strides(policy, rounds), rounds)
-        case OldestAgeSelector() if clients is not None:
-            separation, attained = max(clients // policy.per_round, 1), True
-            most = _packed(rounds, separation)
-        case RandomSelector() | ProportionalSelector():
-            attained = True
-    return ParticipationBounds(separation, most, attained)
+            return min(_least_gap(rate, policy.jitter) for rate in np.unique(policy.rates).tolist())
+        case OldestAgeSelector():
+            return max(clients // policy.per_round, 1)
+    return 1
 
 
 def kept_bounds(
@@ -85,13 +66,8 @@ def kept_bounds(
 
     None is a policy without any guarantee. T is 0 before round 1.
     """
-    separation = 1 if policy is None else bounds(policy, max(rounds, 1), clients).min_separation
-    return ParticipationBounds(separation, _packed(rounds, separation), exact=False)
-
-
-def _packed(rounds: int, separation: int) -> int:
-    """Return ⌈T/b⌉, how many participations b rounds apart fit into T rounds."""
-    return -(-rounds // separation)
+    separation = 1 if policy is None else min_separation(policy, clients or 1)
+    return ParticipationBounds(separation, -(-rounds // separation))
 
 
 def _tables(policy: MarkovPolicy) -> list[tuple[float, ...]]:
@@ -115,10 +91,3 @@ def _least_gap(rate: float, jitter: float) -> int:
     delay = min(jitter * b, b - a)
     steps = {0, a - 1} | {(int(edge) + near) % a for edge in (b, delay, np.ceil(delay)) for near in (-1, 0, 1)}
     return min(-((e - b) // a) - max(int(np.ceil((delay - e) / a)), 0) for e in steps)
-
-
-def _most_strides(policy: SystematicPolicy, rounds: int) -> int:
-    """Return the most participations of one client: strides that begin in 1 … T, and one that is still pending."""
-    strides = policy.strides
-    pending = strides.due(strides.last_start(0), _ALMOST_ONE) >= 1
-    return int((strides.begun(rounds) - strides.begun(0) + pending).max())

@@ -154,6 +154,8 @@ class SystematicParticipation(AgeAwareStrategy):
             allowed = f"a whole number from 1 to {clients}, the number of clients"
             raise ConfigError("clients-per-round", per_round, allowed, "Choose another number.")
         check(uncompensated(compensate, phases, jitter))
-        rule = SystematicRule(clients, per_round, phases, jitter, seed_of(settings))
+        rule = SystematicRule(
+            jitter=jitter, seed=seed_of(settings), clients=clients, per_round=per_round, phase_rule=phases
+        )
         policy = SystematicRulePolicy(rule, coordination, rates, make_absence(compensate))
         super().__init__(policy, **settings)

@@ -3,42 +3,9 @@
 import numpy as np
 import pytest
 
-from aoi_fl.science.budget import choose
 from aoi_fl.science.estimate import MEMORY, SlopeEstimate
-from aoi_fl.science.whittle import whittle_index
 
-N, BUDGET = 20, 40.0
-
-
-class Stream:
-    """Clients whose losses follow the model; a round's refreshes, ages and reports."""
-
-    def __init__(self, seed, noise):
-        self.rng, self.noise = np.random.default_rng(seed), noise
-        self.slopes = self.rng.exponential(0.02, N) + 0.001
-        self.own = self.rng.normal(0, 0.3, N)
-        self.sizes = self.rng.integers(500, 1500, N)
-        self.ages, self.round = np.zeros(N, dtype=np.int64), 0
-
-    def step(self, chosen):
-        self.round += 1
-        self.ages = self.ages + 1
-        self.ages[chosen] = 0
-        level = 2 * np.exp(-self.round / 50)
-        return level + self.own + self.slopes * self.ages + self.rng.normal(0, self.noise, N)
-
-
-def weighted_age(seed, noise, sensitivities, rounds=300):
-    """Play WICS with φ from the truth, sizes or estimate so far; return Σ φΔ/Σ φ with the true φ, and what it found."""
-    stream, estimate, total = Stream(seed, noise), SlopeEstimate.of(N), 0.0
-    truth = stream.sizes * stream.slopes
-    payments = stream.sizes / 100
-    for _ in range(rounds):
-        phi = {"truth": truth, "sizes": stream.sizes, "estimate": estimate.sensitivities(stream.sizes)}[sensitivities]
-        losses = stream.step(choose(whittle_index(stream.ages, payments, phi, BUDGET), payments, BUDGET))
-        estimate = estimate.after(np.arange(N), stream.ages, losses)
-        total += truth @ stream.ages / truth.sum()
-    return total / rounds, estimate, stream
+N = 20
 
 
 def test_the_moments_equal_a_weighted_regression():
@@ -68,7 +35,10 @@ def test_it_starts_from_the_sizes_and_stays_there_without_news():
 
 
 def test_newcomers_count_as_the_mean_of_finite_values():
-    _, estimate, _ = weighted_age(4, 0.02, "sizes", 150)
+    rng, estimate = np.random.default_rng(4), SlopeEstimate.of(N)
+    for _ in range(150):
+        ages = rng.integers(0, 9, N)
+        estimate = estimate.after(np.arange(N), ages, 0.02 * ages + rng.normal(0, 0.02, N))
     more = estimate.joined(2)
     assert more.slopes[:N] == pytest.approx(estimate.slopes)
     mean = estimate.moments[4].sum() / estimate.moments[3].sum()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.phases import newcomer_phase
 from aoi_fl.science.rates import exact, pooled_variance, size_rates
-from aoi_fl.science.rule import Clocks
+from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.strides import Strides
 from aoi_fl.science.systematic import SystematicPolicy
 
@@ -75,13 +75,6 @@ def test_spread_phases_give_exactly_k_in_every_round():
             assert {int(strides.begin(t).sum()) for t in [*range(1, n + 1), *range(10**6, 10**6 + n)]} == {k}
 
 
-@given(st.integers(1, 10**6), st.data())
-@settings(max_examples=100, deadline=None)
-def test_the_fraction_is_found_in_its_double(n, data):
-    k = data.draw(st.integers(1, n))
-    assert exact(k / n) == Fraction(k, n)
-
-
 @pytest.mark.parametrize(("n", "k"), [(7, 2), (20, 15), (100, 15)])
 def test_variance_over_windows_by_enumeration_of_all_phases(n, k):
     for length in [1, 2, 3, 10, 40, 100]:
@@ -98,7 +91,8 @@ def test_every_client_alone_plays_its_part(jitter, phases):
     chosen = played(policy, 150)
     first_ages = policy.first_age(1, np.zeros(0))
     for i in range(len(UNEQUAL)):
-        alone, taken = policy.client(i), np.flatnonzero(chosen[:, i]) + 1
+        terms = Terms((), float(policy.rates[i]), float(policy.phases[i]), jitter)
+        alone, taken = SystematicPolicy.from_message(terms, 6, i), np.flatnonzero(chosen[:, i]) + 1
         assert [takes_part(alone, t) for t in range(1, 151)] == chosen[:, i].tolist()
         following = [int(alone.next_round(Clocks(np.array([t - 1])), t, np.zeros(0))[0]) for t in range(1, taken[-1])]
         assert following == [taken[taken >= t][0] for t in range(1, taken[-1])]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Floats
+from aoi_fl.lab.experiments.oracles.markov_chain import markov_weight_variance
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_moments
 from aoi_fl.science.interval_law import StrideLaw
 
@@ -86,4 +87,5 @@ def markov_law(policy, lags):
         one = rate - both
         form = (1 - 2 * rate + both) + one * (x[:, None] + x[None, :]) + both * x[:, None] * x[None, :]
         products[h - 1] = n * both * float(gauss @ form ** (n - 1) @ gauss)
-    return WeightLaw(policy.weight_variance + 1 / n, products, n), policy.weight_variance
+    variance = markov_weight_variance(n, rate)
+    return WeightLaw(variance + 1 / n, products, n), variance

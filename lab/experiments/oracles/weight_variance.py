@@ -1,6 +1,6 @@
 """Σ = Σ_i Var[ω_i], the variance of the aggregation weights, of random and proportional selection.
 
-That of the Markov policies (Theorem 5) is :attr:`aoi_fl.science.markov.MarkovPolicy.weight_variance`; the one that a
+That of the Markov policies (Theorem 5) is in :mod:`aoi_fl.lab.experiments.oracles.markov_chain`; the one that a
 history shows is in :mod:`aoi_fl.science.load`. Sizes d_i are whole numbers of examples, (n,).
 
 References

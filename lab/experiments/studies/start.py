@@ -9,6 +9,7 @@ from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import FAMILYWISE, interval
+from aoi_fl.lab.experiments.oracles.markov_chain import rounds_to_mix
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
@@ -55,7 +56,7 @@ class Start(Experiment):
         lines, tests = [], []
         for name, start in product(_CASES, _NAMED):
             policy = _policy(name)
-            found, mixing = _table(rows, name, start), policy.mixing_rounds()
+            found, mixing = _table(rows, name, start), rounds_to_mix(policy.hazards)
             chances = _chances(policy, start, found.shape[1])
             expected = float(((1 - chances) ** _CLIENTS).sum())
             mixes = "at once" if start == "stationary" else "never" if mixing is None else f"{mixing} rounds"

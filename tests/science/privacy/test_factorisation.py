@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.factorisation import CorrelatedNoise, coefficients, normals, prefix_error, workload
 
 KEY = bytes(range(32))
@@ -81,14 +80,3 @@ def test_noise_of_an_earlier_round_is_gone(round_):
     noise.of(2)
     with pytest.raises(ValueError, match="gone"):
         noise.of(round_)
-
-
-@pytest.mark.parametrize("bands, momentum", [(0, 0.0), (2, 1.0), (2, -0.1)])
-def test_bands_and_momentum_out_of_range_are_refused(bands, momentum):
-    with pytest.raises(ConfigError):
-        coefficients(bands, momentum)
-
-
-def test_a_short_key_is_refused():
-    with pytest.raises(ConfigError):
-        CorrelatedNoise(b"short", coefficients(1), 1.0, 3)

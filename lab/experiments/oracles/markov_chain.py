@@ -1,27 +1,21 @@
-"""How fast ages forget their start, from the hazards h_0 … h_m of taking part at each age.
+"""Two properties of the Markov policies: how fast ages forget their start, and the variance of the weights.
 
 The chain is that of min(age, m): from age a to 0 with probability h_a, to min(a+1, m) otherwise.
 
 References
 ----------
-A. Javani, Z. Wang, "Load Balancing in Federated Learning", Globecom 2024, Fig. 1.
+[1] A. Javani, Z. Wang, "Load Balancing in Federated Learning", Globecom 2024, Fig. 1.
+[2] A. Javani, Z. Wang, "Balancing Client Participation in Federated Learning Using AoI", 2025.
 """
+
+import math
 
 import numpy as np
 
 from aoi_fl.science import age
-from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats
 
 _DOUBLINGS = 62  # rounds are counted up to 2^62
-
-
-def stationary(hazards: Floats) -> Floats:
-    """Return the (m+1,) law of min(age, m) at the start of a round."""
-    weights = age.survival(hazards)
-    weights[-1] /= hazards[-1]
-    law: Floats = weights / weights.sum()
-    return law
 
 
 def period(hazards: Floats) -> int:
@@ -34,30 +28,16 @@ def period(hazards: Floats) -> int:
     return int(np.gcd.reduce(np.concatenate((waits, np.array(beyond, dtype=np.int64)))))
 
 
-def second_eigenvalue(hazards: Floats) -> float:
-    """Return the modulus of the chain's second largest eigenvalue; O(m³) for a free table.
-
-    Beside 1, the eigenvalues are the roots of λ^m + Σ_{a=1..m} P(X > a−1)·(h_m − h_{a−1})·λ^{m−a}.
-    """
-    if period(hazards) > 1:
-        return 1.0
-    coefficients = np.concatenate(([1.0], age.survival(hazards)[:-1] * (hazards[-1] - hazards[:-1])))
-    roots = np.roots(coefficients)
-    return min(float(np.abs(roots).max()), 1.0) if roots.size else 0.0
-
-
 def rounds_to_mix(hazards: Floats, tolerance: float = 0.05) -> int | None:
     """Return the rounds until ages that start at 0 are within a total variation distance of their final law.
 
     The distance never grows; repeated squaring finds the round in O(m³ log rounds). None if there is none, as for the
     optimal table when k divides n and m ≥ n/k − 1: then all clients stay in step.
     """
-    if not 0 < tolerance < 1:
-        raise ConfigError("tolerance", tolerance, "between 0 and 1", "Choose a distance such as 0.05.")
     if 1 - 1 / period(hazards) >= tolerance:  # a chain of period c stays within one c-th of its ages
         return None
     reachable = int(np.count_nonzero(age.survival(hazards)))
-    final = stationary(hazards)[:reachable]
+    final = age.stationary(hazards)[:reachable]
     step = np.zeros((reachable, reachable))
     ages = np.arange(reachable)
     step[ages, np.minimum(ages + 1, reachable - 1)] = 1 - hazards[:reachable]
@@ -81,3 +61,24 @@ def rounds_to_mix(hazards: Floats, tolerance: float = 0.05) -> int | None:
         if far(ahead := law @ powers[i]):
             law, rounds = ahead, rounds + 2**i
     return rounds + 1
+
+
+def markov_weight_variance(clients: int, rate: float) -> float:
+    """Return Σ, the sum of Var[ω_i] over the clients with ω_i = 1/|S| for i in S ([2], Theorem 5, eq. (33)).
+
+    |S| is Binomial(n, r) with r = 1/E[X], so Σ depends on the mean rate alone. As printed, (33) counts an empty round
+    as 0. Over the rounds with participants, as :class:`aoi_fl.science.load.LoadMetrics` measures it, Σ + 1/n is larger
+    by 1/P(|S| > 0).
+    """
+    n, rate = clients, min(rate, 1.0)
+    if rate == 1:
+        return 0.0
+    mode = min(math.floor((n + 1) * rate), n)
+    reach = math.ceil(40 * math.sqrt(n * rate * (1 - rate))) + 100
+    low, high = max(0, mode - reach), min(n, mode + reach)
+    sizes = np.arange(low, high + 1, dtype=np.float64)
+    steps = np.log((n - sizes[:-1]) / (sizes[:-1] + 1)) + math.log(rate) - math.log1p(-rate)
+    logs = np.concatenate(([0.0], np.cumsum(steps)))
+    weights = np.exp(logs - logs.max())
+    served = sizes > 0
+    return float((weights[served] / sizes[served]).sum() / weights.sum()) - 1 / n

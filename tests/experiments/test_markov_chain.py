@@ -1,0 +1,44 @@
+"""How fast ages mix, against stepping the chain, and the variance of weights, by enumeration of all selections."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from aoi_fl.lab.experiments.oracles.markov_chain import markov_weight_variance, period, rounds_to_mix
+from aoi_fl.science.markov import MarkovPolicy
+from tests.science.test_markov import POLICIES, transition
+
+
+def rounds_by_stepping(policy, tolerance, limit):
+    matrix = transition(policy)
+    final = np.linalg.matrix_power((matrix + np.eye(len(matrix))) / 2, 2**20)[0]
+    law, far = np.eye(len(matrix))[0], []
+    for _ in range(limit):
+        far.append(np.abs(law - final).sum() / 2)
+        law = law @ matrix
+    late = [t for t, x in enumerate(far) if x > tolerance]
+    assert not late or late[-1] < limit - 1, "never mixed"
+    return late[-1] + 1 if late else 0  # for ever after
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_mixing_rounds_against_stepping(policy):
+    for tolerance in [0.05, 0.3, 0.001]:
+        assert rounds_to_mix(policy.hazards, tolerance) == rounds_by_stepping(policy, tolerance, 4000)
+
+
+@pytest.mark.parametrize(("n", "k", "m"), [(100, 20, 10), (93, 1, 92)])
+def test_tables_that_never_mix(n, k, m):
+    hazards = MarkovPolicy.optimal(n, k, m).hazards
+    assert (rounds_to_mix(hazards), period(hazards)) == (None, n // k)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (2, 1), (5, 2), (8, 7), (10, 1)])
+def test_weight_variance_by_enumeration_of_all_selections(n, k):
+    rate, total = Fraction(k, n), Fraction(0)
+    for pattern in product((0, 1), repeat=n):
+        s = sum(pattern)
+        total += rate**s * (1 - rate) ** (n - s) * (Fraction(1, s) if s else 0)
+    assert markov_weight_variance(n, k / n) == pytest.approx(float(total - Fraction(1, n)), rel=1e-10, abs=1e-14)
