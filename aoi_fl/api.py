@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.presets import PRESET
 from aoi_fl.science.errors import ConfigError, install
 
@@ -156,27 +154,6 @@ def load(name: str | Path) -> Run:
     return loaded
 
 
-def _completed(function: Any, *without: str) -> None:
-    """Give a function's signature the run keys, which notebooks complete."""
-    parameters = inspect.signature(function).parameters.values()
-    named = {one.name: one for one in parameters if one.kind != one.VAR_KEYWORD}
-    keys = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=PRESET if name == "preset" else field.default,
-            annotation=field.annotation,
-        )
-        for name, field in RunKeys.model_fields.items()
-        if name not in {*named, *without}
-    ]
-    function.__signature__ = inspect.Signature([*named.values(), *keys])
-
-
-_completed(run)
-_completed(compare, "policy", "seed", "run_name", "resume")
-
-
 @dataclass(frozen=True)
 class Run:
     """A recorded run: its configuration, its numbers, its tables and its charts.
@@ -238,17 +215,9 @@ class Run:
 
         return self._plot(judge(self.recorded.rounds).column.replace("_", "-"), *others)
 
-    def plot_loss(self, *others: Run) -> plotly.graph_objects.Figure:
-        """Plot the test loss over the rounds, beside that of other runs."""
-        return self._plot("test-loss", *others)
-
     def plot_load(self, *others: Run) -> plotly.graph_objects.Figure:
         """Plot how often each client took part, beside other runs."""
         return self._plot("counts", *others)
-
-    def plot_intervals(self, *others: Run) -> plotly.graph_objects.Figure:
-        """Plot the distribution of the rounds between two participations, beside its theory and other runs."""
-        return self._plot("intervals", *others)
 
     def plot_participations(self) -> plotly.graph_objects.Figure:
         """Plot which client took part in which round."""

@@ -11,7 +11,7 @@ A. Javani, Z. Wang, "Load Balancing in Federated Learning", Globecom 2024.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats, Ints
 
 TableLike: TypeAlias = Sequence[float] | Floats
-Ages = TypeVar("Ages", int, Ints)
 
 _RAREST = 1e-15  # a smaller p_m means waits that no longer fit an int64
 _CERTAIN = 40.0  # the hazard of p = 1: more than −ln(1−u) of any u below 1
@@ -42,15 +41,6 @@ def checked(table: TableLike) -> Floats:
         allowed = f"at least {_RAREST} at the largest age, because the client would never participate"
         raise ConfigError("probabilities", array[-1], allowed, "Raise the last probability.")
     return array
-
-
-def age(last: Ages, round_: int) -> Ages:
-    """Return the age at the start of a round of a client that last took part in round ``last`` (< ``round_``).
-
-    >>> age(4, 5), age(-2, 1)
-    (0, 2)
-    """
-    return round_ - last - 1
 
 
 def hazards(table: TableLike, ages: Ints) -> Floats:
@@ -150,9 +140,9 @@ class ClientAge:
         recent.
         """
         if self.last < round_:
-            return age(self.last, round_)
+            return round_ - self.last - 1
         if self.before is not None and self.before < round_:
-            return age(self.before, round_)
+            return round_ - self.before - 1
         return 0
 
     def took_part(self, round_: int, forced: bool = False) -> "ClientAge":

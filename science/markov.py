@@ -23,7 +23,7 @@ from aoi_fl.science.errors import ConfigError, check_whole
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.names import usual_max_age
 from aoi_fl.science.rates import check_rates, exact, largest_rate, own_table
-from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms, reserved
+from aoi_fl.science.rule import AgeRule, Clocks, IntervalLaw, Terms
 from aoi_fl.science.types import Floats, Ints
 
 _TAIL = 1e-12  # the probability of waits beyond those that a law lists
@@ -82,18 +82,7 @@ class MarkovPolicy(AgeRule):
         """
         check_sizes(clients, per_round, max_age or 0)
         max_age = usual_max_age(clients, per_round) if max_age is None else max_age
-        tables.check_dropout(dropout)
-        mean, reached = Fraction(clients, per_round), 1 - tables.decimal(dropout)
-        if reached * mean < 1:
-            most = math.floor(clients * reached)
-            remedy = f", or per-round to at most {most}" if most else ""
-            raise ConfigError(
-                "dropout",
-                dropout,
-                f"at most 1 − per-round/clients = {float(1 - 1 / mean):g}, so that enough clients are left",
-                f"Lower dropout{remedy}.",
-            )
-        table = tables.optimal(mean, max_age, dropout)
+        table = tables.optimal(Fraction(clients, per_round), max_age, dropout)
         return cls(table, clients, per_round, "optimal", float(dropout))
 
     @classmethod
@@ -184,7 +173,8 @@ class MarkovPolicy(AgeRule):
 
     def next_round(self, clocks: Clocks, round_: int, u: Floats) -> Ints:
         """Draw (n,) the rounds, this one or later, that clients take part in next."""
-        return reserved(self.probabilities, clocks, round_, u)
+        ages = clocks.ages(round_)
+        return round_ - 1 - ages + age.interval_given_age(self.probabilities, ages, u)
 
     @classmethod
     def from_message(cls, terms: Terms) -> Self:
@@ -195,14 +185,12 @@ class MarkovPolicy(AgeRule):
         """Return (n,) participations a round, 1/E[X]."""
         return np.full(self.clients, 1 / self.interval_mean) if self.rates is None else self.rates
 
-    def law(self, client: int | None = None) -> IntervalLaw:
-        """Return the law of X of a client; None: of all clients' intervals together."""
+    def law(self) -> IntervalLaw:
+        """Return the law of X, of all clients' intervals together."""
         if self.rates is None:
             return self
-        return MixedLaw(self.rates, self._law_of) if client is None else self._law_of(float(self.rates[client]))
-
-    def _law_of(self, rate: float) -> IntervalLaw:
-        return MarkovPolicy(own_table(rate, self.dropout), 1, 1, "own", self.dropout)
+        dropout = self.dropout
+        return MixedLaw(self.rates, lambda rate: MarkovPolicy(own_table(rate, dropout), 1, 1, "own", dropout))
 
     def interval_variances(self) -> Floats:
         """Return (n,) Var[X_i] of clients with rates of their own, in rounds²: beyond age j, X is geometric."""

@@ -14,7 +14,7 @@ from typing import get_args
 import numpy as np
 
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import check_choice
 from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.rates import exact
 from aoi_fl.science.types import Floats
@@ -29,14 +29,8 @@ def make_phases(rule: PhaseRule, rates: Floats, seed: int) -> Floats:
 
     Raises ConfigError for another rule.
     """
-    match rule:
-        case "random":
-            return draws.uniforms(seed, 0, PHASE, len(rates))
-        case "spread":
-            return spread_phases(rates, seed)
-        case _:
-            known = get_args(PhaseRule)
-            raise ConfigError("phases", rule, known, "Choose one of these.")
+    check_choice("phases", rule, get_args(PhaseRule))
+    return draws.uniforms(seed, 0, PHASE, len(rates)) if rule == "random" else spread_phases(rates, seed)
 
 
 def spread_phases(rates: Floats, seed: int) -> Floats:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard
 
-from aoi_fl.science import age
 from aoi_fl.science.types import Floats, Ints, Mask
 
 
@@ -130,9 +129,3 @@ class AgeRule(ParticipationRule):
         """Flip the coin of each client's age."""
         willing: Mask = u < self.willingness(clocks.ages(round_))
         return willing
-
-
-def reserved(table: age.TableLike, clocks: Clocks, round_: int, u: Floats) -> Ints:
-    """Return (n,) the rounds that clients with a table reserve: the whole wait is drawn at once."""
-    ages = clocks.ages(round_)
-    return round_ - 1 - ages + age.interval_given_age(table, ages, u)

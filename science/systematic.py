@@ -162,11 +162,9 @@ class SystematicPolicy(ParticipationRule):
         """Return (n,) participations a round."""
         return self.rates
 
-    def law(self, client: int | None = None) -> IntervalLaw:
-        """Return the law of X of a client; None: of all clients' intervals together."""
-        if client is None:
-            return MixedLaw(self.rates, lambda rate: StrideLaw(rate, self.jitter))
-        return StrideLaw(float(self.rates[client]), self.jitter)
+    def law(self) -> IntervalLaw:
+        """Return the law of X, of all clients' intervals together."""
+        return MixedLaw(self.rates, lambda rate: StrideLaw(rate, self.jitter))
 
     def interval_variances(self) -> Floats:
         """Return (n,) Var[X_i], in rounds²."""

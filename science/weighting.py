@@ -9,7 +9,7 @@ from typing import get_args
 
 import numpy as np
 
-from aoi_fl.science.errors import ConfigError, unknown_rates
+from aoi_fl.science.errors import ConfigError, check_choice, unknown_rates
 from aoi_fl.science.names import Weighting
 from aoi_fl.science.types import Floats, Ints
 
@@ -39,6 +39,7 @@ def weigh(
     >>> weigh("unbiased", who, sizes, rates).round(6).tolist()
     [0.333333, 0.5]
     """
+    check_choice("weights", weighting, get_args(Weighting))
     parts: Floats = np.ones(len(clients))
     match weighting:
         case "equal":
@@ -56,9 +57,6 @@ def weigh(
                     "examples", 0, "at least one among all clients, for unbiased weights", "Choose equal weights."
                 )
             parts *= (1 if draws is None else draws) * sizes[clients] / sizes.sum() / _known(rates, clients)
-        case _:
-            known = get_args(Weighting)
-            raise ConfigError("weights", weighting, known, "Choose one of these.")
     return parts
 
 

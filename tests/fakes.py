@@ -17,7 +17,7 @@ from aoi_fl.strategies.plan import Resume
 MODEL = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([0.5, -0.5]), "steps": np.array(3)}
 HOSTILE = 1  # the client that misbehaves
 TRAIN, ASK, HELLO, EVALUATE = "train", "query.participate", "query.hello", "evaluate"
-LOST, HUNG = math.inf, -1  # a reply that never arrives, and a client that does no work
+HUNG = -1  # a client that does no work
 
 
 class Notes:

@@ -1,6 +1,5 @@
 """The Python interface against the ledger, and the notebook of the docs, executed."""
 
-import inspect
 import json
 import subprocess
 import sys
@@ -9,8 +8,6 @@ from pathlib import Path
 import pytest
 
 import aoi_fl
-from aoi_fl.config.keys import RunKeys
-from aoi_fl.config.presets import PRESET
 from aoi_fl.server.ledger import read
 from tests.refusals import refused
 
@@ -42,7 +39,7 @@ def test_plots_show_the_runs_numbers(played):
     assert list(figure.data[0].y)[1:] == pytest.approx((100 * played.rounds["test_accuracy"]).tolist(), rel=1e-5)
     assert figure.data[0].line.color.startswith("#")
     assert len(played.plot_accuracy(loaded).data) >= 1
-    for plot in (loaded.plot_loss, loaded.plot_load, loaded.plot_intervals, loaded.plot_participations):
+    for plot in (loaded.plot_load, loaded.plot_participations):
         assert plot().data
 
 
@@ -56,7 +53,7 @@ def test_a_wrong_key_or_name_never_starts(played, tmp_path):
 
 
 def test_a_missing_extra_is_named(played, monkeypatch):
-    for module, read_it in (("pandas", lambda: played.rounds), ("plotly.graph_objects", played.plot_loss)):
+    for module, read_it in (("pandas", lambda: played.rounds), ("plotly.graph_objects", played.plot_load)):
         monkeypatch.setitem(sys.modules, module, None)
         with refused(module.partition(".")[0]):
             read_it()
@@ -129,19 +126,3 @@ def test_a_hook_that_would_end_the_process_or_returns_no_answer_is_named(answer,
     with refused("on_round"):
         aoi_fl.run("random", run_name="p", on_round=lambda row: answer(), **KEYS)
     assert aoi_fl.load("p").status == "failed"
-
-
-def test_a_notebook_completes_the_run_keys():
-    keys, shared = set(RunKeys.model_fields) - {"policy"}, {"num_clients", "learning_rate", "dataset"}
-    assert keys < set(inspect.signature(aoi_fl.run).parameters)
-    assert shared < set(inspect.signature(aoi_fl.compare).parameters) & keys
-    assert "seed" not in inspect.signature(aoi_fl.compare).parameters
-    for function in (aoi_fl.run, aoi_fl.compare):
-        assert inspect.signature(function).parameters["preset"].default == PRESET
-
-
-@pytest.mark.parametrize(("option", "key"), [("rounds", "num-server-rounds"), ("per_round", "clients-per-round")])
-def test_an_option_of_the_command_leads_to_its_key(option, key):
-    with refused(option.replace("_", "-")) as error:
-        aoi_fl.run("random", **{option: 5})
-    assert key in error.value.remedy

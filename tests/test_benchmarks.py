@@ -9,7 +9,7 @@ import pytest
 
 from aoi_fl.lab.benchmarks import __main__ as command
 from aoi_fl.lab.benchmarks import table
-from aoi_fl.lab.benchmarks.base import Row, Skipped, Times, peak_memory, ratio_row
+from aoi_fl.lab.benchmarks.base import Row, Skipped, peak_memory
 
 PAGE = "".join(f"<!-- {m} -->\nold\n<!-- end of {m} -->\n" for m in ("table", "ladder", "machine"))
 
@@ -95,12 +95,6 @@ def test_the_page_tells_the_machine_and_the_total(bench):
     told = stored["a"]["machine"]
     assert {"processor", "cores", "memory-GiB", "kernel", "numpy-simd", "commit", "load", "load-before"} <= set(told)
     assert "times, 0 s." in page and f"| {told['cores']} cores " in page
-
-
-def test_process_times_need_a_reference_in_the_same_process():
-    ours, theirs = Times([1.0], [1.0]), Times([4.0], [2.0])
-    assert ratio_row("w", "r", None, ours, theirs).details["process-ratio"] == 0.5
-    assert "process-ratio" not in ratio_row("w", "r", None, ours, theirs, elsewhere=True).details
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")

@@ -64,13 +64,3 @@ def test_each_promise_of_security_names_an_adversary_and_tests_that_exist():
         assert adversary.strip() and named, promise
         for file, name in named:
             assert f"def {name}(" in (ROOT / file).read_text(), promise
-
-
-def test_each_test_that_a_script_of_the_repository_names_exists():
-    scripts = [ROOT / "Makefile", *(path for path in (ROOT / ".ci").iterdir() if path.suffix != ".py")]
-    named = {file: set() for script in scripts for file in re.findall(r"\btests/[\w/]+\.py\b", script.read_text())}
-    for file, name in re.findall(r"\b(tests/[\w/]+\.py)::(\w+)", "\n".join(script.read_text() for script in scripts)):
-        named[file].add(name)
-    assert len(named) > 10 and any(named.values())
-    for file, names in named.items():
-        assert all(f"def {name}(" in (ROOT / file).read_text() for name in names), (file, names)

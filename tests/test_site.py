@@ -138,12 +138,6 @@ def test_the_site_has_every_page_and_is_self_contained(site):
 
 
 @pytest.mark.slow
-def test_a_build_into_a_file_says_so(site):
-    done = build(site / "index.html" / "below")
-    assert done.returncode != 0 and "the site cannot be written to" in done.stderr
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed, in which the site could be opened")
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

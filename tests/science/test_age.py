@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.age import ClientAge, age, first_age, hazards, interval_given_age
+from aoi_fl.science.age import ClientAge, first_age, hazards, interval_given_age
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rule import Clocks, Terms
 
@@ -44,8 +44,7 @@ def rule_of(table):
     return MarkovPolicy.from_message(Terms(tuple(table)))
 
 
-def test_ages_follow_equation_4():
-    assert age(np.array([3, 0, -4]), 4).tolist() == [0, 3, 7]
+def test_ages_above_the_table_have_its_last_probability():
     assert hazards((0.1, 0.2, 0.3), np.array([[0, 1], [2, 50]])).tolist() == [[0.1, 0.2], [0.3, 0.3]]
 
 
