@@ -34,7 +34,6 @@ def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond:
             ("data a participation, an average client's is 1", work),
             ("Jain's fairness index", part.jain),
             ("Σ Var[ω], weight variance", metrics.weight_variance),
-            ("mean of Σω² − 1/n, weight dispersion", metrics.weight_dispersion),
             ("empty rounds", metrics.empty_rounds),
             ("mean age, rounds missed", metrics.mean_age),
             ("largest age", metrics.peak_age),

@@ -42,9 +42,8 @@ class LoadMetrics:
     round_mean, round_deviation : of the participants a round (ddof = 0)
     participation : counts a client
     pairs_met : {T: share of the pairs of clients in a same round up to round T}, the last one R
-    weight_variance : Σ_i Var_t[ω_i(t)] (ddof = 0), the Σ of Javani & Wang (2025), eq. (14)
-    weight_dispersion : mean over rounds of Σ_i ω_i² − 1/n. Both are over rounds with participants, or None; Theorem 5's
-        (33) as printed counts empty rounds as 0
+    weight_variance : Σ_i Var_t[ω_i(t)] (ddof = 0), the Σ of Javani & Wang (2025), eq. (14), over rounds with
+        participants, or None; Theorem 5's (33) as printed counts empty rounds as 0
     empty_rounds : rounds without participants
     mean_age, peak_age : over clients and rounds, of the age before the decision, in rounds missed
     """
@@ -58,7 +57,6 @@ class LoadMetrics:
     participation: Counts
     pairs_met: dict[int, float]
     weight_variance: float | None
-    weight_dispersion: float | None
     empty_rounds: int
     mean_age: float
     peak_age: int
@@ -79,7 +77,7 @@ def measure(history: History) -> LoadMetrics:
         *_rounds(history),
         participation(history),
         pairs_met(history, (*WINDOWS, history.rounds)),
-        *weight_spread(history),
+        weight_variance(history),
         history.empty_rounds,
         *_ages(history),
     )
@@ -121,14 +119,14 @@ def window_deviation(history: History) -> dict[int, float]:
     return result
 
 
-def weight_spread(history: History) -> tuple[float | None, float | None]:
-    """Return ΣVar[ω_i] over the rounds, and the mean of Σω_i² − 1/n; see :class:`LoadMetrics`."""
+def weight_variance(history: History) -> float | None:
+    """Return ΣVar[ω_i] over the rounds with participants."""
     rounds = history.rounds - history.empty_rounds
     if rounds == 0:
-        return None, None
+        return None
     square = float(history.weights @ history.weights) / rounds
     means = np.bincount(history.members, history.weights, minlength=history.clients) / rounds
-    return square - float(means @ means), square - 1.0 / history.clients
+    return square - float(means @ means)
 
 
 def _rounds(history: History) -> tuple[float, float]:

@@ -70,9 +70,8 @@ def test_against_loops_over_a_full_matrix(case):
     assert (m.mean_age, m.peak_age) == (pytest.approx(np.mean(ages)), max(ages))
     if weights:
         assert m.weight_variance == pytest.approx(np.var(weights, axis=0).sum(), abs=1e-12)
-        assert m.weight_dispersion == pytest.approx(np.mean([(w**2).sum() for w in weights]) - 1 / n, abs=1e-12)
     else:
-        assert (m.weight_variance, m.weight_dispersion) == (None, None)
+        assert m.weight_variance is None
 
 
 def test_a_run_without_rounds_yet_has_metrics():
