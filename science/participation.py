@@ -28,7 +28,7 @@ class MarkovRule(AgeRule):
 
     Attributes
     ----------
-    policy : n, k, and the table that all clients share; None: there is none
+    policy : n, k, and the table that all clients share
     own : whether each client has a table of its own, for its rate
     rates : (n,) those rates; None: not known yet
     presence : the clients' known availability, for which own tables make up; None: all are always available
@@ -36,7 +36,7 @@ class MarkovRule(AgeRule):
     declared : the d that rates must allow for
     """
 
-    policy: MarkovPolicy | None
+    policy: MarkovPolicy
     own: bool = False
     rates: Floats | None = None
     presence: Presence | None = None
@@ -46,20 +46,13 @@ class MarkovRule(AgeRule):
     @classmethod
     def learning(cls, rates: Floats) -> Self:
         """Return the rule of these target rates that makes up for availability; raises ConfigError for a bad rate."""
-        check_rates(rates)
-        return cls(None, own=True, rates=rates, presence=Presence().reach(len(rates)))
+        presence = Presence().reach(len(rates))
+        return cls(MarkovPolicy.rated(rates), own=True, rates=rates, presence=presence)
 
     @property
     def clients(self) -> int:
         """Return n."""
-        return len(self.rates) if self.policy is None and self.rates is not None else self.shared.clients
-
-    @property
-    def shared(self) -> MarkovPolicy:
-        """The table that all clients share."""
-        if self.policy is None:
-            raise ValueError("each client has a table of its own")
-        return self.policy
+        return self.policy.clients
 
     @cached_property
     def _rated(self) -> MarkovPolicy | None:
@@ -67,12 +60,12 @@ class MarkovRule(AgeRule):
 
     def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) ages as those of clients that have always been available."""
-        return (self.shared if self._rated is None else self._rated).first_age(round_, u)
+        return (self.policy if self._rated is None else self._rated).first_age(round_, u)
 
     def willingness(self, ages: Ints) -> Floats:
         """Return (n,) the probability with which each client takes part at its age, if it is available."""
         if self._rated is None or self.rates is None:
-            return self.shared.willingness(ages)
+            return self.policy.willingness(ages)
         if self.presence is None:
             return self._rated.willingness(ages)
         first, at = absent_steps(self.rates, self.presence.share, self.presence.returning)
@@ -87,7 +80,7 @@ class MarkovRule(AgeRule):
     def long_run_rates(self) -> Floats:
         """Return (n,) how often each client takes part in a round, in the long run."""
         if self.rates is None:
-            return self.shared.long_run_rates()
+            return self.policy.long_run_rates()
         return self.rates if self.presence is None else achievable(self.rates, self.presence.share)
 
     def to_message(self, client: int | None) -> Terms | None:
@@ -96,7 +89,7 @@ class MarkovRule(AgeRule):
         Raises ConfigError if the client's table would have more than a million ages.
         """
         if not self.own:
-            return Terms(self.shared.probabilities)
+            return Terms(self.policy.probabilities)
         if client is None:
             return None
         if self.rates is None:
@@ -116,7 +109,7 @@ class MarkovRule(AgeRule):
 
     def with_dropout(self, dropout: float) -> Self:
         """Return the rule that makes up for another probability that a willing client's work is lost."""
-        return replace(self, policy=reissued(self.shared, dropout), dropout=dropout)
+        return replace(self, policy=reissued(self.policy, dropout), dropout=dropout)
 
 
 def _unknown() -> Floats:

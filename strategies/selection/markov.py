@@ -87,7 +87,7 @@ class MarkovRulePolicy(RulePolicy):
         """Return the dropout that the round's tables make up for."""
         if self._dropout is None:
             return {}
-        return {"dropout": self._dropout.value if self.rule.own else self.rule.shared.dropout}
+        return {"dropout": self._dropout.value if self.rule.own else self.rule.policy.dropout}
 
     def describe(self) -> dict[str, Any]:
         """Return the policy's kind, n, k, table, rates and coordination."""
@@ -96,7 +96,7 @@ class MarkovRulePolicy(RulePolicy):
             {"kind": f"markov-{self._kind}"}
             | super().describe()
             | {
-                "probabilities": list(self.rule.shared.probabilities),
+                "probabilities": list(self.rule.policy.probabilities),
                 "rates": rule if rates is None or rule == "equal" else rates.tolist(),
                 "adaptive_dropout": self._dropout is not None,
             }
