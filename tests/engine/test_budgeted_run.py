@@ -15,9 +15,10 @@ from aoi_fl.report.metrics import exposition
 from aoi_fl.report.runs import load
 from aoi_fl.report.state import look
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+from aoi_fl.science.objective import p2
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.staleness import measure_freshness
+from aoi_fl.science.staleness import mean_ages
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.app import play as play_run
 from aoi_fl.server.ledger import read, read_run
@@ -140,11 +141,8 @@ def test_a_clients_file_sets_the_first_ages(source, tmp_path):
     assert [(c["data_age"], c["payment"], c["sensitivity"], c["examples"]) for c in known] == [
         (age, payment, sensitivity, size) for _, size, payment, sensitivity, age in rows
     ]
-    run, measured = (
-        load(folder, "r"),
-        measure_freshness(history, table.payments, table.sensitivities, table.sizes, 12.0),
-    )
-    assert report_budget.running_objective(run, table.sensitivities)[-1] == pytest.approx(measured.p2)
+    run, measured = load(folder, "r"), p2(mean_ages(history), table.sensitivities)
+    assert report_budget.running_objective(run, table.sensitivities)[-1] == pytest.approx(measured)
     assert run.history.first_ages.tolist() == [4, 0, 12, 1]
 
 
