@@ -71,4 +71,5 @@ def _of_roots(ages: Ints) -> Floats:
     summed = (near + 1) * roots[near + 1] - np.cumsum(roots)[near]
     rounds = ages + 1.0
     far = np.sqrt(rounds) * (rounds / 3 + 0.5 - 1 / (24 * rounds)) - _ZETA
-    return np.where(ages < _SUMMED, summed, far)
+    worth: Floats = np.where(ages < _SUMMED, summed, far)
+    return worth
