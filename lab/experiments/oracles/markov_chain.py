@@ -13,12 +13,11 @@ import math
 import numpy as np
 
 from aoi_fl.science import age
-from aoi_fl.science.types import Floats
 
 _DOUBLINGS = 62  # rounds are counted up to 2^62
 
 
-def period(hazards: Floats) -> int:
+def period(hazards):
     """Return the greatest common divisor of the possible waits; above 1, ages never mix."""
     survival = age.survival(hazards)
     waits = np.flatnonzero((survival * hazards)[:-1]) + 1
@@ -28,7 +27,7 @@ def period(hazards: Floats) -> int:
     return int(np.gcd.reduce(np.concatenate((waits, np.array(beyond, dtype=np.int64)))))
 
 
-def rounds_to_mix(hazards: Floats, tolerance: float = 0.05) -> int | None:
+def rounds_to_mix(hazards, tolerance=0.05):
     """Return the rounds until ages that start at 0 are within a total variation distance of their final law.
 
     The distance never grows; repeated squaring finds the round in O(m³ log rounds). None if there is none, as for the
@@ -43,7 +42,7 @@ def rounds_to_mix(hazards: Floats, tolerance: float = 0.05) -> int | None:
     step[ages, np.minimum(ages + 1, reachable - 1)] = 1 - hazards[:reachable]
     step[:, 0] += hazards[:reachable]
 
-    def far(law: Floats) -> bool:
+    def far(law):
         return float(np.abs(law - final).sum()) / 2 > tolerance
 
     law = np.zeros(reachable)
@@ -63,7 +62,7 @@ def rounds_to_mix(hazards: Floats, tolerance: float = 0.05) -> int | None:
     return rounds + 1
 
 
-def markov_weight_variance(clients: int, rate: float) -> float:
+def markov_weight_variance(clients, rate):
     """Return Σ, the sum of Var[ω_i] over the clients with ω_i = 1/|S| for i in S ([2], Theorem 5, eq. (33)).
 
     |S| is Binomial(n, r) with r = 1/E[X], so Σ depends on the mean rate alone. As printed, (33) counts an empty round
