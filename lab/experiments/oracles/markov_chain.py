@@ -62,14 +62,14 @@ def rounds_to_mix(hazards, tolerance=0.05):
     return rounds + 1
 
 
-def markov_weight_variance(clients, rate):
+def markov_weight_variance(policy):
     """Return Σ, the sum of Var[ω_i] over the clients with ω_i = 1/|S| for i in S ([2], Theorem 5, eq. (33)).
 
     |S| is Binomial(n, r) with r = 1/E[X], so Σ depends on the mean rate alone. As printed, (33) counts an empty round
     as 0. Over the rounds with participants, as :class:`aoi_fl.science.load.LoadMetrics` measures it, Σ + 1/n is larger
     by 1/P(|S| > 0).
     """
-    n, rate = clients, min(rate, 1.0)
+    n, rate = policy.clients, min(1 / policy.interval_mean, 1.0)
     if rate == 1:
         return 0.0
     mode = min(math.floor((n + 1) * rate), n)

@@ -9,6 +9,7 @@ from scipy import stats
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.setting import section5, weights_of
 from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
+from aoi_fl.lab.experiments.oracles.markov_chain import markov_weight_variance
 from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.science.budget import BudgetedSelector
@@ -76,7 +77,7 @@ def weight_variance(policy):
         return random_weight_variance(_SIZES, PER_ROUND)
     if policy == "proportional":
         return proportional_weight_variance(_SIZES, PER_ROUND)
-    return _table(policy).weight_variance
+    return markov_weight_variance(_table(policy))
 
 
 def choosing_by_loss(seeds, rounds):

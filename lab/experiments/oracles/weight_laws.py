@@ -87,5 +87,5 @@ def markov_law(policy, lags):
         one = rate - both
         form = (1 - 2 * rate + both) + one * (x[:, None] + x[None, :]) + both * x[:, None] * x[None, :]
         products[h - 1] = n * both * float(gauss @ form ** (n - 1) @ gauss)
-    variance = markov_weight_variance(n, rate)
+    variance = markov_weight_variance(policy)
     return WeightLaw(variance + 1 / n, products, n), variance
