@@ -41,4 +41,5 @@ def test_weight_variance_by_enumeration_of_all_selections(n, k):
     for pattern in product((0, 1), repeat=n):
         s = sum(pattern)
         total += rate**s * (1 - rate) ** (n - s) * (Fraction(1, s) if s else 0)
-    assert markov_weight_variance(MarkovPolicy.optimal(n, k, 3)) == pytest.approx(float(total - Fraction(1, n)), rel=1e-10, abs=1e-14)
+    found = markov_weight_variance(MarkovPolicy.optimal(n, k, 3))
+    assert found == pytest.approx(float(total - Fraction(1, n)), rel=1e-10, abs=1e-14)
