@@ -109,8 +109,8 @@ class MarkovPolicy(AgeRule):
         Raises ConfigError, naming the client, for a rate that is out of range or above 1−d.
 
         >>> policy = MarkovPolicy.rated(np.array([0.4, 0.15]))
-        >>> policy.table(0), policy.interval_variances().round(6).tolist()
-        ((0.0, 0.5, 1.0), [0.25, 0.222222])
+        >>> policy.table(0), policy.law().interval_mean
+        ((0.0, 0.5, 1.0), 3.6363636363636362)
         """
         return cls((), len(rates), max(round(float(rates.sum())), 1), "rated", dropout, rates)
 
@@ -163,7 +163,8 @@ class MarkovPolicy(AgeRule):
         """Turn (n,) uniform numbers in [0, 1) into ages of each client's stationary law P(A = a) = P(X > a)/E[X]."""
         if self.rates is None:
             return age.first_age(self.hazards, u)
-        first, at, later = self._own_hazards
+        first, at = self._steps
+        at, later = at * (1 - self.dropout), 1 - self.dropout
         level = u / self._own_rates
         beyond = level - (first + 1)  # the law is flat up to age j, and geometric after it
         left = np.clip(1 - beyond * later / np.where(at < 1, 1 - at, 1.0), 1e-300, 1.0)
@@ -192,12 +193,6 @@ class MarkovPolicy(AgeRule):
         dropout = self.dropout
         return MixedLaw(self.rates, lambda rate: MarkovPolicy(own_table(rate, dropout), 1, 1, "own", dropout))
 
-    def interval_variances(self) -> Floats:
-        """Return (n,) Var[X_i] of clients with rates of their own, in rounds²: beyond age j, X is geometric."""
-        _, at, later = self._own_hazards
-        variances: Floats = (1 - at) * (1 - later + at) / later**2
-        return variances
-
     @cached_property
     def _steps(self) -> tuple[Ints, Floats]:
         """Return (n,) each of j and p_j; p is 1 at later ages."""
@@ -205,11 +200,6 @@ class MarkovPolicy(AgeRule):
         steps = [tables.optimal_steps(1 / exact(rate), None, self.dropout) for rate in distinct.tolist()]
         first, at, _ = zip(*steps, strict=True)
         return np.array(first, dtype=np.int64)[which], np.array(at)[which]
-
-    @property
-    def _own_hazards(self) -> tuple[Ints, Floats, float]:
-        first, at = self._steps
-        return first, at * (1 - self.dropout), 1 - self.dropout
 
     @cached_property
     def survival(self) -> Floats:

@@ -166,12 +166,6 @@ class SystematicPolicy(ParticipationRule):
         """Return the law of X, of all clients' intervals together."""
         return MixedLaw(self.rates, lambda rate: StrideLaw(rate, self.jitter))
 
-    def interval_variances(self) -> Floats:
-        """Return (n,) Var[X_i], in rounds²."""
-        distinct, which = np.unique(self.rates, return_inverse=True)
-        found: Floats = np.array([StrideLaw(rate, self.jitter).interval_variance for rate in distinct.tolist()])[which]
-        return found
-
     def _counts(self, clocks: Clocks) -> Ints:
         return self.count(clocks.last) if clocks.counts is None else clocks.counts
 

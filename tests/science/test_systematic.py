@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.phases import newcomer_phase
-from aoi_fl.science.rates import exact, pooled_variance, size_rates
+from aoi_fl.science.rates import exact, size_rates
 from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.strides import Strides
 from aoi_fl.science.systematic import SystematicPolicy
@@ -57,7 +57,7 @@ def test_given_rates_follow_their_law_for_a_whole_cycle(phases):
             square += Fraction(sum(wait**2 for wait in waits), fraction.denominator)
         per_round = sum(fractions)
         variance = square / per_round - (pooled / per_round) ** 2
-        assert pooled_variance(rates, policy.interval_variances()) == pytest.approx(float(variance), abs=1e-9)
+        assert policy.law().interval_variance == pytest.approx(float(variance), abs=1e-9)
 
 
 def test_it_follows_its_definition_after_any_number_of_rounds():
