@@ -125,6 +125,7 @@ def test_a_comparison_fits_a_small_screen_and_paper(tmp_path, browser):
     shown.close()
     shown = report(browser, path, 5, width=700)
     shown.emulate_media(media="print", color_scheme="light")
+    assert shown.locator(".forest").count() > 4
     assert shown.evaluate("document.querySelector('.answer table').getBoundingClientRect().right") <= 700
 
 

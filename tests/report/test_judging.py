@@ -1,8 +1,10 @@
-"""The words of verdicts."""
+"""Verdicts of seeds: the words, and the forest plots that show them."""
+
+import re
 
 import pytest
 
-from aoi_fl.report.judging import Interval, judged
+from aoi_fl.report.judging import Interval, Pair, RunFinding, judged, verdicts
 
 
 @pytest.mark.parametrize(
@@ -18,3 +20,18 @@ from aoi_fl.report.judging import Interval, judged
 )
 def test_the_word_on_a_difference(mean, half, count, word):
     assert judged(Interval(mean, half, count), 0.5, 1) == word
+
+
+def test_forest_plots_of_a_column_share_one_scale():
+    found = [
+        RunFinding("accuracy", Interval(0.1, 0.1, 3), 0.05, "not distinguishable", points=True),
+        RunFinding("accuracy", Interval(-0.3, 0.1, 3), 0.05, "worse"),
+        RunFinding("accuracy", None, 0.05, "no conclusion", "<censored>"),
+    ]
+    columns, rows = verdicts([Pair("a", f"b{i}", (1, 2, 3), (one,)) for i, one in enumerate(found)])
+    assert columns == ["setting", "against", "seeds", "accuracy"]
+    drawn = [[float(x) for x in re.findall(r"-?\d+\.\d", str(row[3]).split("</svg>")[0])] for row in rows]
+    unit = 56 / 0.4  # the longest reach is 0.4, of the second
+    assert drawn[0] == pytest.approx([-0.05 * unit, 0.1 * unit, 0.0, 0.2 * unit, 0.1 * unit, 3.5], abs=0.06)
+    assert drawn[1] == pytest.approx([-0.05 * unit, 0.1 * unit, -0.4 * unit, -0.2 * unit, -0.3 * unit, 3.5], abs=0.06)
+    assert "svg" not in rows[2][3] and "&lt;censored&gt;" in rows[2][3]
