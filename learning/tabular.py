@@ -71,7 +71,7 @@ class _Column:
         values = np.asarray(pandas.to_numeric(pandas.Series(cells), errors="coerce"), np.float64)
         known = values[~np.isnan(values)]
         if not known.size or (2 * known.size < (~missing).sum() and len(np.unique(known)) <= _FEW):
-            self._check(self._not_words(cells, ~missing & np.isnan(values)), missing)
+            self._check(self._not_words(cells, missing), missing)
             return None
         bad, fault = ~np.isfinite(values) & ~missing, None
         if bad.any():
@@ -91,11 +91,11 @@ class _Column:
         if faults:
             raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
 
-    def _not_words(self, cells: NDArray[np.object_], others: NDArray[np.bool_]) -> ConfigError | None:
-        """Return the fault of a column of dates, or of numbers in another form; ``others`` are the cells to judge."""
-        at = np.flatnonzero(others).tolist()
-        marked = [i for i in at if re.search(r"\d", cells[i]) and not _WORD.fullmatch(cells[i])]
-        if 2 * len(marked) < others.sum() or len({cells[i] for i in marked}) <= _MANY:
+    def _not_words(self, cells: NDArray[np.object_], missing: NDArray[np.bool_]) -> ConfigError | None:
+        """Return the fault of a column of dates, or of numbers in another form than 1234.5."""
+        present = np.flatnonzero(~missing).tolist()
+        marked = [i for i in present if re.search(r"\d", cells[i]) and not _WORD.fullmatch(cells[i])]
+        if 2 * len(marked) < len(present) or len({cells[i] for i in marked}) <= _MANY:
             return None
         allowed = "a number with a decimal point, or a word of letters and digits"
         remedy = self._or_drop("Write numbers as in 1234.5, and dates as days since the first one")
@@ -366,6 +366,6 @@ def _standardised(column: _Column, numbers: NDArray[np.float64], train: NDArray[
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = numbers[train].std()
         values: NDArray[np.float32] = ((numbers - numbers[train].mean()) / (deviation or 1.0)).astype(np.float32)
-    if not (np.isfinite(deviation) and np.isfinite(values).all()):
+    if not np.isfinite(deviation):
         column.refuse(f"{np.abs(numbers).max():g}", "numbers whose squares are finite", "Use another unit.")
     return values

@@ -56,9 +56,17 @@ def test_a_band_below_zero_is_left_where_values_are():
     assert low.tolist() == [-18.5]
 
 
-def test_a_name_comes_before_a_pattern(aoi, tmp_path):
+def test_a_report_takes_a_glob_of_names(aoi, tmp_path):
+    for seed in (1, 2, 3):
+        play(tmp_path / "runs" / f"sw-{seed}", seed=seed)
+    play(tmp_path / "runs" / "other")
     play(tmp_path / "runs" / "odd-[1]")
-    assert aoi("report", "odd-[1]")[0] == 0
+    status, out, err = aoi("report", "sw-*")
+    assert status == 0, err
+    text = Path(tmp_path, out.strip()).read_text()
+    assert all(f"sw-{seed}" in text for seed in (1, 2, 3)) and "other</" not in text.split("<main")[1]
+    assert aoi("report", "runs/sw-[12]", "sw-3")[0] == 0
+    assert aoi("report", "odd-[1]")[0] == 0  # a name comes before a pattern
     status, _, err = aoi("report", "nothing-*")
     assert status == 2 and "nothing-*" in err
 
