@@ -65,6 +65,8 @@ def fit_many(
     tuple
         The trained parameters in the model's order, each (clients, *shape), and each client's mean training loss.
     """
+    if not shares:
+        raise ValueError("0 clients")
     counts = [sgd.number_of_steps(len(share.y), batch_size, epochs, steps) for share in shares]
     # Clients with fewer steps are last, so that the clients that still train are a prefix of the stack.
     ranks = np.argsort([-count for count in counts], kind="stable")
@@ -113,7 +115,7 @@ def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like
     sources = [_batches(len(share.y), batch_size, n, share.order) for share, n in zip(shares, counts, strict=True)]
     first = np.cumsum([0, *(len(share.y) for share in shares)])
     widest = min(batch_size, max(len(share.y) for share in shares))
-    for begin in range(0, counts[0], _BLOCK):
+    for begin in range(0, counts[0] if counts else 0, _BLOCK):
         rows = min(_BLOCK, counts[0] - begin)
         index = np.zeros((rows, len(shares), widest), np.int64)
         factor = np.zeros((rows, len(shares), widest))

@@ -50,8 +50,8 @@ def read_examples(path: Path, shape: Shape, classes: int) -> tuple[NDArray[np.fl
     arrays = _arrays(path, ("x", "y"), "data-file")
     x = _inputs(arrays["x"], f"x in {path}")
     if x.shape[1:] != shape:
-        allowed = f"examples of shape {shape}, which the model takes"
-        raise ConfigError(f"x in {path}", x.shape[1:], allowed, "Convert the data, or choose another model.")
+        allowed = f"of the size that the model takes, {_size(shape)}"
+        raise ConfigError(f"x in {path}", _size(x.shape[1:]), allowed, "Convert the data, or choose another model.")
     return x, _labels(arrays["y"], f"y in {path}", len(x), classes)
 
 
@@ -116,8 +116,9 @@ def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, 
     shape = shape or train_x.shape[1:]
     for name, x in (("train_x", train_x), ("test_x", test_x)):
         if x.shape[1:] != shape:
-            remedy = "Give all examples of a data set one shape."
-            raise ConfigError(f"{name} in {source}", x.shape[1:], f"examples of shape {shape}", remedy)
+            allowed = f"of the size of the other examples, {_size(shape)}"
+            remedy = "Give all examples of a data set one size."
+            raise ConfigError(f"{name} in {source}", _size(x.shape[1:]), allowed, remedy)
     if classes is None and np.issubdtype(arrays["train_y"].dtype, np.floating):
         classes = 0
     train_y = _labels(arrays["train_y"], f"train_y in {source}", len(train_x), classes)
@@ -132,6 +133,14 @@ def check(arrays: Mapping[str, NDArray[Any]], source: str, shape: Shape | None, 
             )
     test_y = _labels(arrays["test_y"], f"test_y in {source}", len(test_x), classes)
     return train_x, train_y, test_x, test_y
+
+
+def _size(shape: Shape) -> str:
+    """Return the size of one example in words."""
+    if len(shape) == 1:
+        return f"tables of {shape[0]} feature{'s' * (shape[0] > 1)}"
+    channels, height, width = shape
+    return f"images of {height}×{width} pixels, {channels} channel{'s' * (channels > 1)}"
 
 
 def _inputs(x: NDArray[Any], name: str) -> NDArray[np.float32]:
@@ -168,7 +177,7 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
     if x.ndim != 4 or x.shape[3] not in (1, 3) or 0 in x.shape:
         raise ConfigError(
             name,
-            f"of shape {x.shape}",
+            f"of shape {x.shape if x.shape[3:] != (1,) else x.shape[:3]}",
             "images (N, height, width) or (N, height, width, channels) with 1 or 3 channels, or a table (N, features), "
             "with at least one example",
             "Reshape the array.",
@@ -189,8 +198,11 @@ def _images(x: NDArray[Any], name: str) -> NDArray[np.float32]:
 def _labels(y: NDArray[Any], name: str, examples: int, classes: int | None) -> Labels:
     """Return labels, or with ``classes`` 0 the targets of a regression."""
     if y.shape != (examples,):
-        allowed = f"of shape ({examples},), one label or target for each example"
-        raise ConfigError(name, f"of shape {y.shape}", allowed, "Give each example one label.")
+        what = f"of shape {y.shape}" if y.ndim != 1 else f"{len(y)} values"
+        remedy = "Flatten it with .reshape(-1)." if y.shape == (examples, 1) else "Give each example a label."
+        raise ConfigError(
+            name, what, f"one label or target for each of {examples} examples, shape ({examples},)", remedy
+        )
     return _targets(y, name) if classes == 0 else _classes(y, name, classes)
 
 
@@ -203,8 +215,9 @@ def _targets(y: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 def _classes(y: NDArray[Any], name: str, classes: int | None) -> NDArray[np.int64]:
     if y.dtype.kind not in "iu":
-        allowed = "whole numbers from 0, one label for each example"
-        raise ConfigError(name, f"of type {y.dtype}", allowed, "Give each class a number, of .astype('int64').")
+        whole = y.dtype.kind == "b" or (y.dtype.kind == "f" and bool((np.isfinite(y) & (y == np.rint(y))).all()))
+        remedy = "Convert with .astype('int64')" if whole else "Give each class a number"
+        raise ConfigError(name, f"of type {y.dtype}", "whole numbers from 0, one label for each example", f"{remedy}.")
     bad = (y < 0) if classes is None else (y < 0) | (y >= classes)
     if bad.any():
         first = int(bad.argmax())

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aoi_fl.learning.form import Form
-from aoi_fl.protocol.own_code import brief, load, looking_in, naming, unusable
+from aoi_fl.protocol.own_code import brief, error_line, load, looking_in, naming, unusable
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,8 +70,11 @@ def _check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> N
         made.train()
         outputs = _outputs(model, form, made, x)
         trained = {name: p for name, p in made.named_parameters() if p.requires_grad}
-        with naming("model", model, "a gradient of its outputs raised", "compute with tensors only"):
+        try:
             gradients = torch.autograd.grad(outputs.sum(), list(trained.values()), allow_unused=True)
+        except RuntimeError as error:
+            what = f"no gradient leads from its outputs to its parameters ({error_line(error)})"
+            raise _wrong(model, what, "compute with tensors only") from error
     for name, after in _forms(model, made).items():
         if forms.get(name) != after:
             what = f"{name} was {forms.get(name, 'not there')} when it was made, and is {after} after one step"
@@ -100,9 +103,20 @@ def _forms(model: str, made: torch.nn.Module) -> dict[str, str]:
         if not isinstance(value, torch.Tensor):
             remedy = "keep numbers in buffers (register_buffer); what get_extra_state returns cannot be averaged"
             raise _wrong(model, f"its state has {name} of type {type(value).__name__}", remedy)
-        remedy = "keep dense float32 or integer arrays, with sizes known before the first example"
-        with naming("model", model, f"its state has {name}, which is no array:", remedy):
-            value.detach().cpu().numpy()  # of a lazy layer, sparse, quantised, bfloat16, or on no device
+        if torch.nn.parameter.is_lazy(value):
+            raise _wrong(
+                model,
+                f"{name} has no size before the first example",
+                "give its layer the sizes that follow from shape, nn.Linear(in_features, …) in place of nn.LazyLinear",
+            )
+        try:
+            value.detach().cpu().numpy()
+        except (TypeError, RuntimeError) as error:  # sparse, quantised, bfloat16, or on no device
+            raise _wrong(
+                model,
+                f"{name} is no array ({error_line(error)})",
+                "keep dense float32 or integer buffers and parameters",
+            ) from error
         forms[name] = f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     return forms
 

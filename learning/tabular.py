@@ -5,14 +5,18 @@ The result depends on the file and the names of two columns only: server, client
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import re
 import shlex
+import sys
+import unicodedata
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,11 +35,59 @@ _TEST = 5  # every fifth row is a test row
 _MOST_WORDS = 200  # different words of a column; each becomes a column of 0 and 1
 _MOST_CLASSES = 100  # more different whole numbers are targets of a regression
 _CLIENTS = "client-column"  # the key in messages
-_FEW = 5  # different numbers beside more words than numbers are words
-_MANY = 10  # different cells with digits and marks are no words
+_RARE = 3  # words beside many numbers
+_FEW = 5  # different cells that look like numbers may be words, such as age groups
+_EXACT = 2**53  # larger whole numbers are no exact floating-point numbers
 _HEADER = 1_000_000  # characters that hold the first row
+_MANY = 10  # different cells with digits, each in less than four rows on average, are no words
 _MARKS = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "nat", "null", "\\n", "?"})  # of a missing value
-_WORD = re.compile(r"[^\W\d_][\w #-]*")  # s5, Ward 12, grade 3 b; no date, and no number with marks or a unit
+_MORE_MARKS = frozenset(  # also of a missing value in a column of numbers
+    {
+        "none",
+        "nil",
+        "-",
+        "--",
+        "–",
+        "—",
+        ".",
+        "...",
+        "…",
+        "*",
+        "unknown",
+        "missing",
+        "#div/0!",
+        "#value!",
+        "#num!",
+        "#ref!",
+        "#null!",
+    }
+)
+# 2024-01-31T10:00, 31.1.24; 20240131T1000; 2024-01, 2024-W05, 2024 Q1; Q1 2024; 13:45:00.5 pm, 1h30; 3 days 01:00.
+_DATE = re.compile(
+    r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{8}T\d+.*|(1[89]|20)\d\d[-/ ]?[wqm]?\d{1,2}|q\d[-/ ](1[89]|20)\d\d|"
+    r"\d{1,2}(:|h)\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?|\d+ days?\b.*",
+    re.I,
+)
+# March 3, 3-Mar-24, 03MAR2024; 3. März 2024, 3 de mayo de 2024.
+_MONTH = re.compile(
+    r"(?=.*\d)[\w ,.-]*(?<![^\W\d_])(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*(?![^\W\d_])[\w ,.:-]*|"
+    r"\d{1,2}\.?[ -](de )?[^\W\d_]{3,}\.?,?[ -](de )?\d{2,4}.*",
+    re.I,
+)
+# Numbers that need another form: 1,5 and 1.234,5; 12 %; $ 3; EUR 3; <0.5; 5 kg; (5) and 5- for -5; 3 ± 1; 1/2; 2×10^3.
+_NUMBER = re.compile(
+    r"\(?[<>≤≥~]?=?\s*([$€£¥]|[A-Z]{3}\s)?\s*[-+−]?[\d.,'’_\s]*\d[\d.,'’_\s]*((e|\s?[×x*]\s?10\^?)[-+−]?\d+)?"
+    r"\s*((±|\+/-)\s*[\d.,]+|/\s?\d+|%|[$€£¥]|\s[A-Za-zµ°/²³]+)?[-−]?\)?|0x[\da-f]+",
+    re.I,
+)
+_AFFIXED = re.compile(r"(\D*?)([-+−]?\d[\d.,]*)(\D*)")  # 5kg, Rs. 5, [5], and words such as s5
+_LIST = re.compile(r"\[.*\]|\{.*\}", re.S)
+_IDENTIFIER = re.compile(r"[^\W\d_][\w #-]*?\d+")
+# Numbers that pandas reads as others: 20240131, 202401, and 1.500 for 1500 beside 500.
+_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})?|0")
+_PADDED = re.compile(r"[-+]?0\d")
+_CODE = re.compile(r"[-+]?\d+(\.0*)?")
 _NO_NAME = re.compile(r"(Unnamed: \d+[.\d]*|__index_level_\d+__)?")  # pandas' names of an index
 _FILL = "Fill in the cell, leave out the row, or set missing=median."
 
@@ -64,20 +116,27 @@ class _Column:
         """The cells as numbers (N,), NaN for missing ones if these may be filled; None for a column of words."""
         import pandas
 
-        cells = np.array([cell.strip() for cell in self.cells], object)
-        missing = np.array([cell.lower() in _MARKS for cell in cells])
+        stripped = np.array([cell.strip() for cell in self.cells], object)
+        lower = [cell.lower() for cell in stripped]
+        empty = np.array([cell in _MARKS for cell in lower])
+        missing = empty | np.array([cell in _MORE_MARKS for cell in lower])
+        values = np.asarray(pandas.to_numeric(pandas.Series(stripped), errors="coerce"), np.float64)
         if missing.all():
             self.refuse("", "a column with values", f"Leave it out: {self.drop}." if not self.named else "Fill it in.")
-        values = np.asarray(pandas.to_numeric(pandas.Series(cells), errors="coerce"), np.float64)
-        known = values[~np.isnan(values)]
-        if not known.size or (2 * known.size < (~missing).sum() and len(np.unique(known)) <= _FEW):
-            self._check(self._not_words(cells, missing), missing)
+        is_number = ~np.isnan(values)
+        if not is_number.any() or 2 * is_number.sum() < (~missing).sum():
+            self._check(self._not_words(empty, is_number), empty)
             return None
-        bad, fault = ~np.isfinite(values) & ~missing, None
+        bad = ~np.isfinite(values) & ~missing
+        if _are_codes(stripped[~missing], values[~missing]):
+            self._check(None, missing)
+            return None
+        fault = self._other_numbers({i: stripped[i] for i in np.flatnonzero(~missing).tolist()})
         if bad.any():
             at = int(bad.argmax())
-            allowed = "a finite number with a decimal point, as in other rows"
-            fault = self.fault(self.cells[at], allowed, self._or_drop("Correct the cell, or leave out the row"), at)
+            unlimited = bool(np.isinf(values[at]))
+            allowed = "a finite number" if unlimited else "a number with a decimal point, as in most rows"
+            fault = self.fault(self.cells[at], allowed, "Correct the cell, or leave out the row.", at)
         self._check(fault, missing)
         return np.where(missing, np.nan, values)
 
@@ -91,15 +150,53 @@ class _Column:
         if faults:
             raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
 
-    def _not_words(self, cells: NDArray[np.object_], missing: NDArray[np.bool_]) -> ConfigError | None:
-        """Return the fault of a column of dates, or of numbers in another form than 1234.5."""
-        present = np.flatnonzero(~missing).tolist()
-        marked = [i for i in present if re.search(r"\d", cells[i]) and not _WORD.fullmatch(cells[i])]
-        if 2 * len(marked) < len(present) or len({cells[i] for i in marked}) <= _MANY:
+    def _other_numbers(self, cells: Mapping[int, str]) -> ConfigError | None:
+        """Return the fault of cells, by row, that pandas reads as other numbers: days, and thousands with a point."""
+        points = [i for i, cell in cells.items() if "." in cell]
+        if len(set(cells.values())) <= _FEW:
             return None
-        allowed = "a number with a decimal point, or a word of letters and digits"
-        remedy = self._or_drop("Write numbers as in 1234.5, and dates as days since the first one")
-        return self.fault(cells[marked[0]], allowed, remedy, marked[0])
+        if not points and all(_DAY.fullmatch(cell) for cell in cells.values()):
+            remedy = self._or_drop("Write the days since a first one")
+            return self.fault(cells[at := next(iter(cells))], "a number, not a date", remedy, at)
+        if 0 < len(points) < len(cells) and all(_THOUSANDS.fullmatch(cell) for cell in cells.values()):
+            remedy = "Write it as in 1234.5, or each number with all its decimals."
+            return self.fault(cells[points[0]], "a number without a point for thousands", remedy, points[0])
+        return None
+
+    def _not_words(self, empty: NDArray[np.bool_], is_number: NDArray[np.bool_]) -> ConfigError | None:
+        """Return the fault of dates, times, and numbers in another form than 1234.5, or beside a few words."""
+        words = [cell.strip() for cell in self.cells]
+        present = [i for i in range(len(words)) if not empty[i]]
+        others = {words[i]: i for i in reversed(present) if not is_number[i]}
+        if len(others) <= _RARE and len({words[i] for i in present}) > len(others) + _MANY:
+            word, at = next(reversed(others.items()))
+            remedy = self._or_drop("Empty these cells and set missing=median")
+            return self.fault(word, "a number, as in other rows, or empty", remedy, at)
+
+        def like(found: Sequence[int], least: int) -> bool:
+            return len({words[i] for i in found}) > least and 2 * len(found) >= len(present)
+
+        point = "Write it as in 1234.5"
+        for pattern, allowed, remedy in (
+            (_DATE, "a number or a word, not a date or a time", "Write the days or seconds since a first one"),
+            (_MONTH, "a number or a word, not a date", "Write the days since a first one"),
+            (_LIST, "a number or a word, not a list of values", "Give each value a column of its own"),
+            (_NUMBER, "a number with a decimal point, without marks and units", point),
+            (_AFFIXED, "a number with a decimal point, without marks and units", point),
+            (None, "a number or a word that repeats", "Write numbers without marks, dates as days since a first one"),
+        ):
+            if pattern is None:
+                found = [i for i in present if re.search(r"\d", words[i]) and not _IDENTIFIER.fullmatch(words[i][:100])]
+                enough = like(found, max(_MANY, len(present) // 4))
+            else:
+                matches = {i: match for i in present if (match := pattern.fullmatch(words[i][:100]))}
+                if pattern is _AFFIXED:
+                    matches = _quantities(matches)
+                found, enough = [*matches], like([*matches], _FEW if pattern in (_NUMBER, _AFFIXED) else 1)
+            if enough:
+                at = next((i for i in found if not is_number[i]), found[0])
+                return self.fault(words[at], allowed, self._or_drop(remedy), at)
+        return None
 
     @property
     def drop(self) -> str:
@@ -122,6 +219,21 @@ class _Column:
         values: Any = np.array([cell.strip() for cell in self.cells], object) if as_text else numbers
         _, first, place = np.unique(values, return_index=True, return_inverse=True)
         return [self.cells[i].strip() for i in first], place.astype(np.int64)
+
+    @property
+    def row_number(self) -> bool:
+        """Whether no two rows have the same value, though the column is no measurement."""
+        whole = self.numbers is None or bool((self.numbers == np.rint(self.numbers)).all())
+        return whole and len(self.kinds[0]) == len(self.cells) > _FEW
+
+
+def _are_codes(cells: NDArray[np.object_], numbers: NDArray[np.float64]) -> bool:
+    """Return whether whole numbers (n,) are codes, such as 007 and 7, of which float64 makes one of several."""
+    return (
+        (bool((np.abs(numbers) >= _EXACT).any()) or any(map(_PADDED.match, cells)))
+        and len(set(cells)) > len(np.unique(numbers))
+        and all(_CODE.fullmatch(cell) for cell in cells)
+    )
 
 
 def read(kind: str, path: Path, target: str, client: str, drop: str = "", missing: str = "none") -> Dataset:
@@ -176,6 +288,18 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
     notes += more
     groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
     test = _test_rows(np.asarray(groups, np.int64))
+    if owners is not None:
+        notes += _alone(columns[client], names, owners)
+    notes += [
+        f"all values of column {column.name} differ, as in a row number, which is no feature. "
+        f"Leave it out: {column.drop}."
+        for column in features
+        if column.row_number
+    ]
+    words = {column.name: column.kinds[0] for column in features if column.numbers is None}
+    notes += _alike(
+        words | ({target: columns[target].kinds[0]} if classes else {}) | ({client: names} if client else {})
+    )
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = _standardised(columns[target], y, ~test)
@@ -208,28 +332,48 @@ def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
     return tuple(_owners(columns[client])[0])
 
 
+def _quantities(cells: dict[int, re.Match[str]]) -> dict[int, re.Match[str]]:
+    """Return the cells that are numbers with a mark: a unit after it, a currency, or a decimal point; none of many."""
+    found = {
+        i: cell
+        for i, cell in cells.items()
+        if (cell[3] and not re.search(r"[^\W\d_]", cell[1]))
+        or "." in cell[2]
+        or any(unicodedata.category(sign) == "Sc" for sign in cell[1])
+    }
+    return found if len({(cell[1], cell[3]) for cell in found.values()}) <= 2 else {}
+
+
 def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple[dict[str, _Column], list[str]]:
     """Return a file's columns without a row number of pandas, and notes."""
     if not is_file(path):
         raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
     try:
+        import_module("pandas")
+    except ImportError as error:
+        raise ConfigError("dataset", path, "readable with pandas", f"Install it: {install('data')}.") from error
+    try:
         names, cells, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
     except ImportError as error:
-        allowed = "readable with pandas, and a Parquet file with pyarrow"
-        raise ConfigError("dataset", path, allowed, f"Install them: {install('data')}.") from error
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise ConfigError("dataset", path, "readable with pyarrow", f"Install it: {install('data')}.") from error
+    except (OSError, EOFError, UnicodeError, zlib.error, ValueError, csv.Error) as error:
         if isinstance(error, ConfigError):
             raise
         form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
         allowed = f"readable as {form} ({' '.join(str(error).split())})"
         raise ConfigError("dataset", path, allowed, f"Save it again as {form}.") from error
     first, rows = (1 if kind == "parquet" else 2), len(cells[0]) if cells else 0
-    kept = [i for i, name in enumerate(names) if name in named or not _NO_NAME.fullmatch(name)]
-    notes += [f"column {i + 1} has no name, and is left out" for i in range(len(names)) if i not in kept]
+    kept = []
+    for i, (name, column) in enumerate(zip(names, cells, strict=True)):
+        index = (not i or len(set(column)) == rows) and rows > 1 and all(cell.strip().isdigit() for cell in column)
+        if name not in named and _NO_NAME.fullmatch(name) and (index or not any(column) or not (name or i)):
+            notes.append(f"column {i + 1}, without a name, is an index or empty, and is left out")
+        else:
+            kept.append(i)
     names, cells = [names[i] for i in kept], [cells[i] for i in kept]
     if rows < 2:
         raise ConfigError(f"the number of rows of {path}", rows, "2 or more, without the header", "Correct the file.")
-    if wrong := [name for name in names if names.count(name) > 1]:
+    if wrong := [name for name in names if not name or names.count(name) > 1]:
         raise ConfigError(f"a column of {path}", wrong[0], "a name of its own", "Correct the first row.")
     columns = zip(names, cells, strict=True)
     return {
@@ -242,26 +386,31 @@ _Cells = tuple[list[str], list[list[str]], list[str]]  # names, columns, notes
 
 def _csv(path: Path) -> _Cells:
     """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
-    import pandas
-
     blob, notes = path.read_bytes(), []
     blob = gzip.decompress(blob) if blob.startswith(b"\x1f\x8b") else blob
     try:
-        text = blob.decode("utf-8-sig")
+        text = blob.decode("utf-16" if blob[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:
         text = blob.decode("cp1252")
         notes.append("it is not in UTF-8, and was read as Windows-1252 (cp1252)")
     if "\0" in text:
         raise ConfigError("dataset", path, "a text without the character NUL", "Save it as CSV in UTF-8.")
     delimiter = max(",;\t|", key=re.sub('"[^"]*"', "", text[:_HEADER]).partition("\n")[0].count)
-    lines = io.StringIO(text.rstrip("\r\n"))
-    how: Any = {"header": None, "dtype": object, "na_filter": False, "skip_blank_lines": False}
-    table = pandas.read_csv(lines, sep=delimiter, **how).fillna("")
-    names = [" ".join(name.split()) for name in table.iloc[0]]
-    if len(names) < 2:
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows = [[*map(sys.intern, line)] for line in lines]  # equal cells are one object
+    while rows and not rows[-1]:
+        rows.pop()
+    if rows and len(rows[0]) < 2:
         allowed = "two columns or more, separated by a comma, a semicolon, a tab or |"
-        raise ConfigError(f"columns of {path}", ", ".join(names), allowed, "Correct the first row.")
-    return names, [table[column].tolist()[1:] for column in table], notes
+        raise ConfigError(f"columns of {path}", ", ".join(rows[0]), allowed, "Correct the first row.")
+    for i, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            allowed = f"{len(rows[0])} cells, as in row 1"
+            remedy = f"Correct it, leave it out, or quote a cell that holds {delimiter!r}."
+            raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", allowed, remedy)
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return [" ".join(column[0].split()) for column in columns], [column[1:] for column in columns], notes
 
 
 def _parquet(path: Path, named: Collection[str]) -> _Cells:
@@ -273,8 +422,13 @@ def _parquet(path: Path, named: Collection[str]) -> _Cells:
     lost = [name for name in table.index.names if name is not None and name not in named]
     notes = [f"the index {name} of the DataFrame is left out; reset_index() makes it a column" for name in lost]
     table = table.reset_index(kept) if kept else table
-    cells = [table[name].astype(object).where(table[name].notna(), "").map(str).tolist() for name in table.columns]
+    cells = [table[name].astype(object).where(table[name].notna(), "").map(_text).tolist() for name in table.columns]
     return list(map(str, table.columns)), cells, notes
+
+
+def _text(cell: object) -> str:
+    """Return a cell of a Parquet file, which may hold a text as bytes."""
+    return cell.decode(errors="backslashreplace") if isinstance(cell, bytes) else str(cell)
 
 
 def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str, str]) -> None:
@@ -351,6 +505,31 @@ def _test_rows(groups: Ints) -> NDArray[np.bool_]:
     return test
 
 
+def _alone(column: _Column, names: Sequence[str], owners: Ints) -> list[str]:
+    """Return a note on clients with a single row."""
+    alone = np.flatnonzero(np.bincount(owners, minlength=len(names)) == 1)
+    if not alone.size:
+        return []
+    row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
+    return [
+        f"{alone.size} of {len(names)} clients have one row, the first is {column.name} {names[alone[0]]} (row {row}). "
+        "The row is for training."
+    ]
+
+
+def _alike(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a note for each column with two words that differ in case, blanks, form or leading zeros only."""
+    notes = []
+    for column, words in columns.items():
+        seen: dict[str, str] = {}
+        for word in words:
+            like = " ".join(unicodedata.normalize("NFKC", word).casefold().split()).lstrip("0")
+            if (other := seen.setdefault(like, word)) != word:
+                notes.append(f"{other!r} and {word!r} of column {column} are two values, as they are written")
+                break
+    return notes
+
+
 def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return (N, features) of a column: standardised numbers, or 0 and 1 for each word."""
     if column.numbers is not None:
@@ -366,6 +545,7 @@ def _standardised(column: _Column, numbers: NDArray[np.float64], train: NDArray[
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = numbers[train].std()
         values: NDArray[np.float32] = ((numbers - numbers[train].mean()) / (deviation or 1.0)).astype(np.float32)
-    if not np.isfinite(deviation):
-        column.refuse(f"{np.abs(numbers).max():g}", "numbers whose squares are finite", "Use another unit.")
+    if not (np.isfinite(deviation) and np.isfinite(values).all() and (deviation or np.ptp(numbers[train]) == 0)):
+        size = f"{np.abs(numbers).max():g}"
+        column.refuse(size, "numbers whose squares are finite and not 0", "Use another unit.")
     return values

@@ -131,6 +131,8 @@ def test_the_model_stays_and_bad_arguments_are_refused():
     for bad in ({"steps": 3}, {"epochs": None}, {"batch_size": 0}):
         with pytest.raises(ValueError):
             together("lr", *given, **HOW | bad)
+    with pytest.raises(ValueError, match="0 clients"):
+        batched.fit_many(model, [], loss=models.loss_of("lr"), **HOW)
 
 
 class Doubled(nn.Linear):

@@ -110,7 +110,7 @@ SPARE = f"""m = {LINEAR}
         (SPARE, r"the parameter spare\.0 has no part in the outputs"),
         (GROWING, r"two different 1\.weight"),
         (UNSEEDED, r"two different 1\.weight"),
-        (DETACHED, "a gradient of its outputs raised RuntimeError"),
+        (DETACHED, "no gradient leads from its outputs to its parameters"),
     ],
 )
 def test_a_fault_of_a_model_is_refused(lay, tmp_path, body, match):
@@ -182,7 +182,9 @@ def test_a_model_that_cannot_be_stacked_trains_alone(lay, tmp_path, caplog):
 
 
 TRAVELS = {
-    "nn.Sequential(nn.Flatten(), nn.LazyLinear(outputs))": "no array",
+    "nn.Sequential(nn.Flatten(), nn.LazyLinear(outputs))": "LazyLinear",
+    "nn.Sequential(nn.LazyConv2d(3, 3), nn.Flatten(), nn.Linear(108, outputs))": "no size",
+    "nn.Sequential(nn.Flatten(), nn.LazyBatchNorm1d(), nn.Linear(64, outputs))": "no size",
     "Stateful(outputs)": "_extra_state",
     "Own(outputs, grows=True)": "is float32 (3,) after one step",
     "Own(outputs, turns=True)": "int64",
