@@ -9,6 +9,8 @@ from aoi_fl.report.chart import Chart, Overlay, plain
 from aoi_fl.report.participation import clients_by_rounds
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Curve, Setting, average
+from aoi_fl.science.ageing import ageing_cost
+from aoi_fl.science.names import Ageing
 from aoi_fl.science.objective import lagrangian_floor
 
 
@@ -122,9 +124,12 @@ def payments_and_sensitivities(run: Run) -> tuple[NDArray[np.float64], NDArray[n
     return payments, sensitivities
 
 
-def running_objective(run: Run, sensitivities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (R,) P2 over rounds 1 … t for each t, from the ages after refreshes."""
-    cost = sensitivities @ np.nan_to_num(run.ages()) / run.size
+def running_objective(run: Run, sensitivities: NDArray[np.float64], ageing: Ageing = "linear") -> NDArray[np.float64]:
+    """Return (R,) P2 over rounds 1 … t for each t, from the ages after refreshes.
+
+    With another cost of ageing it is that cost's objective (:mod:`aoi_fl.science.objective`).
+    """
+    cost = sensitivities @ ageing_cost(ageing)(np.nan_to_num(run.ages())) / run.size
     return np.asarray(np.cumsum(cost) / np.arange(1, len(cost) + 1))
 
 

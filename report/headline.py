@@ -1,11 +1,12 @@
 """The main result of a page: a headline and a table with a row per policy."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from aoi_fl.report import budget, measure
-from aoi_fl.report.judging import LEAST_SEEDS, interval
+from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, difference, interval, judged
 from aoi_fl.report.measure import LedgerMeasure, three
 from aoi_fl.report.quantities import Table, quantities
 from aoi_fl.report.runs import Run
@@ -26,9 +27,7 @@ def headline(settings: Sequence[Setting]) -> str:
         found = _budgeted(begun)
     else:
         found = _alone(begun[0]) if len(begun) == 1 else _compared(begun)
-    chance = len(begun) > 1 and any(len(one.runs) == 1 for one in begun)
-    single = ["Settings of one seed may differ by chance."] if chance else []
-    return " ".join([found, *filter(None, (_diverged(one) for one in begun)), *single])
+    return " ".join([found, *filter(None, (_diverged(one) for one in begun))])
 
 
 def _diverged(setting: Setting) -> str:
@@ -161,12 +160,25 @@ def _learned(setting: Setting) -> str:
 
 
 def _difference(best: Setting, rival: Setting) -> str:
-    """Return the final results of two settings in words."""
-    mine, theirs = _learned(best), _learned(rival)
+    """Return the final difference of two settings in words, by paired seeds if enough."""
+    judge, mine = _ends(best)
+    _, theirs = _ends(rival)
+    seeds = sorted(mine.keys() & theirs.keys(), key=str)
     if not mine or not theirs:
         return ""
-    against = theirs.removeprefix(f"{_ends(rival)[0].title} ").rstrip(". ")
-    return f"{mine.rstrip('. ')} with {best.name} and {against} with {rival.name}"
+    if len(seeds) < LEAST_SEEDS:
+        against = _learned(rival).removeprefix(f"{judge.title} ").rstrip(". ")
+        return f"{_learned(best).rstrip('. ')} with {best.name} and {against} with {rival.name}"
+    found = difference([mine[seed] for seed in seeds], [theirs[seed] for seed in seeds])
+    found = replace(found, half=max(found.half, judge.scale * judge.grain(best.first)))
+    word = judged(found, EQUAL * judge.scale, 1)
+    name = judge.name.removeprefix("test ")
+    mean, half, unit = found.mean, found.half, " points" if judge.unit else ""
+    if word == "equal":
+        return f"Same {name}"
+    if word == "not distinguishable":
+        return f"No clear difference in {name} ({mean:+.2g} ± {half:.2g}{unit})".replace("-", "−")
+    return f"{name[0].upper()}{name[1:]} {abs(mean):.2g} ± {half:.2g}{unit} {'higher' if word == 'better' else 'lower'}"
 
 
 def _data_age(run: Run) -> float | None:

@@ -97,6 +97,11 @@ class LedgerMeasure:
         known = known[np.isfinite(known)]
         return None if not known.size else float(known.min() if self.least else known.max())
 
+    def best_round(self, run: Run) -> int | None:
+        """Return the first round with the best value, or None."""
+        best = self.best(run)
+        return None if best is None else int(run.numbers[run.column(self.column) == best][0])
+
 
 ACCURACY = LedgerMeasure("accuracy", "test accuracy", 100.0, " %")
 RMSE = LedgerMeasure("rmse", "test RMSE", least=True)

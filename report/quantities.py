@@ -12,7 +12,9 @@ from aoi_fl.report.in_time import InTime
 from aoi_fl.report.measure import ACCURACY, JUDGES, LOSSES, LedgerMeasure, judge, more, three, worst_tenth
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
+from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.load import LoadMetrics
+from aoi_fl.science.names import Ageing
 from aoi_fl.server.observe import duration
 
 Table = tuple[list[str], list[list[str]]]
@@ -85,11 +87,12 @@ def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
 def _of_measures(measures: Sequence[LedgerMeasure]) -> list[Quantity]:
     found = []
     for one in measures:
-        show = partial(one.show, digits=1)
-        best = f"best {one.name}" if one in JUDGES else ""
+        show, judges = partial(one.show, digits=1), one in JUDGES
+        best = f"best {one.name}" if judges else ""
         found += [
             Quantity(one.column, f"{one.name} at the end", one.end, show),
             Quantity(f"best_{one.column.removeprefix('test_')}", best, one.best, show),
+            *([Quantity("", f"round of the {best}", one.best_round)] if judges else []),
         ]
     return found
 
@@ -118,12 +121,30 @@ def _over_rounds(title: str, column: str, name: str, reduce: Callable[..., Any] 
     return Quantity(column, title, value, **how)
 
 
+def _weighted(title: str, value: Callable[[LoadMetrics], float | None]) -> Quantity:
+    """Return a measure of the weights; under a budget unrefreshed clients have weights, too."""
+    return Quantity("", title, lambda run: None if run.empty or run.budgeted else value(run.measured))
+
+
 def _objective(part: int) -> Callable[[Run], float | None]:
     return lambda run: None if (found := budget.objective_and_floor(run)) is None else found[part]
 
 
+def _ageing(run: Run) -> float | None:
+    """Return the cost that WICS minimises if it is not linear; the linear cost is P2."""
+    known, ageing = budget.payments_and_sensitivities(run), str(run.policy.get("ageing"))
+    if known is None or ageing not in AGEING:
+        return None
+    return float(budget.running_objective(run, known[1], cast(Ageing, ageing))[-1])
+
+
 def _yardstick(run: Run) -> float | None:
     return run.about.get("yardstick") if judge(run.rounds) == ACCURACY else None
+
+
+def _met(run: Run) -> float | None:
+    """Return the share of pairs that have trained together, if no more clients train than are selected."""
+    return None if run.empty or run.policy.get("trains") == "all" else run.measured.met
 
 
 def _staleness(run: Run, reduce: Callable[..., Any]) -> float | None:
@@ -142,6 +163,11 @@ def percent(share: float) -> str:
 _NAMED = 10  # clients of the worst tenth that a page names
 _HOUR = 3600.0
 _QUANTITIES = [
+    Quantity(
+        "",
+        "rounds whose test loss is not a number",
+        lambda run: int(np.isinf(run.column("test_loss")).sum()) or None,
+    ),
     _load("rounds a client took part in, least", "participations_least", lambda m: m.participation.min),
     _load("rounds a client took part in, most", "participations_most", lambda m: m.participation.max),
     _load("rounds a client took part in, mean", "participations_mean", lambda m: m.participation.mean),
@@ -153,6 +179,9 @@ _QUANTITIES = [
     _load("mean age", "mean_age", lambda m: m.mean_age),
     _load("largest age", "largest_age", lambda m: m.peak_age),
     _load("clients a round, mean", "", lambda m: m.round_mean),
+    _weighted("Σ Var[ω]", lambda m: m.weight_variance),
+    _weighted("mean of Σ ω² − 1/n", lambda m: m.weight_dispersion),
+    Quantity("", "pairs of clients that have trained together", _met, percent),
     _load("rounds without participants", "empty_rounds", lambda m: m.empty_rounds),
     _over_rounds("forced rounds", "", "forced"),
     _over_rounds("clients at work, mean", "", "at_work", np.nanmean),
@@ -161,8 +190,10 @@ _QUANTITIES = [
     Quantity("dropped_replies", "dropped replies", lambda run: len(run.dropped)),
     Quantity("", "P2", _objective(0)),
     Quantity("", "lowest bound of P2", _objective(1)),
+    Quantity("", "ageing cost, weighted like P2", _ageing),
     _over_rounds("", "spent", "spent"),
     _over_rounds("payments a round, mean", "", "spent", np.nanmean),
+    _over_rounds("payments a round, most", "", "spent", np.nanmax),
     Quantity("", "budget a round", lambda run: run.policy.get("budget")),
     _over_rounds("ε spent, without amplification", "", "epsilon", np.nanmax, show="{:.5g}".format),
     Quantity("", "δ", lambda run: run.config.get("delta") if np.isfinite(run.column("epsilon")).any() else None),
@@ -170,7 +201,9 @@ _QUANTITIES = [
     _over_rounds("seconds a round, mean", "", "seconds", np.nanmean),
     Quantity("messages", "", lambda run: sum(int(each["messages"] or 0) for each in run.rounds)),
     _over_rounds("simulated time", "simulated_seconds", "clock", np.nanmax, show=duration),
+    _timed("simulated seconds a round, mean", "", lambda found: found.seconds_a_round),
     _timed("device-hours of work", "", lambda found: found.worked / _HOUR),
+    _timed("wasted device-hours", "", lambda found: found.wasted / _HOUR),
     _timed("wasted work", "", lambda found: found.wasted_share, show=percent),
     _timed("clients never reached", "", lambda found: found.never),
 ]

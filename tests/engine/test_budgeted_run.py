@@ -12,7 +12,9 @@ from aoi_fl.learning.client_app import app as real_app
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
 from aoi_fl.report import budget as report_budget
 from aoi_fl.report.metrics import exposition
+from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
+from aoi_fl.report.seeds import Setting
 from aoi_fl.report.state import look
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.objective import p2
@@ -144,6 +146,8 @@ def test_a_clients_file_sets_the_first_ages(source, tmp_path):
     run, measured = load(folder, "r"), p2(mean_ages(history), table.sensitivities)
     assert report_budget.running_objective(run, table.sensitivities)[-1] == pytest.approx(measured)
     assert run.history.first_ages.tolist() == [4, 0, 12, 1]
+    labels = [row[0] for row in key_numbers([Setting("r", (run,))])[1]]
+    assert not any("Σ" in label for label in labels)  # which would be of refreshed clients only
 
 
 def test_the_ledger_holds_the_estimates_of_the_ranking(tmp_path):

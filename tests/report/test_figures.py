@@ -82,6 +82,14 @@ def test_forced_and_dropped_are_told_apart_and_listed(tmp_path):
     assert "<td>oslo</td><td>late</td><td>no reply in 5 s</td>" in text
 
 
+def test_what_wics_minimises_is_shown_where_ageing_is_not_linear(tmp_path):
+    """By hand: ages after rounds 1 to 4 are 0 1 0 1, 1 0 0 1 and 1 2 3 4; φ is 0.5, 1 and 2."""
+    runs = [load_all([str(budgeted_run(tmp_path / "q", ageing="quadratic"))])[0]]
+    runs += load_all([str(budgeted_run(tmp_path / "l"))])
+    (row,) = [row for row in key_numbers(settings(runs))[1] if row[0].startswith("ageing cost")]
+    assert row[1:] == [f"{(0.5 * 2 + 1 * 2 + 2 * 30) / 12:.3g}", ""]
+
+
 def test_budget_ages_and_objective(tmp_path):
     charts = charts_of(budgeted_run(tmp_path / "w"))
     ages = np.array([[0, 1, 0, 1], [1, 0, 0, 1], [1, 2, 3, 4]])  # by hand: +1 a round, 0 where refreshed
@@ -113,6 +121,12 @@ def test_estimated_sensitivities_enter_p2(tmp_path):
     assert ["P2", "0.567"] in key_numbers(settings(load_all([str(folder)])))[1]
     declared = charts_of(budgeted_run(tmp_path / "d"))
     assert "estimate" not in declared["objective"].detail
+
+
+def test_refresh_pairs_are_not_training_pairs(tmp_path):
+    runs = load_all([str(budgeted_run(tmp_path / trains, trains)) for trains in ("all", "selected")])
+    (row,) = [row for row in key_numbers(settings(runs))[1] if row[0].startswith("pairs of clients")]
+    assert row[1] == "" and row[2].endswith("%")
 
 
 def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path):

@@ -60,7 +60,7 @@ def test_the_page_shows_it():
     run = Run("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], ROUNDS, PARTS)
     shown = {name: value for name, value in key_numbers(settings([run]))[1]}
     assert shown["clients never reached"] == "2"
-    assert shown["wasted work"] == "43.8 %"
+    assert (shown["wasted device-hours"], shown["wasted work"]) == ("0.00972", "43.8 %")
     assert "time-accuracy" in [chart.name for chart in figures([run])]
 
 

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,9 @@ def test_summary_sentence_says_what_ran(tmp_path):
     said = Tags(page.render(load_all([str(tmp_path / "a")]))).text
     assert "markov, 5 of 12 clients a round, on digits: 40 of 40 rounds, test accuracy 40.0 %" in said
     assert f"fairness of the load {jain:.3f}" in said
+    met = {pair for who in chosen for pair in product(who, who) if pair[0] < pair[1]}
+    share = 100 * len(met) / (N * (N - 1) / 2)
+    assert f"pairs of clients that have trained together{share:.3g} %" in "".join(said.split("\n"))
 
 
 def test_a_run_without_rounds_and_one_still_going(tmp_path):

@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 from aoi_fl.protocol.records import RoundRecord
+from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
-from aoi_fl.report.seeds import settings
+from aoi_fl.report.seeds import sentences, settings
 from tests.report.recorded import clients, record, trained
 
 ROUNDS = 6
@@ -55,6 +56,25 @@ def test_seeds_of_one_setting_share_lines_and_a_heat_map(tmp_path):
     counts = np.array([sorted(run.history.counts, reverse=True) for run in runs])
     (line,) = [trace for trace in charts["counts"].data if "fill" not in trace]
     assert line["y"] == pytest.approx(counts.mean(axis=0), rel=1e-5)
+
+
+def test_how_much_one_seed_says(tmp_path):
+    runs = load_all([play(tmp_path / f"r{seed}", seed) for seed in ENDS])
+    (said,) = sentences(settings(runs))
+    ends = 100 * np.array(list(ENDS.values()))
+    alone = stats.t.ppf(0.975, 2) * ends.std(ddof=1) * np.sqrt(1 + 1 / 3)
+    half = stats.t.ppf(0.975, 2) * ends.std(ddof=1) / np.sqrt(3)
+    assert (
+        f"from 90 to 95 %, mean 93 [{93 - half:.4g}, {min(93 + half, 100):.4g}]" in said and f"±{alone:.2g} %" in said
+    )
+    text = page.render(runs)
+    assert "How sure is this?" in text and said.replace("'", "&#39;") in text
+    assert sentences(settings(runs[:1])) == []
+    other = Run("other", runs[0].about | {"config": runs[0].config | {"policy": "random"}}, [], runs[0].rounds, [])
+    of_three, of_one = sentences(settings([*runs, other]))
+    assert of_three == said and of_one.startswith("One seed only: other.")
+    (both,) = sentences(settings([runs[0], other]))
+    assert both.startswith(f"One seed only: {runs[0].label}, other.")
 
 
 def test_what_is_no_seed_of_the_same_setting_stays_apart(tmp_path):

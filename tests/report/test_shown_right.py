@@ -33,12 +33,17 @@ def play(folder, seed=1, learned=0.5, stride=4, **about):
 @pytest.mark.parametrize("ends", [(0.9, 1.0, 1.0), (0.01, 0.2, 0.1), (0.0, 1.0, 0.5)])
 def test_intervals_and_bands_stay_within_what_is_possible(ends, tmp_path):
     runs = load_all([str(play(tmp_path / f"s{i}", seed=i, learned=end)) for i, end in enumerate(ends)])
+    settings = seeds.settings(runs)
+    assert len(settings) == 1
     bands = [trace for chart_ in figures.figures(runs) for trace in chart_.data if "fill" in trace]
     assert len(bands) >= 3
     assert all(value is None or value >= 0 for trace in bands for value in trace["y"])
     (accuracy,) = [c for c in figures.figures(runs) if c.name == "test-accuracy"]
     assert max(max(trace["y"]) for trace in accuracy.data) <= 100
     assert all(0 <= value <= 100 for row in accuracy.rows for value in row[1:])
+    (text,) = seeds.sentences(settings)
+    low, high = (float(part) for part in text.split("[")[1].split("]")[0].split(","))
+    assert 0 <= low <= high <= 100
 
 
 def test_two_seeds_have_no_band_and_no_interval(tmp_path):
@@ -46,6 +51,7 @@ def test_two_seeds_have_no_band_and_no_interval(tmp_path):
     drawn = figures.figures(runs)
     assert drawn and not [trace for chart_ in drawn for trace in chart_.data if "fill" in trace]
     assert all(len(row) == 2 for chart_ in drawn if chart_.name == "test-accuracy" for row in chart_.rows)
+    assert not any("[" in line for line in seeds.sentences(seeds.settings(runs)))
     columns, rows = headline.policies(seeds.settings(runs))
     assert "±" not in dict(zip(columns, rows[0], strict=True))["test accuracy at the end"]
 
