@@ -1,4 +1,4 @@
-"""``aoi report`` and ``serve``: a page of recorded runs, or a live page."""
+"""``aoi report``, ``figure`` and ``serve``: a page of recorded runs, one of its charts for a paper, or a live page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from aoi_fl.report.output import print_json
+from aoi_fl.science.errors import ConfigError, check_choice
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the path alone.")]
 
@@ -36,6 +37,38 @@ def report(
         print_json({"page": str(path), "runs": [numbers(run) for run in loaded]})
     else:
         print(path)
+
+
+def figure(
+    runs: Annotated[list[str], typer.Argument(metavar="NAME...", hidden=True)],
+    chart: Annotated[str | None, typer.Option(help="A chart of the page; by default the accuracy or RMSE.")] = None,
+    width: Annotated[float, typer.Option(min=0.5, max=50, help="Inches; a column of a paper by default.")] = 3.4,
+    output: Annotated[
+        Path | None, typer.Option(help="The file, .pdf, .svg or .png; by default NAME-CHART.pdf in this folder.")
+    ] = None,
+) -> None:
+    """Draw a chart of runs for a paper.
+
+    NAME is a run, a glob, or a comparison of aoi compare. Seeds become a mean with a 95 % band. It needs matplotlib.
+    """
+    from aoi_fl.protocol.files import save
+    from aoi_fl.report.drawing import FORMATS, draw
+    from aoi_fl.report.figures import figures
+    from aoi_fl.report.measure import judge
+    from aoi_fl.report.runs import load_all, matching
+
+    kind = "pdf" if output is None else output.suffix[1:]
+    if kind not in FORMATS:
+        raise ConfigError("--output", output, [f".{name}" for name in FORMATS], "Choose a name with such an end.")
+    found = load_all([str(folder) for folder in matching(runs)])
+    if any(run.empty for run in found):
+        raise ConfigError("NAME", runs[0], "runs with a complete round", "Wait for it, or leave the run out.")
+    charts = {one.name: one for one in figures(found)}
+    name = chart or judge(found[0].rounds).column.replace("_", "-")
+    check_choice("--chart", name, charts)
+    place = output or Path(f"{Path(runs[0]).stem.replace('*', '')}-{name}.pdf")
+    save(place, draw(charts[name], width, kind))
+    print(place)
 
 
 def serve(

@@ -12,9 +12,10 @@ import typer
 from typer.core import TyperGroup
 
 from aoi_fl.report.output import print_json, print_table
-from aoi_fl.science.errors import ConfigError, check_choice
+from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
+    from aoi_fl.report.runs import Run
     from aoi_fl.report.summary_card import Glance
 
 _PATTERNS = typer.Argument(metavar="[RUN]...", hidden=True)
@@ -102,21 +103,54 @@ def remove(
 
 def export(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
-    table: Annotated[str, typer.Option(help="summary (a row a run), rounds, participations or clients.")] = "rounds",
+    csv: Annotated[bool, typer.Option("--csv", help="CSV.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="A LaTeX table of settings, for booktabs.")] = False,
+    table: Annotated[
+        str | None, typer.Option(help="summary (a row a run), rounds, participations or clients; by default rounds.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="The file; by default the table is printed.")] = None,
 ) -> None:
-    """Export one table of one or more runs as CSV.
+    """Export one table of one or more runs.
 
-    Each RUN is a name under runs/, a folder or a glob: 'sw-*'. The first column is the run.
+    Each RUN is a name under runs/, a folder, a glob: 'sw-*', or a comparison of aoi compare. The first column of a CSV
+    table is the run. A comparison's LaTeX also has a table of its conclusions, in its order.
     """
     from aoi_fl.protocol.files import save
     from aoi_fl.report import tables
-    from aoi_fl.report.runs import load_all, matching
+    from aoi_fl.report.runs import compared, load_all, matching
 
-    check_choice("--table", table, tables.KINDS)
-    blob = tables.to_csv(tables.table(load_all([str(folder) for folder in matching(runs)]), table))
+    if csv == latex:
+        raise ConfigError("format", csv + latex, ("--csv", "--latex"), "Give one of these.")
+    kind = table or ("summary" if latex else "rounds")
+    if kind not in tables.KINDS or (latex and kind != "summary"):
+        allowed = ("summary",) if latex else tables.KINDS
+        raise ConfigError("--table", kind, allowed, "Choose one of these.")
+    found = load_all([str(folder) for folder in matching(runs)])
+    if latex:
+        blob = tables.to_latex(found) + (_conclusions(found) if len(runs) == 1 and compared(runs[0]) else b"")
+    else:
+        blob = tables.to_csv(tables.table(found, kind))
     if output is None:
         print(blob.decode(), end="")
     else:
         save(output, blob)
         print(output)
+
+
+def _conclusions(runs: list[Run]) -> bytes:
+    """Return the paired differences of a comparison as a LaTeX table, a row a quantity."""
+    from aoi_fl.lab.experiments.harness.comparison import compare
+    from aoi_fl.report.tables import escaped, latex
+
+    pairs = compare(runs).pairs
+    rows = [
+        [
+            escaped(text)
+            for text in (pair.second, pair.first, str(len(pair.seeds)), one.quantity, one.shown, one.conclusion)
+        ]
+        for pair in pairs
+        for one in pair.findings
+    ]
+    columns = ["Setting", "Against", "Seeds", "Quantity", "Difference", "Conclusion"]
+    note = "Mean of the paired differences with its 95\\,\\% interval in brackets; no interval with one seed."
+    return b"\n" + latex(columns, rows, "llrlll", note)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _BAR = 20  # characters of the longest bar
-_FORMULA = re.compile(r"(?m)(?:^|(?<=;))(?=['\s]*[-=+@＝＋－＠])")  # of a cell, or after a semicolon
+_STARTS = r"(?m)(?:^|(?<=;)){}(?=['\s]*[-=+@＝＋－＠])"  # of a cell, also where semicolons separate cells
+_FORMULA, _INERT = (re.compile(_STARTS.format(mark)) for mark in ("", "'"))
 
 
 def print_json(values: dict[str, Any]) -> None:
@@ -25,10 +26,15 @@ def print_json(values: dict[str, Any]) -> None:
 def inert(text: str) -> str:
     """Return a text for a CSV file, with ``'`` before what a spreadsheet would run as a formula.
 
-    >>> inert("=1+1"), inert("a-b")
-    ("'=1+1", 'a-b')
+    >>> inert("=1+1"), restored(inert("=1+1")), inert("a-b")
+    ("'=1+1", '=1+1', 'a-b')
     """
     return _FORMULA.sub("'", text)
+
+
+def restored(text: str) -> str:
+    """Return a text that :func:`inert` has changed, as it was."""
+    return _INERT.sub("", text)
 
 
 def print_facts(title: str, facts: Iterable[tuple[str, Any]]) -> None:

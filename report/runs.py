@@ -1,5 +1,6 @@
 """A recorded run as arrays, the source of a report's figures and tables."""
 
+import csv
 import glob
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from aoi_fl.report import state, theory
 from aoi_fl.report.corruption import check, check_run, error_line
 from aoi_fl.report.in_time import InTime, in_time
+from aoi_fl.report.output import restored
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
@@ -280,8 +282,19 @@ def find(run: str) -> Path:
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
 
+def compared(name: str) -> list[Path]:
+    """Return the folders of a comparison's runs in its order, by the name of its table or page; [] for another name."""
+    places = [] if (find(name) / LEDGER).is_file() else [Path("runs") / name, Path(name)]
+    for place in places if Path(name).name else ():
+        table = place.with_suffix(".csv")
+        if place.suffix in ("", ".csv", ".html") and not place.is_dir() and table.is_file():
+            with suppress(ValueError, csv.Error), table.open(encoding="utf-8", newline="") as file:
+                return [table.parent / restored(row["run"]) for row in csv.DictReader(file) if row.get("run")]
+    return []
+
+
 def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] = (LEDGER,)) -> list[Path]:
-    """Return the folders of runs by paths, names under ``runs`` or globs, each once.
+    """Return the folders of runs by paths, names under ``runs``, globs or comparisons, each once.
 
     A run has one of the ``files``.
 
@@ -292,9 +305,16 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
     folders: dict[Path, Path] = {}
     for name in names:
         found = [find(name)]
-        if glob.has_magic(name) and not (found[0] / LEDGER).is_file():
-            places = (f"runs/{name}", name)
-            globs = (sorted({Path(one).parent for file in files for one in glob.glob(f"{at}/{file}")}) for at in places)
+        if runs := compared(name):
+            found = runs
+        elif glob.has_magic(name) and not (found[0] / LEDGER).is_file():
+            path = Path(name)
+            places = [(Path("runs"), name), (Path(), name)]
+            if path.is_absolute():
+                places = [(Path(path.anchor), str(path.relative_to(path.anchor)))]
+            globs = (
+                sorted({path.parent for file in files for path in at.glob(f"{within}/{file}")}) for at, within in places
+            )
             found = next(filter(None, globs), [])
         if not found or not all(any((folder / file).exists() for file in files) for folder in found):
             allowed = "a run, a name under runs/, or a glob that matches runs"

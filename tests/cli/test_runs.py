@@ -4,14 +4,18 @@ import csv
 import io
 import json
 import os
+import statistics
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from aoi_fl.cli.runs import export, remove
 from aoi_fl.protocol.records import RoundRecord
+from aoi_fl.report.runs import compared
 from aoi_fl.report.tables import numbers, to_csv
 from aoi_fl.server.folder import only_player
+from aoi_fl.server.ledger import Ledger
 from tests.refusals import refused
 from tests.report.recorded import record, trained
 
@@ -54,7 +58,7 @@ def test_a_damaged_run_is_listed_as_unreadable(aoi, runs):
 def test_a_simulated_run_without_a_recording_is_listed_and_deleted(aoi, runs):
     (runs / "flwr-1" / "clients").mkdir(parents=True)
     assert "flwr-1" in {row["run"] for row in json.loads(aoi("runs", "--json")[1])["runs"]}
-    assert aoi("export", "*")[0] == 0  # which takes those with a ledger
+    assert aoi("export", "*", "--csv")[0] == 0  # which takes those with a ledger
     assert aoi("runs", "rm", "flwr-*", "--yes")[0] == 0
     assert not (runs / "flwr-1").exists() and (runs / "other").exists()
 
@@ -70,12 +74,10 @@ def test_rm_deletes_what_it_names_and_no_more(aoi, runs):
 
 
 def test_exported_tables_are_the_ledgers(aoi, runs):
-    rows = list(csv.DictReader(io.StringIO(aoi("export", "sw-*")[1])))
+    rows = list(csv.DictReader(io.StringIO(aoi("export", "sw-*", "--csv")[1])))
     assert len(rows) == 24 and {(row["run"], row["seed"]) for row in rows} == {("sw-1", "1"), ("sw-2", "2")}
     assert [float(row["test_accuracy"]) for row in rows] == [0.5] * 12 + [0.75] * 12
-    with refused("--table"):
-        export(["other"], "models")
-    rows = list(csv.DictReader(io.StringIO(aoi("export", "other", "--table", "participations")[1])))
+    rows = list(csv.DictReader(io.StringIO(aoi("export", "other", "--csv", "--table", "participations")[1])))
     assert [row["client"] for row in rows] == [str(t % 4) for t in range(1, 13)]
     assert {row["outcome"] for row in rows} == {"trained"}
 
@@ -85,30 +87,69 @@ def test_no_text_of_a_table_is_a_formula(runs):
     blob = to_csv([{"run": text, "x": -0.5} for text in [*texts, "a-b", "'a"]])
     rows = list(csv.DictReader(io.StringIO(blob.decode())))
     assert [row["run"].count("'") for row in rows] == [1] * 7 + [2, 0, 1] and {row["x"] for row in rows} == {"-0.5"}
+    (runs / "compare-1.csv").write_bytes(blob)
+    assert [folder.name for folder in compared(str(runs / "compare-1"))] == [*texts, "a-b", "'a"]
 
 
-COMMANDS = "report", "export", "runs", "runs rm -y", "compare --runs", "resume", "clients", "serve"
+def test_a_latex_table_has_a_row_a_setting(aoi, runs):
+    lines = aoi("export", "sw-*", "other", "--latex")[1].splitlines()
+    body = [line for line in lines if " & " in line][1:]
+    assert len(body) == 2 and lines[0].startswith("\\begin{tabular}") and lines[-1] == "\\end{tabular}"
+    spread = statistics.stdev([50.0, 75.0])
+    assert f"62.50 \\pm {spread:.2f}" in body[0] and "25.00" in body[1]
+    with closing(Ledger(runs / "other" / "ledger.sqlite")) as ledger:
+        ledger.note(config={"policy": "python:my_rule:Own", "dataset": "digits", "seed": 3, "num-clients": 4})
+    lines = aoi("export", "sw-1", "other", "--latex")[1].splitlines()
+    assert len({line.split(" & ")[0] for line in lines if " & " in line}) == 3  # no two settings of one name
+    assert sum("my\\_rule" in line for line in lines) == 1
+    assert "/home/me" not in aoi("export", "sw-1", "--csv", "--table", "summary")[1]
+
+
+COMMANDS = "report", "export --csv", "figure", "runs", "runs rm -y", "compare --runs", "resume", "clients", "serve"
 NO_NAMES = "n" * 300, "a\0b", "\ud800", "loop"
-NO_RUNS = "", ".", "/", "a\33[31m\a", "\udcff"
+NO_RUNS = "", ".", "/", "a\33[31m\a", "\udcff", "table", "broken", "long"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_name_of_no_run_is_refused_in_one_line(command, aoi, runs):
+    """A table beside the runs is no comparison, if it has other columns or is damaged."""
     Path("loop").symlink_to("loop")
+    for name, content in {"table": b"a,b\n1,2\n", "broken": b"run,\xff\n", "long": b"run\n" + b"x" * 200_000}.items():
+        Path(f"{name}.csv").write_bytes(content)
     for name in (*NO_NAMES, *(() if command == "serve" else NO_RUNS)):
         status, out, err = aoi(*command.split(), name)
         assert (status, out) == (2, "") and err.startswith("aoi: ") and err.strip().isprintable(), name
     assert len(list(runs.iterdir())) == 3
 
 
+def test_an_exported_table_hides_no_run(aoi, runs):
+    for place in (Path("sw-1.csv"), runs / "sw-1.csv"):
+        assert aoi("export", "sw-1", "--csv", "--output", str(place))[0] == 0
+        assert aoi("runs", "sw-1")[0] == 0
+
+
 def test_no_output_replaces_what_is_no_file(aoi, runs):
     os.mkfifo("pipe")
     Path("device").symlink_to("/dev/null")
     for name in ("pipe", "device", "runs"):
-        for command in ("report", "export"):
+        for command in ("report", "export --csv"):
             status, out, err = aoi(*command.split(), "sw-1", "--output", name)
             assert (status, out) == (2, "") and "--output" in err, name
     assert Path("pipe").is_fifo() and Path("device").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({}, "format"),
+        ({"csv": True, "latex": True}, "format"),
+        ({"csv": True, "table": "models"}, "--table"),
+        ({"latex": True, "table": "rounds"}, "--table"),
+    ],
+)
+def test_an_export_names_what_is_wrong(options, key):
+    with refused(key):
+        export(["x"], **options)
 
 
 def test_a_page_of_several_runs_has_a_place_of_its_own(aoi, runs):

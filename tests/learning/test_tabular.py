@@ -273,7 +273,7 @@ def test_clients_have_the_names_of_their_column(aoi, tmp_path):
     assert any(parts[-1]["name"] in line for line in rounds) and "client-" not in err
     assert aoi("resume", "r", "--rounds", "4")[0] == 0
     assert [row["name"] for row in read(ledger, "clients")] == names
-    assert "St. Mary's #07" in aoi("export", "r", "--table", "clients")[1]
+    assert "St. Mary's #07" in aoi("export", "r", "--csv", "--table", "clients")[1]
     pandas.DataFrame({"rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
     status, _, err = aoi("run", *data, *keys)
     assert status == 2 and "name" in err
@@ -392,7 +392,7 @@ def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
     assert {row["name"] for row in read(ledger, "clients")} == set(clinics) == {*read_run(ledger)["test_by_client"]}
     assert all(name in html.unescape(Path(found["page"]).read_text()) for name in next(iter(found["worst"].values())))
     assert {row["name"] for row in json.loads(aoi("clients", run, "--json")[1])["clients"]} == set(clinics)
-    assert all(name in aoi("export", run, "--table", "clients")[1] for name in clinics)
+    assert all(name in aoi("export", run, "--csv", "--table", "clients")[1] for name in clinics)
 
 
 @pytest.mark.parametrize(

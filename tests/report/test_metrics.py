@@ -176,5 +176,5 @@ def test_a_run_in_a_folder_of_no_encoding_is_shown(folder, tmp_path, aoi):
     place.parent.mkdir()
     folder.rename(place)
     assert scraped(TestClient(site.application(None)).get("/metrics").text)["aoi_round"] == 2
-    for command in (["report", place.name], ["export", place.name]):
+    for command in (["report", place.name], ["export", place.name, "--csv"]):
         assert aoi(*command)[0] == 0

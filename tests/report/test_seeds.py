@@ -8,6 +8,7 @@ from scipy import stats
 
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import page
+from aoi_fl.report.drawing import draw
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
@@ -122,5 +123,6 @@ def test_a_sweep_is_drawn_against_its_values(tmp_path):
     ] == "log"
     for bar, point in zip(bars, points, strict=True):
         assert min(bar["y"]) < point["y"][0] < max(bar["y"])
+    assert draw(charts["sweep"], 3.4, "pdf").startswith(b"%PDF")
     two = figures(load_all(names[:6]))
     assert "sweep" not in {chart.name for chart in two}

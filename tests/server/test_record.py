@@ -111,7 +111,7 @@ def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd, 
     assert any("Final results" in message and "'f1'" in message for message in caplog.messages)
     told = next(line for line in capfd.readouterr().err.splitlines() if "round 2/2" in line)
     assert "accuracy 0.250" in told and "loss 3.5" in told
-    out = aoi("export", "a")[1].splitlines()
+    out = aoi("export", "a", "--csv")[1].splitlines()
     assert {*names.values(), "train_lag"} <= {*out[0].split(",")}
     assert json.loads(aoi("report", "a", "--json")[1])["runs"][0]["client_f1"] == pytest.approx(0.25)
     each = {f"client-{i}": i / 10 for i in range(NODES)}
