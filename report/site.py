@@ -1,11 +1,12 @@
 """The web application of ``aoi serve``: a run's live page and wall view, or a list of runs."""
 
+import csv
 import gzip
 import hashlib
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from aoi_fl.report import metrics, page
 from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
+from aoi_fl.report.output import restored
 from aoi_fl.report.runs import load_all, readable
 from aoi_fl.report.state import RED
 from aoi_fl.report.summary_card import Glance, glance
@@ -31,6 +33,15 @@ _POLICY = (
 _MOST_RUNS = 200
 _MOST_COMPARED = 50
 _Header: TypeAlias = Annotated[str, Header()]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison in the list: the name of its page, what it compares, and its runs."""
+
+    stem: str
+    title: str
+    runs: list[Glance]
 
 
 class RunList:
@@ -49,6 +60,21 @@ class RunList:
     def glances(self) -> list[Glance]:
         """Return a summary of each run."""
         return [self._glance(name, written) for name, written in self._latest().items()]
+
+    def comparisons(self) -> list[Compared]:
+        """Return the comparisons whose table and page lie beside the runs, the latest first."""
+        seen, found = {run.name: run for run in self.glances()}, []
+        tables = sorted(self.folder.glob("compare-*.csv"), key=_written_at, reverse=True)
+        for table in tables[:_MOST_RUNS]:
+            with suppress(OSError, ValueError, csv.Error, KeyError), table.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file))
+                runs = [seen[name] for row in rows if (name := restored(row["run"])) in seen]
+                settings = [*dict.fromkeys(restored(row["setting"]) for row in rows)]
+                policies = {run.policy for run in runs} - set(settings)
+                title = f"{policies.pop()}: " if len(policies) == 1 and "" not in policies else ""
+                if runs and table.with_suffix(".html").is_file():
+                    found.append(Compared(table.stem, title + " against ".join(settings), runs))
+        return found
 
     def place(self, name: str) -> Path:
         """Return the folder of a listed run; open nothing for another name."""
@@ -75,6 +101,10 @@ class RunList:
             seen = replace(glance(self._places[name]), name=name)
             self._seen[name] = (written, seen)
         return seen
+
+
+def _written_at(file: Path) -> float:
+    return file.stat().st_mtime if file.is_file() else 0.0
 
 
 def _written(folder: Path) -> float:
@@ -137,7 +167,16 @@ def _add_list(app: FastAPI, runs: RunList) -> None:
 
     @app.get("/list")
     def content() -> Response:
-        return _response(fill("start.html", runs=runs.glances(), folder=runs.folder.name), "text/html")
+        compared = runs.comparisons()
+        listed = {run.name for one in compared for run in one.runs}
+        alone = [run for run in runs.glances() if run.name not in listed]
+        return _response(fill("start.html", compared=compared, runs=alone, folder=runs.folder.name), "text/html")
+
+    @app.get("/compared/{stem}")
+    def compared(stem: str) -> Response:
+        if stem not in [one.stem for one in runs.comparisons()]:
+            raise HTTPException(404, "there is no comparison of that name")
+        return _response((runs.folder / f"{stem}.html").read_bytes(), "text/html")
 
     @app.get("/metrics")
     def scrape() -> Response:

@@ -1,8 +1,9 @@
-// Asks each second for new content. The focus, the ticks and the order of a list stay as the reader left them.
+// Asks each second for new content. The focus, the ticks, the folds and the order of a list stay as the reader left them.
 (function () {
-  const place = document.querySelector("main"), ticked = new Set();
+  const place = document.querySelector("main"), ticked = new Set(), unfolded = new Set();
   let seen = "", order = null;  // order: the column's key, and 1 or -1
   function arrange() {
+    for (const fold of place.querySelectorAll("[data-fold]")) fold.open = unfolded.has(fold.dataset.fold);
     for (const list of place.querySelectorAll(".list")) {
       const body = list.tBodies[0], rows = [...body.rows];
       if (order) {
@@ -43,6 +44,9 @@
     ticked[event.target.checked ? "add" : "delete"](event.target.value);
     link();
   });
+  place.addEventListener("toggle", event => {
+    unfolded[event.target.open ? "add" : "delete"](event.target.dataset.fold);
+  }, true);
   place.addEventListener("click", event => {
     const key = event.target.closest("[data-key]")?.dataset.key;
     if (!key) return;

@@ -137,3 +137,29 @@ def test_many_names_are_counted(tmp_path):
     Ledger(folder / "ledger.sqlite").add_round(RoundRecord(2, participations=parts))
     names = glance(folder).took_part
     assert len(names) == 25 and names[-1] == "and 76 more"
+
+
+def test_a_comparison_is_one_row_that_leads_to_its_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["a-s1", "b-s1", "alone"]
+    for name, policy in zip(names, ("markov", "random", "markov"), strict=True):
+        play(tmp_path / "runs" / name, config={"num-server-rounds": 10, "policy": policy})
+    table = "setting,seed,run\nmarkov,1,a-s1\nrandom,1,b-s1\nrandom,2,no-such-run\n"
+    for stem, text in (("compare-1", table), ("compare-2", "\x00,"), ("compare-3", "no,columns\n1,2\n")):
+        (tmp_path / "runs" / f"{stem}.csv").write_text(text)
+        (tmp_path / "runs" / f"{stem}.html").write_text(f"the page {stem}")
+    (tmp_path / "runs" / "compare-4.csv").write_text(table)  # its page is gone
+    client = TestClient(site.application(None))
+    text = client.get("/list").text
+    folded, rest = text.split("</details>")
+    assert "compare-1" in " ".join(Words(folded).words)
+    (found,) = site.RunList(tmp_path / "runs").comparisons()
+    assert found.title == "markov against random" and found.title in Words(folded).words
+    (tmp_path / "runs" / "compare-1.csv").write_text("setting,seed,run\nweights size,1,a-s1\nweights equal,1,alone\n")
+    (swept,) = site.RunList(tmp_path / "runs").comparisons()
+    assert swept.title == "markov: weights size against weights equal"
+    assert "2 runs, completed, begun" in " ".join(Words(folded).words)
+    assert Words(folded).links[1:] == ["compared/compare-1", *(f"run/{n}/{v}" for n in names[:2] for v in ("", "wall"))]
+    assert Words(rest).links == ["run/alone/", "run/alone/wall"]
+    assert client.get("/compared/compare-1").text == "the page compare-1"
+    assert {client.get(f"/compared/{name}").status_code for name in ("compare-2", "compare-4", "alone")} == {404}
