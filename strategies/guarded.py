@@ -1,18 +1,25 @@
 """Own selectors and policies behind one check: each fault names the code that has it.
 
 A run, a simulation and a page see the same wrapper. A selector or policy without a state of its own keeps its
-attributes in checkpoints, as far as :mod:`aoi_fl.strategies.aggregation.state` can.
+attributes in checkpoints, as far as :mod:`aoi_fl.strategies.aggregation.state` can. A warning names what changes
+elsewhere.
 """
 
+import inspect
 import json
+import pickle
+import random
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationRequest
-from aoi_fl.protocol.own_code import brief, naming, unusable
+from aoi_fl.protocol.own_code import brief, is_installed, naming, unusable
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Selection, sound_clients, sound_values
 from aoi_fl.strategies.aggregation.state import dump, load, warn_of_lost
@@ -57,7 +64,7 @@ class Guarded:
     """
 
     def __init__(self, made: Any, name: str) -> None:
-        self.made, self.name = made, name
+        self.made, self.name, self._draws = made, name, set[str]()
         with naming("policy", name, "reading it raised"):
             ways = [getattr(made, way, None) for way in _STATE]
             traits = getattr(made, "traits", None)
@@ -67,6 +74,7 @@ class Guarded:
             has, lacks = _STATE if own[0] else _STATE[::-1]
             raise unusable("policy", name, f"it has {has} and no {lacks}", "write both, or neither")
         self._keeps, self._said = own[0], set[str]()
+        self._begun = {} if own[0] else elsewhere(made)
         if isinstance(made, Policy) or hasattr(made, "plan"):
             needed = getattr(traits, "clients_needed", None)
             if not isinstance(traits, PolicyTraits) or type(needed) is not int or needed < 0:
@@ -86,8 +94,10 @@ class Guarded:
             return value
 
         def call(*arguments: Any, **more: Any) -> Any:
+            drawn = _global_draws()
             with naming("policy", self.name, f"{attribute} raised"):
                 result = value(*arguments, **more)
+            self._draws |= {name for name, state in _global_draws().items() if state != drawn[name]}
             check = _CHECKS.get(attribute)
             return result if check is None else check(f"{self.name}.{attribute}", result, arguments)
 
@@ -100,6 +110,9 @@ class Guarded:
                 return _state(f"{self.name}.state_dict", self.made.state_dict())
             own = {name: value for name, value in getattr(self.made, "__dict__", {}).items() if name != "traits"}
             kept, lost = dump(own)
+            now = elsewhere(self.made)
+        lost |= {name: "it has changed" for name, value in now.items() if self._begun.get(name) != value}
+        lost |= dict.fromkeys(self._draws, "a generator of the whole process")
         warn_of_lost(self.name, lost, "a resumed run would start it anew", self._said)
         return kept
 
@@ -111,6 +124,62 @@ class Guarded:
                 return
             lost = load(getattr(self.made, "__dict__", {}), state)
         warn_of_lost(self.name, lost, "the resumed run starts it anew", self._said)
+
+
+def _global_draws() -> dict[str, Any]:
+    draws = {"random": random.getstate(), "numpy.random": repr(np.random.get_state())}  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    return draws if torch is None else {**draws, "torch": torch.get_rng_state().numpy().tobytes()}
+
+
+def elsewhere(made: Any) -> dict[str, list[bytes]]:
+    """Return the bytes of each value that an object reads and a checkpoint does not hold.
+
+    These are values of its slots and its classes, the globals of its modules, and what their functions hold.
+    """
+    kinds = [kind for kind in type(made).__mro__ if not kind.__module__.startswith(("aoi_fl.", "builtins"))]
+    slots = [name for kind in kinds for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
+    places: dict[str, Mapping[str, Any]] = {kind.__name__: vars(kind) for kind in kinds}
+    own = [*getattr(made, "__dict__", {}).items(), *(item for kind in kinds for item in vars(kind).items())]
+    modules = _own_modules(type(made).__module__, own)
+    own += [item for module in modules.values() for item in module.items()]
+    places |= {"slots": {name: getattr(made, name, None) for name in slots}, **modules}
+    places |= {
+        name: {**inspect.getclosurevars(one).nonlocals, **vars(one), "defaults": [one.__defaults__, one.__kwdefaults__]}
+        for name, one in own
+        if isinstance(one, FunctionType) and one.__module__ in modules
+    }
+    return {
+        f"{place}.{name}": _bytes_of(name, value)
+        for place, values in places.items()
+        for name, value in values.items()
+        if not name.startswith("__")
+    }
+
+
+def _own_modules(home: str, values: list[tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the globals of the module ``home`` and of others that values use, but for installed ones, by name."""
+    found: dict[str, dict[str, Any]] = {}
+    used = [value for _, value in values]
+    while used:
+        one = used.pop()
+        names = one.__globals__ if isinstance(one, FunctionType) else vars(one) if isinstance(one, ModuleType) else {}
+        name, file = str(names.get("__name__", "aoi_fl.")), names.get("__file__")
+        own = name == home or (file and not is_installed(Path(file)))
+        if own and name not in found and not name.startswith("aoi_fl."):
+            found[name] = names
+            used += names.values()
+    return found
+
+
+def _bytes_of(name: str, value: Any) -> list[bytes]:
+    arrays, foreign = dump({name: value})
+    if name in foreign:
+        try:
+            return [pickle.dumps(value)]
+        except Exception:  # as with an open file
+            return []
+    return [array.tobytes() for array in arrays.values()]
 
 
 def _selection(where: str, result: Any, arguments: tuple[Any, ...]) -> Selection:

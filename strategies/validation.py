@@ -1,6 +1,7 @@
 """Checks of a reply before it may touch the model, so that no client can end the run."""
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -19,6 +20,8 @@ logger = logging.getLogger("flwr")
 
 R = TypeVar("R", bound=Record)
 _HEADER = 1024  # bytes that NumPy's file header may add to an array
+_LONGEST_REASON = 100_000  # characters of a peer's error that are read, the last ones
+_PLAIN_REASON = re.compile(r"<class '([\w.]{1,200})'>:<'(.*)'>\s*", re.DOTALL)
 _MOST_METRICS, _LONGEST_METRIC, _MOST_VALUES = 256, 256, 1 << 14  # of a reply; characters of a name; numbers in all
 _MAGIC = b"\x93NUMPY"
 
@@ -193,7 +196,29 @@ def _check_content(reply: Message) -> None:
     if reply.has_error():
         if reply.error.code == CLIENT_APP_CRASHED:
             raise Refused("its ClientApp was killed or has crashed; the usual cause is its limit of memory")
-        raise Refused(f"error: {' '.join((reply.error.reason or '').split()) or 'no reason given'}")
+        raise Refused(f"error: {what_failed(reply.error.reason)}")
+
+
+def what_failed(reason: str | None) -> str:
+    r"""Return what an error reply says, in one line.
+
+    The engines of this project send a line, and Flower ``<class 'KIND'>:<'MESSAGE'>``.
+
+    Examples
+    --------
+    >>> what_failed("<class 'ValueError'>:<'a label is 12\nthere are 10 classes'>")
+    'ValueError: a label is 12; there are 10 classes'
+    """
+    text, kind = (reason or "")[-_LONGEST_REASON:], ""
+    if plain := _PLAIN_REASON.fullmatch(text):
+        kind, text = f"{plain[1].rpartition('.')[2]}: ", plain[2]
+    text = kind + ("; ".join(line.strip() for line in text.splitlines() if line.strip()) or "no reason given")
+    return text if len(text) <= 300 else f"{text[:299]}…"
+
+
+def _last_line(reason: str | None) -> str:
+    lines = [line.strip() for line in (reason or "no reason given").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no reason given"
 
 
 def _examples(reply: Message, key: str) -> tuple[float, Mapping[str, object]]:
@@ -224,7 +249,7 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
         try:
             values = npy.view(array.data)
         except Exception as error:  # a forged header ends in ValueError, MemoryError, tokenize.TokenError, …
-            raise Refused(f"array {name} cannot be read: {error}") from error
+            raise Refused(f"array {name} cannot be read: {_last_line(str(error))}") from error
         dtype = wanted.dtype if compression == coding.NONE else str(coding.code_type(compression, wanted.dtype))
         found = str(values.dtype)
         same = found == dtype or (compression == coding.NONE and _both_floating(values.dtype, dtype))

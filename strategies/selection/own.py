@@ -5,6 +5,7 @@ NAME is called with those of ``clients``, ``per_round`` and ``seed`` that it tak
 :mod:`aoi_fl.protocol.own_rule`; or a :class:`aoi_fl.strategies.policy.Policy`.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -19,11 +20,15 @@ from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX, is_own
 from aoi_fl.science.selection import Selector
-from aoi_fl.strategies.guarded import guarded
+from aoi_fl.strategies.aggregation.state import dump
+from aoi_fl.strategies.guarded import elsewhere, guarded
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.selection.rule import RulePolicy
 from aoi_fl.strategies.selection.selector import SelectorPolicy, seed_of
 from aoi_fl.strategies.strategy import AgeAwareStrategy
+
+logger = logging.getLogger("flwr")
+_METHODS = ("plan", "observe", "request_for", "describe", "state_dict", "load_state_dict")
 
 
 def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
@@ -69,17 +74,28 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
             policy: Policy = guarded(made, name)
             return policy
         if hasattr(made, "plan"):
+            missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
             remedy = "let its class inherit from aoi_fl.strategies.Policy"
-            raise unusable("policy", name, f"{brief(made)} is no Policy", remedy)
+            raise unusable("policy", name, f"{brief(made)} has no {', '.join(missing) or 'Policy for a base'}", remedy)
         if is_rule(made):
             rule = OwnRule(made, name, clients, per_round)
             rule.check()
+            before = _values(made)
+            rule.check()  # of the same rounds, so that a cache stays as it is
+            if changed := [key for key, value in _values(made).items() if before.get(key) != value]:
+                logger.warning("%s changes in each call, so clients and a simulation may decide otherwise.", changed[0])
             return rule
         if isinstance(made, type) or not callable(getattr(made, "select", None)):
             what = f"it returned {brief(made)}, which has neither select nor plan nor participates"
             raise unusable("policy", name, what, "return a selector, a rule or a Policy")
         selector: Selector = guarded(made, name)
         return selector
+
+
+def _values(rule: Any) -> dict[str, list[bytes]]:
+    """Return the bytes of each value that a rule may count in."""
+    own = {name: dump({name: value})[0] for name, value in getattr(rule, "__dict__", {}).items()}
+    return elsewhere(rule) | {name: [array.tobytes() for array in arrays.values()] for name, arrays in own.items()}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from aoi_fl.client.deciding import make_decider
@@ -12,11 +13,13 @@ from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ResumeError
+from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import Policy, PolicyTraits, RoundOptions
 from aoi_fl.strategies.guarded import guarded
+from aoi_fl.strategies.selection.own import make_own
 from tests.refusals import refused
 
 SELECTOR = """
@@ -163,6 +166,44 @@ def test_coordination_of_a_selector_is_refused(lay, tmp_path):
         REGISTRY[name].make(keys, options=RoundOptions())
 
 
+KEPT = "self.n = [0]", "self.n[0] += 1; step = self.n[0]"  # an attribute, which a checkpoint holds
+ELSEWHERE = {
+    "": KEPT,
+    "closure": ("seen = []; self.next = lambda: seen.append(1) or len(seen)", "step = self.next()"),
+    "class": ("pass", "type(self).n = step = getattr(type(self), 'n', 0) + 1"),
+    "module": ("pass", "SEEN.append(1); step = len(SEEN)"),
+    "another module": ("pass", "beside.n += 1; step = beside.n"),
+    "iterator": ("pass", "step = next(COUNT)"),
+    "attribute of a function": ("pass", "step = counted()"),
+    "default of a function": ("pass", "step = kept()"),
+    "random": ("pass", "step = random.randrange(4)"),
+    "numpy.random": ("pass", "step = int(np.random.randint(4))"),
+    "torch": ("import torch", "import torch; step = int(torch.randint(4, (1,)))"),
+}
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+def test_state_outside_the_checkpoint_is_named(place, tmp_path, caplog):
+    begin, step = ELSEWHERE[place]
+    module = f"outside_{len(place)}_{place[:2]}"
+    (tmp_path / "beside.py").write_text("n = 0\n")
+    (tmp_path / f"{module}.py").write_text(
+        "import itertools, random\nimport beside\nimport numpy as np\nfrom aoi_fl.science.selection import evenly\n"
+        "SEEN, COUNT = [], itertools.count()\n"
+        "def counted():\n    counted.n = getattr(counted, 'n', 0) + 1\n    return counted.n\n"
+        "def kept(seen=[]):\n    seen.append(1)\n    return len(seen)\n"
+        "class Mine:\n"
+        f"    def __init__(self):\n        {begin}\n    def select(self, round_, population):\n        {step}\n"
+        "        return evenly(np.array([step % 4]))\n"
+    )
+    made = make_own(f"python:{module}:Mine", str(tmp_path), clients=4, per_round=1, seed=1)
+    made.state_dict()
+    assert "checkpoint" not in caplog.text
+    made.select(1, Population(np.zeros(4, int), np.ones(4, int), np.ones(4, bool)))
+    made.state_dict()
+    assert ("checkpoint" in caplog.text) == bool(place)
+
+
 def test_the_traits_of_a_policy_are_no_state(caplog):
     class Mine(Policy):
         def __init__(self):
@@ -175,3 +216,23 @@ def test_the_traits_of_a_policy_are_no_state(caplog):
     again.n = 0
     guarded(again).load_state_dict(kept)
     assert again.n == 3 and not caplog.records
+
+
+CHANGES = {
+    "Mine.calls": "Mine.calls += 1",
+    "count": "self.count = getattr(self, 'count', 0) + 1",
+    "participates.n": "Mine.participates.n = getattr(Mine.participates, 'n', 0) + 1",
+    "": "self.kept[round_] = 1",
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_rule_that_counts_its_calls_is_warned_of(what, tmp_path, caplog):
+    """Each client counts its own, and a simulation those of all together."""
+    module = f"counting_{len(what)}"
+    (tmp_path / f"{module}.py").write_text(
+        "class Mine:\n    calls, kept = 0, {}\n    def participates(self, ages, round_, uniforms):\n"
+        f"        {CHANGES[what]}\n        return uniforms < (0.9 if self.calls > 500 else 0.5)\n"
+    )
+    make_own(f"python:{module}:Mine", str(tmp_path), clients=4, per_round=1, seed=1)
+    assert [what in one.getMessage() for one in caplog.records] == ([True] if what else [])
