@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 import sys
 import tempfile
 import tomllib
@@ -26,6 +27,7 @@ _App = Annotated[Path, typer.Argument(metavar="[APP]", hidden=True)]
 _Clients = Annotated[int, typer.Option(min=1, max=100_000, help="Number of clients.")]
 _STRATEGIES = "flwr.serverapp.strategy"
 _CLIENTS = ("flwr.clientapp", "flwr.client")
+_LONGEST = 90  # characters of a run's name that are the app's
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def play(
     app = find(folder, pairs(config or []))
     try:
         server, client = _loaded(app)
-        with tempfile.TemporaryDirectory() as states, under(policy, clients, per_round, app.name) as played:
+        with tempfile.TemporaryDirectory() as states, under(policy, clients, per_round, _run_name(app.name)) as played:
             run_local(server, attach(client), {"seed": 1, "runs-dir": states, **app.config}, nodes=clients)
     except BaseException as error:  # also one that would end the process as a success
         if isinstance(error, AoiError) or is_stop(error):
@@ -119,10 +121,21 @@ def _loaded(app: App) -> tuple[Any, Any]:
     return server, client
 
 
+def _run_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-")[:_LONGEST] or "app"
+
+
+def _trained(share: float, least: int, clients: int) -> int:
+    """Return how many clients a Flower strategy trains in a round."""
+    return max(1, least, round(share * clients))
+
+
 def adopt(
     folder: _App = Path(),
     clients: _Clients = 10,
-    per_round: Annotated[int, typer.Option(min=1, help="Clients a round, in the mean.")] = 3,
+    per_round: Annotated[
+        int | None, typer.Option(min=1, help="Clients a round, in the mean; by default the app's fraction_train, or 3.")
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="Change the files.")] = False,
 ) -> None:
     """Show how to adopt a Flower app, as a diff.
@@ -131,7 +144,7 @@ def adopt(
     --write the files are changed.
     """
     app = find(folder, {})
-    if per_round > clients:
+    if per_round is not None and per_round > clients:
         raise ConfigError("--per-round", per_round, f"at most --clients, {clients}", "Lower it.")
     changed = edits(app, clients, per_round)
     for path, (old, new) in changed.items():
@@ -148,26 +161,27 @@ def adopt(
         print(f"\nTo change the files, add --write. To try the app as it is: aoi play {folder}", file=sys.stderr)
 
 
-def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]:
+def edits(app: App, clients: int, per_round: int | None) -> dict[Path, tuple[str, str]]:
     """Return the files to change, each with its old and its new text.
 
     Raises
     ------
-    ConfigError : the place of a change is not found, or a strategy has a loop of its own.
+    ConfigError : the place of a change is not found.
     """
     texts = {path: read_text(path) for path in sorted(app.folder.rglob("*.py"))}
     if any("aoi_fl" in text for text in texts.values()):
         return {}
     try:
-        names = _strategies([ast.parse(text) for text in texts.values()])
+        trees = [ast.parse(text) for text in texts.values()]
     except SyntaxError as error:
         raise ConfigError("APP", app.folder, f"an app of valid Python ({error})", "Correct it.") from error
-    policy = f"MarkovParticipation.optimal({clients}, {per_round}, aggregation="
-    found = {path: _adopted(text, names, policy) for path, text in texts.items()}
+    own, others = _families(trees)
+    found = {path: _adopted(text, own, others, app.config, clients, per_round) for path, text in texts.items()}
     changed = {path: (texts[path], new) for path, new in found.items() if new != texts[path]}
     new = "\n".join(text for _, text in changed.values())
+    by_hand = f"strategy = MarkovParticipation.optimal({clients}, {per_round or 3}, aggregation=strategy)"
     for what, where, remedy in (
-        ("MarkovParticipation", "strategy = FedAvg(…)", f"Add before its start: strategy = {policy}strategy)."),
+        ("MarkovParticipation", "strategy = FedAvg(…)", f"Add before its start: {by_hand}."),
         ("aoi_fl.client", "an import of ClientApp alone", "Wrap yours: app = aoi_fl.client.attach(app)."),
     ):
         if what not in new:
@@ -175,65 +189,133 @@ def edits(app: App, clients: int, per_round: int) -> dict[Path, tuple[str, str]]
     return changed
 
 
-def _strategies(trees: list[ast.Module]) -> set[str]:
-    """Return the names of Flower's strategies and of an app's own.
+def _families(trees: list[ast.Module]) -> tuple[set[str], set[str]]:
+    """Return the names of an app's subclasses of FedAvg, and of all other strategies.
 
     Raises
     ------
-    ConfigError : one of its own has a loop of its own, which no policy would call.
+    ConfigError : another strategy has a loop of its own, which no policy would call.
     """
     from flwr.serverapp import strategy
 
-    names = {
+    flowers = {
         name for name, kind in vars(strategy).items() if isinstance(kind, type) and issubclass(kind, strategy.Strategy)
     }
     nodes = [node for tree in trees for node in ast.walk(tree)]
     imported = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == _STRATEGIES]
-    names |= {one.asname for node in imported for one in node.names if one.asname and one.name in names}
-    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    renamed = {one.asname: one.name for node in imported for one in node.names if one.asname}
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+    bases = {
+        name: {renamed.get(base, base) for base in map(_last, node.bases)} | {name} for name, node in classes.items()
+    }
     for _ in classes:
-        names |= {node.name for node in classes if names.intersection(map(_last, node.bases))}
-    for node in classes:
-        if node.name in names and any(isinstance(part, ast.FunctionDef) and part.name == "start" for part in node.body):
-            place = f"{node.name}.start"
-            remedy = 'Change its base by hand: docs/adopt.md, "A strategy of your own".'
-            raise ConfigError("APP", place, "that of Flower's strategies, as the policy runs rounds", remedy)
-    return names
+        bases = {name: found.union(*(bases.get(one, ()) for one in found)) for name, found in bases.items()}
+    averaging = {name for name, found in bases.items() if found & flowers == {"FedAvg"}}
+    mixed = {name for name, found in bases.items() if found & flowers} - averaging
+    mixed |= {base for name in mixed for base in bases[name] & averaging}  # which has to stay a FedAvg
+    for name in sorted(mixed):
+        if any(isinstance(part, ast.FunctionDef) and part.name == "start" for part in classes[name].body):
+            remedy = "Move its lines to your main function, around the start of the policy: docs/adopt.md."
+            raise ConfigError("APP", f"{name}.start", "that of Flower's strategies, as the policy runs rounds", remedy)
+    own = averaging - mixed
+    return own, (mixed | flowers | {name for name, of in renamed.items() if of in flowers}) - own
 
 
-def _adopted(text: str, names: set[str], policy: str) -> str:
-    """Return a module's text with our ClientApp, and a policy around its strategies."""
+def _adopted(
+    text: str, own: set[str], others: set[str], config: Mapping[str, Any], clients: int, per_round: int | None
+) -> str:
+    """Return a module's text with our ClientApp, and a policy in place of, or around, its strategy.
+
+    ``own`` are the app's subclasses of FedAvg, ``others`` all strategies that aggregate under a policy.
+    """
+
+    def chosen(call: ast.Call) -> tuple[int, str]:
+        if found := per_round or _fraction(call, config, clients):
+            return found, ""
+        return min(3, clients), f"  # of {clients} clients: set yours"
+
     tree, lines = ast.parse(text), text.splitlines(keepends=True)
-    calls = list(_made(tree, names))
-    for call in reversed(calls):
-        _insert(lines, call.end_lineno or 0, call.end_col_offset or 0, ")")
-        _insert(lines, call.lineno, call.col_offset, policy)
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    after: dict[int, str] = {}
+    needed = False
+    base = next((node for node in imported if _renamed(node, tree)), None)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.ImportFrom) or node.module not in _CLIENTS:
-            continue
-        if [one.name for one in node.names] == ["ClientApp"]:
-            line = lines[node.lineno - 1]
-            lines[node.lineno - 1] = line.replace(f"from {node.module} ", "from aoi_fl.client ", 1)
-    if calls:
+        if isinstance(node, ast.ClassDef) and node.name in own:
+            flowers = next((one for one in node.bases if _last(one) in others), None)
+            if flowers is not None and base is not None:
+                old = f"from {_STRATEGIES} import FedAvg"
+                _replace(lines, base.lineno, old, "from aoi_fl.strategies import MarkovParticipation as FedAvg")
+            elif flowers is not None:
+                _replace_part(lines, flowers, "MarkovParticipation")
+                needed = True
+        if isinstance(node, ast.Call) and _last(node.func) in own and not node.args:
+            k, note = chosen(node)
+            given = [f"clients={clients}", f"per_round={k}"]
+            given += [ast.unparse(k) for k in node.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
+            _replace_part(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})", note)
+        elif isinstance(node, ast.Call) and _last(node.func) in own:
+            raise ConfigError("APP", _last(node.func), "made with arguments by name", "Name them: decay=0.9.")
+    for call, node in _made(tree, others):
+        needed = True
+        k, note = chosen(call)
+        policy = f"MarkovParticipation.optimal({clients}, {k}, aggregation="
+        if isinstance(node, ast.Assign | ast.AnnAssign) and call.lineno != call.end_lineno:
+            target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}{target}){note}\n"
+        else:
+            _replace_part(lines, call, f"{policy}{ast.get_source_segment(text, call)})", note)
+    for node in imported:
+        if node.module in _CLIENTS and [one.name for one in node.names] == ["ClientApp"]:
+            _replace(lines, node.lineno, f"from {node.module} ", "from aoi_fl.client ")
+    if needed:
         imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
         first = min(node.lineno for node in imports if getattr(node, "module", "") != "__future__")
-        lines.insert(first - 1, "from aoi_fl.strategies import MarkovParticipation\n")
+        after[first - 1] = "from aoi_fl.strategies import MarkovParticipation\n"
+    for number in sorted(after, reverse=True):
+        lines.insert(number, after[number])
     return "".join(lines)
 
 
-def _made(node: ast.AST, names: set[str]) -> Iterator[ast.Call]:
-    """Yield the calls of names that are in no other such call."""
+def _fraction(call: ast.Call, config: Mapping[str, Any], clients: int) -> int | None:
+    """Return the clients a round by a call's fraction_train; None if it is 1 or cannot be read."""
+    given = {}
+    for one in call.keywords:
+        key = str(one.arg).replace("_", "-")
+        given[key] = one.value.value if isinstance(one.value, ast.Constant) else config.get(key)
+    share, least = given.get("fraction-train"), given.get("min-train-nodes", 2)
+    if isinstance(share, float) and share < 1 and isinstance(least, int):
+        return min(clients, _trained(share, least, clients))
+    return None
+
+
+def _made(node: ast.AST, names: set[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Yield the calls of names that are in no other such call, each with what it is a part of."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call) and _last(child.func) in names:
-            yield child
+            yield child, node
         else:
             yield from _made(child, names)
 
 
-def _insert(lines: list[str], number: int, column: int, new: str) -> None:
-    """Insert a text at a place as ``ast`` counts it, in bytes."""
-    line = lines[number - 1].encode()
-    lines[number - 1] = line[:column].decode() + new + line[column:].decode()
+def _renamed(node: ast.ImportFrom, tree: ast.Module) -> bool:
+    """Return whether one changed import makes our policy the base of a module's strategies."""
+    alone = node.module == _STRATEGIES and [one.name for one in node.names] in (["FedAvg"], ["FedAvg", "Result"])
+    calls = (_last(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call))
+    return alone and node.lineno == node.end_lineno and not node.names[0].asname and "FedAvg" not in calls
+
+
+def _replace(lines: list[str], number: int, old: str, new: str) -> None:
+    lines[number - 1] = lines[number - 1].replace(old, new, 1)
+
+
+def _replace_part(lines: list[str], part: ast.expr, new: str, note: str = "") -> None:
+    """Put one line in the place of an expression, with a note at its end; the lines after its first become empty."""
+    first, last = part.lineno - 1, (part.end_lineno or 0) - 1
+    before, after = lines[first].encode()[: part.col_offset], lines[last].encode()[part.end_col_offset :]
+    rest = after.decode()
+    if note and not rest.rstrip().endswith("\\"):
+        rest = f"{rest.rstrip()}{note}\n"
+    lines[first : last + 1] = [f"{before.decode()}{new}{rest}", *[""] * (last - first)]
 
 
 def _last(node: ast.expr) -> str:

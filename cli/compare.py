@@ -36,9 +36,6 @@ def compare(
         float | None, typer.Option(help="Accuracy, 0 to 1, or RMSE; default: the best that every run reaches.")
     ] = None,
     runs: Annotated[str | None, typer.Option(metavar="GLOB", help="Compare these recorded runs; start none.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="With --clock: digits, twenty minutes of simulated time.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -48,7 +45,7 @@ def compare(
     values, -c KEY=A,B, makes a sweep. A policy may have its own keys: systematic:weights=size.
 
     With --clock TRACE, time is simulated, and the time to the target is in minutes. Without policies, --clock compares
-    nineteen settings on 300 devices that train on MNIST for an hour.
+    the policies of aoi arena on 300 devices that train on MNIST for an hour.
     """
     try:
         from aoi_fl.lab.experiments import comparing
@@ -61,9 +58,8 @@ def compare(
             "target", target, "an accuracy above 0 and at most 1, or an RMSE above 0", "Give --target 0.95."
         )
     keys = typed(context)
-    if runs is None and keys.get("clock") and (quick or policies is None):
-        entrants, keys = comparing.arena(keys, quick=quick)
-        policies = policies or entrants
+    if runs is None and policies is None and keys.get("clock"):
+        policies, keys = comparing.arena(keys)
     if (runs is None) == (policies is None):
         allowed = "given, or else --runs GLOB" if policies is None else "left out with --runs"
         raise ConfigError("policies", policies, allowed, f"Give one of the two, for instance {','.join(POLICIES[:2])}.")

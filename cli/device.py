@@ -1,4 +1,4 @@
-"""``aoi enroll``, ``doctor`` and ``device``: make a client's folder, check it, and show what left it."""
+"""``aoi enroll``, ``doctor`` and ``device``: make a client's folder, check it, show what left it, or move it."""
 
 import json
 import sys
@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Show what a device does, and approve its apps.", no_args_is_help=True)
+app = typer.Typer(help="Show what a device does, approve its apps, or move its client.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Option("--dir", help="The client's folder, made by aoi enroll.")]
 
 
 @app.callback()
 def device() -> None:
-    """Show the status, receipts and apps of a device."""
+    """Show the status, receipts and apps of a device, or move its client."""
 
 
 @app.command("status")
@@ -76,6 +76,27 @@ def approve(
 
     let_in(folder, digest)
     print(f"{digest} may run on this device")
+
+
+@app.command("move")
+def move(
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", hidden=True)],
+    folder: Annotated[Path, typer.Option("--dir", help="The client's folder, here or on the new device.")] = Path(),
+) -> None:
+    """Move a client to another device: packs it into a new file, or unpacks an existing file.
+
+    ARCHIVE is the file. It holds the client's private key.
+    """
+    from aoi_fl.client.device import move as moving
+
+    if archive.exists():
+        units = moving.unpack(archive, folder)
+        print(f"The client is in {folder}. Delete {archive}, check it by aoi doctor --dir {folder}, and install:")
+        print("\n".join(map(str, units)))
+    else:
+        moving.pack(folder, archive)
+        print(f"The client is in {archive}, and cannot start here any more. On the new device:")
+        print(f"  aoi device move {archive.name} --dir {folder.absolute().name}")
 
 
 def doctor(

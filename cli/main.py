@@ -13,6 +13,7 @@ import typer.core
 import aoi_fl
 from aoi_fl.cli import (
     adopt,
+    arena,
     clients,
     compare,
     device,
@@ -71,6 +72,7 @@ app.command("figure")(report.figure)
 app.add_typer(runs.app, name="runs")
 app.command("reproduce", cls=keyed("model", "num-server-rounds", "data-dir"))(reproduce.reproduce)
 app.command("compare", cls=keyed(*compare.KEYS, more=True, preset=PRESET))(compare.compare)
+app.command("arena", cls=keyed(*arena.KEYS, more=True, clock="generated"))(arena.arena)
 app.command("clients")(clients.clients)
 app.command("serve")(report.serve)
 app.command("init")(init.init)

@@ -11,7 +11,7 @@ from flwr.serverapp import ServerApp
 
 from aoi_fl.client.state import written_together
 from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.machine import check
+from aoi_fl.engine.machine import check, check_main
 from aoi_fl.engine.worker_grid import WorkerGrid
 from aoi_fl.engine.worker_pool import Workers
 from aoi_fl.engine.worker_process import load
@@ -51,6 +51,8 @@ def run_local(
         raise ConfigError("clock", clock, f"run with --workers 1, and --workers is {workers}", "Leave one of them out.")
     simulated: Any = import_module("aoi_fl.lab.simulated_time.start") if clock else None
     trace = simulated.trace_of(run_config, nodes) if clock else None
+    if workers > 1:
+        check_main(workers)
     app = load(client_app) if isinstance(client_app, str) else client_app
     with ExitStack() as stack:
         if (torch := sys.modules.get("torch")) is not None:  # the run sets its own number

@@ -1,6 +1,8 @@
 """The cores and the memory that this process may use for workers."""
 
+import ast
 import contextlib
+import inspect
 import os
 from pathlib import Path
 
@@ -37,3 +39,20 @@ def usable_memory() -> int:
     with contextlib.suppress(OSError, ValueError):
         limits.append(int((_GROUP / "memory.max").read_text()))
     return min(limits)
+
+
+def check_main(workers: int) -> None:
+    """Refuse workers in a script that each of them would run again: its call is behind no main guard."""
+    for caller in inspect.stack(context=0):
+        about = caller.frame.f_globals
+        if caller.function != "<module>" or about.get("__name__") != "__main__" or "__file__" not in about:
+            continue
+        script = Path(about["__file__"])
+        if not script.is_file() and about.get("__spec__") is None:
+            remedy = "Save the program in a file, with the call behind if __name__ == '__main__':."
+            raise ConfigError("workers", workers, "1 in a program that Python reads from a pipe", remedy)
+        body = ast.parse(script.read_bytes()).body if script.is_file() else []
+        guards = [one for one in body if isinstance(one, ast.If) and "__name__ == '__main__'" in ast.unparse(one.test)]
+        if body and not any(one.lineno <= caller.lineno <= (one.end_lineno or 0) for one in guards):
+            remedy = f"Write in {script.name}: if __name__ == '__main__': and, indented below it, the call."
+            raise ConfigError("workers", workers, "1, or called behind a main guard", remedy)

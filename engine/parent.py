@@ -8,6 +8,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
+from aoi_fl.engine.machine import check_main
+
 _Result = TypeVar("_Result")
 
 
@@ -35,6 +37,7 @@ def unordered(function: Callable[[Any], _Result], items: Sequence[Any], workers:
     if workers == 1 or len(items) < 2:
         yield from map(function, items)
         return
+    check_main(workers)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), leave_with_parent) as pool:
         try:
             for future in as_completed([pool.submit(function, item) for item in items]):

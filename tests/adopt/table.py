@@ -32,6 +32,7 @@ def _strategy(name, arguments, rounds, chapter=OTHER, error=0.05, liar=-1):
 ROWS = {
     "quickstart-numpy": Row("quickstart_numpy", FEDAVG, 0.01, {"rounds": 8, "lr": 0.2}),
     "quickstart-sklearn": Row("quickstart_sklearn", FEDAVG, 0.2, {"rounds": 6}),
+    "quickstart-pytorch": Row("quickstart_pytorch", FEDAVG, 0.2, {"rounds": 8, "lr": 0.1}),
     "advanced-pytorch": Row("advanced_pytorch", OWN, 0.2, {"rounds": 8, "lr": 0.2}),
     "FedProx": _strategy("FedProx", "proximal_mu=0.5, ", 8),
     "FedAdam": _strategy("FedAdam", "eta=0.3, ", 25, error=0.3),

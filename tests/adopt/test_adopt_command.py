@@ -10,7 +10,7 @@ import pytest
 from aoi_fl.report.runs import load
 from tests.adopt.installation import ROOT
 
-APPS = ["quickstart_numpy", "quickstart_sklearn"]
+APPS = ["quickstart_numpy", "quickstart_sklearn", pytest.param("advanced_pytorch", marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -72,9 +72,40 @@ def test_an_app_that_does_not_run_is_a_line_and_no_success(fault, app, aoi, tmp_
 
 
 @pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+@pytest.mark.parametrize("name", ['"Ünï_app"', '"_x"', '""', "5", f'"{"a" * 150}"'])
+def test_a_run_has_a_name_whatever_the_apps_is(name, app, aoi, tmp_path):
+    project = app / "pyproject.toml"
+    project.write_text(project.read_text().replace('name = "quickstart-numpy"', f"name = {name}"))
+    status, out, err = aoi("play", app.name, "-c", "rounds=1")
+    assert status == 0 and (tmp_path / out.splitlines()[-1]).is_file(), err
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 @pytest.mark.parametrize("command", ["play", "adopt"])
 def test_more_clients_a_round_than_there_are_is_refused(command, app, aoi):
     assert aoi(command, app.name, "--clients", "3", "--per-round", "4")[0] == 2
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+@pytest.mark.parametrize(
+    ("given", "per_round"),
+    [
+        ("fraction_train=0.5", "5"),
+        ("fraction_train=0.01, min_train_nodes=4", "4"),
+        ("fraction_train=share", "2"),
+        ("fraction_train=1.0", "3"),
+        ("min_train_nodes=fewest, fraction_train=0.5", "3"),
+        ("", "3"),
+    ],
+)
+def test_the_clients_of_a_round_are_the_apps(given, per_round, app, aoi):
+    server, project = app / "quickstart_numpy" / "server_app.py", app / "pyproject.toml"
+    server.write_text(server.read_text().replace("fraction_train=0.5, ", f"{given}, " if given else ""))
+    project.write_text(project.read_text().replace("rounds = 3", "rounds = 3\nfraction-train = 0.2"))
+    status, out, _ = aoi("adopt", app.name)
+    (line,) = (line for line in out.splitlines() if line.startswith("+") and ".optimal(" in line)
+    assert status == 0 and f".optimal(10, {per_round}, " in line
+    assert ("#" in line) == (per_round == "3")  # a remark that the number is not the app's
 
 
 @pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
@@ -92,6 +123,28 @@ def test_what_is_no_app_is_refused(app, aoi, tmp_path):
     server.write_text(server.read_text().replace("strategy = FedAvg(", "strategy = dict(FedAvg)("))
     status, _, err = aoi("adopt", app.name)
     assert status == 2 and "optimal(10, 3, aggregation=strategy)" in err  # the line to add
+
+
+@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
+def test_a_strategy_of_ones_own_made_over_several_lines_is_adopted(app, aoi):
+    server = app / "quickstart_numpy" / "server_app.py"
+    text = server.read_text()
+    (app / "quickstart_numpy" / "own.py").write_text(
+        "from flwr.serverapp.strategy import FedAvg\n\n\nclass Own(FedAvg):\n    pass\n"
+    )
+    text = text.replace("from flwr.serverapp.strategy import FedAvg", "from quickstart_numpy.own import Own")
+    server.write_text(text.replace("FedAvg(fraction_train=0.5, ", "Own(\n        fraction_train=0.5,\n        "))
+    added = [line for line in aoi("adopt", app.name, "--write")[1].splitlines() if line.startswith("+ ")]
+    assert len(added) == 1 and ".optimal(" in added[0]
+    status, _, err = aoi("play", app.name, "-c", "rounds=2")
+    assert status == 0, err
+    server.write_text(text.replace("FedAvg(fraction_train=0.5, ", "Own(0.5, "))
+    (app / "quickstart_numpy" / "own.py").write_text(
+        "from flwr.serverapp.strategy import FedAvg\nclass Own(FedAvg): pass\n"
+    )
+    client = app / "quickstart_numpy" / "client_app.py"
+    client.write_text(client.read_text().replace("aoi_fl.client", "flwr.clientapp"))
+    assert aoi("adopt", app.name)[0] == 2
 
 
 DERIVED = {
@@ -113,6 +166,7 @@ DERIVED = {
 @pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 @pytest.mark.parametrize("kind", DERIVED)
 def test_a_strategy_derived_from_any_of_flowers_is_adopted(kind, app, aoi, tmp_path):
+    """The adopted app plays under the policy, and its own class aggregates."""
     server = app / "quickstart_numpy" / "server_app.py"
     text, (classes, made) = server.read_text(), DERIVED[kind]
     imported = "from flwr.serverapp.strategy import FedAdam, FedAdam as Adam, FedAvg\n"
@@ -123,6 +177,8 @@ def test_a_strategy_derived_from_any_of_flowers_is_adopted(kind, app, aoi, tmp_p
     status, out, err = aoi("play", app.name, "-c", "rounds=2")
     assert status == 0, err
     assert load(tmp_path / Path(out.splitlines()[-1]).parent, "").policy["kind"].startswith("markov")
+    own = sys.modules["quickstart_numpy.server_app"].Own
+    assert ("MarkovParticipation" in {base.__name__ for base in own.__mro__}) == (kind == "a grandchild of FedAvg")
 
 
 @pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)

@@ -29,7 +29,9 @@ def rewrite(path, phrases):
     path.write_text(text)
 
 
-@pytest.fixture(params=ROWS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.slow] if name == "quickstart-pytorch" else []) for name in ROWS]
+)
 def row(request):
     return ROWS[request.param]
 

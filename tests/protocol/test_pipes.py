@@ -8,6 +8,7 @@ import pytest
 from aoi_fl.cli.adopt import find
 from aoi_fl.client.device import reach
 from aoi_fl.client.device.enroll import read_node
+from aoi_fl.client.device.move import unpack
 from aoi_fl.client.supernode import node_config
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
@@ -36,6 +37,7 @@ READS = {
     "node.toml": lambda path: read_node(path.parent),
     "app/node.toml": lambda path: node_config(str(path)),
     "ca.crt": lambda path: reach.check("127.0.0.1:9", path),
+    "moved.tar": lambda path: unpack(path, path.parent / "new"),
     "pyproject.toml": lambda path: find(path.parent, {}),
     "trace.npz": lambda path: make_trace(str(path), 3, 1),
     "partition.npy": lambda path: read_index(path, 0),

@@ -8,9 +8,11 @@ import pytest
 
 SMALL = ("--clients", "6", "--per-round", "2", "--rounds", "3", "--seeds", "2", "-c", "model=lr", "-q")
 REFUSED = [
+    ("--width", "3.4"),
     ("--width", "nan in"),
     ("--width", "900cm"),
     ("--chart", "nosuch"),
+    ("--output", "x.svg", "--pdf"),
     ("--output", "x.doc"),
 ]
 
@@ -22,14 +24,14 @@ def test_a_comparison_is_drawn_and_exported_in_its_order(aoi, tmp_path, monkeypa
     for option in REFUSED:
         status, out, err = aoi("figure", name, *option)
         assert status == 2 and option[0] in err and not out and not list(tmp_path.glob("*.*"))
-    status, out, err = aoi("figure", name, "--width", "3.4")
+    status, out, err = aoi("figure", name, "--pdf", "--width", "3.4in")
     assert status == 0, err
     blob = (tmp_path / out.strip()).read_bytes()
     box = [float(x) for x in re.search(rb"/MediaBox \[ ?([\d. ]+)\]", blob)[1].split()]
     assert box[2] == pytest.approx(3.4 * 72, abs=0.5) and b"/FontFile2" in blob  # TrueType, as journals want
     assert aoi("figure", name, "--output", "again.pdf")[0] == 0 and (tmp_path / "again.pdf").read_bytes() == blob
     for chart in ("counts", "intervals", "participation-0", "test-loss"):
-        status, out, err = aoi("figure", name, "--chart", chart, "--output", f"{chart}.svg", "--width", "3")
+        status, out, err = aoi("figure", name, "--chart", chart, "--output", f"{chart}.svg", "--width", "86mm")
         assert status == 0 and (tmp_path / f"{chart}.svg").read_text().startswith("<?xml"), err
     status, out, err = aoi("export", name, "--latex")
     assert status == 0, err

@@ -1,0 +1,1 @@
+"""A small network for handwritten digits that never leave their owners."""

@@ -1,0 +1,109 @@
+"""A device's new key, and its move to another device: the owner's rules and the client's state stay."""
+
+import fcntl
+import tarfile
+import tomllib
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from typer.testing import CliRunner
+
+from aoi_fl.cli.main import app
+from aoi_fl.client.device import enroll, move
+from aoi_fl.docker.pki import make_all
+from tests.refusals import refused
+
+
+@pytest.fixture
+def enrolled(tmp_path):
+    make_all(tmp_path / "pki")
+    made = enroll.enroll("pi-3", "h:9092", tmp_path / "pki" / "trust" / "ca.crt", tmp_path / "pi-3")
+    text = (made.folder / "node.toml").read_text().replace("/var/lib/aoi/pi-3", str(tmp_path / "state"))
+    (made.folder / "node.toml").write_text(text + "pause = true\nonly-charging = true\n")
+    return made.folder
+
+
+def halves(folder):
+    """Return the public half of the private key, and the file of the public key, both in OpenSSH's form."""
+    private = serialization.load_ssh_private_key((folder / "client.key").read_bytes(), None)
+    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    return private.public_key().public_bytes(*form), (folder / "pi-3.pub").read_bytes().strip()
+
+
+def test_a_new_key_keeps_the_owners_rules(enrolled):
+    before, (old, _) = (enrolled / "node.toml").read_bytes(), halves(enrolled)
+    done = CliRunner().invoke(app, ["enroll", "--new-key", "--dir", str(enrolled)])
+    assert done.exit_code == 0, done.output
+    new, public = halves(enrolled)
+    assert new == public != old and public.decode() in done.output
+    assert (enrolled / "node.toml").read_bytes() == before
+    assert (enrolled / "client.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_another_enrolment_keeps_the_owners_rules(enrolled, tmp_path):
+    ca, before = tmp_path / "pki" / "trust" / "ca.crt", (enrolled / "node.toml").read_bytes()
+    (enrolled / "client.key").unlink()
+    with refused("--name", "pi-4"):
+        enroll.enroll("pi-4", "h:9092", ca, enrolled)
+    enroll.enroll("pi-3", "other:9092", ca, enrolled)
+    assert (enrolled / "node.toml").read_bytes() == before
+
+
+def test_a_new_key_needs_an_enrolled_client(tmp_path):
+    with refused("--dir"):
+        enroll.new_key(tmp_path)
+
+
+def test_a_moved_client_has_its_key_rules_data_and_state(enrolled, tmp_path):
+    state, archive = tmp_path / "state", enrolled / "pi-3.tgz"
+    (state / "run").mkdir(parents=True)
+    (state / "run" / "pi-3.json").write_text("{}")
+    (state / "session").write_text("0 0 7\n")
+    (enrolled / "data" / "train.npz").write_bytes(b"data")
+    keys = halves(enrolled)
+    move.pack(enrolled, archive)
+    assert archive.stat().st_mode & 0o777 == 0o600
+    assert not (enrolled / "client.key").exists()  # the former device cannot run the client
+    with refused("--dir"):
+        move.pack(enrolled, tmp_path / "again.tgz")
+    state.rename(tmp_path / "former")
+    there = tmp_path / "there"
+    units = move.unpack(archive, there)
+    assert halves(there) == keys
+    node = tomllib.loads((there / "node.toml").read_text())
+    assert node["pause"] is True and node["data-file"] == str(there / "data" / "train.npz")
+    assert (there / "data" / "train.npz").read_bytes() == b"data"
+    assert [unit.name for unit in units] == ["aoi-pi-3.service"] and str(enrolled) not in units[0].read_text()
+    assert sorted(path.name for path in state.rglob("*")) == ["pi-3.json", "run"]
+
+
+def test_a_running_client_and_a_used_place_are_refused(enrolled, tmp_path):
+    state, archive = tmp_path / "state", tmp_path / "pi-3.tgz"
+    state.mkdir()
+    with (state / "session").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with refused("--dir"):
+            move.pack(enrolled, archive)
+    assert not archive.exists() and (enrolled / "client.key").exists()
+    move.pack(enrolled, archive)
+    with refused("--dir"):
+        move.unpack(archive, enrolled)
+    with refused("state-dir"):
+        move.unpack(archive, tmp_path / "there")
+    assert not (tmp_path / "there").exists()  # a key without its state would take part from age 0
+    (state / "session").unlink()
+    move.unpack(archive, tmp_path / "there")
+
+
+def test_a_torn_or_foreign_file_is_refused(enrolled, tmp_path):
+    archive = tmp_path / "pi-3.tgz"
+    move.pack(enrolled, archive)
+    archive.write_bytes(archive.read_bytes()[:-200])
+    with refused("archive"):
+        move.unpack(archive, tmp_path / "torn")
+    escaping = tarfile.TarInfo("client/../../escaped")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.addfile(escaping)
+    with refused("archive"):
+        move.unpack(archive, tmp_path / "foreign")
+    assert not (tmp_path / "escaped").exists()
