@@ -180,7 +180,6 @@ _QUANTITIES = [
     _load("largest age", "largest_age", lambda m: m.peak_age),
     _load("clients a round, mean", "", lambda m: m.round_mean),
     _weighted("Σ Var[ω]", lambda m: m.weight_variance),
-    _weighted("mean of Σ ω² − 1/n", lambda m: m.weight_dispersion),
     Quantity("", "pairs of clients that have trained together", _met, percent),
     _load("rounds without participants", "empty_rounds", lambda m: m.empty_rounds),
     _over_rounds("forced rounds", "", "forced"),
