@@ -143,7 +143,7 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
         ("policy --per-round 101", "clients-per-round", 101),
         ("policy -c coordination=poll", "-c coordination", "poll"),
         ("policy -c num-clients=4 --clients 5", "num-clients", "5"),
-        ("policy -c seed=4 -c seed=5", "-c seed", "5"),
+        ("policy -c max-age=4 -c max-age=5", "-c max-age", "5"),
         ("simulate --policy randon", "policy", "randon"),
         ("simulate --policy markov-optimal --rounds 0", "num-server-rounds", "0"),
         ("simulate --policy markov-optimal --start warm", "start", "warm"),
