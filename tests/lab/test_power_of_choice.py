@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
-from aoi_fl.science.client_stats import Report, drawn_reports
-from aoi_fl.science.simulate import simulate
+from aoi_fl.science.client_stats import Report
 from tests.science.populations import population
 
 
@@ -52,15 +51,6 @@ def test_asked_losses_decide_and_the_silent_are_passed_over():
         PowerOfChoice(1, 1, 4, ask=lambda round_, who: told[who] * np.nan).select(1, population([1] * 4)).clients.size
         == 0
     )
-
-
-def test_reported_losses_bring_everybody_in_first():
-    sizes, n, k = np.full(60, 9), 60, 6
-    history = simulate(PowerOfChoice(k, 4, n), population(sizes), 12, 4)
-    first = np.concatenate([history.selection(t).clients for t in range(1, n // k + 1)])
-    assert sorted(first) == list(range(n))  # an unknown loss is above all others
-    losses = drawn_reports(n, 4)(1, np.arange(n)).losses
-    assert set(history.selection(11).clients) == set(np.argsort(-losses)[:k])
 
 
 def test_who_trains_and_tells_no_loss_has_the_mean_of_those_told():
