@@ -17,8 +17,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import Requirement
-
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 # The last torch whose wheel for 64-bit ARM is for the CPU is 2.10: docs/edge.md.
 PI_TORCH = "torch>=2.4,<2.11"
@@ -45,7 +43,7 @@ def _device(python: str) -> dict[str, str]:
     return _DEVICE | {"python_version": python, "python_full_version": full, "implementation_version": full}
 
 
-def resolve(requirements: list[str], python: str, *options: str) -> list[dict[str, Any]]:
+def resolve(requirements: list[str], python: str) -> list[dict[str, Any]]:
     """Return what pip would install on 64-bit ARM, its report's entries.
 
     Raises
@@ -71,7 +69,7 @@ def resolve(requirements: list[str], python: str, *options: str) -> list[dict[st
         for minor in GLIBC:
             command += ["--platform", f"manylinux_2_{minor}_aarch64"]
         command += ["--platform", "manylinux2014_aarch64", "--platform", "linux_aarch64"]
-        done = subprocess.run([*command, *options, *requirements], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, *requirements], capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"pip finds no set of wheels for 64-bit ARM and Python {python}:\n{done.stderr}")
         found = json.loads(report.read_text())
@@ -96,15 +94,6 @@ def judge(name: str, requirements: list[str], python: str) -> tuple[int, int]:
     return len(foreign), len(cuda)
 
 
-def show_newest_torch(python: str) -> None:
-    """Print which packages of CUDA the newest torch's wheel for 64-bit ARM asks for, by its own metadata."""
-    (torch,) = (entry["metadata"] for entry in resolve(["torch"], python, "--no-deps"))
-    environment = _device(python) | {"extra": ""}
-    asked = [Requirement(text) for text in torch.get("requires_dist", [])]
-    cuda = [r.name for r in asked if _CUDA.search(r.name) and (r.marker is None or r.marker.evaluate(environment))]
-    print(f"\nnewest torch for 64-bit ARM, {torch['version']}, asks for: {', '.join(cuda) or 'nothing of CUDA'}")
-
-
 def main() -> int:
     """Resolve the base installation and the Pi's set; 1 if a wheel is missing or CUDA comes along."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -114,7 +103,6 @@ def main() -> int:
     base = [*project["dependencies"], *project["optional-dependencies"]["deploy"]]
     bad = sum(judge("base installation", base, python))
     bad += sum(judge("Raspberry Pi", [*base, PI_TORCH], python))
-    show_newest_torch(python)
     return int(bad > 0)
 
 

@@ -7,10 +7,8 @@ from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.simulated_time.availability import Availability, always
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, alike, steady
 from aoi_fl.lab.simulated_time.round_clock import RoundClock
-from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.systematic import SystematicPolicy
 from tests.science.populations import equals
 
 SPELLS = Availability.from_spells([[(0, 100)], [(0, 15), (40, 100)], [(20, 100)], [(0, 100)]], 100.0)
@@ -51,25 +49,6 @@ def test_loading_takes_time_and_time_ends_a_play():
     made = RoundClock(slow.devices(1.0), np.ones(2), model=10.0, until=30.0)
     assert made.seconds.tolist() == [1 + 1 + 4 + 5, 1 + 2 + 4]
     assert simulate(RandomSelector(2, 1), equals(2), 100, 1, clock=made).rounds == 3 and made.now == 33.0
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        MarkovPolicy.optimal(30, 6, 10),
-        SystematicPolicy.rated(np.full(30, 0.2), "spread", 0.0, 1),
-        RandomSelector(6, 1),
-        OldestAgeSelector(6, 1),
-    ],
-    ids=["markov", "systematic", "random", "oldest-age"],
-)
-def test_with_everybody_there_and_equally_fast_nothing_changes(policy):
-    ticking = RoundClock(alike(always(30)).devices(1.0), np.ones(30))
-    plain, clocked = (simulate(policy, equals(30), 40, 1, clock=c) for c in (None, ticking))
-    assert np.array_equal(plain.members, clocked.members)
-    assert np.array_equal(plain.offsets, clocked.offsets)
-    assert ticking.wasted == 0.0
-    assert len(ticking.ends) == 40
 
 
 def test_whoever_is_lost_grows_older_and_is_chosen_again():

@@ -87,12 +87,8 @@ class Arena(Experiment):
             **federation(options.quick, options.model),
         }
 
-    def entrants(self, options):
-        """Return the policies, each with keys of its own."""
-        return distinct_entrants(self.settings(options))
-
     def units(self, options):
-        policies = self.entrants(options)
+        policies = distinct_entrants(self.settings(options))
         return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
 
     def play(self, unit, options):
