@@ -7,7 +7,6 @@ deployment the node's configuration has it (``flower-supernode --node-config 'na
 import secrets
 import sys
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from flwr.app import Context
@@ -74,12 +73,7 @@ def is_simulated(context: Context) -> bool:
 
 def run_folder(context: Context, run: str) -> Path:
     """Return the folder of this client's files: in ``state-dir``, else beside the run's results."""
+    name = checked_name("run name", run)
     if state_dir := context.node_config.get("state-dir"):
-        return _folder(str(state_dir), run, "")
-    return _folder(str(context.run_config.get("runs-dir", "runs")), run, "clients")
-
-
-@lru_cache(maxsize=16)
-def _folder(base: str, run: str, below: str) -> Path:
-    """Return a cached path, because a process with many clients needs the same one again."""
-    return Path(base) / checked_name("run name", run) / below
+        return Path(str(state_dir)) / name
+    return Path(str(context.run_config.get("runs-dir", "runs"))) / name / "clients"

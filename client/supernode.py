@@ -89,7 +89,7 @@ class BackingOff:
 
     def __init__(
         self,
-        nap: Path | None = None,
+        nap: Path,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         heard: Heard | None = None,
@@ -107,7 +107,7 @@ class BackingOff:
             self._sleep(min(seconds, ANSWER_LOOK))
             self._awake = None
             return
-        if self._nap is not None and (content := laid_down(self._nap)) is not None:
+        if (content := laid_down(self._nap)) is not None:
             following, node = content
             self._looks.answered(now, following)
             if self._heard is not None:

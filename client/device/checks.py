@@ -58,10 +58,10 @@ def configuration(folder: Path) -> Iterator[Finding]:
             yield Finding("data", "warn", f"{path} does not exist or cannot be read", remedy)
 
 
-def durable(folder: Path, now: float | None = None) -> Iterator[Finding]:
+def durable(folder: Path) -> Iterator[Finding]:
     """Check what the owner's gate needs: a folder that can be written, its files, a right clock, and room."""
     yield state(folder)
-    yield gate(folder, time.time() if now is None else now)[0]
+    yield gate(folder, time.time())[0]
     yield disk(folder)
 
 
