@@ -159,20 +159,3 @@ def test_the_ask_path_imports_nothing_heavy(tmp_path):
     assert done.returncode == 0, done.stderr
     hello, answer = done.stdout.splitlines()
     assert "'num-examples': 5" in hello and "'takes-part'" in answer
-
-
-@pytest.mark.parametrize("wire", protocol.WIRES)
-def test_a_message_with_its_own_action_is_decided_as_usual(app, tmp_path, wire):
-    for kind in (app.train, app.evaluate):
-        kind("personal")(lambda message, context: Message(RecordDict(), reply_to=message))
-    context, twin, took = context_of(tmp_path / "personal"), context_of(tmp_path / "twin"), 0
-    for round_ in range(1, 20):
-        terms = ParticipationRequest("r", round_, wire, LAZY)
-        declines = app.sits_out(message_of("train.personal", terms), context)
-        found = ask(app, context, "train.personal", terms)
-        assert found == ask(app, twin, "train", terms)
-        assert (declines is None) == (found.takes_part or wire != "broadcast")
-        ahead = ask(app, context, "evaluate.personal", replace(terms, wire="poll", ahead=True))
-        assert ahead == ask(app, twin, "query.participate", replace(terms, round=round_ + 1, wire="poll"))
-        took += found.takes_part
-    assert 0 < took < 19

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 from aoi_fl.protocol import Bid, Introduction, ParticipationReply, ParticipationRequest
 
 RECORDS = [
-    ParticipationRequest("r", 3),
     ParticipationRequest("r", 3, "poll", (0.0, 0.25, 1.0), True, True, "whittle", 40.5),
-    Introduction("pi-3"),
     Introduction("pi-3", 7, 600, 2.5, 1.5, 12, 4),
-    ParticipationReply("pi-3", True, 0),
     ParticipationReply("pi-3", False, 5, 19),
     Bid("pi-3", 1.25, 2.0, 3),
 ]
