@@ -20,7 +20,6 @@ from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 TABLE = MarkovPolicy.optimal(10, 3, 5).probabilities
-LAZY = (0.0, 0.3)  # ages are small, waits are long
 
 
 def context_of(folder: Path, partition: int | None = 2, seed: int | None = 11, **node) -> Context:
@@ -92,13 +91,10 @@ def test_a_run_without_a_token_keeps_the_client_state(app, tmp_path):
     assert last(context) == 7
 
 
-def test_a_clients_name_is_its_own(app, tmp_path):
-    context = context_of(tmp_path, partition=None, name="pi-3", **{"state-dir": str(tmp_path / "own")})
-    said = Introduction.read(app(message_of("query.hello", ParticipationRequest("r", 1)), context).content["aoi"])
-    assert (said.name, said.number) == ("pi-3", None)
-    ask(app, context, "train", ParticipationRequest("r", 1))
-    assert (tmp_path / "own" / "r" / "pi-3.json").is_file()
-    assert identity(context, "r").number == number_of("pi-3")
+def test_a_clients_name_is_its_own(tmp_path):
+    who = identity(context_of(tmp_path, partition=None, name="pi-3", **{"state-dir": str(tmp_path / "own")}), "r")
+    assert (who.name, who.partition, who.number) == ("pi-3", None, number_of("pi-3"))
+    assert who.state_dir == tmp_path / "own" / "r"
 
 
 @pytest.mark.parametrize(
@@ -113,19 +109,6 @@ def test_a_clients_name_is_its_own(app, tmp_path):
 def test_a_client_without_a_usable_name_says_so(app, tmp_path, node, run, fields):
     with refused(*fields):
         app(message_of("query.hello", ParticipationRequest(run, 1)), context_of(tmp_path, partition=None, **node))
-
-
-def test_a_reservation_is_kept_and_renewed_when_missed(app, tmp_path):
-    context = context_of(tmp_path)
-    trained = ask(app, context, "train", ParticipationRequest("r", 1, "reserve", LAZY, forced=True))
-    booked = trained.next_round
-    assert booked > 2
-    for round_ in range(2, booked):
-        answer = ask(app, context, "query.participate", ParticipationRequest("r", round_, "reserve", LAZY))
-        assert (answer.takes_part, answer.next_round, answer.age) == (False, booked, round_ - 2)
-    missed = ask(app, context, "query.participate", ParticipationRequest("r", booked + 1, "reserve", LAZY))
-    assert missed.age == booked - 1 and missed.next_round >= booked + 1
-    assert missed.takes_part == (missed.next_round == booked + 1)
 
 
 ASK = """

@@ -7,7 +7,7 @@ import pytest
 
 from aoi_fl.client.state import ClientState
 from aoi_fl.client.step import Request, State, step
-from aoi_fl.protocol import CENTRAL, WIRES, ParticipationRequest
+from aoi_fl.protocol import CENTRAL, RESERVE, WIRES, ParticipationRequest
 
 TERMS = [{"table": (0.1, 0.3, 0.7)}, {"rate": 0.3}]
 
@@ -28,6 +28,11 @@ def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire,
             if forced or asked.takes_part:  # the age grows, and a reservation is drawn again
                 assert (no.rule, no.age, paused.own.age.last) == ("pause", asked.age, before.own.age.last)
                 assert wire != "reserve" or no.next_round > t
+        if wire == RESERVE:  # a reservation is kept, and one that was missed is drawn again
+            last, reserved = before.own.age.last, (state.own.age or before.own.age).reserved
+            assert asked.rule or reserved < t or asked.next_round == reserved
+            _, late = step(before, replace(request, ask=replace(ask, round=asked.next_round + 1)))
+            assert late.next_round > asked.next_round == last + late.age
         repeated, again = step(before, request)
         assert (repeated, again.takes_part) == (before, asked.takes_part)
         if asked.takes_part:
