@@ -29,7 +29,7 @@ NAMES = (
     "clock",
 )
 # Benchmarks that take long, or need Docker, a GPU or another simulator.
-BY_NAME = ("gpu", "cluster", "barrier", "fleet", "asleep", "stock", "pfl")
+BY_NAME = ("gpu", "cluster", "barrier", "fleet", "asleep", "asleep_http", "stock", "pfl")
 
 
 def main(arguments=None):

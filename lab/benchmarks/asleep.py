@@ -1,20 +1,24 @@
 """Ten thousand clients that sleep between their rounds."""
 
+from aoi_fl.flower.seams import FLEET
+from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet import found, rows
 
 CLIENTS, PER_ROUND = 10_000, 100
 ROUND = 120.0  # seconds: longer than a SuperLink needs for a hundred updates and the joining clients
 START = 600  # clients at the first round
-JOINING = 4320  # clients that join in a round: 36 a second
+JOINING, JOINING_HTTP = 4320, 3960  # clients that join in a round: 36 and 33 a second
 SECONDS = 2400.0
 
 
-def run(data):
+def run(data, http=False):
     """Run rounds at a fixed pace, so that clients know how long they can sleep.
 
     Clients join gradually, because thousands of awake clients poll and send more heartbeats than a SuperLink can
     answer. Clients that wake up too early, when rounds take longer than announced, do the same.
     """
+    if http == FLEET.there:
+        raise Skipped("the installed Flower speaks the other protocol")
     played = found(
         clients=CLIENTS,
         per_round=PER_ROUND,
@@ -24,6 +28,6 @@ def run(data):
         seconds=SECONDS,
         timeout=60.0,
         start=START,
-        joining=JOINING,
+        joining=JOINING_HTTP if http else JOINING,
     )
     yield from rows(played, first=300.0, round=6.0, between=50.0, memory=1024.0)

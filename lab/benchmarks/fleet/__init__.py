@@ -13,6 +13,7 @@ one scenario with any of its settings and prints all that was measured: ``--serv
 import statistics
 from dataclasses import asdict
 
+from aoi_fl.flower.seams import FLEET
 from aoi_fl.flower.versions import check_deployable
 from aoi_fl.lab.benchmarks.base import Row, Skipped
 
@@ -55,7 +56,8 @@ def rows(found, **limits):
     """
     scenario = found.scenario
     nodes = _TOLD["all stock" if scenario.server == "stock" else scenario.behaviour]
-    who = f"{scenario.clients} {nodes}, {scenario.coordination}"
+    over = "" if FLEET.there else ", over HTTP"
+    who = f"{scenario.clients} {nodes}, {scenario.coordination}{over}"
     _check(found, who)
     connected = f"connecting took {found.registered + found.connected:.0f} s more"
     if scenario.joining:
