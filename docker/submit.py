@@ -46,7 +46,7 @@ from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note
 from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.report.measure import judge
-from aoi_fl.report.output import print_table
+from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER, run_folder
 from aoi_fl.server.ledger import last_rounds, records, refused_clients
@@ -340,7 +340,9 @@ def parser() -> argparse.ArgumentParser:
         ("queue", "start the run of the environment when the others have ended, and follow it"),
     ):
         command = runs.add_parser(name, help=text)
-        if name not in ("list", "queue", "check"):
+        if name == "list":
+            command.add_argument("--json", action="store_true", help="print one JSON object")
+        elif name not in ("queue", "check"):
             command.add_argument("run", metavar="RUN")
     clients = rooms.add_parser("nodes", help="the registered clients").add_subparsers(dest="command")
     clients.add_parser("revoke", help="refuse a client's key from now on").add_argument("name", metavar="NAME")
@@ -373,6 +375,8 @@ def operate(arguments: argparse.Namespace) -> int:
             say(f"{len(control.prune(ENROLMENT.glob('*.pub')))} replaced keys are unregistered")
         case "nodes", _:
             show_nodes(control)
+        case _, "list" if arguments.json:
+            print_json({"runs": runs.table()})
         case _, "list":
             columns = ("run", "state", "policy", "dataset", "round", "rounds", "detail")
             print_table("runs", columns, ([row.get(column) for column in columns] for row in runs.table()))

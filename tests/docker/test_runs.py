@@ -1,5 +1,6 @@
 """The operator's list, log, stop, resume and queue of a cluster's runs."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -236,9 +237,13 @@ def test_an_env_file_is_read_as_compose_reads_it(tmp_path, capsys):
     assert settings.from_file(tmp_path / "folder") == {} and "folder" in capsys.readouterr().out
 
 
-def test_a_complete_run_is_not_resumed(tmp_path, monkeypatch):
+def test_commands_print_json_and_end_with_a_status(tmp_path, monkeypatch, capsys):
     make_run(tmp_path / "a", "completed", 1)
     monkeypatch.setattr(submit, "connect", lambda *wait: Superlink(n1="finished"))
     monkeypatch.setattr(submit, "Runs", lambda control: Runs(control, tmp_path))
+    parse = submit.parser().parse_args
+    assert submit.operate(parse(["runs", "list", "--json"])) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["state"] == "completed"
     with refused("run", "a", "completed"):
-        submit.operate(submit.parser().parse_args(["runs", "resume", "a"]))
+        submit.operate(parse(["runs", "resume", "a"]))
+    assert os.listdir(tmp_path / ".queue") == [".lock"]
