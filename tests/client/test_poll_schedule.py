@@ -13,7 +13,6 @@ from aoi_fl.flower.messages import send
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies.round.timer import RoundTimer, between_looks
-from tests.refusals import refused
 
 TABLE = MarkovPolicy.optimal(12, 2, 20).probabilities
 
@@ -153,8 +152,6 @@ def test_what_is_told_of_rounds_is_what_they_take_at_least():
         now[0] += length
         assert kept.remaining == max(0, 8 - length)
     assert slept == [3, 3, 1, 3, 3] and kept.seconds == pytest.approx(8)
-    with refused("round-seconds", -1):
-        RoundTimer(-1)
 
 
 def test_that_rounds_take_longer_than_they_should_is_said_once(caplog):
