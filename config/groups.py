@@ -277,6 +277,7 @@ class OutputKeys(Group):
         "trackers to inform each round, separated by commas: `tensorboard`, `mlflow`, `wandb`",
         see="[trackers](own.md#tracking)",
     )
+    log_format: Literal["text", "json"] = key("text", "form of the server's log on stderr")
 
     @field_validator("track")
     @classmethod

@@ -35,7 +35,7 @@ from aoi_fl.server.folder import (
     run_folder,
 )
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
-from aoi_fl.server.logs import speak_with_times, tell
+from aoi_fl.server.logs import speak_json, speak_with_times, tell
 from aoi_fl.server.observe import HOOK, Hook, Recorder
 from aoi_fl.server.resume import begun_of, recorded_config, recorded_run, take_up
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
@@ -69,6 +69,8 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
         if _is_complete(folder):
             return folder
         config = recorded_config(about, config)
+    if config.log_format == "json":
+        speak_json(folder.name)
     if config.clock and clock_of(grid).simulated is None:
         allowed = "empty, because only the local engine simulates time"
         raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")

@@ -55,7 +55,7 @@ class Recorder:
             self._checkpoints.prune(record.round)
         self._seconds.append(record.seconds)
         left = None if self._rounds is None else seconds_left(list(self._seconds), self._rounds - record.round)
-        tell(progress_line(record, self._rounds, left))
+        tell(progress_line(record, self._rounds, left), record)
 
 
 class Hook:

@@ -1,12 +1,15 @@
 """Rounds without a barrier, against a plain model of their events and against hostile clients."""
 
+import gc
+import threading
 import time
+import weakref
 from copy import deepcopy
 from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.config.run import RunConfig
@@ -24,6 +27,7 @@ from aoi_fl.strategies import (
     SelectorPolicy,
     SystematicParticipation,
 )
+from aoi_fl.strategies.round.exchange import Uploads
 from tests.fakes import HUNG, Notes, ScriptedGrid, ToyApp, everyone, play, record_of
 from tests.refusals import refused
 
@@ -174,35 +178,58 @@ def test_rounds_follow_a_plain_model_of_their_events(seed, tmp_path):
         assert lines(notes) == {round_: line for round_, line in found.items() if cut < round_ <= next_cut}
 
 
+class Recording(ClockedGrid):
+    """A grid that notes when clients are sent something."""
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        for message in messages:
+            about = message.metadata.message_type, self.clock.now()
+            self.sent.setdefault(self._number[message.metadata.dst_node_id], []).append(about)
+        return super().push_messages(messages)
+
+
 def deciding(policy, coordination, folder, rounds=45):
     """Play a federation of 30 devices of unequal speed, where clients decide, 8 are to work and a model needs 3."""
     seconds, free = np.random.default_rng(4).uniform(5, 60, 30), np.full(30, np.inf)
     trace = DeviceTrace(always(30), seconds, "training", free, free)
+    made = []
+
+    def grid(app, config, nodes):
+        made.append(found := Recording(app, config, nodes, lambda: None, trace))
+        found.sent = {}
+        return found
+
     notes, *_ = play(
         partial(policy, 30, 3, coordination=coordination),
         ToyApp(),
         folder,
         rounds=rounds,
         nodes=30,
-        grid=lambda app, config, nodes: ClockedGrid(app, config, nodes, lambda: None, trace),
+        grid=grid,
         start=record_of({"w": np.zeros(2)}),
         buffer=3,
         at_work=8,
         late_rounds=50,
         train_timeout=200.0,
     )
-    return notes
+    return notes, made[0]
 
 
 @pytest.mark.parametrize("coordination", ["poll", "broadcast", "reserve"])
 @pytest.mark.parametrize("policy", [MarkovParticipation.optimal, SystematicParticipation])
 def test_clients_that_decide_keep_as_many_at_work(policy, coordination, tmp_path):
-    notes = deciding(policy, coordination, tmp_path)
+    notes, grid = deciding(policy, coordination, tmp_path)
     later = notes.rounds[15:]
     assert abs(np.mean([record.trained for record in later]) - 3) < 0.5
     if coordination != "broadcast":  # there each client that is asked has the model for a moment
         assert abs(np.mean([record.at_work for record in later]) - 8) < 1
     assert not any(record.forced or record.empty for record in notes.rounds)
+    for record in notes.rounds:
+        for part in (part for part in record.participations if part.outcome == "trained"):
+            begins = [when for kind, when in grid.sent[part.client] if kind == "train" and when <= record.clock]
+            begun = next(when for when in reversed(begins) if when + part.seconds <= record.clock + 1e-9)
+            assert not [when for _, when in grid.sent[part.client] if begun < when < begun + part.seconds]
     if coordination == "reserve":  # a decision is the number of a model
         reserved = {p.client: p.next_round for r in notes.rounds[:30] for p in r.participations if p.next_round}
         assert len(reserved) > 10 and all(round_ > 0 for round_ in reserved.values())
@@ -225,6 +252,27 @@ def test_an_overdue_client_frees_its_place_while_updates_arrive(tmp_path):
     notes, *_ = play(everyone, ToyApp(), tmp_path, rounds=12, train_timeout=0.12, **how)
     late = [record.round for record in notes.rounds for part in record.participations if part.outcome == "late"]
     assert late and late[0] < 8
+
+
+def test_the_late_upload_of_a_forgotten_message_is_not_kept():
+    arrived, replies = threading.Event(), []
+
+    class Stalled:
+        def pull_messages(self, message_ids):
+            arrived.wait(10)
+            reply = Message(RecordDict(), 1, "train")
+            replies.append(weakref.ref(reply))
+            return [reply]
+
+    uploads, threads = Uploads(Stalled()), set(threading.enumerate())
+    assert not list(uploads.pull_messages(["m"]))
+    (pull,) = set(threading.enumerate()) - threads
+    uploads.forget(["m"])
+    arrived.set()
+    pull.join(10)
+    del pull
+    gc.collect()
+    assert [reply() for reply in replies] == [None]
 
 
 def test_updates_that_arrived_in_time_count_when_they_are_read_late(tmp_path):
@@ -294,6 +342,24 @@ def test_answers_to_other_models_are_dropped_and_named(tmp_path, caplog):
         assert len(clients) == len(set(clients))
 
 
+def test_a_client_cannot_claim_another_staleness(tmp_path):
+    def claims(message, act, kind, *_):
+        reply = act()
+        if kind == "train":
+            vars(reply.metadata)["_group_id"] = "1"
+            reply.content["metrics"].update({"rounds_late": 0, "server-round": 1})
+            reply.content["config"] = ConfigRecord({"server-round": 1, "staleness": -1})
+        return reply
+
+    how = {"start": record_of(START), "buffer": 1, "late_rounds": 9, "rounds": 8}
+    honest, *_ = play(everyone, ToyApp(), tmp_path / "honest", **how)
+    notes, *_ = play(everyone, ToyApp(spoil=claims), tmp_path / "claims", **how)
+    late = [[(p.client, p.rounds_late) for p in record.participations] for record in honest.rounds]
+    assert late == [[(p.client, p.rounds_late) for p in record.participations] for record in notes.rounds]
+    assert max(rounds for parts in late for _, rounds in parts if rounds) > 1
+    np.testing.assert_array_equal(notes.models[-1]["w"], honest.models[-1]["w"])
+
+
 def test_over_a_network_a_resumed_run_sends_again_what_was_at_work(tmp_path):
     how = {"start": record_of(START), "buffer": 1, "late_rounds": 9}
     notes = Notes(kill={3})
@@ -360,11 +426,13 @@ BUFFER = {"policy": "random", "num-clients": 20, "clients-per-round": 8, "buffer
         ({"over-selection": 1.5}, "buffer", 4),
         ({"weights": "unbiased"}, "buffer", 4),
         ({"policy": "f3ast"}, "buffer", 4),
-        ({"policy": "wics", "clients-per-round": 0}, "buffer", 4),
+        ({"buffer": -1}, "buffer", -1),
         ({"policy": "markov-optimal", "privacy": "white"}, "buffer", 4),
         ({"must-include": "client-1"}, "buffer", 4),
+        ({"staleness-power": -1}, "staleness-power", -1),
         ({"buffer": 0, "staleness-power": 1.0}, "staleness-", 1.0),
         ({"policy": "markov-optimal", "buffer": 9}, "buffer", 9),
+        ({"late-rounds": 1001}, "late-rounds", 1001),
         ({"num-clients": 3, "clients-per-round": 3}, "buffer", 4),
         ({"min-updates": 2}, "min-updates", 2),
         ({"max-weight": 0.5}, "max-weight", 0.5),
@@ -376,11 +444,18 @@ def test_keys_that_oppose_a_buffer_are_refused_by_name(keys, key, value):
         RunConfig.parse(BUFFER | keys)
 
 
+def test_a_budget_opposes_a_buffer():
+    with refused("buffer", 4):
+        RunConfig.parse({"policy": "wics", "buffer": 4, "late-rounds": 20, "num-clients": 20})
+
+
 @pytest.mark.parametrize(
     ("make", "options", "key", "value"),
     [
         (partial(RandomSelection, 4), {"buffer": 5}, "buffer", 5),
         (partial(RandomSelection, 4), {"buffer": 3, "min_clients": 2}, "buffer", 3),
+        (partial(RandomSelection, 4), {"buffer": 2, "late_rounds": 0}, "late-rounds", 0),
+        (partial(RandomSelection, 4), {"buffer": 2, "enough": 3}, "buffer", 2),
         (partial(RandomSelection, 4, weights="unbiased"), {"buffer": 2}, "buffer", 2),
         (partial(MarkovParticipation.optimal, 9, 4), {"buffer": 2, "at_work": 4}, "per_round", 4),
         (partial(MarkovParticipation.optimal, 9, 2), {"buffer": 2}, "at_work", None),
