@@ -125,11 +125,6 @@ def _run_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-")[:_LONGEST] or "app"
 
 
-def _trained(share: float, least: int, clients: int) -> int:
-    """Return how many clients a Flower strategy trains in a round."""
-    return max(1, least, round(share * clients))
-
-
 def adopt(
     folder: _App = Path(),
     clients: _Clients = 10,
@@ -278,13 +273,15 @@ def _adopted(
 
 def _fraction(call: ast.Call, config: Mapping[str, Any], clients: int) -> int | None:
     """Return the clients a round by a call's fraction_train; None if it is 1 or cannot be read."""
+    from aoi_fl.server.record import trained
+
     given = {}
     for one in call.keywords:
         key = str(one.arg).replace("_", "-")
         given[key] = one.value.value if isinstance(one.value, ast.Constant) else config.get(key)
     share, least = given.get("fraction-train"), given.get("min-train-nodes", 2)
     if isinstance(share, float) and share < 1 and isinstance(least, int):
-        return min(clients, _trained(share, least, clients))
+        return min(clients, trained(share, least, clients))
     return None
 
 

@@ -99,6 +99,11 @@ def record(name: str, runs_dir: str | Path = "runs") -> Recording:
     return Recording(name, runs_dir)
 
 
+def trained(share: float, least: int, clients: int) -> int:
+    """Return how many clients a Flower strategy trains in a round."""
+    return max(1, least, round(share * clients))
+
+
 @contextmanager
 def under(policy: str, clients: int, per_round: int | None, name: str) -> Iterator[list[Recording]]:
     """Let Flower's strategies start under a policy in the block, recorded; yield the recordings of what starts.
@@ -109,8 +114,8 @@ def under(policy: str, clients: int, per_round: int | None, name: str) -> Iterat
 
     def start(strategy: Strategy, grid: Any, *given: Any, **more: Any) -> Any:
         share, least = getattr(strategy, "fraction_train", 1.0), getattr(strategy, "min_train_nodes", 1)
-        trained = min(clients, max(1, least, round(share * clients)))
-        keys = {"policy": policy, "num-clients": clients, "clients-per-round": per_round or trained}
+        keys: dict[str, Any] = {"policy": policy, "num-clients": clients}
+        keys["clients-per-round"] = per_round or min(clients, trained(share, least, clients))
         made = REGISTRY[policy].make(
             RunConfig.parse(keys).flat(),
             options=RoundOptions(seed=1, deterministic=True),
