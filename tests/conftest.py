@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -50,6 +51,16 @@ def flower_logger():
     logger.disabled, logger.propagate = False, True
     logger.setLevel(logging.INFO)
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def own_modules(tmp_path_factory):
+    """Forget the modules that a test wrote: the next one may write others of the same names."""
+    known = len(sys.modules)
+    yield
+    for name in list(sys.modules)[known:]:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(tmp_path_factory.getbasetemp()):
+            del sys.modules[name]
 
 
 @pytest.fixture
