@@ -8,15 +8,20 @@ from aoi_fl.lab.experiments.studies.equal_work import ArenaStudy, load_of
 _CASE = "generated, Dirichlet 0.3"
 _HOURS = (1, 3, 6)
 _RANDOM, _ROBIN, _MARKOV, _SYSTEMATIC = "random", "round-robin", "markov", "systematic"
-_ENTRANTS = {
+_OURS = {
     _RANDOM: "random",
     _ROBIN: "oldest-age",
     _MARKOV: "markov-optimal:compensate=availability",
     _SYSTEMATIC: "systematic:compensate=availability",
+}
+_WITHOUT, _BUFFER = ", B = 4", ":buffer=4:late-rounds=100:evaluate-every=8"
+_ENTRANTS = {
+    **_OURS,
     "oort": "oort",
     "fedcs": "fedcs",
     "refl": "refl",
     "f3ast": "f3ast",
+    **{name + _WITHOUT: keys + _BUFFER for name, keys in _OURS.items()},
 }
 _MARGIN = 0.5  # points of accuracy within which two policies count as level
 _SHARED = {
@@ -47,13 +52,18 @@ def _first(policy, text):
     )
 
 
-def _fairer(policy, text):
+def _fairer(policy, text, suffix=""):
     claim = f"{text} shares the load of six hours more evenly than random selection"
-    return expect(claim, (_CASE,), policy, "jain", 1, _RANDOM)
+    return expect(claim, (_CASE,), policy + suffix, "jain", 1, _RANDOM + suffix)
+
+
+def _sooner(policy):
+    claim = f"Without a barrier {policy} is more accurate after one hour than with one"
+    return expect(claim, (_CASE,), policy + _WITHOUT, "accuracy_1", 1, policy)
 
 
 class OpenArena(ArenaStudy):
-    """Eight policies on 1,000 generated devices, with what a server knows from its clients' replies."""
+    """Eight policies on 1,000 generated devices with what a server knows from replies, four also without a barrier."""
 
     name = "open-arena"
     title = "The arena without foresight: 1,000 devices, six hours"
@@ -82,6 +92,13 @@ class OpenArena(ArenaStudy):
         _first("fedcs", "FedCS without the devices' speeds"),
         _first("refl", "REFL without a forecast"),
         _first("f3ast", "F3AST with weights by size"),
+        *map(_sooner, _OURS),
+        Hypothesis(
+            f"Without a barrier no policy is more than {_MARGIN:g} points less accurate after six hours than with one",
+            tuple(Contrast(_CASE, name + _WITHOUT, "accuracy_6", 1, name, -_MARGIN) for name in _OURS),
+        ),
+        _fairer(_SYSTEMATIC, "Without a barrier, systematic participation", _WITHOUT),
+        _fairer(_MARKOV, "Without a barrier, Markov participation", _WITHOUT),
     )
     planned, first = 10, 301
     committed = "e1b3b01d"
@@ -109,5 +126,6 @@ class OpenArena(ArenaStudy):
             f"simulated time; {settings['model']} on {settings['dataset']}, {settings['partition']}, at a constant "
             "learning rate. No policy knows more of a device than its replies have told. Every policy has weights by "
             "size and takes updates that are up to five rounds late. Round-robin is oldest-age: of the available "
-            "clients those that have waited longest."
+            "clients those that have waited longest. *B = 4*: the server makes a model after four updates and takes "
+            "updates that are up to 100 models old. One that is s models old counts (1+s)^−½ of its change."
         )
