@@ -1,12 +1,15 @@
 """Handle Ctrl-C and SIGTERM: the run ends, and a line shows how to resume it."""
 
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+
+_AGAIN, _TRIES = 0.05, 100  # seconds until a signal during an import is repeated, and how often
 
 
 class Terminated(KeyboardInterrupt):
@@ -28,6 +31,33 @@ def resumable(folder: Path) -> Iterator[None]:
             sys.exit(128 + number)
 
 
+def outside_imports(act: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
+    """Return a handler that waits for the end of an interrupted import, at most five seconds.
+
+    During an import of torch, an exception in C++ code can abort the process.
+    """
+    tries = 0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal tries
+        if tries < _TRIES and _imports(frame):
+            tries += 1
+            again = threading.Timer(_AGAIN, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+        else:
+            tries = 0
+            act(number, frame)
+
+    return handle
+
+
+def _imports(frame: FrameType | None) -> bool:
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
+
+
 @contextmanager
 def _terminable() -> Iterator[None]:
     """Let SIGTERM raise an exception, as Ctrl-C does; only the main thread can."""
@@ -42,7 +72,7 @@ def _terminable() -> Iterator[None]:
             asked = True
             raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, outside_imports(ask)) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

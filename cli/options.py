@@ -1,4 +1,4 @@
-"""Clients' rates for ``aoi privacy`` and ``aoi simulate``."""
+"""Clients' rates, and a check of memory, for ``aoi privacy`` and ``aoi simulate``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aoi_fl.science.errors import ConfigError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -14,6 +16,29 @@ if TYPE_CHECKING:
     from aoi_fl.config.run import RunConfig
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+# Peak bytes of a simulation and its measures (aoi_fl.science.simulate), per client and per participation.
+_A_CLIENT, _A_PARTICIPATION = 200, 90
+_A_COIN = 20_000  # bytes of a client with a Bernoulli clock, a draw every ten minutes of a week
+
+
+def check_memory(clients: int, participations: float, clock: str) -> None:
+    """Check that a simulation's history and its Bernoulli clock fit into memory.
+
+    Raises
+    ------
+    ConfigError : it needs more than four fifths of what this process may use.
+    """
+    from aoi_fl.engine.machine import usable_memory
+
+    a_client = _A_CLIENT + (_A_COIN if clock.startswith("bernoulli:") else 0)
+    needed, room = a_client * clients + _A_PARTICIPATION * participations, 0.8 * usable_memory()
+    if needed > room:
+        raise ConfigError(
+            "participations",
+            f"{participations:.3g}",
+            f"fewer: {clients} clients need about {needed / 1e9:.3g} GB of memory, and {room / 1e9:.3g} GB are free",
+            "Lower rounds, clients or per-round.",
+        )
 
 
 def rates_by(config: RunConfig) -> tuple[NDArray[np.float64], int]:

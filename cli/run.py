@@ -1,7 +1,9 @@
 """``aoi run`` and ``resume``: run a federation on this machine, and continue it."""
 
+import logging
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,6 +37,7 @@ def run(
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     quiet: log.Quiet = False,
+    verbose: log.Verbose = False,
 ) -> None:
     """Run a federation with simulated clients.
 
@@ -51,7 +54,7 @@ def run(
     if given.get("until"):
         more["num_server_rounds"] = given.get("num-server-rounds", _MOST_ROUNDS)
     chosen = parse(context, **more)
-    log.configure(quiet)
+    log.configure(quiet, verbose)
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.sources import settled
 
@@ -65,8 +68,9 @@ def run(
 
 def play(values: dict[str, Any], workers: int) -> None:
     """Run a complete, flat configuration."""
-    from aoi_fl.engine.local_run import run_local
-    from aoi_fl.server.app import app as server_app  # it loads torch, which takes seconds
+    with log.waiting("Starting") if logging.getLogger("flwr").isEnabledFor(logging.INFO) else nullcontext():
+        from aoi_fl.engine.local_run import run_local
+        from aoi_fl.server.app import app as server_app  # it loads torch, which takes seconds
 
     run_local(server_app, "aoi_fl.learning.client_app:app", values, nodes=values["num-clients"], workers=workers)
 
@@ -102,6 +106,7 @@ def resume(
     workers: Annotated[int, Workers] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
     quiet: log.Quiet = False,
+    verbose: log.Verbose = False,
 ) -> None:
     """Continue a run after its last complete round.
 
@@ -110,7 +115,7 @@ def resume(
     The result is the same as without the interruption. A run of 30 rounds with --rounds 60 gives the same bits as a run
     of 60 rounds. RUN is the folder of a run, or its name under runs/.
     """
-    log.configure(quiet)
+    log.configure(quiet, verbose)
     from aoi_fl.report.runs import find
     from aoi_fl.server.resume import check_simulated, extend, recorded_run
 

@@ -14,7 +14,8 @@ from click.core import ParameterSource
 
 from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.load import show_freshness, show_load
-from aoi_fl.cli.options import Json, rates_by
+from aoi_fl.cli.log import waiting
+from aoi_fl.cli.options import Json, check_memory, rates_by
 from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
 from aoi_fl.report.output import print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
@@ -67,6 +68,7 @@ class _Setting:
     population : n clients
     rates : (n,) each client's rate, if clients decide
     table : the clients' payments under a budget
+    per_round : clients per round, on average under a budget
     title : title of the output
     """
 
@@ -74,6 +76,7 @@ class _Setting:
     population: Population
     rates: NDArray[np.float64] | None
     table: ClientTable | None
+    per_round: float
     title: str
 
 
@@ -99,19 +102,20 @@ def simulate(
     _check_used(context, config)
     setting = _paid(config) if config.policy in BUDGETED else _chosen(config)
     n, rounds, ticking = len(setting.population.ages), config.num_server_rounds, None
-    if config.clock:
-        ticking = _clock(config, setting, model_bytes)
     row = REGISTRY[config.policy]
-    history = simulation.simulate(
-        setting.policy,
-        setting.population,
-        rounds,
-        config.seed,
-        cast(Start, start),
-        None if config.weights in ("auto", row.weight) else cast(Weighting, config.weights),
-        None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
-        clock=ticking,
-    )
+    with waiting(f"Simulating {rounds} rounds"):
+        if config.clock:
+            ticking = _clock(config, setting, model_bytes)
+        history = simulation.simulate(
+            setting.policy,
+            setting.population,
+            rounds,
+            config.seed,
+            cast(Start, start),
+            None if config.weights in ("auto", row.weight) else cast(Weighting, config.weights),
+            None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
+            clock=ticking,
+        )
     share = np.full(n, there) if ticking is None else ticking.there / history.rounds
     result = _result(config, setting, history, ticking, share)
     selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
@@ -178,7 +182,9 @@ def _paid(config: RunConfig) -> _Setting:
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
     policy = REGISTRY[config.policy].build(config.flat())
     title = f"{config.policy}: {n} clients, budget {config.budget:g}, {{}} rounds, seed {config.seed}"
-    return _Setting(policy, population, None, table, title)
+    per_round = min(n, config.budget / float(np.mean(table.payments)))
+    check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
+    return _Setting(policy, population, None, table, per_round, title)
 
 
 def _chosen(config: RunConfig) -> _Setting:
@@ -198,7 +204,8 @@ def _chosen(config: RunConfig) -> _Setting:
     title += f"; {sent} are chosen" if sent > config.clients_per_round else ""
     title += f"; {capped} clients have a rate capped at 1" if capped else ""
     own = rates if "rates" in REGISTRY[config.policy].keys else None
-    return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, title)
+    check_memory(n, 0 if config.until else config.num_server_rounds * sent, config.clock)
+    return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, sent, title)
 
 
 def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool = False) -> Any:
@@ -228,18 +235,23 @@ def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool =
 
 def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClock:
     """Return the devices' time."""
-    wanted = config.clients_per_round
+    wanted, end = config.clients_per_round, config.until or math.inf
     enough = wanted if config.over_selection > 1 else None
-    return make_clock(
+    clock = make_clock(
         config.clock,
         setting.population,
         None if setting.table else (wanted, config.over_selection),
         config.seed,
         deadline=config.train_timeout,
-        until=config.until or math.inf,
+        until=end,
         model=model_bytes,
         enough=enough,
     )
+    if config.until:  # a round lasts at least a second, or the fastest client's time
+        quickest = max(1.0, min(float(clock.seconds.min()), config.train_timeout))
+        rounds = min(config.num_server_rounds, end / quickest)
+        check_memory(len(setting.population.ages), rounds * setting.per_round, config.clock)
+    return clock
 
 
 def _result(

@@ -11,9 +11,10 @@ def main() -> None:
             reconfigure(errors="replace")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the process at once
     from aoi_fl.cli import main as command
+    from aoi_fl.cli.interrupt import outside_imports
 
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, outside_imports(signal.default_int_handler))
         command.main()
     except KeyboardInterrupt:  # no run has started
         raise SystemExit(130) from None

@@ -141,6 +141,7 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
     ("line", "key", "value"),
     [
         ("policy --per-round 101", "clients-per-round", 101),
+        ("simulate --policy random --clients 1000000 --per-round 1000000 --rounds 1000000", "participations", "1e+12"),
         ("policy -c coordination=poll", "-c coordination", "poll"),
         ("policy -c num-clients=4 --clients 5", "num-clients", "5"),
         ("policy -c max-age=4 -c max-age=5", "-c max-age", "5"),
@@ -162,6 +163,17 @@ def test_a_mistake_is_refused_with_key_and_value(monkeypatch, line, key, value):
     monkeypatch.setattr(sys, "argv", ["aoi", *line.split()])
     with refused(key, value):
         app()
+
+
+def test_an_estimate_ignores_rounds_beyond_the_end(aoi, monkeypatch):
+    monkeypatch.setattr("aoi_fl.engine.machine.usable_memory", lambda: 500_000.0)
+    line = "simulate --policy random --clients 20 --per-round 5 --clock always --json"
+    status, shown, err = aoi(f"{line} --until 1h")  # rounds of 11 s and not of 1 s
+    assert status == 0 and json.loads(shown)["rounds"] == 328, err
+    week_of_coins = f"{line} --rounds 9".replace("always", "bernoulli:0.3").replace("20", "30")
+    for more in (f"{line} --until 8h", week_of_coins):
+        status, _, err = aoi(more)
+        assert status == 2 and "GB of memory" in err
 
 
 @pytest.mark.parametrize("line", ["simulate --there 0", "policy --nothing", "no-such-command"])

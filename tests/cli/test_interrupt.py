@@ -82,12 +82,13 @@ def test_a_run_that_is_asked_to_end_is_interrupted_and_goes_on(tmp_path):
     assert load(folder, "mine").status == "interrupted"
 
 
-def test_ctrl_c_during_start_up_is_no_traceback(tmp_path):
+@pytest.mark.parametrize("seconds", [0.05, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_ctrl_c_during_start_up_is_no_traceback(seconds, tmp_path):
     code = "import aoi_fl.cli.start; print(flush=True); aoi_fl.cli.start.main()"
     command = [sys.executable, "-c", code, "run", *(f"-c{key}" for key in KEYS)]
     process = spawn(tmp_path, command)
     process.stdout.readline()
-    time.sleep(0.05)
+    time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode in (130, -signal.SIGINT)

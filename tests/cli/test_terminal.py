@@ -1,9 +1,11 @@
 """What the command says of itself, where it says it, and in what colours."""
 
+import io
 import os
 import sqlite3
 import subprocess
 import sys
+import time
 import tomllib
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import aoi_fl
+from aoi_fl.cli import log
 from aoi_fl.cli.main import EXTRAS, app
 from aoi_fl.server.ledger import Ledger
 
@@ -53,6 +56,26 @@ def test_an_extra_brings_what_is_said_to_be_in_it():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for package, extra in EXTRAS.items():
         assert any(wanted.replace("-", "_").startswith(package) for wanted in extras[extra])
+
+
+@pytest.mark.parametrize(
+    ("patience", "piped", "shown"),
+    [(0.0, None, True), (60.0, None, False), (0.0, "stdout", False), (0.0, "stderr", False)],
+)
+def test_slow_work_is_said_on_a_terminal(patience, piped, shown, monkeypatch):
+    """Whatever is shown goes when the work ends, also by an error."""
+    for name in ("stdout", "stderr"):
+        stream = io.StringIO()
+        stream.isatty = lambda name=name: name != piped
+        monkeypatch.setattr(sys, name, stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(log, "PATIENCE", patience)
+    with pytest.raises(ZeroDivisionError), log.waiting("Simulating"):
+        time.sleep(0.3)
+        raise ZeroDivisionError
+    told = sys.stderr.getvalue()
+    assert ("Simulating" in told) == shown and not sys.stdout.getvalue()
+    assert not shown or told.rindex("\x1b[?25h") > told.rindex("\x1b[?25l")  # the cursor is back
 
 
 _ONE = ("run is ", "the folder of a run", "the name of a run under runs/")
