@@ -9,7 +9,7 @@ MESSAGE_UNAVAILABLE: int = ErrorCode.MESSAGE_UNAVAILABLE
 NO_HELLO = "No query function registered with name 'hello'"  # error of Flower's own ClientApp
 FORMER_APP = "Invalid message type: query.hello"  # error of an app with Flower's former client_fn interface
 NODE_UNAVAILABLE: int = ErrorCode.NODE_UNAVAILABLE
-_UNAUTHORIZED = 401  # HTTP
+_HTTP = {401: "UNAUTHENTICATED", 500: "INTERNAL"}  # gRPC's names of statuses
 _BUSY = frozenset(("RESOURCE_EXHAUSTED", "CANCELLED"))
 
 
@@ -19,9 +19,9 @@ def known_code(code: int) -> int:
 
 
 def code_of(error: object) -> str:
-    """Return the name of a gRPC error's code, or ``""`` for another error; a refusal over HTTP has gRPC's name."""
-    if getattr(getattr(error, "response", None), "status_code", None) == _UNAUTHORIZED:
-        return "UNAUTHENTICATED"
+    """Return the name of a gRPC error's code, or ``""`` for another error; over HTTP two statuses have gRPC's names."""
+    if (name := _HTTP.get(getattr(getattr(error, "response", None), "status_code", 0))) is not None:
+        return name
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
 

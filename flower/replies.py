@@ -1,4 +1,4 @@
-"""Send messages over gRPC in parallel, poll for all replies at once, fetch complete ones.
+"""Send messages over a network in parallel, poll for all replies at once, fetch complete ones.
 
 Flower's ``pull_messages`` asks for replies and then waits for the objects of each, however long their upload takes. To
 avoid the wait, a caller has to ask for one reply at a time. Here the two steps are separate: one call returns which of
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -21,9 +22,9 @@ from flwr.serverapp import Grid
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
-from aoi_fl.flower.grids import is_broken_off, once
+from aoi_fl.flower.grids import is_broken_off, once, uploads
 from aoi_fl.flower.messages import SERVER_NODE, sign
-from aoi_fl.flower.seams import REPLIES
+from aoi_fl.flower.seams import CALLS, GRID, REPLIES
 
 AT_ONCE = 250  # messages in one poll
 # Messages sent in one call. Flower announces all of them before it uploads the first, and a client polls for its
@@ -53,12 +54,11 @@ def send(grid: Grid, messages: Iterable[Message], *, large: bool) -> set[str]:
 
 
 def batched(grid: Grid) -> bool:
-    """Return whether a grid is Flower's gRPC grid with its own ``pull_messages``."""
-    if not REPLIES.there:
+    """Return whether a grid is Flower's grid over a network with its own ``pull_messages``."""
+    if not REPLIES.there or not uploads(grid):
         return False
-    from flwr.superlink.grid.grpc_grid import GrpcGrid
-
-    return isinstance(grid, GrpcGrid) and type(grid).pull_messages is GrpcGrid.pull_messages
+    flowers = getattr(import_module(f"flwr.superlink.grid.{GRID[0]}"), GRID[1])
+    return isinstance(grid, flowers) and type(grid).pull_messages is flowers.pull_messages
 
 
 # Errors of a decoder on invalid bytes; connection errors are not among them.
@@ -141,6 +141,7 @@ class Replies:
         from flwr.proto import message_pb2, runtime_pb2
 
         self._grid, self._messages, self._runtime = grid, message_pb2, runtime_pb2
+        self._superlink: Any = getattr(grid, CALLS)
         self._run_id = grid.run.run_id
         self._announced: dict[str, _Announced] = {}
         self._sizes, self._is_late = {} if sizes is None else sizes, is_late
@@ -176,7 +177,7 @@ class Replies:
         """Poll for some messages and record the announced replies."""
         try:
             with once():
-                answer = self._grid._stub.PullMessages(self._runtime.PullAppMessagesRequest(message_ids=message_ids))
+                answer = self._superlink.PullMessages(self._runtime.PullAppMessagesRequest(message_ids=message_ids))
         except Exception as error:
             if not is_broken_off(error):
                 raise
@@ -244,7 +245,7 @@ class Replies:
         )
         try:
             with once():
-                self._grid._stub.ConfirmMessageReceived(request)
+                self._superlink.ConfirmMessageReceived(request)
         except Exception as error:  # then the SuperLink keeps the reply until the end of the run
             if not is_broken_off(error):
                 raise
@@ -257,10 +258,9 @@ class Replies:
         return None if self._is_late() else self._object(part)
 
     def _object(self, part: str) -> bytes | None:
-        pull: Callable[..., Any] = self._grid._stub.PullObject
         request = self._messages.PullObjectRequest(node=self._grid.node, run_id=self._run_id, object_id=part)
         with once():
-            answer = pull(request)
+            answer = self._superlink.PullObject(request)
         if not answer.object_found:
             raise LookupError(f"the SuperLink has given up the upload of the object {part}")
         return bytes(answer.object_content) if answer.object_available else None

@@ -30,6 +30,9 @@ AUTH, HANDLERS = (
     )
 )
 
+# Flower's grid over a network, module and class, and its attribute with the calls of the Runtime API.
+GRID, CALLS = (("http_grid", "HttpGrid"), "_runtime_client") if SPOKEN == HTTP else (("grpc_grid", "GrpcGrid"), "_stub")
+
 MESSAGES = Seam(
     "messages and runs without a SuperLink",
     "messages",
@@ -202,15 +205,15 @@ SIZES = Seam(
 REPLIES = Seam(
     "polls for many replies in one call",
     "replies",
-    """
-    flwr.superlink.grid.grpc_grid: GrpcGrid.pull_messages(message_ids) GrpcGrid._stub GrpcGrid.run
+    f"""
+    flwr.superlink.grid.{GRID[0]}: {GRID[1]}.pull_messages(message_ids) {GRID[1]}.{CALLS} {GRID[1]}.run
     flwr.proto.runtime_pb2: PullAppMessagesRequest
     flwr.proto.message_pb2: PullObjectRequest ConfirmMessageReceivedRequest
     flwr.app: Metadata
     flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
     """,
     "each reply costs its own calls",
-    on=GRPC,
+    on=_BOTH,
 )
 GRPC_GRID = Seam(
     "replies over gRPC, and retries of calls",

@@ -13,7 +13,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.replies import Replies, size_of
-from aoi_fl.flower.seams import REPLIES
+from aoi_fl.flower.seams import CALLS, REPLIES
 
 pytestmark = pytest.mark.skipif(not REPLIES.there, reason=REPLIES.lost)
 LIAR, HONEST = 77, 78  # nodes
@@ -77,7 +77,7 @@ class Stub:
 
 
 def replies_of(stub: Stub, large: bool = False, **more) -> Replies:
-    return Replies(SimpleNamespace(run=SimpleNamespace(run_id=5), node=None, _stub=stub), large=large, **more)
+    return Replies(SimpleNamespace(run=SimpleNamespace(run_id=5), node=None, **{CALLS: stub}), large=large, **more)
 
 
 def reply_to(message: Message, **records) -> Message:
