@@ -43,6 +43,7 @@ _OTHERS = (
     "studies.fair_arena:FairArena",
     "studies.barrier:Barrier",
     "studies.open_arena:OpenArena",
+    "studies.open_arena:OpenBarrier",
     "studies.private:PrivateLearning",
     "studies.private:PrivateRival",
     "studies.private:PrivacyError",
