@@ -6,8 +6,10 @@ parser, checks, handlers and translation of errors, so that the answers are the 
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -110,16 +112,31 @@ class Lane:
         return call
 
 
+def _drop_routine(access: Any) -> None:
+    """Let a logger skip the calls that Flower's filter hides."""
+    told, routine = access.info, import_module("flwr.supercore.http_logging").ROUTINE_ACCESS_PATHS
+
+    def info(text: str, caller: str, method: str, path: str, version: str, status: int) -> None:
+        if status >= HTTPStatus.BAD_REQUEST or path.partition("?")[0] not in routine:
+            told(text, caller, method, path, version, status)
+
+    access.info = info
+
+
 @LANE.needed
 def shorten_calls() -> None:
     """Let a SuperLink in this process answer frequent calls over HTTP on the short way.
 
-    Flower makes lines of the level DEBUG, of each request, before it drops them. Flower's enterprise package
-    has checks of its own on the long way, which then stays.
+    Flower and uvicorn make a line of the log of each request and then drop it; here the line is not made. Flower's
+    enterprise package has checks of its own on the long way, which then stays.
     """
     if find_spec("flwr.ee") is not None:
         warn_once("Flower's enterprise package is installed, so calls over HTTP take Flower's own way, which is slower")
         return
     handlers: Any = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
     handlers.MessageToDict = lambda request: request
+    level = import_module("flwr.supercore.logger").console_handler.level
+    logging.getLogger("flwr").setLevel(level)
+    if level > logging.DEBUG:
+        _drop_routine(logging.getLogger("uvicorn.access"))
     insert(Lane)

@@ -358,6 +358,8 @@ LANE = Seam(
     flwr.superlink.routers.fleet.router: fleet_push_messages(request,state) fleet_push_object(request,state)
     flwr.superlink.routers.fleet.router: fleet_send_node_heartbeat(request,state)
     flwr.supercore.dependencies.task: authenticate_task(request,token,state) TASK_TOKEN_HEADER
+    flwr.supercore.http_logging: ROUTINE_ACCESS_PATHS
+    flwr.supercore.logger: console_handler
     flwr.supercore.dependencies.version: VersionDependency(component_name,connection_name)
     flwr.supercore.error.http: http_error_translator(request,call_next)
     flwr.supercore.protobuf.translation: PROTOBUF_REQUEST_TYPES ProtobufTranslationMiddleware._parse_request

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import subprocess
 import sys
 
@@ -170,3 +171,13 @@ def test_the_short_way_gives_the_answers_of_the_long_one():
             assert found == expected, (path, headers)
             statuses.add(found[0])
     assert statuses >= {200, 401} and short_client.get("/health", headers={"host": "["}).status_code == 400
+
+
+@pytest.mark.skipif(not LANE.there, reason="over gRPC no call has a line in the log")
+def test_a_routine_call_has_a_line_in_the_log_only_if_it_fails(caplog):
+    access = logging.Logger("calls")
+    access.addHandler(caplog.handler)
+    lane._drop_routine(access)
+    for path, status in (("/v1/fleet/pull-object?x=1", 200), ("/v1/fleet/pull-object", 401), ("/v1/control/x", 200)):
+        access.info('%s - "%s %s HTTP/%s" %d', "1.2.3.4:5", "POST", path, "1.1", status)
+    assert [record.args[2::2] for record in caplog.records] == [("/v1/fleet/pull-object", 401), ("/v1/control/x", 200)]
