@@ -50,7 +50,7 @@ def pack(content: RecordDict) -> RecordDict:
 
     A single record without arrays is returned unchanged, and so is a model of more than about ten thousand arrays.
     """
-    return _Packer(_INSIDE).pack(content)
+    return _pack(content, _INSIDE, {})
 
 
 @contextmanager
@@ -58,8 +58,8 @@ def packed(messages: Iterable[Message], nodes: Collection[int]) -> Iterator[None
     """Pack the messages to these nodes within the block; equal arrays share their bytes."""
     there = [(m, m.content) for m in messages if m.metadata.dst_node_id in nodes and m.has_content()]
     contents = {id(content): content for _, content in there}
-    packer = _Packer(_INSIDE // max(1, len(contents)))
-    made = {identity: packer.pack(content) for identity, content in contents.items()}
+    inside, shared = _INSIDE // max(1, len(contents)), dict[tuple[int, ...], ArrayRecord]()
+    made = {identity: _pack(content, inside, shared) for identity, content in contents.items()}
     for message, content in there:
         message.content = made[id(content)]
     try:
@@ -101,50 +101,42 @@ def unpack(content: RecordDict) -> RecordDict:
     return RecordDict(records)
 
 
-class _Packer:
-    """Packs contents and keeps the arrays of many bytes, which many contents share.
+def _pack(content: RecordDict, inside: int, shared: dict[tuple[int, ...], ArrayRecord]) -> RecordDict:
+    """Return a packed content.
 
     Parameters
     ----------
-    inside : the arrays of a content are in our record if they have at most so many bytes
+    inside : its arrays are in our record if they have at most so many bytes
+    shared : the arrays of many bytes that other contents may have too, by the identities of their records
     """
-
-    def __init__(self, inside: int) -> None:
-        self._inside = inside
-        self._known: dict[tuple[int, ...], ArrayRecord] = {}  # by the identities of the records
-
-    def pack(self, content: RecordDict) -> RecordDict:
-        models = [record for record in content.values() if isinstance(record, ArrayRecord)]
-        if not models and len(content) < 2:
-            return content
-        rows: list[_Record] = []
-        data: list[bytes] = []
-        for key, record in content.items():
-            if isinstance(record, ArrayRecord):
-                some = [(name, a.dtype, list(a.shape), a.stype, len(a.data)) for name, a in record.items()]
-                rows.append((key, protocol.ARRAYS, some))
-            else:
-                data.append(record.deflate())
-                kind = protocol.METRICS if isinstance(record, MetricRecord) else protocol.CONFIG
-                rows.append((key, kind, len(data[-1])))
-        layout = json.dumps(rows, separators=(",", ":"))
-        if len(layout) > _LONGEST:
-            return content
-        made = RecordDict()
-        arrays = [array.data for model in models for array in model.values()]
-        if sum(map(len, arrays)) <= self._inside:
-            data += arrays
+    models = [record for record in content.values() if isinstance(record, ArrayRecord)]
+    if not models and len(content) < 2:
+        return content
+    rows: list[_Record] = []
+    data: list[bytes] = []
+    for key, record in content.items():
+        if isinstance(record, ArrayRecord):
+            some = [(name, a.dtype, list(a.shape), a.stype, len(a.data)) for name, a in record.items()]
+            rows.append((key, protocol.ARRAYS, some))
         else:
-            made[protocol.ARRAYS] = self._together(models, arrays)
-        made[protocol.AOI] = ConfigRecord({_LAYOUT: layout, _DATA: b"".join(data)})
-        return made
-
-    def _together(self, models: list[ArrayRecord], arrays: list[bytes]) -> ArrayRecord:
+            data.append(record.deflate())
+            kind = protocol.METRICS if isinstance(record, MetricRecord) else protocol.CONFIG
+            rows.append((key, kind, len(data[-1])))
+    layout = json.dumps(rows, separators=(",", ":"))
+    if len(layout) > _LONGEST:
+        return content
+    made = RecordDict()
+    arrays = [array.data for model in models for array in model.values()]
+    if sum(map(len, arrays)) <= inside:
+        data += arrays
+    else:
         identity = tuple(map(id, models))
-        if identity not in self._known:
+        if identity not in shared:
             whole = b"".join(arrays)
-            self._known[identity] = ArrayRecord({_LAYOUT: Array("uint8", (len(whole),), _FORMAT, whole)})
-        return self._known[identity]
+            shared[identity] = ArrayRecord({_LAYOUT: Array("uint8", (len(whole),), _FORMAT, whole)})
+        made[protocol.ARRAYS] = shared[identity]
+    made[protocol.AOI] = ConfigRecord({_LAYOUT: layout, _DATA: b"".join(data)})
+    return made
 
 
 def _data(content: RecordDict) -> tuple[memoryview, memoryview | None]:
