@@ -20,7 +20,7 @@ from flwr.serverapp.strategy import Strategy
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
-from aoi_fl.protocol.arrays import model_key
+from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError
@@ -150,7 +150,7 @@ class FlowerAggregation:
                 if found > near_end(array.dtype) / _MOMENTUM and found > largest(self._model[name].numpy()):
                     raise Refused(f"array {name} is too large for a step")
         if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
-            reply.content[key] = ArrayRecord({k: Array(v) for k, v in update.arrays.items()})
+            reply.content[key] = to_record(update.arrays)
         self._accepted[client] = reply, weight
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
@@ -253,15 +253,14 @@ class FlowerAggregation:
 
     def _with_statistics(self, arrays: ArrayRecord, accepted: Sequence[tuple[Message, float]]) -> ArrayRecord:
         """Return a model whose batch statistics are the updates' mean, and whose arrays that no client changed stay."""
-        names = [model_key(reply.content, self._options.arrayrecord_key) or "" for reply, _ in accepted]
-        updates = [reply.content.array_records[name] for name, (reply, _) in zip(names, accepted, strict=True)]
-        same = [k for k, array in self._model.items() if all(u[k].data == array.data for u in updates)]
-        measured = self._options.measured
+        key, measured = self._options.arrayrecord_key, self._options.measured
+        updates = [reply.content.array_records[model_key(reply.content, key) or ""] for reply, _ in accepted]
+        same = {k: array for k, array in self._model.items() if all(u[k].data == array.data for u in updates)}
         model = ArrayRecord({name: array for name, array in self._model.items() if is_statistic(name, measured)})
         mean = RunningMean(model)
-        for update, (_, weight) in zip(updates, accepted, strict=True) if model else ():
+        for update, (_, weight) in zip(updates, accepted, strict=True):
             mean.add({name: update[name].numpy() for name in model}, weight)
-        return ArrayRecord({**arrays, **(mean.result() or {}), **{name: self._model[name] for name in same}})
+        return ArrayRecord({**arrays, **(mean.result() or {}), **same})
 
     def _sifted(
         self, items: Mapping[int, T], make: Callable[[list[T]], R]
@@ -402,9 +401,7 @@ def _leave_common(replies: Sequence[Message]) -> list[str]:
 @contextmanager
 def _attributes(chain: Sequence[Strategy], values: Mapping[str, Any]) -> Iterator[None]:
     """Give strategies other values of attributes that they have."""
-    before: list[tuple[Strategy, Mapping[str, Any]]] = []
-    for strategy in chain:
-        before.append((strategy, {k: getattr(strategy, k) for k in values if hasattr(strategy, k)}))
+    before = [(strategy, {k: getattr(strategy, k) for k in values if hasattr(strategy, k)}) for strategy in chain]
     try:
         for strategy, own in before:
             vars(strategy).update({k: values[k] for k in own})

@@ -73,13 +73,8 @@ def make_aggregation(
 
 def _without_metrics(options: RoundOptions) -> RoundOptions:
     """Return the options of a private run with hidden metrics, where no client evaluates the model."""
-    asked = {
-        "evaluate_clients": options.evaluate_clients,
-        "train_metrics_aggr_fn": options.train_metrics_aggr_fn,
-        "evaluate_metrics_aggr_fn": options.evaluate_metrics_aggr_fn,
-    }
-    for name, value in asked.items():
-        if value:
+    for name in ("evaluate_clients", "train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"):
+        if value := getattr(options, name):
             allowed = "left out of a private run, because no noise covers what clients report"
             raise ConfigError(name, value, allowed, 'Leave it out, or give the PrivateMean metrics="clear".')
     return replace(options, evaluate_clients=0)

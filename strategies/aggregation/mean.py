@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import npy
+from aoi_fl.protocol.arrays import to_record
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats
 from aoi_fl.strategies.aggregation.base import (
@@ -115,30 +116,23 @@ class RunningMean:
             return None
         means = {}
         for name, total in self._sums.items():
-            model = self._model[name]
+            old = self._model[name].numpy()
             with np.errstate(over="ignore", invalid="ignore"):
                 stepped = self._on_updates and not is_statistic(name, self._measured)
-                mean = total + (1 - self._total) * model.numpy() if stepped else total / self._total
-                mean = _as_it_was(mean, model)
-                new = without_rounding(mean, model.numpy())
-            if not npy.is_sound(mean, model.numpy()) or not npy.is_sound(new, model.numpy()):
-                raise OverflowError(f"array {name} does not fit {model.dtype}")
-            means[name] = Array(new)
-        return ArrayRecord(means)
+                mean = total + (1 - self._total) * old if stepped else total / self._total
+                if not npy.is_finite(mean):  # what is finite neither in the mean nor in the model stays
+                    mean = np.where(np.isfinite(mean) | np.isfinite(old), mean, old)
+                new = without_rounding(mean, old)
+            if not npy.is_sound(mean, old) or not npy.is_sound(new, old):
+                raise OverflowError(f"array {name} does not fit {old.dtype}")
+            means[name] = new
+        return to_record(means)
 
 
 def largest(array: NDArray[Any]) -> float:
     """Return the largest size of the finite values; a mask in the model may hold others."""
     found = max(float(array.max(initial=0)), -float(array.min(initial=0)))
     return found if math.isfinite(found) else float(np.abs(array[np.isfinite(array)]).max(initial=0))
-
-
-def _as_it_was(mean: NDArray[Any], model: Array) -> NDArray[Any]:
-    """Return a mean in which what is finite neither in the model nor in the mean is the model's."""
-    if npy.is_finite(mean):
-        return mean
-    before = model.numpy()
-    return np.where(np.isfinite(mean) | np.isfinite(before), mean, before)
 
 
 def without_rounding(values: NDArray[Any], model: NDArray[Any]) -> NDArray[Any]:
@@ -169,11 +163,7 @@ class Mean(Aggregation):
 
     def __init__(self, options: RoundOptions, on_updates: bool = False) -> None:
         self._options, self._on_updates = options, on_updates
-        self._round, self._mean = 0, RunningMean(ArrayRecord())
-        self._contents: dict[int, RecordDict] = {}
-        self._held: dict[int, tuple[Mapping[str, NDArray[np.generic]], float]] = {}
-        self._metrics: MetricRecord | None = None
-        self.spoiled: Mapping[int, str] = {}
+        self.begin(0, ArrayRecord())
 
     def drafts(
         self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
@@ -191,8 +181,11 @@ class Mean(Aggregation):
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
         self._mean = RunningMean(model, self._on_updates, self._options.measured)
-        self._round, self._contents = round_, {}
-        self._held, self.spoiled, self._metrics = {}, {}, None
+        self._round = round_
+        self._contents: dict[int, RecordDict] = {}
+        self._held: dict[int, tuple[Mapping[str, NDArray[np.generic]], float]] = {}
+        self._metrics: MetricRecord | None = None
+        self.spoiled: Mapping[int, str] = {}
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Add the arrays to the sum, and keep the rest of the reply.

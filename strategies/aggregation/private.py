@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvgM, Strategy
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.config.policies import SEPARATED
 from aoi_fl.protocol import npy
+from aoi_fl.protocol.arrays import to_record
 from aoi_fl.protocol.records import State
 from aoi_fl.science.errors import ConfigError, check_choice, check_whole
 from aoi_fl.science.privacy.account import Account, check_delta, check_positive, multiplier_of
@@ -178,10 +179,10 @@ class PrivacyGuarantee:
 
     def over(self, round_: int) -> str | None:
         """Return why a round must not run: it would spend more than ``max_epsilon``; None if it may."""
-        if round_ <= self.spec.rounds and (spent := self.epsilon(round_)) <= self.spec.max_epsilon:
-            return None
         if round_ > self.spec.rounds:
             return f"the noise is made for {self.spec.rounds} rounds"
+        if (spent := self.epsilon(round_)) <= self.spec.max_epsilon:
+            return None
         return f"round {round_} would spend ε = {spent:.4g}, more than max-epsilon {self.spec.max_epsilon:g}"
 
     def _bounds(self, rounds: int) -> ParticipationBounds:
@@ -205,12 +206,8 @@ class ByPrivateMean(Aggregation):
         self._spec, self._inner, self._options = spec, inner, options
         self._releases = Releases(spec.secret, options.run, options.token, resumed)
         self._account: Account | None = None
-        self._round, self._done, self._model, self._names = 0, 0, ArrayRecord(), list[str]()
-        self._sum: NDArray[np.float64] = np.empty(0)
-        self._change: NDArray[np.float64] = np.empty(0)  # of the client at hand
-        self._contents: dict[int, RecordDict] = {}
-        self._held: dict[int, Mapping[str, NDArray[Any]]] = {}  # until a function has accepted their metrics
-        self.spoiled: Mapping[int, str] = {}
+        self._done = 0
+        self.begin(0, ArrayRecord())
 
     def promise(self, privacy: PrivacyGuarantee, model: ArrayRecord, clients: int, done: int) -> None:
         """Take the account by which noise is drawn, and check the model, before the next round.
@@ -250,10 +247,12 @@ class ByPrivateMean(Aggregation):
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
-        self._round, self._model, self._contents, self._held, self.spoiled = round_, model, {}, {}, {}
-        self._names = _floating(model, self._spec.frozen)
-        self._sum = np.zeros(sum(model[name].numpy().size for name in self._names))
-        self._change = np.empty_like(self._sum)
+        self._round, self._model, self._names = round_, model, _floating(model, self._spec.frozen)
+        self._sum: NDArray[np.float64] = np.zeros(sum(model[name].numpy().size for name in self._names))
+        self._change = np.empty_like(self._sum)  # of the client at hand
+        self._contents: dict[int, RecordDict] = {}
+        self._held: dict[int, Mapping[str, NDArray[Any]]] = {}  # until a function has accepted their metrics
+        self.spoiled: Mapping[int, str] = {}
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Add the update's change of the model, scaled down to the clip; every client weighs the same.
@@ -317,12 +316,8 @@ class ByPrivateMean(Aggregation):
     def _reply(self, arrays: Mapping[str, NDArray[Any]]) -> Message:
         """Return the one reply of the round, which the server makes: no record of a client's is in it."""
         options = self._options
-        content = RecordDict(
-            {
-                options.arrayrecord_key: ArrayRecord({name: Array(array) for name, array in arrays.items()}),
-                protocol.METRICS: MetricRecord({options.weighted_by_key: 1}),
-            }
-        )
+        metrics = MetricRecord({options.weighted_by_key: 1})
+        content = RecordDict({options.arrayrecord_key: to_record(arrays), protocol.METRICS: metrics})
         return Message(content, reply_to=Message(RecordDict(), 1, protocol.TRAIN))
 
     def _metrics(self) -> MetricRecord | None:
