@@ -243,13 +243,13 @@ def _adopted(
             elif flowers is not None:
                 _replace_part(lines, flowers, "MarkovParticipation")
                 needed = True
-        if isinstance(node, ast.Call) and _last(node.func) in own and not node.args:
+        if isinstance(node, ast.Call) and _last(node.func) in own:
+            if node.args:
+                raise ConfigError("APP", _last(node.func), "made with arguments by name", "Name them: decay=0.9.")
             k, note = chosen(node)
             given = [f"clients={clients}", f"per_round={k}"]
             given += [ast.unparse(k) for k in node.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
             _replace_part(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})", note)
-        elif isinstance(node, ast.Call) and _last(node.func) in own:
-            raise ConfigError("APP", _last(node.func), "made with arguments by name", "Name them: decay=0.9.")
     for call, node in _made(tree, others):
         needed = True
         k, note = chosen(call)

@@ -26,10 +26,7 @@ _TAKEN = {
     "train_metrics_aggr_fn": "train_metrics_aggr_fn",
     "evaluate_metrics_aggr_fn": "evaluate_metrics_aggr_fn",
 }
-_REFUSED = {
-    "fraction_train": "the policy selects the clients: set their number with per_round (or the budget)",
-    "min_train_nodes": "the policy selects the clients: set their number with per_round (or the budget)",
-}
+_REFUSED = ("fraction_train", "min_train_nodes")
 # A policy inherits these from the Flower strategy that aggregates.
 _INHERITED = sorted(_TAKEN.keys() - {"min_available_nodes"})
 # Of these the aggregation always uses its own.
@@ -48,7 +45,8 @@ def with_arguments(policy: str, options: RoundOptions, given: Mapping[str, Any])
     """
     for name in given:
         if name in _REFUSED:
-            raise ConfigError(name, given[name], f"left out: {policy} decides it", f"{_REFUSED[name]}.")
+            remedy = "the policy selects the clients: set their number with per_round (or the budget)."
+            raise ConfigError(name, given[name], f"left out: {policy} decides it", remedy)
         if name not in _TAKEN:
             raise TypeError(f"{policy} got an unexpected keyword argument {name!r}.")
     return replace(options, **{_TAKEN[name]: value for name, value in given.items()})

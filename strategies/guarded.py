@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from aoi_fl.strategies.policy import Policy, PolicyTraits, State
 
 _LARGEST = 2**30  # bytes of a state
 _STATE = ("state_dict", "load_state_dict")
+_Check: TypeAlias = Callable[[str, Any, tuple[Any, ...]], Any]  # of a result of a method with these arguments
 
 
 def guarded(made: Any, name: str = "") -> Any:
@@ -184,8 +185,7 @@ def _bytes_of(name: str, value: Any) -> list[bytes]:
 
 def _selection(where: str, result: Any, arguments: tuple[Any, ...]) -> Selection:
     if not isinstance(result, Selection):
-        allowed = f"a function that returns a Selection, and it returned {brief(result)}"
-        raise ConfigError(where, None, allowed, "Return aoi_fl.science.selection.evenly(clients).")
+        raise _wrong(where, "a Selection", result, "Return aoi_fl.science.selection.evenly(clients).")
     clients = sound_clients(where, result.clients, len(arguments[1].ages))
     weights = sound_values(f"weights of {where}", result.weights, len(clients), most=1 + 1e-6).astype(np.float64)
     if len(clients) and abs(total := float(weights.sum()) - 1) > 1e-6:
@@ -207,15 +207,14 @@ def _described(where: str, result: Any, _: tuple[Any, ...]) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError):
         sound = False
     if not sound:
-        allowed = f"a function that returns a dict of JSON values, and it returned {brief(result)}"
-        raise ConfigError(where, None, allowed, "Return finite numbers, texts, lists and dicts.")
+        raise _wrong(where, "a dict of JSON values", result, "Return finite numbers, texts, lists and dicts.")
     return dict(result)
 
 
 def _state(where: str, result: Any) -> State:
     remedy = "Return a dict of NumPy arrays of numbers by name, of at most 1 GiB."
     if not isinstance(result, Mapping):
-        raise ConfigError(where, None, f"a function that returns a dict, and it returned {brief(result)}", remedy)
+        raise _wrong(where, "a dict", result, remedy)
     state: dict[str, NDArray[Any]] = {}
     for name, value in result.items():
         array = np.asarray(value)
@@ -232,25 +231,26 @@ def _state(where: str, result: Any) -> State:
     return state
 
 
-def _reason(where: str, result: Any, _: tuple[Any, ...]) -> str | None:
-    if result is not None and not isinstance(result, str):
-        allowed = f"a function that returns None or a reason, and it returned {brief(result)}"
-        raise ConfigError(where, None, allowed, "Return None, or a text to end the run.")
-    return result
+def _optional(kind: type, wanted: str, remedy: str) -> _Check:
+    """Return a check that a result is None or of a kind."""
+
+    def check(where: str, result: Any, _: tuple[Any, ...]) -> Any:
+        if result is not None and not isinstance(result, kind):
+            raise _wrong(where, f"None or {wanted}", result, remedy)
+        return result
+
+    return check
 
 
-def _request(where: str, result: Any, _: tuple[Any, ...]) -> ParticipationRequest | None:
-    if result is not None and not isinstance(result, ParticipationRequest):
-        allowed = f"a function that returns None or a request, and it returned {brief(result)}"
-        raise ConfigError(where, None, allowed, "Return None, or the request with other fields.")
-    return result
+def _wrong(where: str, wanted: str, result: Any, remedy: str) -> ConfigError:
+    return ConfigError(where, None, f"a function that returns {wanted}, and it returned {brief(result)}", remedy)
 
 
-_CHECKS: dict[str, Callable[[str, Any, tuple[Any, ...]], Any]] = {
+_CHECKS: dict[str, _Check] = {
     "select": _selection,
     "rates": _rates,
     "describe": _described,
-    "observe": _reason,
-    "request_for": _request,
+    "observe": _optional(str, "a reason", "Return None, or a text to end the run."),
+    "request_for": _optional(ParticipationRequest, "a request", "Return None, or the request with other fields."),
 }
 _METHODS = {*_CHECKS, "plan", "learn", "after"} - {"rates"}  # a selector may keep its rates under that name

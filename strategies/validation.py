@@ -81,9 +81,8 @@ def read_answer(reply: Message) -> ParticipationReply | None:
 
 def declining_rule(reply: Message) -> str | None:
     """Return the owner's rule by which a device's gate has refused a message, or None."""
-    reason = reply.error.reason if reply.has_error() and reply.error.code == DECLINED else None
-    named = reason is not None and reason.startswith(DECLINED_BY)
-    return one_line(reason.removeprefix(DECLINED_BY)) if named and reason is not None else None
+    reason = (reply.error.reason or "") if reply.has_error() and reply.error.code == DECLINED else ""
+    return one_line(reason.removeprefix(DECLINED_BY)) if reason.startswith(DECLINED_BY) else None
 
 
 def read_update(
@@ -216,11 +215,6 @@ def what_failed(reason: str | None) -> str:
     return text if len(text) <= 300 else f"{text[:299]}…"
 
 
-def _last_line(reason: str | None) -> str:
-    lines = [line.strip() for line in (reason or "no reason given").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "no reason given"
-
-
 def _examples(reply: Message, key: str) -> tuple[float, Mapping[str, object]]:
     metrics = metrics_of(reply.content, key)
     if metrics is None:
@@ -232,9 +226,8 @@ def _examples(reply: Message, key: str) -> tuple[float, Mapping[str, object]]:
 
 
 def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.NONE) -> dict[str, NDArray[Any]]:
-    lacking, foreign = (
-        [name for name in one if name not in other] for one, other in ((model, record), (record, model))
-    )
+    lacking = [name for name in model if name not in record]
+    foreign = [name for name in record if name not in model]
     if lacking or foreign:
         what = [f"{some_of(lacking)} missing (an update holds every array)"] if lacking else []
         what += [f"{some_of(foreign)} unknown"] if foreign else []
@@ -249,10 +242,12 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
         try:
             values = npy.view(array.data)
         except Exception as error:  # a forged header ends in ValueError, MemoryError, tokenize.TokenError, …
-            raise Refused(f"array {name} cannot be read: {_last_line(str(error))}") from error
+            last = str(error).strip().rpartition("\n")[2].lstrip() or "no reason given"
+            raise Refused(f"array {name} cannot be read: {last[:300]}") from error
         dtype = wanted.dtype if compression == coding.NONE else str(coding.code_type(compression, wanted.dtype))
         found = str(values.dtype)
-        same = found == dtype or (compression == coding.NONE and _both_floating(values.dtype, dtype))
+        floating = values.dtype.kind == np.dtype(dtype).kind == "f"
+        same = found == dtype or (compression == coding.NONE and floating)
         if list(values.shape) != list(wanted.shape) or not same:
             raise Refused(
                 f"array {name} is {found} of shape {tuple(values.shape)}, "
@@ -267,10 +262,6 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
                 raise Refused(f"array {name} does not fit {dtype}, the model's type")
         arrays[name] = values
     return arrays
-
-
-def _both_floating(found: np.dtype[Any], wanted: str) -> bool:
-    return found.kind == "f" and np.dtype(wanted).kind == "f"
 
 
 def _most_bytes(wanted: Array) -> int:
