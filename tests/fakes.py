@@ -318,7 +318,19 @@ def values(arrays):
     return {k: v.numpy() for k, v in arrays.items()}
 
 
-def play(make, app, folder, rounds=2, nodes=4, grid=ScriptedGrid, notes=None, start=None, resume=None, **options):
+def play(
+    make,
+    app,
+    folder,
+    rounds=2,
+    nodes=4,
+    grid=ScriptedGrid,
+    notes=None,
+    start=None,
+    resume=None,
+    evaluate_fn=None,
+    **options,
+):
     """Run rounds and return observer, result and strategy; ``notes.grid`` is the grid."""
     notes = Notes() if notes is None else notes
     options = {"run": "r", "seed": 3, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0} | options
@@ -326,7 +338,8 @@ def play(make, app, folder, rounds=2, nodes=4, grid=ScriptedGrid, notes=None, st
     strategy = make(options=RoundOptions(**options), observer=notes, **resumed)
     notes.grid = grid(app, {"runs-dir": str(folder), "seed": options["seed"]}, nodes)
     notes.grid.notes = notes
-    return notes, strategy.start(notes.grid, start or model(), rounds), strategy
+    result = strategy.start(notes.grid, start or model(), rounds, evaluate_fn=evaluate_fn)
+    return notes, result, strategy
 
 
 def everyone(**settings):
@@ -369,6 +382,32 @@ def with_metrics(**metrics):
     def spoil(message, act):
         reply = act()
         reply.content["metrics"] = MetricRecord({k.replace("_", "-"): v for k, v in metrics.items()})
+        return reply
+
+    return spoil
+
+
+def with_record(key, record):
+    """Send another record under a key; None: no record."""
+
+    def spoil(message, act):
+        reply = act()
+        if record is None:
+            del reply.content[key]
+        else:
+            reply.content[key] = record
+        return reply
+
+    return spoil
+
+
+def with_answer(**changes):
+    """Change fields of our own record; None: leave the field out."""
+
+    def spoil(message, act):
+        reply = act()
+        record = {**reply.content["aoi"], **changes}
+        reply.content["aoi"] = ConfigRecord({key: value for key, value in record.items() if value is not None})
         return reply
 
     return spoil

@@ -1,18 +1,16 @@
 """The private mean: clipping, divisor, noise, composition, account, secret, and all that it refuses before round 1."""
 
-import functools
 import json
 import logging
 import math
 import secrets
 import stat
+from functools import partial, wraps
 
 import numpy as np
 import pytest
 from flwr.serverapp import strategy as flower
 
-from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import failure
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.privacy.account import Account, epsilon_of
@@ -31,7 +29,21 @@ from aoi_fl.strategies import (
 )
 from aoi_fl.strategies.aggregation.private import PrivateMean
 from aoi_fl.strategies.selection.selector import OortSelection
-from tests.fakes import MODEL, Notes, ToyApp, everyone, honest_app, model, play, record_of, steps_of, unchanged, values
+from tests.fakes import (
+    HELLO,
+    MODEL,
+    TRAIN,
+    Notes,
+    ToyApp,
+    everyone,
+    honest_app,
+    hostile_app,
+    play,
+    record_of,
+    steps_of,
+    unchanged,
+    values,
+)
 from tests.refusals import refused
 
 SILENT = 1e-9  # a noise multiplier that no assertion notices
@@ -49,7 +61,8 @@ def norm(partition):
 def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
     clip, k = 3.0, 5  # of four clients
     spec = private(1, k, clip=clip)
-    _, result, _ = play(lambda **s: RandomSelection(k, aggregation=spec, **s), honest_app(), tmp_path, 1, min_clients=4)
+    make = partial(RandomSelection, k, aggregation=spec)
+    _, result, _ = play(make, honest_app(), tmp_path, 1, min_clients=4)
     found = values(result.arrays)
     for name in ("w", "b"):
         steps = sum(np.asarray(steps_of(p)[name]) * min(1, clip / norm(p)) for p in range(4))
@@ -62,33 +75,20 @@ def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
 def test_one_client_moves_the_sum_by_a_clip_at_most(tmp_path):
     boast = lambda array, client, round_: (array + 1e9).astype(array.dtype)  # noqa: E731
     app = ToyApp(boast, examples=10**6)
-    _, result, _ = play(lambda **s: everyone(aggregation=private(1, 4, clip=0.5), **s), app, tmp_path, 1)
+    _, result, _ = play(partial(everyone, aggregation=private(1, clip=0.5)), app, tmp_path, 1)
     moved = np.concatenate([np.ravel(values(result.arrays)[k] - MODEL[k]) for k in ("w", "b")])
     assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-3)  # four of a clip each, by four
 
 
-BIG = {"w": np.zeros(20_000, np.float32)}
-
-
-def silent_app():
-    return ToyApp(unchanged, examples=1, loss=0.0)
-
-
-def begin(strategy, app, folder, rounds, nodes=4, arrays=None, **more):
-    arrays = record_of(BIG) if arrays is None else arrays
-    return strategy.start(LocalGrid(app, {"runs-dir": str(folder), "seed": 3}, nodes), arrays, rounds, **more)
-
-
-def options(**more):
-    return RoundOptions(run="r", seed=3, deterministic=True, join_timeout=0.2, evaluate_clients=0, **more)
+BIG = record_of({"w": np.zeros(20_000, np.float32)})
 
 
 def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
     monkeypatch.setattr(secrets, "token_bytes", lambda size: KEY)
     clip, noise, rounds, bands = 2.0, 0.7, 6, 2
     spec = PrivateMean(clip, noise, rounds, per_round=2, bands=bands)
-    strategy = SystematicParticipation(4, 2, aggregation=spec, options=options())
-    result = begin(strategy, silent_app(), tmp_path, rounds)
+    make = partial(SystematicParticipation, 4, 2, aggregation=spec)
+    _, result, _ = play(make, ToyApp(unchanged), tmp_path, rounds, start=BIG)
     account = Account(ParticipationBounds(2, 3), rounds, noise, bands)
     drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000, [KEY] * rounds)
     expected = sum(drawn.of(t) for t in range(1, rounds + 1)) / 2
@@ -96,35 +96,20 @@ def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
     assert np.std(drawn.of(rounds)) > 0
 
 
-def test_two_runs_of_one_seed_have_other_noise(tmp_path):
-    def run(folder):
-        spec = PrivateMean(1.0, 1.0, 2, per_round=4)
-        return values(begin(RandomSelection(4, aggregation=spec, options=options()), silent_app(), folder, 2).arrays)
-
-    first, second = run(tmp_path / "a")["w"], run(tmp_path / "b")["w"]
-    assert abs(np.corrcoef(first, second)[0, 1]) < 0.05
-
-
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: flower.FedAvg(),
-        lambda: flower.FedAvgM(server_learning_rate=1.0, server_momentum=0.5),
-        lambda: flower.FedAdam(eta=0.1),
+        flower.FedAvg,
+        partial(flower.FedAvgM, server_learning_rate=1.0, server_momentum=0.5),
+        partial(flower.FedAdam, eta=0.1),
     ],
 )
 def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
-    def arrays():
-        return record_of({k: v for k, v in MODEL.items() if k != "steps"})
-
-    def only():
-        app = ToyApp(examples=5)
-        app.trained = lambda arrays, client, round_: {k: v + steps_of(client)[k] for k, v in arrays.items()}
-        return app
+    arrays = record_of({k: v for k, v in MODEL.items() if k != "steps"})
 
     def run(aggregation, folder):
-        strategy = RandomSelection(4, aggregation=aggregation, options=options())
-        return values(begin(strategy, only(), folder, 3, arrays=arrays()).arrays)
+        make = partial(everyone, aggregation=aggregation, weights="equal")
+        return play(make, honest_app(), folder, 3, start=arrays)[0].models[-1]
 
     plain = run(make(), tmp_path / "plain")
     noisy = run(private(3, clip=1e3, strategy=make()), tmp_path / "private")
@@ -134,8 +119,8 @@ def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
 
 def test_epsilon_is_recorded_round_by_round(tmp_path):
     spec = private(6, 2, noise_multiplier=0.8, bands=2, delta=1e-3)
-    how = {"aggregation": spec}
-    notes, _, strategy = play(lambda **s: SystematicParticipation(4, 2, **how, **s), honest_app(), tmp_path, 6)
+    make = partial(SystematicParticipation, 4, 2, aggregation=spec)
+    notes, _, strategy = play(make, honest_app(), tmp_path, 6)
     account = Account(ParticipationBounds(2, 3), 6, 0.8, 2)
     expected = [account.epsilon(1e-3, -(-t // 2)) for t in range(1, 7)]
     assert [record.epsilon for record in notes.rounds] == pytest.approx(expected)
@@ -147,22 +132,19 @@ def test_a_run_ends_before_its_epsilon_is_exceeded(tmp_path):
     account = Account(ParticipationBounds(1, 6), 6, 0.8)
     most = account.epsilon(1e-3, 4) * 1.001
     spec = private(6, noise_multiplier=0.8, delta=1e-3, max_epsilon=most)
-    notes, _, strategy = play(lambda **s: everyone(aggregation=spec, **s), honest_app(), tmp_path, 6)
+    notes, _, strategy = play(partial(everyone, aggregation=spec), honest_app(), tmp_path, 6)
     assert len(notes.rounds) == 4
     assert notes.rounds[-1].epsilon <= most
     assert "max-epsilon" in strategy.complete
 
 
 def test_an_update_too_soon_does_not_count(tmp_path):
-    class Eager(ClientApp):  # an app that keeps no promise
-        def __call__(self, message, context):
-            if "aoi" in message.content:
-                terms = message.content["aoi"]
-                for key in ("min-separation", "rounds"):
-                    if key in terms:
-                        del terms[key]
-                terms["wire"] = "central"
-            return super().__call__(message, context)
+    def forget(message, act):  # of an app that keeps no promise
+        terms = message.content["aoi"]
+        for key in ("min-separation", "rounds"):
+            terms.pop(key, None)
+        terms["wire"] = "central"
+        return act()
 
     class Errs(Policy):  # a server that asks everybody all the time
         traits = PolicyTraits(4, law=OldestAgeSelector(2, seed=1))
@@ -171,8 +153,8 @@ def test_an_update_too_soon_does_not_count(tmp_path):
             return Plan(np.arange(4), np.ones(4))
 
     spec = private(6, 2, bands=2)
-    strategy = AgeAwareStrategy(Errs(), aggregation=spec, options=options(), observer=(notes := Notes()))
-    begin(strategy, honest_app(Eager), tmp_path, 6, arrays=model())
+    make = partial(AgeAwareStrategy, Errs(), aggregation=spec)
+    notes, *_ = play(make, hostile_app(forget, (HELLO, TRAIN), range(4)), tmp_path, 6)
     last = {}
     for record in notes.rounds:
         for part in record.participations:
@@ -182,33 +164,19 @@ def test_an_update_too_soon_does_not_count(tmp_path):
     assert any(part.outcome == "refused" for record in notes.rounds for part in record.participations)
 
 
-def resumed(folder, at, secret, app=None, spoil=None, rounds=6):
-    """Play to a round, break, and go on from the checkpoint before it; return the last notes and result."""
-    spec = PrivateMean(1.0, 0.5, rounds, per_round=2, bands=2, secret=secret)
-    notes = Notes(kill=(at,))
-    with pytest.raises(KeyboardInterrupt):
-        first = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=notes)
-        begin(first, app or honest_app(), folder, rounds, arrays=model())
-    if spoil is not None:
-        spoil(secret)
-    after = Notes()
-    second = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=after, resume=notes.resume())
-    result = begin(second, app or honest_app(), folder, rounds, arrays=notes.arrays)
-    return after, result
-
-
 def test_the_secret_is_for_its_owner_alone(tmp_path):
-    secret, seen = tmp_path / "noise.key", []
-
-    def look(path):
-        assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(path.with_suffix(".release").stat().st_mode) == 0o600
-        seen.append(json.loads(path.read_text())["key"].encode())
-
-    notes, _ = resumed(tmp_path, 3, secret, spoil=look)
-    assert len(bytes.fromhex(seen[0].decode())) == 32
+    secret = tmp_path / "noise.key"
+    spec = private(6, 2, bands=2, secret=secret)
+    make, notes = partial(SystematicParticipation, 4, 2, aggregation=spec), Notes(kill=(3,))
+    with pytest.raises(KeyboardInterrupt):
+        play(make, honest_app(), tmp_path, 6, notes=notes)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("noise.*")} == {0o600}
+    key = json.loads(secret.read_text())["key"]
+    assert len(bytes.fromhex(key)) == 32
+    after, *_ = play(make, honest_app(), tmp_path, 6, start=notes.arrays, resume=notes.resume())
     others = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert others and not any(seen[0] in path.read_bytes() for path in others)
-    assert not any("noise" in name for name in notes.memories[6])
+    assert others and not any(key.encode() in path.read_bytes() for path in others)
+    assert not any("noise" in name for name in after.memories[6])
     assert not secret.exists()  # the run is complete
 
 
@@ -219,24 +187,27 @@ def test_an_empty_round_has_noise_and_counts_as_empty(tmp_path, step):
 
     app = ToyApp(spoil=spoil)
     spec = private(3, noise_multiplier=1.0, clip=1.0, strategy=step)
-    notes, _, _ = play(lambda **s: everyone(aggregation=spec, **s), app, tmp_path, 3)
+    notes, _, _ = play(partial(everyone, aggregation=spec), app, tmp_path, 3)
     assert [record.empty for record in notes.rounds] == [False, True, False]
     assert np.abs(notes.models[1]["w"] - notes.models[0]["w"]).min() > 0
 
 
 def test_a_private_run_forces_no_client(tmp_path):
     spec = PrivateMean(1.0, 1.0, 80, per_round=1)
-    make = lambda **s: MarkovParticipation.increasing(3, 1, aggregation=spec, **s)  # noqa: E731
+    make = partial(MarkovParticipation.increasing, 3, 1, aggregation=spec)
     notes, _, _ = play(make, honest_app(), tmp_path, 80)
     assert not any(record.forced for record in notes.rounds)
     assert any(record.empty for record in notes.rounds)  # clients draw their seeds from the operating system
 
 
 def test_a_step_set_on_an_instance_is_refused(tmp_path):
-    strategy = everyone(aggregation=private(), options=options())
-    strategy.aggregate_train = functools.wraps(strategy.aggregate_train)(lambda round_, replies: (None, None))
+    def make(**how):
+        strategy = everyone(aggregation=private(), **how)
+        strategy.aggregate_train = wraps(strategy.aggregate_train)(lambda round_, replies: (None, None))
+        return strategy
+
     with refused("aggregate_train of"):
-        begin(strategy, honest_app(), tmp_path, 2, arrays=model())
+        play(make, honest_app(), tmp_path)
 
 
 HOSTILE = {
@@ -280,8 +251,8 @@ def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile
 
     spec = private(1, clip=1.0, frozen=("mask",), strategy=flower.FedAvgM(server_learning_rate=1.0))
     arrays = record_of({"w": STARTS[start], **rest})
-    strategy = everyone(aggregation=spec, options=options(), observer=(notes := Notes()))
-    begin(strategy, ToyApp(unchanged, examples=1, spoil=spoil), tmp_path, 1, arrays=arrays)
+    app = ToyApp(unchanged, examples=1, spoil=spoil)
+    notes, *_ = play(partial(everyone, aggregation=spec), app, tmp_path, 1, start=arrays)
     found = notes.models[-1]
     starts = {"w": STARTS[start], "v": rest["v"]}
     moved = [np.ravel(found[k].astype(np.float64) - value.astype(np.float64)) for k, value in starts.items()]
@@ -301,71 +272,62 @@ def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile
     ],
 )
 def test_an_array_that_cannot_have_noise_is_refused_unless_frozen(tmp_path, name, array):
-    arrays = {"w": np.zeros(3, np.float32), name: array.astype(np.float32)}
+    arrays = record_of({"w": np.zeros(3, np.float32), name: array.astype(np.float32)})
     with refused("model", name):
-        begin(everyone(aggregation=private(1), options=options()), silent_app(), tmp_path, 1, arrays=record_of(arrays))
-    strategy = everyone(aggregation=private(1, frozen=("*" + name[-4:],)), options=options())
-    result = begin(strategy, silent_app(), tmp_path, 1, arrays=record_of(arrays))
-    np.testing.assert_array_equal(values(result.arrays)[name], arrays[name])
+        play(partial(everyone, aggregation=private(1)), ToyApp(unchanged), tmp_path, 1, start=arrays)
+    make = partial(everyone, aggregation=private(1, frozen=("*" + name[-4:],)))
+    notes, *_ = play(make, ToyApp(unchanged), tmp_path, 1, start=arrays)
+    np.testing.assert_array_equal(notes.models[0][name], array)
 
 
 def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
-    policy = SystematicParticipation(4, 2, options=options())
-    spec = PrivateMean.for_epsilon(8.0, policy.policy.traits.law, 6, delta=1e-3, clip=2.0)
+    law = SystematicParticipation(4, 2).policy.traits.law
+    spec = PrivateMean.for_epsilon(8.0, law, 6, delta=1e-3, clip=2.0)
     assert (spec.per_round, spec.bands, spec.rounds, spec.clip) == (2, 2, 6, 2.0)
-    strategy = SystematicParticipation(4, 2, aggregation=spec, options=options(), observer=(notes := Notes()))
-    result = begin(strategy, silent_app(), tmp_path, 6)
+    make = partial(SystematicParticipation, 4, 2, aggregation=spec)
+    notes, result, _ = play(make, ToyApp(unchanged), tmp_path, 6)
     assert result.epsilon == notes.rounds[-1].epsilon <= 8.0
     assert result.epsilon == pytest.approx(8.0, rel=1e-5)  # the multiplier is rounded up to six digits
 
 
-def mine(**settings):
-    class Mine(RandomSelection):
-        def aggregate_train(self, server_round, replies):
-            return super().aggregate_train(server_round, replies)
-
-    return Mine(4, **settings)
+class Mine(RandomSelection):
+    def aggregate_train(self, server_round, replies):
+        return super().aggregate_train(server_round, replies)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: private(clip=0.0),
-        lambda: private(clip=math.nan),
-        lambda: private(noise_multiplier=0.0),
-        lambda: private(bands=0),
-        lambda: private(delta=1.0),
-        lambda: private(max_epsilon=0.0),
-        lambda: private(strategy=flower.Krum()),
-        lambda: everyone(aggregation=private(), weights="size"),
-        lambda: everyone(aggregation=private(), options=RoundOptions(late_rounds=2)),
-        lambda: OortSelection(4, aggregation=private()),
-    ],
-)
-def test_what_breaks_the_guarantee_is_refused_when_made(make):
-    with pytest.raises(ConfigError):
-        make()
+BANDED = private(6, bands=2)
+WRONG = [
+    *({"clip": value} for value in (0.0, math.nan)),
+    *({"per_round": value} for value in (3, 5)),
+    *({"max_epsilon": value} for value in (0.0, 1e-3)),
+    {"noise_multiplier": 0.0},
+    {"bands": 0},
+    {"delta": 1.0},
+    {"strategy": flower.Krum()},
+]
 
 
 @pytest.mark.parametrize(
-    "make, rounds",
+    ("make", "how"),
     [
-        (lambda **s: SystematicParticipation(4, 2, aggregation=private(6, bands=3), **s), 6),
-        (lambda **s: SystematicParticipation(4, 2, jitter=1.0, aggregation=private(6, bands=2), **s), 6),
-        (lambda **s: SystematicParticipation(4, 2, rates="size", aggregation=private(6, bands=2), **s), 6),
-        (lambda **s: MarkovParticipation.optimal(4, 2, compensate="dropout", aggregation=private(6, bands=2), **s), 6),
-        (lambda **s: MarkovParticipation.increasing(4, 2, aggregation=private(6, bands=2), **s), 6),
-        (lambda **s: RandomSelection(2, aggregation=private(6, bands=2), **s), 6),
-        (lambda **s: mine(aggregation=private(6), **s), 6),
-        (lambda **s: everyone(aggregation=private(6), **s), 5),
-        *((lambda wrong=wrong, **s: everyone(aggregation=private(6, wrong), **s), 6) for wrong in (3, 5)),
-        (lambda **s: everyone(aggregation=private(6, max_epsilon=1e-3), **s), 6),
+        *((lambda wrong=wrong, **s: everyone(aggregation=private(6, **wrong), **s), {}) for wrong in WRONG),
+        (partial(everyone, aggregation=private(6), weights="size"), {}),
+        (partial(everyone, aggregation=private(6)), {"late_rounds": 2}),
+        (partial(everyone, aggregation=private(6)), {"rounds": 5}),
+        (partial(Mine, 4, aggregation=private(6)), {}),
+        (partial(OortSelection, 4, aggregation=private(6)), {}),
+        (partial(SystematicParticipation, 4, 2, aggregation=private(6, bands=3)), {}),
+        (partial(SystematicParticipation, 4, 2, jitter=1.0, aggregation=BANDED), {}),
+        (partial(SystematicParticipation, 4, 2, rates="size", aggregation=BANDED), {}),
+        (partial(MarkovParticipation.optimal, 4, 2, compensate="dropout", aggregation=BANDED), {}),
+        (partial(MarkovParticipation.increasing, 4, 2, aggregation=BANDED), {}),
+        (partial(RandomSelection, 2, aggregation=BANDED), {}),
     ],
 )
-def test_what_breaks_the_guarantee_is_refused_before_round_one(tmp_path, make, rounds):
+def test_what_breaks_the_guarantee_is_refused_before_round_one(tmp_path, make, how):
     notes = Notes()
     with pytest.raises(ConfigError):
-        play(make, honest_app(), tmp_path, rounds, notes=notes)
+        play(make, honest_app(), tmp_path, notes=notes, **{"rounds": 6} | how)
     assert not notes.rounds
 
 
@@ -377,11 +339,9 @@ def test_a_private_run_records_participation_alone(tmp_path, metrics, caplog, mo
         return failure(message, "ValueError: 31337") if kind == "train" and client == 1 else act()
 
     app = ToyApp(unchanged, examples=31337, loss=31337.0, spoil=spoil, evaluates=lambda client: 31337.0)
-    spec = private(2, metrics=metrics)
-    more = {} if metrics == "hidden" else {"evaluate_clients": 2}
+    make = partial(everyone, aggregation=private(2, metrics=metrics))
     with caplog.at_level("DEBUG", logger="flwr"):
-        how = {"evaluate_clients": None, **more}
-        notes, result, _ = play(lambda **s: everyone(aggregation=spec, **s), app, tmp_path, 2, **how)
+        notes, result, _ = play(make, app, tmp_path, evaluate_clients=None if metrics == "hidden" else 2)
     told = [caplog.text, repr(notes.clients), repr(notes.rounds), repr(result.train_metrics_clientapp)]
     told += [repr(result.evaluate_metrics_clientapp), repr(notes.memories)]
     assert any("31337" in text for text in told) == (metrics == "clear")
