@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from aoi_fl.protocol.coding import FLOAT16, INT8, KINDS, checked, code_type, compress, decode, encode, expand
-from tests.refusals import refused
+from aoi_fl.protocol.coding import FLOAT16, INT8, code_type, compress, decode, encode, expand
 
 CODES = [FLOAT16, INT8]
 EPSILON = {np.float32: 2.0**-24, np.float64: 2.0**-53}
@@ -96,9 +95,3 @@ def test_a_residual_that_does_not_fit_counts_as_none(kind):
     plain = compress(model, trained, None, kind)
     for other in ({}, {"w": np.ones(4, np.float32)}, {"w": np.ones(3)}, {"v": np.ones(3, np.float32)}):
         assert compress(model, trained, other, kind).codes["w"].tobytes() == plain.codes["w"].tobytes()
-
-
-def test_an_unknown_kind_is_refused():
-    assert [checked(kind) for kind in KINDS] == list(KINDS)
-    with refused("compression", "zip"):
-        checked("zip")

@@ -101,7 +101,6 @@ LAYOUTS = {
     "an array's name twice": [["arrays", "arrays", [[*W[:4], 4], [*W[:4], 4]]]],
     "a record's name twice": [["arrays", "arrays", [[*W[:4], 4]]], ["arrays", "arrays", [[*W[:4], 4]]]],
     "beyond the bytes": [["arrays", "arrays", [[*W[:4], 9]]]],
-    "less than the bytes": [["arrays", "arrays", [[*W[:4], 7]]]],
     "a length below 0": [["arrays", "arrays", [[*W[:4], 9], ["b", *W[1:4], -1]]]],
     "an axis below 0": [["arrays", "arrays", [["w", "float32", [-2], "numpy.ndarray", 8]]]],
     "a row too short": [["arrays", "arrays", [W[:4]]]],

@@ -32,8 +32,7 @@ def floats():
     return ArrayRecord({k: v for k, v in fakes.model().items() if k != "steps"})
 
 
-def play(*args, start=None, **options):
-    return fakes.play(*args, start=floats() if start is None else start, **options)
+play = partial(fakes.play, nodes=CLIENTS, start=floats())
 
 
 def in_round(spoil, rounds=(1,)):
@@ -56,14 +55,14 @@ def huge(value):
 def test_one_huge_update_never_ruins_the_model(name, value, tmp_path):
     """Where the strategy withstands it, the reply counts; else the round is as if its client had failed."""
     make = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
-    notes, result, _ = play(make, hostile_app(in_round(huge(value), (2,))), tmp_path, rounds=3, nodes=CLIENTS)
+    notes, result, _ = play(make, hostile_app(in_round(huge(value), (2,))), tmp_path, rounds=3)
     found = values(result.arrays)
     assert all(np.isfinite(array).all() for array in found.values())
     assert not any(record.empty for record in notes.rounds)
     if refusals(notes):
         assert refusals(notes) == {2: [HOSTILE]}
         without = partial(RandomSelection, CLIENTS, aggregation=STRATEGIES[name]())
-        _, expected, _ = play(without, hostile_app(in_round(FAILS, (2,))), tmp_path / "b", rounds=3, nodes=CLIENTS)
+        _, expected, _ = play(without, hostile_app(in_round(FAILS, (2,))), tmp_path / "b", rounds=3)
         for key, array in values(expected.arrays).items():
             assert array.tobytes() == found[key].tobytes()
 
@@ -93,7 +92,7 @@ class Ruined(flower.FedAvg):
 def test_a_memory_that_is_ruined_is_given_back(tmp_path):
     inner = Ruined()
     make = partial(RandomSelection, CLIENTS, aggregation=inner)
-    notes, _, _ = play(make, hostile_app(in_round(huge(3e38), (2,))), tmp_path, rounds=3, nodes=CLIENTS)
+    notes, _, _ = play(make, hostile_app(in_round(huge(3e38), (2,))), tmp_path, rounds=3)
     assert refusals(notes) == {2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
     assert np.isfinite(inner.squares).all()
 
@@ -117,6 +116,10 @@ class Raises(flower.FedAvg):
         return super().aggregate_train(server_round, replies)
 
 
+def private(**settings):
+    return PrivateMean(clip=1.0, noise_multiplier=0.5, rounds=2, per_round=CLIENTS, metrics="clear", **settings)
+
+
 LACKS = with_metrics(num_examples=20)  # no loss
 FAILURES = {
     "QFedAvg without a loss": (lambda: STRATEGIES["QFedAvg"](), LACKS, {}),
@@ -132,12 +135,12 @@ FAILURES = {
         {"train_metrics_aggr_fn": mean_of("loss"), "late_rounds": 2},
     ),
     "a private mean": (
-        lambda: private(CLIENTS),
+        private,
         LACKS,
         {"train_metrics_aggr_fn": mean_of("loss")},
     ),
     "a private FedAdam's": (
-        lambda: private(CLIENTS, strategy=flower.FedAdam(train_metrics_aggr_fn=mean_of("loss"))),
+        lambda: private(strategy=flower.FedAdam(train_metrics_aggr_fn=mean_of("loss"))),
         LACKS,
         {},
     ),
@@ -149,17 +152,13 @@ FAILURES = {
 def test_an_exception_over_one_reply_costs_that_reply(make, spoil, options, tmp_path):
     strategy = partial(RandomSelection, CLIENTS, aggregation=make())
     start = ArrayRecord({"b": fakes.model()["b"]})
-    notes, result, _ = play(strategy, hostile_app(in_round(spoil)), tmp_path, nodes=CLIENTS, start=start, **options)
+    notes, result, _ = play(strategy, hostile_app(in_round(spoil)), tmp_path, start=start, **options)
     assert refusals(notes) == {1: [HOSTILE]} and not any(r.empty for r in notes.rounds)
     assert [r.trained for r in notes.rounds] == [CLIENTS - 1, CLIENTS] and notes.memories[1]["last"][HOSTILE] == 0
     assert all(part.weight is None for part in notes.rounds[0].participations if part.client == HOSTILE)
     assert len(notes.memories[1]["failures"]) == 1  # the client rests where a selector can do without it
     if "train_metrics_aggr_fn" in options:
         assert result.train_metrics_clientapp[1]["loss"] == np.mean([1.0 + i for i in range(CLIENTS) if i != HOSTILE])
-
-
-def private(per_round, **settings):
-    return PrivateMean(clip=1.0, noise_multiplier=0.5, rounds=2, per_round=per_round, metrics="clear", **settings)
 
 
 def test_an_update_near_the_end_of_its_type_spoils_no_weighted_sum(tmp_path):
@@ -169,9 +168,7 @@ def test_an_update_near_the_end_of_its_type_spoils_no_weighted_sum(tmp_path):
             return arrays | {name: np.full_like(arrays[name], np.finfo(arrays[name].dtype).max)}
 
         make = partial(RandomSelection, CLIENTS, weights=weights)
-        notes, result, _ = play(
-            make, hostile_app(with_arrays(largest)), tmp_path / f"{name}{len(options)}", nodes=CLIENTS, **options
-        )
+        notes, result, _ = play(make, hostile_app(with_arrays(largest)), tmp_path / f"{name}{len(options)}", **options)
         assert refusals(notes) == {1: [HOSTILE], 2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
         assert all(np.abs(array).max() < 1e3 for array in values(result.arrays).values())
 
@@ -198,23 +195,22 @@ def test_the_replies_to_blame_are_found(count, needs):
         good, why = together({i: i for i in range(count)}, make)
         assert isinstance(why, ValueError) and not bad.intersection(good)
         if len(bad) == 1:
-            assert good == [i for i in range(count) if i not in bad] and len(calls) <= 3 * count.bit_length() + 8
-        assert len(calls) <= 64 and (
-            len(bad) > (2, 20)[needs == 1] or good == [i for i in range(count) if i not in bad]
-        )
+            assert len(calls) <= 3 * count.bit_length() + 8
+        assert len(calls) <= 64
+        assert len(bad) > (2, 20)[needs == 1] or good == [i for i in range(count) if i not in bad]
 
 
 EVALUATIONS = {
-    "a function of ours": (None, {"evaluate_metrics_aggr_fn": mean_of("accuracy")}),
+    "a function of ours": (lambda: None, {"evaluate_metrics_aggr_fn": mean_of("accuracy")}),
     "a function of FedAvg's": (lambda: flower.FedAvg(evaluate_metrics_aggr_fn=mean_of("accuracy")), {}),
 }
 
 
 @pytest.mark.parametrize(("make", "options"), EVALUATIONS.values(), ids=EVALUATIONS)
 def test_an_exception_over_one_evaluation_loses_it_alone(make, options, tmp_path, caplog):
-    strategy = partial(RandomSelection, CLIENTS, **({} if make is None else {"aggregation": make()}))
+    strategy = partial(RandomSelection, CLIENTS, aggregation=make())
     app = hostile_app(with_metrics(num_examples=1, loss=1.0), kinds=("evaluate",))
-    notes, _, _ = play(strategy, app, tmp_path, nodes=CLIENTS, evaluate_clients=CLIENTS, **options)
+    notes, _, _ = play(strategy, app, tmp_path, evaluate_clients=CLIENTS, **options)
     assert [(r.empty, r.client_accuracy) for r in notes.rounds] == [(False, 0.5)] * 2
     assert "is left out" in caplog.text
 
@@ -241,7 +237,7 @@ def test_a_garbage_tree_does_not_end_a_run_of_xgboost(payload, tmp_path):
 
     app = ToyApp(tree, examples=1, loss=None)
     make = partial(RandomSelection, CLIENTS, aggregation=flower.FedXgbBagging())
-    notes, result, _ = play(make, app, tmp_path, rounds=3, nodes=CLIENTS, start=ArrayRecord([np.zeros(0, np.uint8)]))
+    notes, result, _ = play(make, app, tmp_path, rounds=3, start=ArrayRecord([np.zeros(0, np.uint8)]))
     assert refusals(notes) == {2: [HOSTILE]} and not any(r.empty for r in notes.rounds)
     trees = json.loads(result.arrays["0"].numpy().tobytes())["learner"]["gradient_booster"]["model"]["trees"]
     assert len(trees) == 3 * CLIENTS - 1  # the half-made bags of round 2 have left nothing

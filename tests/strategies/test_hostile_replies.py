@@ -19,30 +19,11 @@ from tests.fakes import (
     play,
     raises,
     same_model,
+    with_answer,
     with_arrays,
     with_metrics,
+    with_record,
 )
-
-
-def with_record(key, record):
-    def spoil(message, act):
-        reply = act()
-        if record is None:
-            del reply.content[key]
-        else:
-            reply.content[key] = record
-        return reply
-
-    return spoil
-
-
-def with_answer(**changes):
-    def spoil(message, act):
-        reply = act()
-        reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **changes})
-        return reply
-
-    return spoil
 
 
 def bytes_as(key, data):
@@ -68,7 +49,6 @@ def in_place(message, act):
 
 
 NAN = np.full((2, 3), np.nan, np.float32)
-INF = np.full((2, 3), np.inf, np.float32)
 W = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }"
 ADVERSARIES = {
     "raises": (raises(RuntimeError("power \ud800left")), "failed", ["error: RuntimeError", "left"]),
@@ -77,7 +57,6 @@ ADVERSARIES = {
     "no message": (lambda m, act: None, "failed", ["reply"]),
     "writes in place": (in_place, "failed", ["wrote into", "(test_hostile_replies.py:"]),
     "NaN": (with_arrays(lambda a: {**a, "w": NAN}), "refused", ["array w", "NaN"]),
-    "Inf": (with_arrays(lambda a: {**a, "w": INF}), "refused", ["array w", "Inf"]),
     "one array less": (with_arrays(lambda a: {"w": a["w"], "steps": a["steps"]}), "refused", ["names", "b"]),
     "one array more": (with_arrays(lambda a: {**a, "extra": a["b"]}), "refused", ["names", "extra"]),
     "another shape": (with_arrays(lambda a: {**a, "w": a["w"].T}), "refused", ["array w", "(3, 2)", "(2, 3)"]),
@@ -85,7 +64,6 @@ ADVERSARIES = {
     "beyond the type": (with_arrays(lambda a: {**a, "w": np.full((2, 3), 1e300)}), "refused", ["does not fit float32"]),
     "a huge array": (with_arrays(lambda a: {**a, "w": np.zeros((1000, 1000), "f4")}), "refused", ["bytes"]),
     "no arrays": (with_record("arrays", None), "refused", ["0 array records"]),
-    "unreadable": (bytes_as("w", b"\x93NUMPY garbage"), "refused", ["array w", "cannot be read"]),
     "cut short": (bytes_as("w", Array(MODEL["w"]).data[:-1]), "refused", ["array w", "cannot be read"]),
     "pickled objects": (bytes_as("w", pickled()), "refused", ["array w", "cannot be read"]),
     "a broken archive": (bytes_as("w", b"PK\x03\x04"), "refused", ["array w", "cannot be read"]),
@@ -95,15 +73,12 @@ ADVERSARIES = {
     "no examples": (with_metrics(loss=1.0), "refused", ["num-examples is None"]),
     "zero examples": (with_metrics(num_examples=0), "refused", ["num-examples is 0"]),
     "absurd examples": (with_metrics(num_examples=10**12), "refused", ["1000000000000"]),
-    "examples as text": (lambda m, act: with_metrics(num_examples="12")(m, act), "failed", ["TypeError"]),
     "NaN loss": (with_metrics(num_examples=3, loss=float("nan")), "refused", ["loss nan"]),
     "a loss beyond reckoning": (with_metrics(num_examples=3, loss=-1e308), "refused", ["loss -1e+308"]),
     "another's name": (with_answer(name="client-0"), "refused", ["client-0", "not its name"]),
     "no name": (with_record("aoi", ConfigRecord({"takes-part": True, "age": 0})), "refused", ["lacks", "name"]),
     "an answer of arrays": (with_record("aoi", model()), "refused", ["malformed answer"]),
     "an answer of the wrong type": (with_answer(**{"takes-part": "yes"}), "refused", ["takes-part is 'yes'"]),
-    "a negative age": (with_answer(age=-1), "refused", ["age is -1"]),
-    "an absurd age": (with_answer(age=10**30), "refused", ["age", "64 bits"]),
 }
 
 
@@ -143,7 +118,6 @@ LARGE = {
     "the largest float": {"accuracy": 1.797e308},
     "the smallest float": {"accuracy": -1.797e308},
     "a large loss": {"loss": 1e307, "accuracy": 0.5},
-    "a large error": {"rmse": 1e300, "accuracy": 0.5},
     "a list of large numbers": {"accuracy": 0.5, "curve": [0.0, 1.7e308]},
     "infinite": {"accuracy": float("inf")},
 }
@@ -155,7 +129,6 @@ def test_colluding_evaluators_make_no_metric_infinite(metrics, tmp_path):
     notes, result, _ = play(everyone, app, tmp_path, evaluate_clients=4)
     for record in notes.rounds:
         assert (record.client_accuracy, record.client_loss, record.dropped) == (0.5, 2.0, 3)
-        assert record.client_rmse is None
     for metrics in result.evaluate_metrics_clientapp.values():
         assert np.isfinite([metrics["accuracy"], metrics["loss"]]).all()
 

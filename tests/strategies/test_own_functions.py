@@ -2,16 +2,17 @@
 
 import asyncio
 import sys
+from functools import partial
 from itertools import count
 
-import numpy as np
 import pytest
 from flwr.app import MetricRecord
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.fakes import HOSTILE, Notes, ScriptedGrid, ToyApp, record_of
+from aoi_fl.strategies import RandomSelection
+from tests import fakes
+from tests.fakes import HOSTILE, ToyApp, zeros
 
 
 class Gone(BaseException):
@@ -87,12 +88,8 @@ KINDS = {
 
 
 def play(app, folder, strategy=RandomSelection, evaluate_fn=None, **settings):
-    notes = Notes()
-    options = RoundOptions(run="r", seed=3, join_timeout=0.2, evaluate_clients=2, deterministic=True)
-    made = strategy(3, options=options, observer=notes, **settings)
-    grid = ScriptedGrid(app, {"runs-dir": str(folder), "seed": 3}, 4)
-    made.start(grid, record_of({"w": np.zeros(3, np.float32)}), 3, evaluate_fn=evaluate_fn)
-    return notes
+    how = {"start": zeros(3), "evaluate_clients": 2, "evaluate_fn": evaluate_fn}
+    return fakes.play(partial(strategy, 3, **settings), app, folder, 3, **how)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,19 +2,16 @@
 
 import copy
 import json
-from dataclasses import replace
 
 import pytest
-from flwr.app import ConfigRecord
 
 from aoi_fl import protocol
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import packing
-from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.round import exchange
-from tests.fakes import HOSTILE
+from tests.fakes import HELLO, HOSTILE, everyone, honest_app, hostile_app, play, with_answer
 from tests.golden import runs as golden
-from tests.strategies.test_compression import App, Listening, play
+from tests.strategies.test_compression import Listening
 
 
 class Spy(Listening):
@@ -56,59 +53,35 @@ def test_a_packed_run_is_the_golden_one(tmp_path, far):
 
 
 def test_packing_none_and_older_clients_get_each_array(tmp_path, far):
-    class Former(App):
-        def __call__(self, message, context):
-            reply = super().__call__(message, context)
-            if message.metadata.message_type == protocol.HELLO and context.node_config["partition-id"] == HOSTILE:
-                own = dict(reply.content[protocol.AOI])
-                assert own.pop("packing") == packing.FORM
-                reply.content[protocol.AOI] = ConfigRecord(own)
-            return reply
-
-    notes, grid = play(tmp_path / "former", "none", app=Former(), grid=Spy)
-    assert sorted(grid.down[:4]) == ["packed"] * 3 + ["plain"] and all(r.trained == 4 for r in notes.rounds)
-    _, grid = play(tmp_path / "none", "none", grid=Spy, make=plainly)
-    assert set(grid.down) == {"plain"} == set(grid.up)
+    notes, *_ = play(everyone, hostile_app(with_answer(packing=None), (HELLO,)), tmp_path / "former", grid=Spy)
+    assert sorted(notes.grid.down[:4]) == ["packed"] * 3 + ["plain"] and all(r.trained == 4 for r in notes.rounds)
+    notes, *_ = play(everyone, honest_app(), tmp_path / "none", grid=Spy, packing=packing.NONE)
+    assert set(notes.grid.down) == {"plain"} == set(notes.grid.up)
 
 
-def plainly(clients, options, **more):
-    return RandomSelection(clients, options=replace(options, packing=packing.NONE), **more)
+def slices_moved(message, act):
+    own = (reply := act()).content[protocol.AOI]
+    rows = json.loads(own["packed"])
+    (model,) = (row for row in rows if row[1] == "arrays")
+    model[2] = [[*row[:4], row[4] + more] for row, more in zip(model[2], (8, -8, 0), strict=True)]
+    own["packed"] = json.dumps(rows)
+    return reply
 
 
-def layout(change):
-    """Return what changes the rows of a packed reply's arrays: name, type, shape, format and length each."""
-
-    def spoil(reply):
-        rows = json.loads(reply.content[protocol.AOI]["packed"])
-        (model,) = (row for row in rows if row[1] == "arrays")
-        model[2] = change(model[2])
-        reply.content[protocol.AOI]["packed"] = json.dumps(rows)
-
-    return spoil
-
-
-def no_layout(reply):
-    del reply.content[protocol.AOI]["packed"]
-
-
-def as_sent(reply):
+def as_sent(message, act):
+    reply = act()
     reply.content = packing.unpack(reply.content)
+    return reply
 
 
-SPOILS = {
-    "slices moved": layout(lambda rows: [[*r[:4], r[4] + d] for r, d in zip(rows, (8, -8, 0), strict=True)]),
-    "no layout": no_layout,
-}
-
-
-@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
+@pytest.mark.parametrize("spoil", [slices_moved, with_answer(packed=None)], ids=["slices moved", "no layout"])
 def test_a_bad_packed_reply_names_its_client_alone(spoil, tmp_path, far):
-    notes, _ = play(tmp_path, "none", app=App(spoil), rounds=1)
+    notes, *_ = play(everyone, hostile_app(spoil), tmp_path, 1)
     (record,) = notes.rounds
     assert {p.client: p.outcome for p in record.participations if p.outcome != "trained"}.keys() == {HOSTILE}
     assert (record.trained, record.dropped) == (3, 1)
 
 
 def test_an_unpacked_reply_to_a_packed_message_counts(tmp_path, far):
-    notes, _ = play(tmp_path, "int8", app=App(as_sent), rounds=2)
+    notes, *_ = play(everyone, hostile_app(as_sent), tmp_path, compression="int8")
     assert [record.trained for record in notes.rounds] == [4, 4]

@@ -102,10 +102,8 @@ ARGUMENTS = [
 ]
 # Run keys, and of which one is named, with its value.
 KEYS = [
-    ({"policy": "systematic", "compensate": "availability", "jitter": 0.2}, "compensate", "availability"),
     ({"policy": "random", "compensate": "availability"}, "compensate", "availability"),
     ({"policy": "random", "server-momentum": 0.5, "late-rounds": 2}, "late-rounds", 2),
-    ({"policy": "random", "server-momentum": 0.5, "weights": "unbiased"}, "weights", "unbiased"),
     ({"policy": "wics", "sensitivities": "estimated"}, "sensitivities", "estimated"),
     (WICS | {"ageing": "quadratic", "index-source": "bid"}, "ageing", "quadratic"),
     (STALE | {"sensitivities": "bound", "local-steps": 0}, "sensitivities", "bound"),
