@@ -9,30 +9,29 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
-from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.aggregation import state
-from tests.fakes import Kept, ScriptedGrid, ToyApp
+from tests import fakes
+from tests.fakes import Kept, ToyApp, record_of
 
 N = 3
 app = ToyApp(lambda array, client, round_: array * 0.5, examples=lambda client: 1 + client, loss=None)
 
 
-def model():
-    return ArrayRecord({"w": Array(np.linspace(-1, 1, 6))})
+START = record_of({"w": np.linspace(-1, 1, 6)})
 
 
-def play(make, folder, rounds, arrays=None, resume=None, observer=None):
-    options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, evaluate_clients=0)
-    strategy = RandomSelection(N, aggregation=make(), options=options, resume=resume, observer=observer)
-    grid = ScriptedGrid(app, {"runs-dir": str(folder)}, N)
-    return strategy.start(grid, arrays or model(), rounds).arrays["w"].numpy()
+def play(make, folder, rounds, start=START, **how):
+    aggregated = partial(RandomSelection, N, aggregation=make())
+    return fakes.play(aggregated, app, folder, rounds, N, start=start, **how)[1].arrays["w"].numpy()
 
 
-def interrupted(make, folder, after, rounds):
+def interrupted(make, folder, rounds):
+    """Play to the end of round 2, and on from its checkpoint."""
     kept = Kept(folder / "checkpoints")
-    play(make, folder, after, observer=kept)
-    arrays, resume = kept.reloaded(after)
-    return play(make, folder, rounds, arrays, resume)
+    play(make, folder, 2, notes=kept)
+    start, resume = kept.reloaded(2)
+    return play(make, folder, rounds, start, resume=resume)
 
 
 class Noisy(flower.FedAvg):
@@ -73,7 +72,7 @@ class OwnState(flower.FedAvg):
 @pytest.mark.parametrize("make", [Noisy, OwnState, partial(flower.FedYogi, eta=0.1), flower.FedAvgM])
 def test_the_state_of_an_aggregation_survives_a_resume(make, tmp_path, caplog):
     whole = play(make, tmp_path / "whole", 5)
-    np.testing.assert_array_equal(interrupted(make, tmp_path / "cut", 2, 5), whole)
+    np.testing.assert_array_equal(interrupted(make, tmp_path / "cut", 5), whole)
     assert "checkpoint" not in caplog.text
 
 
@@ -93,7 +92,7 @@ def test_its_changes_of_the_configuration_survive_a_resume(tmp_path):
         made.append(Halving())
         return made[-1]
 
-    interrupted(make, tmp_path, 2, 3)
+    interrupted(make, tmp_path, 3)
     assert [strategy.sent for strategy in made] == [0.25, 0.125]
 
 
@@ -119,12 +118,12 @@ def test_unsaved_state_is_reported_once_at_save_and_at_load(tmp_path, caplog):
         return [m.split()[0] for m in caplog.messages if "is not in the checkpoint" in m]
 
     kept = Kept(tmp_path / "checkpoints")
-    play(Foreign, tmp_path, 2, observer=kept)
+    play(Foreign, tmp_path, 2, notes=kept)
     assert reported() == ["Foreign.schedule", "Foreign.pulse"]  # and nothing of functions
     assert "schedule[1]['a']" in caplog.text
     caplog.clear()
-    arrays, resume = kept.reloaded(2)
-    play(Foreign, tmp_path, 4, arrays, resume)  # what can be kept is: else the third round's count would be 1
+    start, resume = kept.reloaded(2)
+    play(Foreign, tmp_path, 4, start, resume=resume)  # what can be kept is: else the third round's count would be 1
     assert reported() == ["Foreign.schedule", "Foreign.pulse"]
 
 
