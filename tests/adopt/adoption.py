@@ -17,6 +17,13 @@ GUIDE = (ROOT / "docs" / "adopt.md").read_text()
 _IMPORT = r"^(?=from flwr\.serverapp\.strategy)"  # a new line of the server goes before the first of these
 
 
+def rewrite(path, old, new):
+    """Replace a phrase that must be there."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
 def outcome(text):
     """Return what the app's ServerApp printed."""
     (line,) = [line for line in text.splitlines() if line.startswith("RESULT ")]

@@ -9,9 +9,9 @@ from tests.adopt.adoption import COUNTING, FEDAVG, OTHER, OWN
 class Row:
     """One of Flower's examples or strategies.
 
-    ``server`` and ``client`` are phrases of an app in tests/apps, and what is written in their place to make the stock
-    app; ``names`` are those to read in place of a chapter's own; ``error`` is what the app's own measure must stay
-    below, adopted or not.
+    ``server`` are phrases of an app's server in tests/apps, and what is written in their place to make the stock app;
+    ``names`` are those to read in place of a chapter's own; ``error`` is what the app's own measure must stay below,
+    adopted or not.
     """
 
     app: str
@@ -19,7 +19,6 @@ class Row:
     error: float
     config: dict[str, int | float]
     server: dict[str, str] = field(default_factory=dict)
-    client: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
 

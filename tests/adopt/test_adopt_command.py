@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.report.runs import load
+from tests.adopt.adoption import rewrite
 from tests.adopt.installation import ROOT
 
 APPS = ["quickstart_numpy", "quickstart_sklearn", pytest.param("advanced_pytorch", marks=pytest.mark.slow)]
@@ -16,13 +17,20 @@ APPS = ["quickstart_numpy", "quickstart_sklearn", pytest.param("advanced_pytorch
 @pytest.fixture
 def app(request, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    yield shutil.copytree(ROOT / "tests" / "apps" / request.param, tmp_path / request.param)
-    forget(request.param)
+    name = getattr(request, "param", "quickstart_numpy")
+    yield shutil.copytree(ROOT / "tests" / "apps" / name, tmp_path / name)
+    forget(name)
 
 
 def forget(package):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def server(app):
+    """Return the file of the app's server."""
+    return app / app.name / "server_app.py"
 
 
 def texts(folder):
@@ -62,31 +70,20 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_app_that_does_not_run_is_a_line_and_no_success(fault, app, aoi, tmp_path):
-    server = app / "quickstart_numpy" / "server_app.py"
-    server.write_text(server.read_text().replace(*FAULTS[fault]))
+def test_an_app_that_does_not_run_is_a_line_and_no_success(fault, app, server, aoi):
+    rewrite(server, *FAULTS[fault])
     status, _, err = aoi("play", app.name)
     assert status == 2 and err.startswith("aoi: APP") and "Traceback" not in err
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 @pytest.mark.parametrize("name", ['"Ünï_app"', '"_x"', '""', "5", f'"{"a" * 150}"'])
 def test_a_run_has_a_name_whatever_the_apps_is(name, app, aoi, tmp_path):
-    project = app / "pyproject.toml"
-    project.write_text(project.read_text().replace('name = "quickstart-numpy"', f"name = {name}"))
+    rewrite(app / "pyproject.toml", 'name = "quickstart-numpy"', f"name = {name}")
     status, out, err = aoi("play", app.name, "-c", "rounds=1")
     assert status == 0 and (tmp_path / out.splitlines()[-1]).is_file(), err
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
-@pytest.mark.parametrize("command", ["play", "adopt"])
-def test_more_clients_a_round_than_there_are_is_refused(command, app, aoi):
-    assert aoi(command, app.name, "--clients", "3", "--per-round", "4")[0] == 2
-
-
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 @pytest.mark.parametrize(
     ("given", "per_round"),
     [
@@ -98,53 +95,42 @@ def test_more_clients_a_round_than_there_are_is_refused(command, app, aoi):
         ("", "3"),
     ],
 )
-def test_the_clients_of_a_round_are_the_apps(given, per_round, app, aoi):
-    server, project = app / "quickstart_numpy" / "server_app.py", app / "pyproject.toml"
-    server.write_text(server.read_text().replace("fraction_train=0.5, ", f"{given}, " if given else ""))
-    project.write_text(project.read_text().replace("rounds = 3", "rounds = 3\nfraction-train = 0.2"))
+def test_the_clients_of_a_round_are_the_apps(given, per_round, app, server, aoi):
+    rewrite(server, "fraction_train=0.5, ", f"{given}, " if given else "")
+    rewrite(app / "pyproject.toml", "rounds = 3", "rounds = 3\nfraction-train = 0.2")
     status, out, _ = aoi("adopt", app.name)
     (line,) = (line for line in out.splitlines() if line.startswith("+") and ".optimal(" in line)
     assert status == 0 and f".optimal(10, {per_round}, " in line
     assert ("#" in line) == (per_round == "3")  # a remark that the number is not the app's
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
-def test_what_is_no_app_is_refused(app, aoi, tmp_path):
+def test_what_is_no_app_is_refused(app, server, aoi):
     for words in (
         ("play", "nowhere"),
         ("adopt", "."),
         ("play", app.name, "-c", "round=2"),
         ("play", app.name, "-c", "rounds=many"),
         ("play", app.name, "--policy", "wics"),
+        *((command, app.name, "--clients", "3", "--per-round", "4") for command in ("play", "adopt")),
     ):
         status, _, err = aoi(*words)
         assert status == 2 and "Traceback" not in err
-    server = app / "quickstart_numpy" / "server_app.py"
-    server.write_text(server.read_text().replace("strategy = FedAvg(", "strategy = dict(FedAvg)("))
+    rewrite(server, "strategy = FedAvg(", "strategy = dict(FedAvg)(")
     status, _, err = aoi("adopt", app.name)
     assert status == 2 and "optimal(10, 3, aggregation=strategy)" in err  # the line to add
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
-def test_a_strategy_of_ones_own_made_over_several_lines_is_adopted(app, aoi):
-    server = app / "quickstart_numpy" / "server_app.py"
-    text = server.read_text()
-    (app / "quickstart_numpy" / "own.py").write_text(
-        "from flwr.serverapp.strategy import FedAvg\n\n\nclass Own(FedAvg):\n    pass\n"
-    )
-    text = text.replace("from flwr.serverapp.strategy import FedAvg", "from quickstart_numpy.own import Own")
-    server.write_text(text.replace("FedAvg(fraction_train=0.5, ", "Own(\n        fraction_train=0.5,\n        "))
+def test_a_strategy_of_ones_own_made_over_several_lines_is_adopted(app, server, aoi):
+    imported = "from flwr.serverapp.strategy import FedAvg"
+    server.with_name("own.py").write_text(f"{imported}\n\n\nclass Own(FedAvg):\n    pass\n")
+    rewrite(server, imported, "from quickstart_numpy.own import Own")
+    rewrite(server, "FedAvg(fraction_train=0.5, ", "Own(0.5, ")
+    assert aoi("adopt", app.name)[0] == 2
+    rewrite(server, "Own(0.5, ", "Own(\n        fraction_train=0.5,\n        ")
     added = [line for line in aoi("adopt", app.name, "--write")[1].splitlines() if line.startswith("+ ")]
     assert len(added) == 1 and ".optimal(" in added[0]
     status, _, err = aoi("play", app.name, "-c", "rounds=2")
     assert status == 0, err
-    server.write_text(text.replace("FedAvg(fraction_train=0.5, ", "Own(0.5, "))
-    (app / "quickstart_numpy" / "own.py").write_text(
-        "from flwr.serverapp.strategy import FedAvg\nclass Own(FedAvg): pass\n"
-    )
-    client = app / "quickstart_numpy" / "client_app.py"
-    client.write_text(client.read_text().replace("aoi_fl.client", "flwr.clientapp"))
-    assert aoi("adopt", app.name)[0] == 2
 
 
 DERIVED = {
@@ -163,16 +149,13 @@ DERIVED = {
 }
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 @pytest.mark.parametrize("kind", DERIVED)
-def test_a_strategy_derived_from_any_of_flowers_is_adopted(kind, app, aoi, tmp_path):
+def test_a_strategy_derived_from_any_of_flowers_is_adopted(kind, app, server, aoi, tmp_path):
     """The adopted app plays under the policy, and its own class aggregates."""
-    server = app / "quickstart_numpy" / "server_app.py"
-    text, (classes, made) = server.read_text(), DERIVED[kind]
-    imported = "from flwr.serverapp.strategy import FedAdam, FedAdam as Adam, FedAvg\n"
-    text = text.replace("from flwr.serverapp.strategy import FedAvg\n", imported)
-    text = text.replace("app = ServerApp()", f"{classes}\n\napp = ServerApp()")
-    server.write_text(text.replace("strategy = FedAvg(fraction_train=0.5, min_available_nodes=6)", made))
+    classes, made = DERIVED[kind]
+    rewrite(server, "import FedAvg", "import FedAdam, FedAdam as Adam, FedAvg")
+    rewrite(server, "app = ServerApp()", f"{classes}\n\napp = ServerApp()")
+    rewrite(server, "strategy = FedAvg(fraction_train=0.5, min_available_nodes=6)", made)
     assert aoi("adopt", app.name, "--write")[0] == 0
     status, out, err = aoi("play", app.name, "-c", "rounds=2")
     assert status == 0, err
@@ -181,18 +164,16 @@ def test_a_strategy_derived_from_any_of_flowers_is_adopted(kind, app, aoi, tmp_p
     assert ("MarkovParticipation" in {base.__name__ for base in own.__mro__}) == (kind == "a grandchild of FedAvg")
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
-def test_a_loop_of_ones_own_under_another_strategy_is_refused(app, aoi):
-    server = app / "quickstart_numpy" / "server_app.py"
+def test_a_loop_of_ones_own_under_another_strategy_is_refused(app, server, aoi):
     loop = "class Own(FedProx):\n    def start(self, *given, **more):\n        return super().start(*given, **more)\n"
-    text = server.read_text().replace("import FedAvg", "import FedProx").replace("app = S", f"{loop}\n\napp = S")
-    server.write_text(text.replace("strategy = FedAvg(fraction_train=0.5, ", "strategy = Own(proximal_mu=0.1, "))
+    rewrite(server, "import FedAvg", "import FedProx")
+    rewrite(server, "app = ServerApp()", f"{loop}\n\napp = ServerApp()")
+    rewrite(server, "strategy = FedAvg(fraction_train=0.5, ", "strategy = Own(proximal_mu=0.1, ")
     before = texts(app)
     status, _, err = aoi("adopt", app.name, "--write")
     assert status == 2 and "Own.start" in err and texts(app) == before
 
 
-@pytest.mark.parametrize("app", ["quickstart_numpy"], indirect=True)
 def test_the_next_commands_are_those_of_this_app(app, aoi):
     status, _, err = aoi("adopt", app.name, "--clients", "40")
     assert status == 0 and f"aoi play {app.name}" in err

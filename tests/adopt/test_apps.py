@@ -13,20 +13,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from aoi_fl.engine.local_run import run_local
-from tests.adopt.adoption import adopt, outcome
+from tests.adopt.adoption import adopt, outcome, rewrite
 from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS
 
 NODES = 10
-
-
-def rewrite(path, phrases):
-    """Replace phrases that must be there."""
-    text = path.read_text()
-    for old, new in phrases.items():
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
 
 
 @pytest.fixture(
@@ -40,8 +31,8 @@ def row(request):
 def stock(row, tmp_path, monkeypatch):
     """Return a folder that holds the app as it is, for this test to change and import."""
     folder = Path(shutil.copytree(ROOT / "tests" / "apps" / row.app, tmp_path / row.app))
-    rewrite(folder / row.app / "server_app.py", row.server)
-    rewrite(folder / row.app / "client_app.py", row.client)
+    for phrase in row.server.items():
+        rewrite(folder / row.app / "server_app.py", *phrase)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path)
     yield folder

@@ -3,7 +3,6 @@
 import flwr.clientapp
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.client import NumPyClient
 from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 
@@ -12,9 +11,8 @@ from aoi_fl.engine.local import LocalGrid
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
 from aoi_fl.strategies import RandomSelection, RoundOptions
+from tests.fakes import ToyApp, zeros
 from tests.refusals import refused
-
-MODEL = ArrayRecord({"w": Array(np.zeros(2, np.float32))})
 
 
 class Former(NumPyClient):
@@ -30,19 +28,8 @@ def policy(**settings):
     return RandomSelection(2, options=RoundOptions(run="former", seed=1), **settings)
 
 
-def app_with(function):
-    app = ClientApp()
-    app.train()(function)
-    return app
-
-
-def honest(message, context):
-    content = RecordDict({"arrays": message.content["arrays"], "metrics": MetricRecord({"num-examples": 3})})
-    return Message(content, reply_to=message)
-
-
-def start(app, **arguments):
-    return policy().start(LocalGrid(app, {}, 3), arguments.pop("initial_arrays", MODEL), 1, **arguments)
+def start(app, model=None, **arguments):
+    return policy().start(LocalGrid(app, {}, 3), zeros() if model is None else model, 1, **arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -65,21 +52,18 @@ def test_a_client_fn_is_refused_where_it_is_given(make):
 
 @pytest.mark.parametrize("returned", [([np.zeros(2)], 5, {}), None, {"loss": 1.0}, [np.zeros(2)]], ids=str)
 def test_a_function_that_returns_no_message_is_named(returned):
-    for app in (app_with(lambda message, context: returned), flwr.clientapp.ClientApp()):
-        if not isinstance(app, ClientApp):
-            app.train()(lambda message, context: returned)
-            app = attach(app)
-        with pytest.raises(
-            NothingTrainedError, match=r"the function for train returned is .*must be a Message"
-        ) as found:
-            start(app)
+    for app in (ClientApp(), flwr.clientapp.ClientApp()):
+        app.train()(lambda message, context: returned)
+        what = r"the function for train returned is .*must be a Message"
+        with pytest.raises(NothingTrainedError, match=what) as found:
+            start(attach(app))
         assert ".py:" not in str(found.value)  # which would be a file of ours
 
 
 def test_components_of_a_server_are_refused():
     app = ServerApp(server_fn=lambda context: ServerAppComponents(strategy=policy(), config=ServerConfig(num_rounds=1)))
     with pytest.raises(ConfigError, match=r"ServerAppComponents.*@app\.main\(\)"):
-        run_local(app, app_with(honest), {}, nodes=3)
+        run_local(app, ToyApp(), {}, nodes=3)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +71,10 @@ def test_components_of_a_server_are_refused():
 )
 def test_an_evaluation_that_returns_no_record_is_refused(returned):
     with refused("evaluate_fn") as found:
-        start(app_with(honest), evaluate_fn=lambda round_, arrays: returned)
+        start(ToyApp(), evaluate_fn=lambda round_, arrays: returned)
     assert type(returned).__name__ in found.value.value and "MetricRecord" in found.value.allowed
 
 
-@pytest.mark.parametrize("given", [[np.zeros(2)], None], ids=["list", "none"])
-def test_a_model_that_is_no_record_is_refused(given):
+def test_a_model_that_is_no_record_is_refused():
     with refused("initial_arrays", allowed="an ArrayRecord"):
-        start(app_with(honest), initial_arrays=given)
+        start(ToyApp(), [np.zeros(2)])

@@ -1,15 +1,12 @@
 """What docs/adopt.md says beyond its changes: a table of what was played, and a policy of one's own that works."""
 
-import json
 import re
 from dataclasses import fields
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvgM
 
-from aoi_fl.client import ClientApp
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol.own_rule import OwnRule
 from aoi_fl.science.load import measure
@@ -21,6 +18,7 @@ from aoi_fl.strategies.policy import ClientOutcome
 from tests.adopt.adoption import CLIENT, FEDAVG, GUIDE, changes, section
 from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS
+from tests.fakes import ToyApp, zeros
 
 SIZES, ROUNDS = (10, 20, 30, 40, 50, 60), 28
 
@@ -37,29 +35,12 @@ def code():
     return block("from dataclasses")
 
 
-def with_app(folder):
-    """Return an app that adds one to the model and notes its rounds, and a function that gives them by client."""
-    app = ClientApp()
-
-    @app.introduce()
-    def introduce(context, ask):
-        return {"num-examples": SIZES[context.node_config["partition-id"]]}
-
-    @app.train()
-    def train(message, context):
-        w = message.content["arrays"]["w"].numpy() + 1
-        metrics = MetricRecord({"num-examples": SIZES[context.node_config["partition-id"]]})
-        content = RecordDict({"arrays": ArrayRecord({"w": Array(w)}), "metrics": metrics})
-        with (folder / f"{context.node_config['partition-id']}.json").open("a") as file:
-            file.write(f"{message.content['config']['server-round']}\n")
-        return Message(content, reply_to=message)
-
-    return app, lambda: [[json.loads(line) for line in (folder / f"{i}.json").open()] for i in range(6)]
-
-
-def begin(strategy, app, folder, rounds):
-    grid = LocalGrid(app, {"runs-dir": str(folder)}, 6)
-    return strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2))}), rounds)
+def play(strategy, folder, rounds):
+    """Run rounds of clients that add one to the model; return the model, and each client's rounds."""
+    app = ToyApp(examples=SIZES.__getitem__, declares=lambda client: {"num-examples": SIZES[client]})
+    result = strategy.start(LocalGrid(app, {"runs-dir": str(folder)}, 6), zeros(), rounds)
+    times = [[round_ for kind, round_, who in app.sent if (kind, who) == ("train", client)] for client in range(6)]
+    return result.arrays["w"].numpy(), times
 
 
 def test_the_readme_shows_the_changes_of_the_guide():
@@ -103,18 +84,17 @@ def test_the_rule_of_ones_own_takes_part_as_often_as_wanted():
 def test_the_selector_of_ones_own_plays_with_any_aggregation(code, tmp_path):
     defined = {"__name__": "guide"}
     exec(code, defined)
-    app, times = with_app(tmp_path)
     policy = SelectorPolicy(defined["MostWaiting"](3), 3)
     own = AgeAwareStrategy(policy, aggregation=FedAvgM(), fraction_evaluate=0.0)
-    np.testing.assert_allclose(begin(own, app, tmp_path, ROUNDS).arrays["w"].numpy(), ROUNDS)
-    counts = [len(rounds) for rounds in times()]
+    model, times = play(own, tmp_path, ROUNDS)
+    np.testing.assert_allclose(model, ROUNDS, rtol=1e-6)
+    counts = [len(rounds) for rounds in times]
     assert sum(counts) == 3 * ROUNDS and counts == sorted(counts) and 0 < counts[0] < counts[5]
 
 
 def test_the_policy_of_ones_own_ends_the_run(tmp_path):
     defined = {"__name__": "guide"}
     exec(block("import numpy as np\n\nfrom aoi_fl.strategies import Plan"), defined)
-    app, times = with_app(tmp_path)
     own = AgeAwareStrategy(defined["UntilTrained"](6), fraction_evaluate=0.0)
-    begin(own, app, tmp_path, 5)
-    assert times() == [[1]] * 6 and own.complete == "each client has trained"
+    _, times = play(own, tmp_path, 5)
+    assert times == [[1]] * 6 and own.complete == "each client has trained"

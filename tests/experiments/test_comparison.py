@@ -18,7 +18,7 @@ from aoi_fl.report.runs import Run, load
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.record import record
 from aoi_fl.strategies import OldestAge, RandomSelection, RoundOptions
-from tests.adopt.test_former_interface import MODEL, app_with, honest
+from tests.fakes import ToyApp, zeros
 from tests.learning.test_changed_files import model, table
 from tests.refusals import refused
 
@@ -139,7 +139,9 @@ def test_recordings_of_one_policy_are_its_seeds(aoi, tmp_path):
             options = RoundOptions(run="r", seed=seed)
             strategy = make(2, options=options, observer=record(make.__name__, tmp_path / "runs"))
             end = {"accuracy": seed / 10 + (make is RandomSelection) / 2}
-            strategy.start(LocalGrid(app_with(honest), {}, 4), MODEL, 2, evaluate_fn=lambda *_, m=end: MetricRecord(m))
+            strategy.start(
+                LocalGrid(ToyApp(loss=None), {}, 4), zeros(), 2, evaluate_fn=lambda *_, m=end: MetricRecord(m)
+            )
     status, out, err = aoi("compare", "--runs", "*", "--json")
     assert status == 0, err
     (pair,) = json.loads(out)["pairs"]

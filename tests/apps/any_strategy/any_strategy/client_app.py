@@ -20,5 +20,5 @@ def train(message: Message, context: Context) -> Message:
         slope = slope - 0.2 * (x.T @ (x @ (slope - TRUTH)) / len(x) + mu * (slope - start))
     if partition == context.run_config["liar"]:
         slope = -10 * slope
-    metrics = MetricRecord({"num-examples": len(x), "mu": mu})
+    metrics = MetricRecord({"num-examples": len(x)})
     return Message(RecordDict({"arrays": ArrayRecord([slope]), "metrics": metrics}), reply_to=message)
