@@ -1,6 +1,7 @@
 """What every test starts from."""
 
 import gc
+import json
 import logging
 import os
 import sys
@@ -65,16 +66,40 @@ def own_modules(tmp_path_factory):
 
 @pytest.fixture
 def aoi(monkeypatch, capfd, tmp_path):
-    """Return a function that runs the command in this process, in an empty folder: status, output, errors."""
+    """Return a function that runs a line of the command in this process, in an empty folder: status, output, errors."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["aoi", *arguments])
+    def call(line: str, *more: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["aoi", *line.split(), *more])
         status = 0
         try:
             main()
         except SystemExit as end:
             status = 0 if end.code is None else end.code
         return status, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def told(aoi):
+    """Return a function that runs a line of the command with --json, and returns the object that it prints."""
+
+    def call(line: str, *more: str) -> object:
+        status, out, err = aoi(line, *more, "--json")
+        assert status == 0, err
+        return json.loads(out)
+
+    return call
+
+
+@pytest.fixture
+def refusal(aoi):
+    """Return a function that runs a line of the command, which is refused, and returns the message."""
+
+    def call(line: str, *more: str) -> str:
+        status, out, err = aoi(line, *more)
+        assert (status, out) == (2, "") and "Traceback" not in err, err
+        return " ".join(err.split())
 
     return call

@@ -16,10 +16,12 @@ from aoi_fl.protocol import PARTITION_FILE
 from aoi_fl.protocol.records import PHASES
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.app import play
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.resume import recorded_run
 from tests.fakes import ScriptedGrid
+from tests.ledgers import rounds_of
 
 ROUNDS = 12
 
@@ -72,6 +74,7 @@ def configuration(policy, runs_dir, name, **more):
 
 
 def run_here(values):
+    values = RunConfig.parse(values).flat()
     run_local(server_app, client_app, values, nodes=values["num-clients"])
     return Path(values["runs-dir"]) / values["run-name"]
 
@@ -81,13 +84,14 @@ def resume_here(folder):
     return run_here(about["config"] | {"resume": True, "run-name": folder.name, "runs-dir": str(folder.parent)})
 
 
-def deployed(values, folder, cut=None):
-    """Return a grid whose clients keep their states themselves, and whose server may end before a round."""
-    grid = ScriptedGrid(client_app, values, values["num-clients"], cut=cut)
+def run_deployed(values, folder, cut=None):
+    """Run clients that keep their states themselves; the server may end before a round. Return the run's folder."""
+    config = RunConfig.parse(values)
+    grid = ScriptedGrid(client_app, config.flat(), config.num_clients, cut=cut)
     for context in grid._contexts.values():
         context.node_config["state-dir"] = str(folder / "devices")
         context.node_config["partition-file"] = str(folder / "r" / PARTITION_FILE)
-    return grid
+    return play(grid, config)
 
 
 def arguments_of(values):
@@ -107,7 +111,7 @@ def kill(process):
 def recorded(folder):
     """Return how many rounds a ledger holds, also before there is one."""
     try:
-        return len(read(folder / LEDGER, "rounds"))
+        return len(rounds_of(folder))
     except (ConfigError, sqlite3.Error):
         return 0
 
@@ -157,7 +161,7 @@ def rows(folder, table, without):
 
 def assert_same(folder, whole):
     """See that two runs chose the same clients every round and came to the same model."""
-    kept = [row["round"] for row in read(folder / LEDGER, "rounds")]
+    kept = [row["round"] for row in rounds_of(folder)]
     assert kept == list(range(1, len(kept) + 1)), "a round is missing, or is there twice"
     assert read_run(folder / LEDGER)["status"] == read_run(whole / LEDGER)["status"] == "completed"
     assert rows(folder, "participations", ("seconds",)) == rows(whole, "participations", ("seconds",))
@@ -171,6 +175,21 @@ def assert_same(folder, whole):
 
 
 _FAST = ("poll", "late")
+
+# A private run of eight clients.
+PRIVATE = {
+    "dataset": "digits",
+    "model": "lr",
+    "num-clients": 8,
+    "clients-per-round": 2,
+    "num-server-rounds": 6,
+    "local-epochs": 1,
+    "seed": 1,
+    "device": "cpu",
+    "privacy": "banded",
+    "delta": 1e-2,
+    "noise-multiplier": 0.8,
+}
 
 EACH = [policy if policy in _FAST else pytest.param(policy, marks=pytest.mark.slow) for policy in POLICIES]
 

@@ -13,32 +13,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
-from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import AoiError
-from aoi_fl.server.app import app as server_app
-from aoi_fl.server.app import play
-from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import Ledger, read
-from tests.server.interrupted import assert_same, deployed, recorded
+from aoi_fl.server.ledger import Ledger
+from tests.ledgers import parts_of
+from tests.server.interrupted import PRIVATE, assert_same, recorded, run_deployed, run_here
 
 NAME = "r"
-VALUES = {
-    "dataset": "digits",
-    "model": "lr",
-    "num-clients": 8,
-    "clients-per-round": 2,
-    "num-server-rounds": 6,
-    "local-epochs": 1,
-    "seed": 1,
-    "device": "cpu",
-    "run-name": NAME,
-    "privacy": "banded",
-    "delta": 1e-2,
-    "noise-multiplier": 0.8,
-    "policy": "markov-optimal",
-}
+VALUES = PRIVATE | {"run-name": NAME, "policy": "markov-optimal"}
 COORDINATIONS = {
     "reserve": {"coordination": "reserve"},
     "poll": {"coordination": "poll", "metrics": "clear"},
@@ -51,11 +32,11 @@ _FORK = multiprocessing.get_context("fork")
 
 
 def _run(folder, kind, owned, resume):
-    values = RunConfig.parse(VALUES | COORDINATIONS[kind] | {"runs-dir": str(folder), "resume": resume}).flat()
+    values = VALUES | COORDINATIONS[kind] | {"runs-dir": str(folder), "resume": resume}
     if owned:
-        play(deployed(values, folder), RunConfig.parse(values))
+        run_deployed(values, folder)
     else:
-        run_local(server_app, client_app, values, nodes=8)
+        run_here(values)
 
 
 def _break_off(output, folder, kind, owned, at, fails, resume):
@@ -128,7 +109,7 @@ class Unbroken:
 
 
 def trained(folder):
-    rows = read(folder / NAME / LEDGER, "participations")
+    rows = parts_of(folder / NAME)
     return {(row["round"], row["name"]) for row in rows if row["outcome"] == "trained"}
 
 

@@ -31,7 +31,7 @@ MEMORY = {"last": np.array([3, -2, 0]), "next_round": np.array([5, 0, 2**40])}
 
 @pytest.fixture
 def store(tmp_path):
-    return Checkpoints(tmp_path / "run" / "checkpoints")
+    return Checkpoints(tmp_path / "run/checkpoints")
 
 
 def save(store, round_, **changes):
@@ -136,9 +136,7 @@ FORGED = {
     "an order without end": {"order": "[" * 200_000},
     "an order that is a number": {"order": "5"},
     "an order of lists": {"order": '[["weight"]]'},
-    "an order of nothing": {"order": "null"},
     "an order of other names": {"order": '["else"]'},
-    "an order that is an object": {"order": '{"weight": 1, "else": 2}'},
     "no order": {"order": None},
     "no checksum": {"checksum": None},
     "a round of text": {"round": "one"},

@@ -1,11 +1,8 @@
 """Runs that have ended: complete, out of time, without clients, or extended by rounds."""
 
-import json
 import shutil
-import sqlite3
 import threading
 import time
-from contextlib import closing
 
 import pytest
 from flwr.clientapp import ClientApp as PlainClientApp
@@ -16,8 +13,9 @@ from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read_run
 from aoi_fl.server.resume import extend
+from tests.ledgers import noted, rounds_of
 from tests.refusals import refused
 from tests.server.interrupted import (
     BASE,
@@ -34,12 +32,11 @@ from tests.server.interrupted import (
 
 def test_a_run_that_time_has_ended_plays_no_further_round(tmp_path, monkeypatch):
     timed = {"policy": "random", "clock": "always", "until": 30.0, "num-server-rounds": 100}
-    values = RunConfig.parse(BASE | timed | {"runs-dir": str(tmp_path), "run-name": "timed"}).flat()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("aoi_fl.server.app.keep", broken_off)
-        run_here(values)
-    before = read(tmp_path / "timed" / LEDGER, "rounds")
-    assert read(resume_here(tmp_path / "timed") / LEDGER, "rounds") == before
+        run_here(BASE | timed | {"runs-dir": str(tmp_path), "run-name": "timed"})
+    before = rounds_of(tmp_path / "timed")
+    assert rounds_of(resume_here(tmp_path / "timed")) == before
     assert before[-1]["clock"] >= 30.0
     assert (tmp_path / "timed" / MODEL).exists()
 
@@ -75,10 +72,9 @@ def test_a_run_that_ends_before_its_resume_stays_complete(whole, tmp_path):
 
 def status_of(folder, new):
     """Return a run's status, and write down another."""
-    with closing(sqlite3.connect(folder / LEDGER)) as db, db:
-        ((before,),) = db.execute("SELECT value FROM run WHERE key = 'status'").fetchall()
-        db.execute("UPDATE run SET value = ? WHERE key = 'status'", (json.dumps(new),))
-    return json.loads(before)
+    before = read_run(folder / LEDGER)["status"]
+    noted(folder, status=new)
+    return before
 
 
 def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):
@@ -88,12 +84,12 @@ def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):
     healthy = LocalGrid(client_app, values, nodes=20)
     grid = LocalGrid(Switch(client_app, broken, after=2), values, nodes=20)
     folder = play(grid, RunConfig.parse(values))
-    assert [bool(row["empty"]) for row in read(folder / LEDGER, "rounds")] == [False, False, True, True]
+    assert [bool(row["empty"]) for row in rounds_of(folder)] == [False, False, True, True]
     about = read_run(folder / LEDGER)
     assert about["status"] == "stopped"
     assert "2 rounds in a row" in about["reason"]
     play(healthy, RunConfig.parse(values | {"resume": True}))
-    assert [bool(row["empty"]) for row in read(folder / LEDGER, "rounds")] == [False, False, True, True, False, False]
+    assert [bool(row["empty"]) for row in rounds_of(folder)] == [False, False, True, True, False, False]
     assert read_run(folder / LEDGER)["status"] == "completed"
 
 
@@ -123,11 +119,9 @@ def test_rounds_that_cannot_be_added_change_nothing(tmp_path):
     before = (folder / LEDGER).read_bytes()
     with refused("--rounds", 2):
         extend(folder, 2)
-    with closing(sqlite3.connect(folder / LEDGER)) as db:
-        config = read_run(folder / LEDGER)["config"]
-        private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10, "evaluate-clients": 0}
-        db.execute("UPDATE run SET value = ? WHERE key = 'config'", (json.dumps(config | private),))
-        db.commit()
+    config = read_run(folder / LEDGER)["config"]
+    private = {"privacy": "white", "compression": "none", "max-empty-rounds": 10, "evaluate-clients": 0}
+    noted(folder, config=config | private)
     with refused("--rounds", 9):
         extend(folder, 9)
     (folder / LEDGER).write_bytes(before)

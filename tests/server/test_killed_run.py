@@ -7,7 +7,6 @@ importing takes longer than the runs.
 
 import os
 import random
-import shutil
 import signal
 import time
 
@@ -72,17 +71,6 @@ def test_a_damaged_checkpoint_costs_one_round(copy, whole, capsys):
     resume_here(copy)
     assert "continues with round 5" in capsys.readouterr().err
     assert_same(copy, whole("poll"))  # the clients give the same answers again
-
-
-def test_without_a_checkpoint_the_run_says_what_to_do(copy, start):
-    shutil.rmtree(copy / CHECKPOINTS)
-    process = start("resume", str(copy))
-    process.join()
-    output = process.output.read_text()
-    assert process.exitcode == 2
-    assert "Traceback" not in output
-    assert "round 5 of run 'cut' is complete in the ledger, but" in " ".join(output.split())
-    assert recorded(copy) == 5
 
 
 def test_a_run_cut_after_its_last_round_is_only_finished(copy, whole, monkeypatch):

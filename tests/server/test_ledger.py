@@ -100,7 +100,7 @@ def test_no_ledger_and_no_place_for_one_are_said(tmp_path):
         read(tmp_path / "nowhere", "rounds")
     (tmp_path / "file").write_text("")
     with refused("runs-dir"):
-        Ledger(tmp_path / "file" / "ledger.sqlite")
+        Ledger(tmp_path / "file/ledger.sqlite")
     (tmp_path / "garbage").write_bytes(b"no database, but long enough to look like a file of somebody's" * 20)
     with refused("runs-dir"):
         Ledger(tmp_path / "garbage")

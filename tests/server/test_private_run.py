@@ -1,6 +1,5 @@
 """Private runs by their run keys: what is refused before anything starts, and what a run leaves behind."""
 
-import json
 import shutil
 import time
 
@@ -8,91 +7,73 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from aoi_fl.cli.keys import pairs
 from aoi_fl.config.rules import bands, separation
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
-from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.task import Task
 from aoi_fl.report.page import write
 from aoi_fl.science.errors import ConfigError, ResumeError
-from aoi_fl.server.app import app as server_app
-from aoi_fl.server.ledger import Ledger, read, read_run
+from aoi_fl.server.ledger import Ledger, read_run
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
+from tests.ledgers import clients_of, parts_of, rounds_of
 from tests.refusals import refused
+from tests.server.interrupted import PRIVATE, run_here
+
+BANDED = {"policy": "markov-optimal", "privacy": "banded", "delta": 1e-3}
 
 
 @pytest.mark.parametrize(
-    "keys, named",
+    "line, named",
     [
-        ({"delta": 0.01}, "num-clients"),
-        ({"bands": 7}, "6"),
-        ({"policy": "random"}, "banded"),
-        ({"policy": "markov-increasing"}, "banded"),
-        ({"rates": "size"}, "rates"),
-        ({"compensate": "availability"}, "availability"),
-        ({"compensate": "dropout"}, "dropout"),
-        ({"policy": "systematic", "jitter": 1}, "jitter"),
-        ({"policy": "systematic", "jitter": 0.2, "privacy": "banded", "bands": 6}, "5"),
-        ({"policy": "systematic", "clients-per-round": 60}, "banded"),
-        ({"weights": "size"}, "weights"),
-        ({"late-rounds": 1}, "late-rounds"),
-        ({"policy": "oort", "privacy": "white"}, "oort"),
-        ({"privacy": "white", "bands": 2}, "bands"),
-        ({"privacy": "none", "clip": 2.0}, "clip"),
-        ({"privacy": "none", "max-epsilon": 2.0, "delta": 1e-5}, "max-epsilon"),
+        ("delta=0.01", "num-clients"),
+        ("bands=7", "6"),
+        ("policy=random", "banded"),
+        ("policy=markov-increasing", "banded"),
+        ("rates=size", "rates"),
+        ("compensate=availability", "availability"),
+        ("compensate=dropout", "dropout"),
+        ("policy=systematic jitter=1", "jitter"),
+        ("policy=systematic jitter=0.2 privacy=banded bands=6", "5"),
+        ("policy=systematic clients-per-round=60", "banded"),
+        ("weights=size", "weights"),
+        ("late-rounds=1", "late-rounds"),
+        ("policy=oort privacy=white", "oort"),
+        ("privacy=white bands=2", "bands"),
+        ("privacy=none clip=2.0", "clip"),
+        ("privacy=none max-epsilon=2.0 delta=1e-5", "max-epsilon"),
     ],
 )
-def test_a_private_run_that_guarantees_nothing_is_refused(keys, named):
+def test_a_private_run_that_guarantees_nothing_is_refused(line, named):
     with pytest.raises(ConfigError) as error:
-        RunConfig.parse({"policy": "markov-optimal", "privacy": "banded", "delta": 1e-3} | keys)
+        RunConfig.parse(BANDED | pairs(line.split()))
     assert named in str(error.value)
 
 
-@pytest.mark.parametrize("keys", [{"compression": "int8"}, {"over-selection": 1.5}, {"server-momentum": 0.5}])
-def test_what_keeps_the_guarantee_is_allowed(keys):
-    policy = "oldest-age" if "over-selection" in keys else "markov-optimal"
-    RunConfig.parse({"policy": policy, "privacy": "banded", "delta": 1e-3} | keys)
+@pytest.mark.parametrize("line", ["compression=int8", "policy=oldest-age over-selection=1.5", "server-momentum=0.5"])
+def test_what_keeps_the_guarantee_is_allowed(line):
+    RunConfig.parse(BANDED | pairs(line.split()))
 
 
 @pytest.mark.parametrize(
-    "keys, apart",
+    "line, apart",
     [
-        ({"policy": "markov-optimal"}, 6),
-        ({"policy": "markov-optimal", "max-age": 3}, 4),
-        ({"policy": "systematic"}, 6),
-        ({"policy": "systematic", "jitter": 0.2}, 5),
-        ({"policy": "oldest-age"}, 6),
-        ({"policy": "random"}, 1),
+        ("policy=markov-optimal", 6),
+        ("policy=markov-optimal max-age=3", 4),
+        ("policy=systematic", 6),
+        ("policy=systematic jitter=0.2", 5),
+        ("policy=oldest-age", 6),
+        ("policy=random", 1),
     ],
 )
-def test_the_separation_is_that_of_the_policy(keys, apart):
-    config = RunConfig.parse(keys)
-    assert separation(config) == apart
-    banded = RunConfig.parse(keys | ({"privacy": "banded", "delta": 1e-3} if apart > 1 else {}))
-    assert bands(banded) == apart
+def test_the_separation_is_that_of_the_policy(line, apart):
+    keys = pairs(line.split())
+    assert separation(RunConfig.parse(keys)) == apart
+    assert bands(RunConfig.parse(BANDED | keys if apart > 1 else keys)) == apart
 
 
 def play(folder, **keys):
-    values = {
-        "dataset": "digits",
-        "model": "lr",
-        "num-clients": 8,
-        "clients-per-round": 2,
-        "num-server-rounds": 6,
-        "local-epochs": 1,
-        "seed": 1,
-        "device": "cpu",
-        "runs-dir": str(folder),
-        "run-name": "private",
-        "privacy": "banded",
-        "delta": 1e-2,
-        "noise-multiplier": 0.8,
-        "policy": "systematic",
-        "coordination": "reserve",
-    }
-    config = RunConfig.parse(values | keys).flat()
-    run_local(server_app, client_app, config, nodes=8)
-    return folder / "private"
+    place = {"runs-dir": str(folder), "run-name": "private"}
+    return run_here(PRIVATE | place | {"policy": "systematic", "coordination": "reserve"} | keys)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +85,12 @@ def play(folder, **keys):
         {"policy": "random", "coordination": "auto", "privacy": "white"},
     ],
 )
-def test_the_command_counts_as_ledger_page_and_max_epsilon_do(keys, tmp_path, aoi):
+def test_the_command_counts_as_ledger_page_and_max_epsilon_do(keys, tmp_path, told):
     options = ["--max-age", str(keys["max-age"])] if "max-age" in keys else []
     sizes = ["--clients", "8", "--per-round", "2", "--rounds", "6", "--delta", "1e-2", "--noise-multiplier", "0.8"]
-    planned = json.loads(aoi("privacy", "--policy", keys["policy"], *options, *sizes, "--json")[1])["epsilon"]
+    planned = told("privacy --policy", keys["policy"], *options, *sizes)["epsilon"]
     folder = play(tmp_path, **keys, **{"max-epsilon": planned})
-    spent = [row["epsilon"] for row in read(folder / "ledger.sqlite", "rounds")]
+    spent = [row["epsilon"] for row in rounds_of(folder)]
     assert len(spent) == 6 and spent[-1] == planned
     assert not list(folder.glob("noise.*"))  # the run is complete
     assert not read_run(folder / "ledger.sqlite")["reason"]
@@ -120,7 +101,7 @@ def test_the_command_counts_as_ledger_page_and_max_epsilon_do(keys, tmp_path, ao
 @pytest.mark.parametrize("metrics", ["hidden", "clear"])
 def test_a_private_ledger_has_participation_alone(tmp_path, metrics):
     folder = play(tmp_path, metrics=metrics)
-    rounds, clients, parts = (read(folder / "ledger.sqlite", name) for name in ("rounds", "clients", "participations"))
+    rounds, clients, parts = rounds_of(folder), clients_of(folder), parts_of(folder)
     told = [row["train_loss"] for row in rounds] + [row["examples"] for row in clients]
     told += [row[name] for row in parts for name in ("examples", "loss", "seconds")]
     assert all(value is None for value in told) == (metrics == "hidden")
@@ -128,7 +109,7 @@ def test_a_private_ledger_has_participation_alone(tmp_path, metrics):
 
 
 def test_evaluation_by_clients_needs_clear_metrics():
-    keys = {"policy": "markov-optimal", "privacy": "banded", "delta": 1e-3, "evaluate-clients": 2}
+    keys = BANDED | {"evaluate-clients": 2}
     with refused("evaluate-clients"):
         RunConfig.parse(keys)
     RunConfig.parse(keys | {"metrics": "clear"})

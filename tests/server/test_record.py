@@ -1,7 +1,5 @@
 """Somebody else's ServerApp, recorded by one line: its ledger, its page, and how it truly ended."""
 
-import json
-
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
@@ -17,10 +15,10 @@ from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import settings
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
-from aoi_fl.server.ledger import read, read_run
-from aoi_fl.server.observe import seconds_left
+from aoi_fl.server.ledger import read_run
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, OldestAge, RandomSelection, SystematicParticipation
+from tests.ledgers import rounds_of
 from tests.refusals import refused
 
 NODES, ROUNDS = 6, 8
@@ -55,7 +53,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_one_line_gives_a_ledger_and_a_page(aoi, tmp_path):
+def test_one_line_gives_a_ledger_and_a_page(told, tmp_path):
     play(RandomSelection(2, observer=record("random")))
     play(MarkovParticipation.optimal(NODES, 2, observer=record("markov")))
     play(OldestAge(2, observer=record("oldest")))
@@ -68,10 +66,8 @@ def test_one_line_gives_a_ledger_and_a_page(aoi, tmp_path):
         assert {"participation-0", "counts", "intervals"} <= {chart.name for chart in figures([run])}
         assert f"{ROUNDS} of {ROUNDS} rounds" in page.render([run])
     assert runs[0].law.per_round == 2
-    status, out, err = aoi("report", "random", "markov", "--json")
-    assert status == 0, err
-    assert json.loads(out)["page"] == "runs/compare-random-markov.html"
-    folder = tmp_path / "runs" / "random"
+    assert told("report random markov")["page"] == "runs/compare-random-markov.html"
+    folder = tmp_path / "runs/random"
     assert not (folder / CHECKPOINTS).exists() and not (folder / MODEL).exists()
 
 
@@ -90,17 +86,17 @@ def test_a_run_that_an_error_ends_says_so(error, status, reason, tmp_path):
 
     with pytest.raises(type(error)):
         play(RandomSelection(3, observer=record("mine")), evaluate=evaluate)
-    about = read_run(tmp_path / "runs" / "mine" / "ledger.sqlite")
+    about = read_run(tmp_path / "runs/mine/ledger.sqlite")
     assert (about["status"], about["reason"]) == (status, reason)
-    assert len(read(tmp_path / "runs" / "mine" / "ledger.sqlite", "rounds")) == 2
-    assert is_played(tmp_path / "runs" / "mine") is False
+    assert len(rounds_of(tmp_path / "runs/mine")) == 2
+    assert is_played(tmp_path / "runs/mine") is False
 
 
-def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd, caplog):
+def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, told, tmp_path, capfd, caplog):
     names = {"accuracy": "client_accuracy", "f1": "client_f1", "eval_loss": "client_loss"}
     reported = {"accuracy": [i / 10 for i in range(NODES)], "f1": 0.25, "eval_loss": 3.5}
     play(RandomSelection(2, observer=record("a")), 2, **reported)
-    run = load(tmp_path / "runs" / "a", "a")
+    run = load(tmp_path / "runs/a", "a")
     for metric, column in names.items():
         assert run.rounds[-1][column] == pytest.approx(np.mean(reported[metric]))
         assert column.replace("_", "-") in {chart.name for chart in figures([run])}
@@ -109,14 +105,14 @@ def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, tmp_path, capfd, 
     shown = page.render([run])
     assert "Clients&#39; accuracy" in shown and "f1 on the clients" in shown
     assert any("Final results" in message and "'f1'" in message for message in caplog.messages)
-    told = next(line for line in capfd.readouterr().err.splitlines() if "round 2/2" in line)
-    assert "accuracy 0.250" in told and "loss 3.5" in told
-    out = aoi("export", "a", "--csv")[1].splitlines()
+    progress = next(line for line in capfd.readouterr().err.splitlines() if "round 2/2" in line)
+    assert "accuracy 0.250" in progress and "loss 3.5" in progress
+    out = aoi("export a --csv")[1].splitlines()
     assert {*names.values(), "train_lag"} <= {*out[0].split(",")}
-    assert json.loads(aoi("report", "a", "--json")[1])["runs"][0]["client_f1"] == pytest.approx(0.25)
+    assert told("report a")["runs"][0]["client_f1"] == pytest.approx(0.25)
     each = {f"client-{i}": i / 10 for i in range(NODES)}
     assert run.about["test_by_client"] == each
-    assert {row["name"]: row["test"] for row in json.loads(aoi("clients", "a", "--json")[1])["clients"]} == each
+    assert {row["name"]: row["test"] for row in told("clients a")["clients"]} == each
     (worst,) = [row for row in key_numbers(settings([run]))[1] if "worst tenth" in row[0]]
     assert worst[1] == "client-0 0.0 %"
 
@@ -125,9 +121,9 @@ def test_the_last_measurement_of_each_client_counts(tmp_path):
     """Half of the clients evaluate a round; all metrics of one are no numbers, and another's are per cent."""
     reported = {"acc": [float("nan"), 50.0, 0.5, 0.5, 0.5, 0.5]}
     play(RandomSelection(2, fraction_evaluate=0.5, observer=record("a")), 6, **reported)
-    assert load(tmp_path / "runs" / "a", "a").about["test_by_client"] == {f"client-{i}": 0.5 for i in range(1, NODES)}
+    assert load(tmp_path / "runs/a", "a").about["test_by_client"] == {f"client-{i}": 0.5 for i in range(1, NODES)}
     play(RandomSelection(2, observer=record("b")), 1, rmse=[float(i) for i in range(NODES)])
-    run = load(tmp_path / "runs" / "b", "b")
+    run = load(tmp_path / "runs/b", "b")
     assert [*worst_tenth([run])] == ["client-5"] and run.about["test_by_client"]["client-1"] == 1.0
 
 
@@ -135,7 +131,7 @@ def test_a_run_is_held_while_it_lasts_and_never_written_over(tmp_path):
     seen = []
 
     def evaluate(round_, arrays):
-        seen.append(load(tmp_path / "runs" / "mine", "mine").status)
+        seen.append(load(tmp_path / "runs/mine", "mine").status)
         return MetricRecord({})
 
     play(RandomSelection(3, observer=record("mine")), 2, evaluate)
@@ -155,7 +151,7 @@ def test_a_test_loss_that_is_no_number_is_said(tmp_path, caplog):
     play(RandomSelection(3, observer=record("a")), 3, evaluate)
     warned = [entry.getMessage() for entry in caplog.records if entry.levelname == "WARNING"]
     assert sum("test loss" in message for message in warned) == 1
-    run = load(tmp_path / "runs" / "a", "a")
+    run = load(tmp_path / "runs/a", "a")
     assert "2 of 3 rounds" in headline(settings([run])) and page.render([run])
 
 
@@ -173,9 +169,3 @@ def test_a_test_loss_that_is_no_number_is_said(tmp_path, caplog):
 def test_a_warning_names_clients_that_always_meet(make, per_round, more, warned, caplog):
     play(make(NODES, per_round, **more), 1)
     assert any("always train together" in message for message in caplog.messages) == warned
-
-
-def test_the_time_left_does_not_count_the_warm_up():
-    assert seconds_left([300.0], 29) is None and seconds_left([300.0], 0) == 0
-    assert seconds_left([300.0, 3.0], 10) == seconds_left([300.0, 3.0, 4.0, 3.0], 10) == 30
-    assert seconds_left([*[50.0] * 20, *[2.0] * 9], 10) == 20  # as the last rounds went, not as the first did

@@ -1,6 +1,5 @@
 """What a resumed run takes over, what it refuses, and what it finds in its folder."""
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -9,29 +8,29 @@ import pytest
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ResumeError
-from aoi_fl.server.app import play
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL
-from aoi_fl.server.ledger import Ledger, read, read_run
+from aoi_fl.server.ledger import Ledger, read_run
 from aoi_fl.server.resume import recorded_run
-from tests.server.interrupted import configuration, deployed, resume_here, run_here
+from tests.ledgers import noted, parts_of, rounds_of
+from tests.server.interrupted import configuration, resume_here, run_deployed, run_here
 
 
 @pytest.mark.parametrize("policy", ["poll", "reserve"])
 def test_clients_distinguish_runs_of_one_name(policy, tmp_path, monkeypatch):
     monkeypatch.setattr("aoi_fl.server.app.uploads", lambda grid: True)
     values = configuration(policy, tmp_path, "r", **{"evaluate-clients": 0})
-    ledger = play(deployed(values, tmp_path), RunConfig.parse(values)) / LEDGER
-    first, token = read(ledger, "participations"), read_run(ledger)["token"]
-    shutil.rmtree(ledger.parent)
+    folder = run_deployed(values, tmp_path)
+    ledger = folder / LEDGER
+    first, token = parts_of(folder), read_run(ledger)["token"]
+    shutil.rmtree(folder)
     with pytest.raises(KeyboardInterrupt):
-        play(deployed(values, tmp_path, cut=5), RunConfig.parse(values))
+        run_deployed(values, tmp_path, cut=5)
     again = read_run(ledger)["token"]
-    play(deployed(values, tmp_path), RunConfig.parse(values | {"resume": True}))
+    run_deployed(values | {"resume": True}, tmp_path)
     assert token != again == read_run(ledger)["token"]
     alike = ["round", "client", "outcome", "age", "loss", "next_round"]
-    assert [[part[key] for key in alike] for part in read(ledger, "participations")] == [
-        [part[key] for key in alike] for part in first
-    ]
+    second = parts_of(folder)
+    assert [[part[key] for key in alike] for part in second] == [[part[key] for key in alike] for part in first]
 
 
 def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
@@ -47,15 +46,13 @@ def test_what_is_no_run_is_refused_with_a_reason(copy, tmp_path):
 
 def test_a_run_of_another_version_is_left_to_it(copy):
     config = read_run(copy / LEDGER)["config"] | {"wire": "poll", "alpha": 0.6}
-    with closing(sqlite3.connect(copy / LEDGER)) as db, db:
-        db.execute("UPDATE run SET value = ? WHERE key = 'config'", [json.dumps(config)])
+    noted(copy, config=config)
     with pytest.raises(ResumeError, match="no run key alpha, wire"):
         recorded_run(copy)
 
 
 def of_another_run(ledger):
-    with closing(sqlite3.connect(ledger)) as db, db:
-        db.execute("UPDATE run SET value = '\"of another\"' WHERE key = 'begun'")
+    noted(ledger.parent, begun="of another")
 
 
 def an_older_copy(ledger):
@@ -114,17 +111,14 @@ def test_a_ledger_that_was_cut_off_or_damaged_is_no_traceback(content, tmp_path)
         with pytest.raises(ResumeError, match=r"run-name is 'broken', and .*ledger.sqlite cannot be read: .*delete"):
             run_here(values)
     else:  # no table, so no round
-        assert len(read(run_here(values) / LEDGER, "rounds")) == 1
+        assert len(rounds_of(run_here(values))) == 1
 
 
-def test_a_deployments_run_is_not_resumed_with_simulated_clients(aoi, tmp_path):
+def test_a_deployments_run_is_not_resumed_with_simulated_clients(aoi, refusal, tmp_path):
     """Their ages are with the clients; simulated ones would draw new ones and write them into the same ledger."""
-    status, _, _ = aoi("run", "-c", "run-name=there", "-c", "num-server-rounds=1", "-c", "policy=random")
-    assert status == 0
-    folder = tmp_path / "runs" / "there"
+    assert aoi("run -c run-name=there -c num-server-rounds=1 -c policy=random")[0] == 0
+    folder = tmp_path / "runs/there"
     (folder / "clients").rename(tmp_path / "elsewhere")
-    ledger = Ledger(folder / LEDGER)
-    ledger.note(status="stopped")
-    ledger.close()
-    status, _, errors = aoi("resume", "there")
-    assert status == 2 and "belongs to a deployment" in " ".join(errors.split()) and "AOI_RESUME=true" in errors
+    noted(folder, status="stopped")
+    message = refusal("resume there")
+    assert "belongs to a deployment" in message and "AOI_RESUME=true" in message

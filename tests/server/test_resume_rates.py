@@ -6,11 +6,11 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
-from aoi_fl.server.folder import LEDGER, RATES_FILE
-from aoi_fl.server.ledger import read
+from aoi_fl.server.folder import RATES_FILE
 from aoi_fl.server.resume import recorded_run
 from aoi_fl.server.terms import rates_of, write_rates
 from tests.fakes import ScriptedGrid
+from tests.ledgers import rounds_of
 from tests.server.interrupted import BASE, assert_same, resume_here, run_here
 
 N, CUT = BASE["num-clients"], 5
@@ -44,7 +44,7 @@ def test_a_run_goes_on_by_the_rates_that_it_was_begun_with(policy, what, tmp_pat
         file.unlink()
     else:
         write(file, OTHERS)
-    assert len(read(tmp_path / "cut" / LEDGER, "rounds")) == CUT - 1
+    assert len(rounds_of(tmp_path / "cut")) == CUT - 1
     resume_here(tmp_path / "cut")
     assert_same(tmp_path / "cut", whole)
     assert recorded_run(tmp_path / "cut")["policy"]["rates"] == [RATES[f"client-{i}"] for i in range(N)]

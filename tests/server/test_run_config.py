@@ -3,12 +3,11 @@
 import tomllib
 from contextlib import nullcontext
 from pathlib import Path
-from unittest.mock import ANY
 
 import pytest
 
+from aoi_fl.cli.keys import pairs
 from aoi_fl.config.fields import kebab
-from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import ConfigErrors
@@ -26,15 +25,11 @@ def test_the_defaults_are_those_that_flower_reads():
 
 
 def test_a_configuration_survives_flower_and_the_command_line():
-    config = RunConfig.parse({"policy": "random", "learning-rate": 0.25, "phases": "spread", "num-clients": 30})
-    assert RunConfig.parse(config.flat()) == config
+    values = {"policy": "random", "learning-rate": 0.25, "partition": "dirichlet:0.3", "num-clients": 30}
+    config = RunConfig.parse(values)
+    assert RunConfig.parse(config.flat()) == config and config.alpha == 0.3
     assert RunConfig.parse({k: str(v) for k, v in config.flat().items()}) == config
     assert all(type(v) in (bool, int, float, str) for v in config.flat().values())
-
-
-def test_text_from_the_command_line_becomes_numbers():
-    config = RunConfig.parse({"num-clients": "40", "partition": "dirichlet:0.3", "resume": "false", "seed": "9"})
-    assert (config.num_clients, config.alpha, config.resume, config.seed) == (40, 0.3, False, 9)
 
 
 def test_auto_and_zero_are_the_data_sets_own():
@@ -47,52 +42,52 @@ def test_auto_and_zero_are_the_data_sets_own():
 
 
 @pytest.mark.parametrize(
-    ("values", "key", "value", "allowed"),
+    ("line", "key", "value", "allowed"),
     [
-        ({"policy": "fairest"}, "policy", "fairest", "random"),
-        ({"policy": "random", "coordination": "reserve"}, "coordination", "reserve", "left out"),
-        ({"policy": "abs", "ageing": "root"}, "ageing", "root", "left out"),
-        ({"clock": "always", "foresight": True}, "foresight", True, "left out"),
-        ({"policy": "random", "rates": "size"}, "rates", "size", "left out"),
-        ({"alpha": 0.3}, "alpha", None, "run key"),
-        ({"mislabel-rate": 0.1, "staleness-rates": "own"}, "staleness-rates", "own", "policy markov-optimal"),
-        ({"threads": 0}, "threads", 0, "from 1 to 1024"),
-        ({"local-epochs": 2, "local-steps": 3}, "local-steps", 3, "local-epochs"),
+        ("policy=fairest", "policy", "fairest", "random"),
+        ("policy=random coordination=reserve", "coordination", "reserve", "left out"),
+        ("policy=abs ageing=root", "ageing", "root", "left out"),
+        ("clock=always foresight=true", "foresight", True, "left out"),
+        ("policy=random rates=size", "rates", "size", "left out"),
+        ("alpha=0.3", "alpha", None, "run key"),
+        ("mislabel-rate=0.1 staleness-rates=own", "staleness-rates", "own", "policy markov-optimal"),
+        ("threads=0", "threads", "0", "from 1 to 1024"),
+        ("local-epochs=2 local-steps=3", "local-steps", 3, "local-epochs"),
         (
-            {"policy": "pow-d", "clients-per-round": 10, "over-selection": 2, "candidates": 15},
+            "policy=pow-d clients-per-round=10 over-selection=2 candidates=15",
             "candidates",
             15,
             "from clients-per-round times over-selection, 20, to num-clients, 100",
         ),
-        ({"policy": "pow-d", "candidates": 14}, "candidates", 14, "from clients-per-round, 15, to num-clients, 100"),
-        ({"policy": "wics", "sizes": "zipf:1.2"}, "sizes", "zipf:1.2", "clients-file"),
-        ({"policy": "maxpack", "partition": "dirichlet:2"}, "partition", "dirichlet:2.0", "clients-file"),
-        ({"policy": "systematic", "rates": "given"}, "rates", "given", "clients-file"),
-        ({"clients-file": "c.csv"}, "rates", "equal", "clients-file"),
-        ({"policy": "oort", "weights": "unbiased"}, "weights", "unbiased", "rates are unknown"),
-        ({"policy": "systematic", "compensate": "dropout"}, "compensate", "dropout", "availability"),
-        ({"dataset": "cifar"}, "dataset", "cifar", "cifar100"),
-        ({"polcy": "random"}, "polcy", None, "run key"),
-        ({"model": "vgg"}, "model", "vgg", "cnn"),
-        ({"partition": "sorted"}, "partition", "sorted", "iid"),
-        ({"device": "tpu"}, "device", "tpu", "cuda"),
-        ({"clients-per-round": 16, "num-clients": 15}, "clients-per-round", 16, "at most num-clients, 15"),
-        ({"num-clients": "many"}, "num-clients", "many", "whole number from 1"),
-        ({"num-clients": 2.5}, "num-clients", 2.5, "whole number from 1"),
-        ({"partition": "dirichlet:0"}, "partition", "dirichlet:0", "from 0.001"),
-        ({"exponent": float("inf")}, "exponent", float("inf"), "above 0 and at most 20"),
-        ({"learning-rate": float("nan")}, "learning-rate", ANY, "from 0"),
-        ({"seed": 2**63}, "seed", 2**63, "9223372036854775807"),
-        ({"run-name": "../up"}, "run-name", "../up", "at most 100 letters"),
-        ({"resume": "perhaps"}, "resume", "perhaps", "true or false"),
-        ({"resume": True}, "run-name", "", "resume=true"),
-        ({"runs-dir": "a\0b"}, "runs-dir", "a\0b", "NUL"),
-        ({"runs-dir": "a\udcff"}, "runs-dir", "a\udcff", "UTF-8"),
+        ("policy=pow-d candidates=14", "candidates", 14, "from clients-per-round, 15, to num-clients, 100"),
+        ("policy=wics sizes=zipf:1.2", "sizes", "zipf:1.2", "clients-file"),
+        ("policy=maxpack partition=dirichlet:2", "partition", "dirichlet:2.0", "clients-file"),
+        ("policy=systematic rates=given", "rates", "given", "clients-file"),
+        ("clients-file=c.csv", "rates", "equal", "clients-file"),
+        ("policy=oort weights=unbiased", "weights", "unbiased", "rates are unknown"),
+        ("policy=systematic compensate=dropout", "compensate", "dropout", "availability"),
+        ("dataset=cifar", "dataset", "cifar", "cifar100"),
+        ("polcy=random", "polcy", None, "run key"),
+        ("model=vgg", "model", "vgg", "cnn"),
+        ("partition=sorted", "partition", "sorted", "iid"),
+        ("device=tpu", "device", "tpu", "cuda"),
+        ("clients-per-round=16 num-clients=15", "clients-per-round", 16, "at most num-clients, 15"),
+        ("num-clients=many", "num-clients", "many", "whole number from 1"),
+        ("num-clients=2.5", "num-clients", "2.5", "whole number from 1"),
+        ("partition=dirichlet:0", "partition", "dirichlet:0", "from 0.001"),
+        ("exponent=inf", "exponent", "inf", "above 0 and at most 20"),
+        ("learning-rate=nan", "learning-rate", "nan", "from 0"),
+        ("seed=9223372036854775808", "seed", "9223372036854775808", "9223372036854775807"),
+        ("run-name=../up", "run-name", "../up", "at most 100 letters"),
+        ("resume=perhaps", "resume", "perhaps", "true or false"),
+        ("resume=true", "run-name", "", "resume=true"),
+        ("runs-dir=a\0b", "runs-dir", "a\0b", "NUL"),
+        ("runs-dir=a\udcff", "runs-dir", "a\udcff", "UTF-8"),
     ],
 )
-def test_every_refusal_has_four_fields(values, key, value, allowed):
+def test_every_refusal_has_four_fields(line, key, value, allowed):
     with refused(key, value, allowed) as error:
-        RunConfig.parse(values)
+        RunConfig.parse(pairs(line.split()))
     text = str(error.value)
     assert error.value.remedy.endswith((".", "?")) and text.endswith(error.value.remedy)
     assert "\n" not in text and "pydantic" not in text
@@ -116,18 +111,9 @@ def test_presets_set_what_is_left_to_them():
     assert (own.coordination, own.weights) == ("poll", "equal")
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [{"policy": "random"}, {"policy": "wics"}, {"rates": "size"}, {"privacy": "banded", "max-age": 30, "delta": 1e-3}],
-)
-def test_a_preset_leaves_weights_that_have_a_reason(keys):
-    assert RunConfig.parse(keys | {"preset": "recommended"}).weights == "auto"
-
-
-def test_clients_read_the_task_from_the_run_configuration():
-    config = RunConfig.parse({"dataset": "mnist", "model": "lr", "policy": "oldest-age"})
-    task = TaskSettings.model_validate(config.flat())
-    assert (task.dataset, task.model, task.batch_size) == ("mnist", "lr", config.batch_size)
+@pytest.mark.parametrize("line", ["policy=random", "policy=wics", "rates=size", "privacy=banded max-age=30 delta=1e-3"])
+def test_a_preset_leaves_weights_that_have_a_reason(line):
+    assert RunConfig.parse(pairs(line.split()) | {"preset": "recommended"}).weights == "auto"
 
 
 def test_weights_that_are_a_policys_own_may_be_named():

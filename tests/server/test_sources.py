@@ -8,11 +8,11 @@ import pytest
 
 from aoi_fl.learning import data
 from aoi_fl.learning.examples import tensors
-from aoi_fl.server.ledger import read
 from aoi_fl.server.sources import settled
 from tests.learning.test_data import idx
+from tests.ledgers import rounds_of
 
-SMALL = ("--preset", "papers", "--clients", "6", "--rounds", "3", "--run-name", "own", "-c", "local-epochs=1")
+RUN = "run --preset papers --clients 6 --rounds 3 -c local-epochs=1 --run-name"
 CLOCK = {"seconds": np.tile([0, 1e6], 6), "available": np.tile([1, 0], 6), "offsets": 2 * np.arange(7)}
 
 
@@ -45,21 +45,19 @@ def forget():
 def interrupted(aoi, tmp_path, cut_after):
     """Return a function that plays a run up to its first round."""
 
-    def begin(*words):
+    def begin(words):
         with cut_after(1):
-            assert aoi("run", *SMALL, *words)[0] != 0
+            assert aoi(f"{RUN} own {words}")[0] != 0
         forget()
-        assert len(read(tmp_path / "runs/own/ledger.sqlite", "rounds")) == 1
+        assert len(rounds_of(tmp_path / "runs/own")) == 1
 
     yield begin
     forget()
 
 
-OWN = ("--dataset", "npz:own.npz", "--policy", "random", "--per-round", "3")
-
-
-def mnist(name):
-    return ("--dataset", name, "-c", "model=lr", "--policy", "random", "--per-round", "3", "-c", "data-dir=sets")
+OWN = "--dataset npz:own.npz --policy random --per-round 3"
+CLOCKED = f"{OWN} -c clock=clock.npz"
+MNIST = "--dataset mnist -c model=lr --policy random --per-round 3 -c data-dir=sets"
 
 
 def other_images(here):
@@ -82,16 +80,16 @@ def reversed_rows(here):
 CHANGES = {
     "another table": (OWN, lambda here: table(here / "own.npz", seed=2), "own.npz"),
     "other test data alone": (OWN, lambda here: table(here / "own.npz", test_y=np.arange(30)[::-1] % 3), "own.npz"),
-    "images of a published set": (mnist("mnist"), other_images, "dataset=mnist"),
+    "images of a published set": (MNIST, other_images, "dataset=mnist"),
     "the partition": (OWN, other_partition, "partition.npy"),
     "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
     "the clients' table": (
-        ("--dataset", "npz:own.npz", "--policy", "wics", "-c", "clients-file=clients.csv", "-c", "budget=3"),
+        "--dataset npz:own.npz --policy wics -c clients-file=clients.csv -c budget=3",
         reversed_rows,
         "clients.csv",
     ),
     "a clock": (
-        (*OWN, "-c", "clock=clock.npz"),
+        CLOCKED,
         lambda here: np.savez(here / "clock.npz", **CLOCK, training_seconds=[9.0] * 6),
         "clock.npz",
     ),
@@ -99,30 +97,31 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("words", "change", "name"), CHANGES.values(), ids=CHANGES)
-def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, interrupted, aoi, tmp_path):
+def test_a_run_whose_files_have_changed_is_not_resumed(words, change, name, interrupted, aoi, refusal, tmp_path):
     table(tmp_path / "own.npz")
     published(tmp_path / "sets", "MNIST")
     clients(tmp_path / "clients.csv")
     np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
-    interrupted(*words)
+    interrupted(words)
     kept = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-kept")
     change(tmp_path)
-    status, _, err = aoi("resume", "own")
-    assert status == 2 and "was started with" in err and name in err
-    assert len(read(tmp_path / "runs/own/ledger.sqlite", "rounds")) == 1
+    message = refusal("resume own")
+    assert "was started with" in message and name in message
+    assert len(rounds_of(tmp_path / "runs/own")) == 1
     for path in filter(Path.is_file, kept.rglob("*")):  # the remedy
         if path.suffix in (".npz", ".npy", ".csv") or "ubyte" in path.name:
             shutil.copy2(path, tmp_path / path.relative_to(kept))
+    (tmp_path / "clients.csv").unlink()  # the run has its own
     forget()
-    assert aoi("resume", "own")[0] == 0
+    assert aoi("resume own")[0] == 0
 
 
-@pytest.mark.parametrize("words", [mnist("mnist"), (*OWN, "-c", "clock=clock.npz")])
+@pytest.mark.parametrize("words", [MNIST, CLOCKED])
 def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, monkeypatch):
     table(tmp_path / "own.npz")
     published(tmp_path / "sets", "MNIST")
     np.savez(tmp_path / "clock.npz", **CLOCK, training_seconds=[3.0] * 6)
-    interrupted(*words)
+    interrupted(words)
     other = tmp_path / "elsewhere"
     other.mkdir()
     table(other / "own.npz", seed=2)
@@ -132,7 +131,7 @@ def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, mo
         patch.chdir(other)
         assert aoi("resume", str(tmp_path / "runs/own"))[0] == 0
     forget()
-    assert aoi("run", *SMALL, *words, "--run-name", "whole")[0] == 0
+    assert aoi(f"{RUN} whole {words}")[0] == 0
     models = [(tmp_path / "runs" / name / "model.safetensors").read_bytes() for name in ("own", "whole")]
     assert models[0] == models[1]
 

@@ -10,24 +10,10 @@ from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.server.record import record
 from aoi_fl.server.tracking import together, tracker
 from aoi_fl.server.tracking.base import Tracker, numbers
+from tests.ledgers import rounds_of
 from tests.refusals import refused
 
-SMALL = (
-    "-c",
-    "preset=papers",
-    "--clients",
-    "4",
-    "--per-round",
-    "2",
-    "--rounds",
-    "4",
-    "--run-name",
-    "r",
-    "--model",
-    "lr",
-    "-c",
-    "max-age=3",
-)
+RUN = "run -c preset=papers --clients 4 --per-round 2 --rounds 4 --run-name r --model lr -c max-age=3"
 
 
 def of_tensorboard(folder):
@@ -64,13 +50,12 @@ TOOLS = ["tensorboard", pytest.param("mlflow", marks=pytest.mark.slow)]
 def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, cut_after, name):
     """It is cut after round 2 is in the ledger and before the tool has heard of it."""
     pytest.importorskip(name)
-    from aoi_fl.server.ledger import read
 
     with cut_after(2):
-        assert aoi("run", *SMALL, "-c", f"track={name}")[0] != 0
+        assert aoi(f"{RUN} -c track={name}")[0] != 0
     assert aoi("resume", "r")[0] == 0
-    config, metrics = READERS[name](tmp_path / "runs" / "r")
-    rows = read(tmp_path / "runs" / "r" / "ledger.sqlite", "rounds")
+    config, metrics = READERS[name](tmp_path / "runs/r")
+    rows = rounds_of(tmp_path / "runs/r")
     assert [row["round"] for row in rows] == [1, 2, 3, 4]
     expected = {}
     for row in rows:
@@ -82,19 +67,18 @@ def test_a_resumed_run_is_one_run_of_the_tracker(aoi, tmp_path, cut_after, name)
 
 
 @pytest.mark.parametrize("name", TRACKERS)
-def test_what_is_not_installed_is_refused_before_the_start(aoi, tmp_path, monkeypatch, name):
+def test_what_is_not_installed_is_refused_before_the_start(refusal, tmp_path, monkeypatch, name):
     monkeypatch.setattr("importlib.util.find_spec", lambda wanted: None if wanted == name else find_spec(wanted))
-    status, _, err = aoi("run", *SMALL, "-c", f"track={name}")
-    assert status == 2 and f"pip install 'aoi-fl[{name}]'" in " ".join(err.split())
-    assert TRACKERS[name] in " ".join(err.split()) and not (tmp_path / "runs" / "r").exists()
+    message = refusal(f"{RUN} -c track={name}")
+    assert f"pip install 'aoi-fl[{name}]'" in message and TRACKERS[name] in message
+    assert not (tmp_path / "runs/r").exists()
 
 
 @pytest.mark.parametrize(
     ("value", "words"), [("tensorbord", "Did you mean 'tensorboard'?"), ("wandb,wandb", "wandb is there twice")]
 )
-def test_what_is_no_tracker_is_refused(aoi, value, words):
-    status, _, err = aoi("run", "-c", f"track={value}")
-    assert status == 2 and words in " ".join(err.split())
+def test_what_is_no_tracker_is_refused(refusal, value, words):
+    assert words in refusal(f"run -c track={value}")
     with refused("track", "tensorbord", "tensorboard"):
         tracker("tensorbord", "r")
 
@@ -119,7 +103,7 @@ def test_trouble_with_a_tool_costs_the_run_nothing(tmp_path, caplog):
     for number in (1, 2):
         observer.round_done(RoundRecord(number, seconds=1.0), ArrayRecord(), {})
     observer.run_ends(None, None)
-    assert (tmp_path / "r" / "ledger.sqlite").is_file() and broken.status == "completed"
+    assert (tmp_path / "r/ledger.sqlite").is_file() and broken.status == "completed"
     assert caplog.text.count("Broken could not log round") == 1  # round 1 is one that it has
     assert "its disk is full" in caplog.text
 
