@@ -5,10 +5,9 @@ import logging
 import numpy as np
 import pytest
 
+from aoi_fl.cli.keys import pairs
+from aoi_fl.config.fields import kebab
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
-from aoi_fl.learning.client_app import app as real_app
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
 from aoi_fl.report import budget as report_budget
 from aoi_fl.report.metrics import exposition
@@ -21,10 +20,9 @@ from aoi_fl.science.objective import p2
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.staleness import mean_ages
-from aoi_fl.server.app import app as server_app
-from aoi_fl.server.app import play as play_run
-from aoi_fl.server.ledger import read, read_run
-from tests.fakes import ScriptedGrid
+from aoi_fl.server.ledger import read_run
+from tests.ledgers import clients_of, parts_of, rounds_of
+from tests.server.interrupted import run_here
 
 ROUNDS = 8
 RUN = {
@@ -39,11 +37,8 @@ RUN = {
 }
 
 
-def play(folder, engine=run_local, **keys):
-    values = RUN | {"runs-dir": str(folder), "run-name": "r"} | {k.replace("_", "-"): v for k, v in keys.items()}
-    values = RunConfig.parse(values).flat()
-    engine(server_app, real_app, values, nodes=values["num-clients"])
-    return folder / "r"
+def play(folder, **keys):
+    return run_here(RUN | {"runs-dir": str(folder), "run-name": "r"} | {kebab(k): v for k, v in keys.items()})
 
 
 def simulated(table, values, rounds=ROUNDS, total=None):
@@ -59,36 +54,37 @@ def chosen(history):
 
 
 def refreshed_by_round(folder, rounds=ROUNDS):
-    rows = [row for row in read(folder / "ledger.sqlite", "participations") if row["refreshed"]]
+    rows = [row for row in parts_of(folder) if row["refreshed"]]
     return [[row["client"] for row in rows if row["round"] == t] for t in range(1, rounds + 1)]
 
 
-VARIANTS = {
-    "server-selected": {"policy": "wics"},
-    "server-all": {"policy": "wics", "trains": "all"},
-    "bid-selected": {"policy": "wics", "index_source": "bid"},
-    "bid-all": {"policy": "wics", "index_source": "bid", "trains": "all", "mislabel-rate": 0.05},
-    "abs-bid": {"policy": "abs", "index_source": "bid"},
-    "maxpack-bid": {"policy": "maxpack", "index_source": "bid"},
-    "random": {"policy": "random-budget"},
-    "ageing": {"policy": "wics", "ageing": "quadratic"},
-}
+VARIANTS = [
+    "policy=wics",
+    "policy=wics trains=all",
+    "policy=wics index-source=bid",
+    "policy=wics index-source=bid trains=all mislabel-rate=0.05",
+    "policy=abs index-source=bid",
+    "policy=maxpack index-source=bid",
+    "policy=random-budget",
+    "policy=wics ageing=quadratic",
+]
 
 
-@pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS.keys())
-def test_the_federation_chooses_what_the_simulator_chooses(keys, tmp_path):
+@pytest.mark.parametrize("line", VARIANTS)
+def test_the_federation_chooses_what_the_simulator_chooses(line, tmp_path):
+    keys = pairs(line.split())
     folder = play(tmp_path, **keys)
     values = {"budget": 40.0, "seed": RUN["seed"]} | keys
     table = section5_instance(RUN["num-clients"], RUN["seed"])
     wanted = chosen(simulated(table, values))
     assert refreshed_by_round(folder) == wanted
     everyone = [list(range(10))] * ROUNDS
-    rows = read(folder / "ledger.sqlite", "participations")
+    rows = parts_of(folder)
     trained = [[row["client"] for row in rows if row["round"] == t] for t in range(1, ROUNDS + 1)]
     assert trained == (everyone if keys.get("trains") == "all" else wanted)
-    for clients, round_ in zip(wanted, read(folder / "ledger.sqlite", "rounds"), strict=True):
+    for clients, round_ in zip(wanted, rounds_of(folder), strict=True):
         assert round_["spent"] == pytest.approx(table.payments[clients].sum()) and round_["spent"] <= values["budget"]
-        assert round_["asked"] == (10 if keys.get("index_source") == "bid" else 0)
+        assert round_["asked"] == (10 if "index-source" in keys else 0)
 
 
 @pytest.mark.parametrize("keys", [{}, {"index_source": "bid"}, {"policy": "random-budget", "trains": "all"}])
@@ -99,7 +95,7 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     table = section5_instance(RUN["num-clients"], RUN["seed"])
     history = simulated(table, {"seed": RUN["seed"]} | keys, total=105.0)
     assert history.rounds < ROUNDS
-    rounds = read(folder / "ledger.sqlite", "rounds")
+    rounds = rounds_of(folder)
     assert refreshed_by_round(folder, len(rounds)) == chosen(history)
     assert [row["round"] for row in rounds if row["test_accuracy"] is not None] == [len(rounds)]
     spent = sum(row["spent"] for row in rounds)
@@ -139,7 +135,7 @@ def test_a_clients_file_sets_the_first_ages(source, tmp_path):
     # Round 1 by hand, index (Δ+1)(Δ+2)·12·φ/2p: north 12.857, south 0.133, east 87.36, west 1.2. East (5) and north
     # (7) spend 12 exactly.
     assert refreshed_by_round(folder)[0] == [0, 2]
-    known = read(folder / "ledger.sqlite", "clients")
+    known = clients_of(folder)
     assert [(c["data_age"], c["payment"], c["sensitivity"], c["examples"]) for c in known] == [
         (age, payment, sensitivity, size) for _, size, payment, sensitivity, age in rows
     ]
@@ -154,9 +150,9 @@ def test_the_ledger_holds_the_estimates_of_the_ranking(tmp_path):
     folder = play(
         tmp_path, policy="wics", trains="all", mislabel_rate=0.05, staleness_rates="own", sensitivities="estimated"
     )
-    known = read(folder / "ledger.sqlite", "clients")
+    known = clients_of(folder)
     sizes, payments = (np.array([c[key] for c in known], float) for key in ("examples", "payment"))
-    rows = read(folder / "ledger.sqlite", "participations")
+    rows = parts_of(folder)
     went_by = np.array([row["sensitivity"] for row in rows]).reshape(ROUNDS, 10)
     assert went_by[0] == pytest.approx(sizes / sizes.mean())
     assert not np.allclose(went_by[-1], went_by[0])
@@ -177,27 +173,12 @@ GOOD = [("a", 9, 5, 0.5, 0), ("b", 9, 6, 0.5, 0)]
         (GOOD, {"policy": "wics", "num-clients": 3}, "num-clients is 3, but must be 2"),
         ([(name, 9, 50, 0.5, 0) for name in "abc"], {"policy": "wics", "num-clients": 3}, "smallest payment, 50"),
         (None, {"policy": "wics", "total-budget": 2}, "total budget is 2, but must be at least the smallest payment"),
-        (None, {"policy": "random", "clients-per-round": 2, "total-budget": 90}, "policy random does not use it"),
     ],
 )
-def test_budgets_that_cannot_be_kept_end_before_the_run(rows, keys, words, tmp_path, aoi):
+def test_budgets_that_cannot_be_kept_end_before_the_run(rows, keys, words, tmp_path, refusal):
     keys = RUN | {"run-name": "r"} | keys
     if rows is not None:
         keys["clients-file"] = clients_file(tmp_path / "c.csv", rows)
-    status, _, err = aoi("run", *(word for key, value in keys.items() for word in ("-c", f"{key}={value}")))
-    assert status == 2 and words in err and err.startswith("aoi: ") and "\n" not in err.strip()
+    message = refusal("run", *(f"-c{key}={value}" for key, value in keys.items()))
+    assert words in message and message.startswith("aoi: ")
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_resumed_run_needs_the_clients_file_no_more(tmp_path):
-    file = clients_file(tmp_path / "c.csv", [*GOOD, ("c", 9, 7, 0.5, 3)])
-    keys = {"policy": "wics", "num_clients": 3, "clients_file": file, "budget": 12.0, "num_server_rounds": 2}
-
-    def break_off(server, client, values, nodes):
-        play_run(ScriptedGrid(client, values, nodes, cut=2), RunConfig.parse(values))
-
-    with pytest.raises(KeyboardInterrupt):
-        play(tmp_path, break_off, **keys)
-    (tmp_path / "c.csv").unlink()
-    folder = play(tmp_path, **keys, resume=True)
-    assert len(read(folder / "ledger.sqlite", "rounds")) == 2

@@ -1,30 +1,30 @@
 """Simulated time in the local engine, against timelines worked out by hand."""
 
-import hashlib
 import math
-import sqlite3
 from itertools import cycle, islice, pairwise
 
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from aoi_fl.cli.keys import pairs
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady
-from aoi_fl.learning.client_app import app as client_app
-from aoi_fl.science.errors import NothingTrainedError, ResumeError
+from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.folder import LEDGER, MODEL
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read_run
 from aoi_fl.strategies import AgeAwareStrategy, Plan, Policy, PolicyTraits
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.exchange import Exchange
 from tests.fakes import ToyApp, unchanged, zeros
+from tests.ledgers import parts_of, rounds_of
 from tests.refusals import refused
+from tests.server.interrupted import run_here
 
 # Sent the model at second 0, client 0 answers at 10, client 1 leaves at 15 and would need 20, client 2 is away until
 # 20, and client 3 answers at 50.
@@ -155,50 +155,38 @@ def test_devices_that_are_never_available_are_refused():
 
 
 def play(folder, name, **more):
-    values = RunConfig.parse(
-        {
-            "num-clients": 30,
-            "clients-per-round": 8,
-            "num-server-rounds": 5,
-            "model": "lr",
-            "local-epochs": 1,
-            "seed": 3,
-            "runs-dir": str(folder),
-            "run-name": name,
-            **more,
-        },
-    ).flat()
-    run_local(server_app, client_app, values, nodes=values["num-clients"])
-    return folder / name
+    few = {"num-clients": 30, "clients-per-round": 8, "num-server-rounds": 5, "model": "lr", "local-epochs": 1}
+    return run_here(few | {"seed": 3, "runs-dir": str(folder), "run-name": name} | more)
 
 
-def digest(folder):
-    return hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()
+def model_of(folder):
+    return (folder / MODEL).read_bytes()
 
 
-@pytest.mark.parametrize(
-    "policy", [{"policy": "random"}, {"policy": "markov-optimal", "sizes": "zipf:1.5", "evaluate-clients": 2}]
-)
-def test_equal_clients_give_the_model_of_a_run_without_a_clock(policy, tmp_path):
+@pytest.mark.parametrize("line", ["policy=random", "policy=markov-optimal sizes=zipf:1.5 evaluate-clients=2"])
+def test_equal_clients_give_the_model_of_a_run_without_a_clock(line, tmp_path):
+    policy = pairs(line.split())
     plain, clocked = play(tmp_path, "plain", **policy), play(tmp_path, "clocked", clock="always", **policy)
-    assert digest(plain) == digest(clocked)
-    times = [row["clock"] for row in read(clocked / LEDGER, "rounds")]
+    assert model_of(plain) == model_of(clocked)
+    times = [row["clock"] for row in rounds_of(clocked)]
     assert all(later > earlier for earlier, later in pairwise([0.0, *times]))
-    assert {row["clock"] for row in read(plain / LEDGER, "rounds")} == {None}
+    assert {row["clock"] for row in rounds_of(plain)} == {None}
 
 
 def test_a_simulated_run_depends_on_its_seed_and_ends_in_time(tmp_path):
-    how = {"policy": "random", "clock": "generated", "num-clients": 60, "over-selection": 1.25, "train-timeout": 25.0}
-    how |= {"until": 120.0, "num-server-rounds": 1000, "evaluate-every": 4}
+    line = (
+        "policy=random clock=generated num-clients=60 over-selection=1.25 train-timeout=25 until=120 evaluate-every=4"
+    )
+    how = pairs(line.split()) | {"num-server-rounds": 1000}
     one, two = play(tmp_path, "one", **how), play(tmp_path, "two", **how)
-    assert digest(one) == digest(two)
-    rounds = read(one / LEDGER, "rounds")
-    assert [r["clock"] for r in rounds] == [r["clock"] for r in read(two / LEDGER, "rounds")]
+    assert model_of(one) == model_of(two)
+    rounds = rounds_of(one)
+    assert [r["clock"] for r in rounds] == [r["clock"] for r in rounds_of(two)]
     assert rounds[-2]["clock"] < 120.0 <= rounds[-1]["clock"]
     evaluated = [row["round"] for row in rounds if row["test_accuracy"] is not None]
     assert evaluated == sorted({*range(4, len(rounds) + 1, 4), len(rounds)})
     assert read_run(one / LEDGER)["status"] == "completed"
-    parts = read(one / LEDGER, "participations")
+    parts = parts_of(one)
     assert all(part["device_seconds"] > 0 for part in parts)
     for part in parts:
         if part["outcome"] == "trained":
@@ -213,7 +201,7 @@ def test_local_steps_take_as_long_as_the_images_of_their_batches(steps, batch, t
     run = play(
         tmp_path, "run", **how, **{"local-epochs": 0, "local-steps": steps, "batch-size": batch, "train-timeout": 600.0}
     )
-    parts = read(run / LEDGER, "participations")
+    parts = parts_of(run)
 
     def images(examples):
         of_a_pass = [batch] * (examples // batch) + [examples % batch] * (examples % batch > 0)
@@ -223,26 +211,14 @@ def test_local_steps_take_as_long_as_the_images_of_their_batches(steps, batch, t
     assert [part["seconds"] for part in parts] == pytest.approx(1 + 10 * work / work.mean())
 
 
-def test_a_run_begins_anywhere_and_keeps_its_trace(tmp_path):
-    trace = tmp_path / "trace.npz"
-
-    def write(training):
-        half, changes = [*[0] * 15, *[500] * 15], {"offsets": 2 * np.arange(31), "training_seconds": [training] * 30}
-        seconds = np.stack([half, np.add(half, 500)], axis=1).ravel()
-        np.savez(trace, seconds=seconds, available=np.tile([True, False], 30), **changes)
-
-    write(3.0)
-    how = {"policy": "random", "clock": str(trace)}
+def test_a_run_begins_anywhere_in_its_trace(tmp_path):
+    half, changes = [*[0] * 15, *[500] * 15], {"offsets": 2 * np.arange(31), "training_seconds": [3.0] * 30}
+    seconds = np.stack([half, np.add(half, 500)], axis=1).ravel()
+    np.savez(tmp_path / "trace.npz", seconds=seconds, available=np.tile([True, False], 30), **changes)
+    how = {"policy": "random", "clock": str(tmp_path / "trace.npz")}
     for start, there in ((0.0, range(15)), (500.0, range(15, 30)), (1500.0, range(15, 30))):
         folder = play(tmp_path, f"from{start:.0f}", **how, **{"clock-start": start})
-        assert {row["client"] for row in read(folder / LEDGER, "participations")} <= set(there)
-    play_on = {"run-name": "broken", "num-server-rounds": 50, "until": 10.0} | how
-    folder = play(tmp_path, "broken", **play_on)
-    with sqlite3.connect(folder / LEDGER) as db:
-        db.execute("UPDATE run SET value = '\"interrupted\"' WHERE key = 'status'")
-    write(5.0)
-    with pytest.raises(ResumeError, match=r"started with .*trace\.npz from a file with the digest"):
-        play(tmp_path, "broken", resume=True, **play_on)
+        assert {row["client"] for row in parts_of(folder)} <= set(there)
     with refused("clock-start", 5.0):
         RunConfig.parse({"clock-start": 5.0})
 
@@ -261,16 +237,16 @@ SELECT, DECIDE = "A round selects 8 clients", "Clients decide as if they were al
 
 
 @pytest.mark.parametrize(
-    ("how", "warnings"),
+    ("line", "warnings"),
     [
-        ({"policy": "random", "clock": "bernoulli:0.2"}, {SELECT}),
-        ({"policy": "random", "clock": "bernoulli:0.5"}, set()),
-        ({"policy": "systematic", "clock": "bernoulli:0.5"}, {DECIDE}),
-        ({"policy": "systematic", "clock": "bernoulli:0.5", "compensate": "availability"}, set()),
+        ("policy=random clock=bernoulli:0.2", {SELECT}),
+        ("policy=random clock=bernoulli:0.5", set()),
+        ("policy=systematic clock=bernoulli:0.5", {DECIDE}),
+        ("policy=systematic clock=bernoulli:0.5 compensate=availability", set()),
     ],
 )
-def test_too_few_available_clients_are_a_warning(how, warnings, tmp_path, caplog):
-    play(tmp_path, "few", **how, **{"num-server-rounds": 1})
+def test_too_few_available_clients_are_a_warning(line, warnings, tmp_path, caplog):
+    play(tmp_path, "few", **pairs(line.split()), **{"num-server-rounds": 1})
     assert {warning for warning in (SELECT, DECIDE) if warning in caplog.text} == warnings
 
 
@@ -281,9 +257,9 @@ def test_a_run_without_a_reply_in_time_fails_with_the_remedy(tmp_path):
 
 def test_foresight_holds_from_the_first_round_on(tmp_path):
     """Some devices take longer than a round may: FedCS with foresight asks none of them."""
-    how = {"policy": "fedcs", "foresight": True, "clock": "generated", "train-timeout": 20.0, "sizes": "zipf:1.2"}
-    folder = play(tmp_path, "foresight", **how)
-    late = {row["round"] for row in read(folder / LEDGER, "participations") if row["outcome"] == "late"}
+    line = "policy=fedcs foresight=true clock=generated train-timeout=20 sizes=zipf:1.2"
+    folder = play(tmp_path, "foresight", **pairs(line.split()))
+    late = {row["round"] for row in parts_of(folder) if row["outcome"] == "late"}
     assert 1 not in late
 
 
@@ -294,5 +270,5 @@ def test_no_round_begins_after_until_without_clients(tmp_path):
     np.savez(trace, offsets=3 * np.arange(31), training_seconds=np.full(30, 9.0), **changes)
     how = {"policy": "random", "clock": str(trace), "until": 600.0, "train-timeout": 30.0, "num-server-rounds": 999}
     how["join-timeout"] = 0.3  # which is the machine's time
-    rounds = read(play(tmp_path, "gap", **how) / LEDGER, "rounds")
+    rounds = rounds_of(play(tmp_path, "gap", **how))
     assert 600 <= rounds[-1]["clock"] < 602 and rounds[-1]["trained"] == 0 and rounds[-2]["clock"] < 130

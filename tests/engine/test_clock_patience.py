@@ -20,6 +20,7 @@ from tests.fakes import Notes, ToyApp, zeros
 
 N, DEADLINE = 4, 100.0
 LONG = 10_000.0
+OPTIONS = {"run": "r", "seed": 5, "train_timeout": DEADLINE, "ask_timeout": 30.0, "evaluate_clients": 0}
 
 
 def grid_of(folder, seconds, spells=(), upload=np.inf, broken=(), settle=lambda: None):
@@ -42,11 +43,10 @@ def grid_of(folder, seconds, spells=(), upload=np.inf, broken=(), settle=lambda:
 
 def play(folder, seconds, spells=(), rounds=9, make=RandomSelection, killed=False, upload=np.inf, broken=(), **options):
     """Play rounds in which all take part, each by a server of its own if ``killed``; return their ends and parts."""
-    chosen = {"run": "r", "seed": 5, "train_timeout": DEADLINE, "ask_timeout": 30.0, "evaluate_clients": 0} | options
     notes, model = Notes(killed), zeros()
     for round_ in range(1, rounds + 1) if killed else [1]:
         resume, arrays = (notes.resume(), notes.arrays) if round_ > 1 else (None, model)
-        strategy = make(N, options=RoundOptions(**chosen), observer=notes, resume=resume)
+        strategy = make(N, options=RoundOptions(**OPTIONS | options), observer=notes, resume=resume)
         try:
             strategy.start(grid_of(folder, seconds, spells, upload, broken), arrays, rounds)
         except KeyboardInterrupt:
@@ -131,33 +131,30 @@ def test_client_results_are_stored_before_the_round(tmp_path):
     """All answer in the same second, and two of them are fetched."""
     written, notes = [], Notes(False)
     notes.round_done = lambda record, arrays, memory: notes.rounds.append((record.trained, record.clock == written[-1]))
-    options = RoundOptions(run="r", seed=5, train_timeout=DEADLINE, evaluate_clients=0, enough=2)
+    options = RoundOptions(**OPTIONS, enough=2)
     grid = grid_of(tmp_path, [9, 9, 9, 9], settle=lambda: written.append(grid.clock.now()))
     RandomSelection(N, options=options, observer=notes).start(grid, zeros(), 3)
     assert notes.rounds == [(2, True)] * 3
 
 
+def markov(wire):
+    return lambda clients, **settings: MarkovParticipation.optimal(clients, 3, 2, coordination=wire, **settings)
+
+
 @pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
 @pytest.mark.parametrize("seconds", [[9, 14, 19, 999], [9, 14, 9, 49]])
 def test_kills_change_neither_simulated_time_nor_retries(wire, seconds, tmp_path):
-    def make(clients, **settings):
-        return MarkovParticipation.optimal(clients, 3, 2, coordination=wire, **settings)
-
     spells = [(0, 35), (70, LONG)]
-    whole = play(tmp_path / "whole", seconds, spells, rounds=12, make=make)
-    assert whole == play(tmp_path / "cut", seconds, spells, rounds=12, make=make, killed=True)
+    whole = play(tmp_path / "whole", seconds, spells, rounds=12, make=markov(wire))
+    assert whole == play(tmp_path / "cut", seconds, spells, rounds=12, make=markov(wire), killed=True)
     assert "late" in {part.get(3) for part in whole[1]}
 
 
 def test_a_declined_broadcast_does_not_delay_the_round(tmp_path):
     """The same clients take part as under poll, and only its question, a second of each round, is saved."""
-
-    def make(wire):
-        return lambda clients, **settings: MarkovParticipation.optimal(clients, 3, 2, coordination=wire, **settings)
-
     seconds = [9, 14, 9, 49]
-    polled, parts = play(tmp_path / "poll", seconds, rounds=12, make=make("poll"))
-    ends, same = play(tmp_path / "broadcast", seconds, rounds=12, make=make("broadcast"))
+    polled, parts = play(tmp_path / "poll", seconds, rounds=12, make=markov("poll"))
+    ends, same = play(tmp_path / "broadcast", seconds, rounds=12, make=markov("broadcast"))
     assert same == parts and min(map(len, parts)) < N
     trained = [max((1 + seconds[client] for client in part), default=0) for part in parts]
     assert np.diff(polled, prepend=0).tolist() == [1 + longest for longest in trained]
@@ -176,10 +173,8 @@ def test_slow_senders_are_chosen_once_at_unknown_model_size(killed, tmp_path):
 
 def test_seconds_count_from_the_sending_of_the_model(tmp_path):
     notes = Notes(False)
-    options = RoundOptions(run="r", seed=5, train_timeout=DEADLINE, ask_timeout=30.0, evaluate_clients=0)
-    strategy = OortSelection(N, options=options, observer=notes)
-    model = zeros()
-    strategy.start(grid_of(tmp_path, [9, 9, 9, 999]), model, 1, timeout=DEADLINE)
+    strategy = OortSelection(N, options=RoundOptions(**OPTIONS), observer=notes)
+    strategy.start(grid_of(tmp_path, [9, 9, 9, 999]), zeros(), 1, timeout=DEADLINE)
     assert {part.client: part.seconds for part in notes.rounds[0].participations} == {0: 10, 1: 10, 2: 10, 3: 100}
     assert strategy.policy.selector.seen.durations.tolist() == [10, 10, 10, 100]
 

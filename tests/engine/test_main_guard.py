@@ -1,10 +1,8 @@
 """A script without a main guard is refused before its workers run it again, for ever."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.processes import python
 
 SCRIPT = """
 from aoi_fl.engine.machine import check_main
@@ -23,13 +21,11 @@ print("begun")
 def test_workers_need_a_main_guard(guard, refused, call, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(guard, call))
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode != 0, "script.py: if" in done.stderr) == (refused, refused)
-    assert ("begun" in done.stdout) != refused
+    done = python(script, status=int(refused))
+    assert ("script.py: if" in done.stderr, "begun" in done.stdout) == (refused, not refused)
 
 
 def test_workers_need_a_program_in_a_file():
     program = SCRIPT.format("if __name__ == '__main__':", "check_main(2)")
-    done = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode and "ConfigError: workers" in done.stderr and not done.stdout
+    done = python("-", given=program, status=1)
+    assert "ConfigError: workers" in done.stderr and not done.stdout
