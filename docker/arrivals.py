@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from aoi_fl.docker import settings
-from aoi_fl.docker.control import Control, read_key, read_pems
+from aoi_fl.docker.control import Control, read_key, usable_pems
 from aoi_fl.flower import seams
 from aoi_fl.flower.control import ControlError, RunState
 from aoi_fl.protocol.files import write_whole
@@ -60,7 +60,7 @@ def _enrol(control: Control, public: Path, decisions: Path, ask: bool) -> None:
         raise ConfigError("public key", public.name, allowed, remedy)
     if _holds(marker, key):
         return
-    if control.register(public):
+    if control.register_file(public):
         say(f"{public.stem} is enrolled")
     _retire(marker)
     write_whole(marker, key)  # it replaces a link, and does not follow it
@@ -95,8 +95,7 @@ def connected(control: Control, enrolment: Path = ENROLMENT) -> set[str]:
 def _keys(enrolment: Path, suffix: str) -> dict[bytes, str]:
     names = dict[bytes, str]()
     for path in enrolment.glob(f"*{suffix}"):
-        with suppress(ConfigError):
-            names |= dict.fromkeys(read_pems(path), path.stem)
+        names |= dict.fromkeys(usable_pems(path), path.stem)
     return names
 
 

@@ -18,8 +18,8 @@ from aoi_fl.science.errors import ConfigError
 _LARGEST = 10_000  # bytes of a file with a public key
 
 
-class Control:
-    """A connection to the Control API over TLS, which survives a restart of the SuperLink.
+class Control(ControlApi):
+    """A connection to the Control API over TLS, which survives a restart of the SuperLink; keys are files.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ class Control:
     """
 
     def __init__(self, address: str, authority: Path) -> None:
-        self._api = ControlApi(address, authority.read_bytes())
+        super().__init__(address, authority.read_bytes())
 
-    def register(self, public_key: Path) -> bool:
+    def register_file(self, public_key: Path) -> bool:
         """Register a client's public key (OpenSSH); return False if it is registered already."""
         if self._node(public_key) is not None:
             return False
         try:
-            self._api.register(_pem(public_key), public_key.stem)
+            self.register(read_pems(public_key)[0] + b"\n", public_key.stem)
         except ControlError as error:
             if error.away:
                 raise
@@ -52,7 +52,7 @@ class Control:
         node = self._node(public_key)
         if node is None:
             raise ConfigError("client", public_key.stem, "a registered client", "There is nothing to revoke.")
-        self._api.unregister(node.node_id)
+        self.unregister(node.node_id)
         return node.node_id
 
     def standing(self, public_key: Path) -> tuple[str, int]:
@@ -62,55 +62,36 @@ class Control:
 
     def unknown(self, public_keys: Iterable[Path]) -> list[Path]:
         """Return the files without a key, or with a key that the SuperLink does not list."""
-        listed = {node.public_key.strip() for node in self._api.nodes()}
-
-        def known(public_key: Path) -> bool:
-            try:
-                return _pem(public_key).strip() in listed
-            except ConfigError:
-                return False
-
-        return [path for path in public_keys if not known(path)]
+        listed = {node.public_key.strip() for node in self.nodes()}
+        return [path for path in public_keys if listed.isdisjoint(usable_pems(path)[:1])]
 
     def online(self) -> dict[bytes, int]:
         """Return key (PEM) and id of each connected node; a dead node stays listed for a minute."""
-        return {node.public_key.strip(): node.node_id for node in self._api.nodes() if node.status == "online"}
+        return {node.public_key.strip(): node.node_id for node in self.nodes() if node.status == "online"}
 
     def _node(self, public_key: Path) -> NodeState | None:
-        pem = _pem(public_key).strip()
-        live = (node for node in self._api.nodes() if node.status != "unregistered")
+        (pem, *_) = read_pems(public_key)
+        live = (node for node in self.nodes() if node.status != "unregistered")
         return next((node for node in live if node.public_key.strip() == pem), None)
 
     def prune(self, keep: Iterable[Path]) -> list[int]:
         """Unregister the keys of nodes that are not connected and not in these files; return their ids."""
-        kept = {pem for path in keep for pem in _pems(path)}
+        kept = {pem for path in keep for pem in usable_pems(path)}
         ids = []
-        for node in self._api.nodes():
+        for node in self.nodes():
             if node.status in ("offline", "registered") and node.public_key.strip() not in kept:
-                self._api.unregister(node.node_id)
+                self.unregister(node.node_id)
                 ids.append(node.node_id)
         return ids
-
-    def runs(self) -> list[RunState]:
-        """Return the latest runs of the SuperLink, the newest last."""
-        return self._api.runs()
 
     def run(self, run_id: int) -> RunState | None:
         """Return the state of a run; None if it is not a run of this SuperLink."""
         try:
-            return next(iter(self._api.runs(run_id)), None)
+            return next(iter(self.runs(run_id)), None)
         except ControlError as error:
             if error.missing:
                 return None
             raise
-
-    def stop(self, run_id: int) -> None:
-        """Stop a run."""
-        self._api.stop(run_id)
-
-    def log(self, run_id: int) -> str:
-        """Return the part of a run's log that the SuperLink has kept."""
-        return self._api.log(run_id)
 
 
 def read_key(public_key: Path) -> bytes:
@@ -139,11 +120,8 @@ def read_pems(public_keys: Path) -> list[bytes]:
     return [key.public_bytes(*form).strip() for key in keys]
 
 
-def _pem(public_key: Path) -> bytes:
-    return read_pems(public_key)[0] + b"\n"
-
-
-def _pems(public_keys: Path) -> list[bytes]:
+def usable_pems(public_keys: Path) -> list[bytes]:
+    """Return a file's keys as PEM; none if one is incomplete."""
     with suppress(ConfigError):
         return read_pems(public_keys)
     return []

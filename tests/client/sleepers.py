@@ -19,7 +19,7 @@ def registered(link: SuperLink, folder: Path, clients: int) -> Control:
     for i in range(clients):
         key = folder / f"{i}.key"
         make_client_key(key, key.with_suffix(".pub"))
-        assert control.register(key.with_suffix(".pub"))
+        assert control.register_file(key.with_suffix(".pub"))
     return control
 
 

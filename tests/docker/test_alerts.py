@@ -13,7 +13,7 @@ from aoi_fl.report.metrics import exposition
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import Ledger
 
-ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
+ALERTS = Path(__file__).parents[2] / "deploy/alerts.yaml"
 
 
 def run_of_newcomers(folder):
@@ -42,11 +42,11 @@ def test_the_page_counts_connected_expected_and_refused(tmp_path):
 
 def test_a_cluster_page_has_health_and_the_newest_runs_numbers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "new").mkdir(parents=True)
+    (tmp_path / "runs/new").mkdir(parents=True)
     page = TestClient(site.application(None))
     assert page.get("/healthz").status_code == 200
     assert f'aoi_build_info{{version="{aoi_fl.__version__}"}} 1.0' in page.get("/metrics").text
-    (tmp_path / "runs" / ".current").symlink_to("new")
+    (tmp_path / "runs/.current").symlink_to("new")
     assert 'aoi_run_state{state="waiting"} 1.0' in page.get("/metrics").text
-    run_of_newcomers(tmp_path / "runs" / "new")
+    run_of_newcomers(tmp_path / "runs/new")
     assert "aoi_clients_refused 1.0" in page.get("/metrics").text

@@ -12,7 +12,8 @@ import pytest
 
 from aoi_fl.docker import backup, pki
 from aoi_fl.server.folder import LEDGER, only_player
-from aoi_fl.server.ledger import Ledger, read_run
+from aoi_fl.server.ledger import read_run
+from tests.ledgers import noted
 from tests.refusals import refused
 
 
@@ -22,18 +23,16 @@ def volumes(tmp_path):
     for volume in backup.VOLUMES:
         (root / volume).mkdir(parents=True)
     pki.make_all(root / "pki")
-    run = root / "runs" / "first"
+    run = root / "runs/first"
     run.mkdir()
-    ledger = Ledger(run / LEDGER)
-    ledger.note(status="completed")
-    ledger.close()
-    (root / "runs" / ".current").symlink_to("first")
-    slot = root / "clients" / "0" / "state"
+    noted(run, status="completed")
+    (root / "runs/.current").symlink_to("first")
+    slot = root / "clients/0/state"
     slot.mkdir(parents=True)
     (slot / "client-0.json").write_text("{}")
     (slot / "partition.npy").symlink_to("/runs/.current/partition.npy")
     (slot.parent / "lock").touch()
-    (root / "operator" / "client-1.revoked").write_text("key")
+    (root / "operator/client-1.revoked").write_text("key")
     return root
 
 
@@ -62,31 +61,31 @@ def test_a_restored_cluster_is_the_saved_one(volumes, tmp_path):
     other = empty(tmp_path / "other")
     backup.restore(io.BytesIO(saved(volumes)), other)
     assert contents(other) == contents(volumes)
-    assert read_run(other / "runs" / ".current" / LEDGER)["status"] == "completed"
+    assert read_run(other / "runs/.current" / LEDGER)["status"] == "completed"
     assert pki.make_all(other / "pki") == []  # authority, certificate and secret are the saved ones
 
 
 def test_a_database_is_copied_with_what_its_log_holds(volumes, tmp_path):
-    with closing(sqlite3.connect(volumes / "state" / "superlink.db")) as db:
+    with closing(sqlite3.connect(volumes / "state/superlink.db")) as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("CREATE TABLE t (x)")
         db.execute("INSERT INTO t VALUES (7)")
         db.commit()
-        assert (volumes / "state" / "superlink.db-wal").stat().st_size
+        assert (volumes / "state/superlink.db-wal").stat().st_size
         whole = saved(volumes)
     other = empty(tmp_path / "other")
     backup.restore(io.BytesIO(whole), other)
     assert os.listdir(other / "state") == ["superlink.db"]
-    with closing(sqlite3.connect(other / "state" / "superlink.db")) as db:
+    with closing(sqlite3.connect(other / "state/superlink.db")) as db:
         assert db.execute("SELECT x FROM t").fetchall() == [(7,)]
 
 
 def test_nothing_is_saved_while_a_client_or_a_run_is_in_progress(volumes):
-    with open(volumes / "clients" / "0" / "lock") as lock:
+    with open(volumes / "clients/0/lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with refused("cluster", "client 0 runs"):
             saved(volumes)
-    with only_player(volumes / "runs" / "first"), refused("cluster"):
+    with only_player(volumes / "runs/first"), refused("cluster"):
         saved(volumes)
 
 

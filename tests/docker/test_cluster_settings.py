@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -36,6 +35,7 @@ from aoi_fl.docker.control import Control, read_pems
 from aoi_fl.flower.control import ControlError, NodeState, RunState
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.folder import DEALT, deal
+from tests.processes import python
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +74,7 @@ def test_no_port_is_published_beyond_this_machine_and_no_root():
         assert "mem_limit" in service and "restart" in service
         # `docker compose run` starts and recreates what its service depends on, whatever the shell's variables are.
         assert name not in ("submit", "page", "backup") or "depends_on" not in service
-    assert "USER app" in (ROOT / "docker" / "Dockerfile").read_text()
+    assert "USER app" in (ROOT / "docker/Dockerfile").read_text()
 
 
 MOUNTS = {name: [v.split(":")[0] for v in service.get("volumes", [])] for name, service in COMPOSE["services"].items()}
@@ -133,17 +133,17 @@ def test_no_volume_holds_a_clients_private_key(tmp_path):
 def test_certificates_are_made_once_and_renewed_when_needed(tmp_path):
     assert len(pki.make_all(tmp_path)) == 3
     assert pki.make_all(tmp_path) == []
-    authority = (tmp_path / "trust" / "ca.crt").read_bytes()
+    authority = (tmp_path / "trust/ca.crt").read_bytes()
     assert len(pki.make_all(tmp_path, ("192.0.2.7", "fl.example.org"))) == 1
-    certificate = x509.load_pem_x509_certificate((tmp_path / "server" / "server.crt").read_bytes())
+    certificate = x509.load_pem_x509_certificate((tmp_path / "server/server.crt").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["superlink", "superlink-control", "localhost", "fl.example.org"]
     assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "192.0.2.7"]
     pki.make_all(tmp_path, server_days=pki.RENEW_DAYS - 1)
     assert len(pki.make_all(tmp_path)) == 1
-    renewed = x509.load_pem_x509_certificate((tmp_path / "server" / "server.crt").read_bytes())
+    renewed = x509.load_pem_x509_certificate((tmp_path / "server/server.crt").read_bytes())
     assert renewed.not_valid_after_utc - datetime.now(UTC) > timedelta(days=pki.RENEW_DAYS)
-    assert (tmp_path / "trust" / "ca.crt").read_bytes() == authority
+    assert (tmp_path / "trust/ca.crt").read_bytes() == authority
     for secret in ("authority/ca.key", "server/server.key", "superexec/secret"):
         assert (tmp_path / secret).stat().st_mode & 0o777 == 0o600
 
@@ -151,8 +151,8 @@ def test_certificates_are_made_once_and_renewed_when_needed(tmp_path):
 def test_strict_openssl_accepts_the_certificate(tmp_path):
     pki.make_all(tmp_path)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(tmp_path / "server" / "server.crt", tmp_path / "server" / "server.key")
-    trusting = ssl.create_default_context(cafile=str(tmp_path / "trust" / "ca.crt"))
+    server.load_cert_chain(tmp_path / "server/server.crt", tmp_path / "server/server.key")
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "trust/ca.crt"))
     trusting.verify_flags |= ssl.VERIFY_X509_STRICT
     there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = trusting.wrap_bio(there, here, server_hostname="superlink")
@@ -197,12 +197,12 @@ def test_replicas_take_the_lowest_slots_and_death_frees_one(tmp_path):
 def test_each_slot_belongs_to_a_user_that_reads_no_other():
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "clients"
-        (folder / "0" / "state").mkdir(parents=True)  # of a version with one user for all
-        (folder / "0" / "state" / "client-0.json").write_text("{}")
+        (folder / "0/state").mkdir(parents=True)  # of a version with one user for all
+        (folder / "0/state/client-0.json").write_text("{}")
         for path in (Path(place), folder, *folder.rglob("*")):
             os.chown(path, users.APP, users.APP)
             path.chmod(path.stat().st_mode | 0o755 if path.is_dir() else 0o600)
-        with users.acting_as(users.APP), (folder / "0" / "lock").open("w") as running:
+        with users.acting_as(users.APP), (folder / "0/lock").open("w") as running:
             fcntl.flock(running, fcntl.LOCK_EX)
             with users.acting_as(0):
                 assert client.claim(folder, apart=True) == 1 and (folder / "0").stat().st_uid == users.APP
@@ -218,10 +218,7 @@ for name in "01":
     except PermissionError:
         print("refused")
 """
-        seen = [
-            subprocess.run([sys.executable, "-c", reads, folder, slot], capture_output=True, text=True, cwd=ROOT).stdout
-            for slot in "01"
-        ]
+        seen = [python("-c", reads, folder, slot).stdout for slot in "01"]
         assert seen == ["['client-0.json']\nrefused\n", "refused\n['lock']\n"]
 
 
@@ -241,7 +238,7 @@ class Registry:
     def __init__(self):
         self.keys = []
 
-    def register(self, public):
+    def register_file(self, public):
         self.keys.append(public.read_text())
         return True
 
@@ -284,7 +281,7 @@ def test_with_ask_each_new_key_waits_for_the_operator(tmp_path, monkeypatch, cap
     assert registry.keys == ["key of client-1"]
     with refused("client", "client-2"):
         submit.accept(registry, ["client-2"])
-    (tmp_path / "operator" / "client-1.revoked").write_text("a replaced key")
+    (tmp_path / "operator/client-1.revoked").write_text("a replaced key")
     with refused("client", "client-1"):
         submit.accept(registry, ["client-1"])
 
@@ -296,11 +293,9 @@ def test_pruning_unregisters_replaced_keys_of_absent_clients(tmp_path):
         keys[name] = read_pems(tmp_path / f"{name}.key")[0]
     (tmp_path / "kept.key").rename(tmp_path / "kept.pub")
     states = [NodeState(1, keys["kept"], "offline"), NodeState(2, keys["replaced"], "offline")]
-    api = SimpleNamespace(nodes=lambda: [*states, NodeState(3, keys["connected"], "online")], gone=[])
-    api.unregister = api.gone.append
-    control = object.__new__(Control)
-    control._api = api
-    assert control.prune(tmp_path.glob("*.pub")) == api.gone == [2]
+    control, gone = object.__new__(Control), []
+    control.nodes, control.unregister = lambda: [*states, NodeState(3, keys["connected"], "online")], gone.append
+    assert control.prune(tmp_path.glob("*.pub")) == gone == [2]
 
 
 def test_an_own_app_takes_its_own_keys(tmp_path):
@@ -318,7 +313,7 @@ def test_an_own_app_takes_its_own_keys(tmp_path):
 
 def test_a_client_gets_its_own_data(tmp_path, monkeypatch):
     monkeypatch.setattr(client, "DATA", tmp_path)
-    own = tmp_path / "clients" / "client-1"
+    own = tmp_path / "clients/client-1"
     own.mkdir(parents=True)
     (own / "train.npz").touch()
     first, second = (client.node_config(slot, f"client-{slot}") for slot in (0, 1))
@@ -338,9 +333,9 @@ HARM = {
 def test_half_an_authority_is_refused_and_kept(tmp_path, harm):
     """A new authority would overwrite a restored key, and lock out each client that trusts the old one."""
     pki.make_all(tmp_path)
-    key, certificate = tmp_path / "authority" / "ca.key", tmp_path / "trust" / "ca.crt"
+    key, certificate = tmp_path / "authority/ca.key", tmp_path / "trust/ca.crt"
     pki.make_all(tmp_path / "other")
-    (tmp_path / "other" / "authority" / "ca.key").rename(key.with_name("other.key"))
+    (tmp_path / "other/authority/ca.key").rename(key.with_name("other.key"))
     HARM[harm](key, certificate)
     before = {half: half.read_bytes() for half in (key, certificate) if half.exists()}
     with refused("authority"):
@@ -371,10 +366,10 @@ def superlink(tmp_path):
     pki.make_all(tmp_path / "pki")
     server = grpc.server(ThreadPoolExecutor(2))
     add_ControlServicer_to_server(Superlink(), server)
-    mine = [(tmp_path / "pki" / "server" / f"server.{part}").read_bytes() for part in ("key", "crt")]
+    mine = [(tmp_path / f"pki/server/server.{part}").read_bytes() for part in ("key", "crt")]
     port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([mine]))
     server.start()
-    yield server, Control(f"127.0.0.1:{port}", tmp_path / "pki" / "trust" / "ca.crt")
+    yield server, Control(f"127.0.0.1:{port}", tmp_path / "pki/trust/ca.crt")
     server.stop(None).wait()
 
 
@@ -432,9 +427,9 @@ def test_lost_keys_are_registered_again_but_no_revoked_one(superlink, tmp_path, 
         pki.make_client_key(tmp_path / name, folder / f"{name}.pub")
         (folder / f"{name}.registered").write_bytes((folder / f"{name}.pub").read_bytes())
     (tmp_path / "operator").mkdir()
-    (folder / "revoked.registered").rename(tmp_path / "operator" / "revoked.revoked")
+    (folder / "revoked.registered").rename(tmp_path / "operator/revoked.revoked")
     (folder / "broken.registered").mkdir()
-    control.register(folder / "known.pub")
+    control.register_file(folder / "known.pub")
     arrivals.forget_lost(control, folder)
     arrivals.enrol(control, folder, tmp_path / "operator")
     assert capsys.readouterr().out == "lost is enrolled\n"
@@ -451,7 +446,7 @@ def test_a_client_with_a_replaced_key_counts_once(superlink, tmp_path):
         pki.make_client_key(tmp_path / f"key-{container}", folder / "client-0.pub")
         arrivals.enrol(control, folder)
     pki.make_client_key(tmp_path / "other", tmp_path / "elsewhere.pub")
-    control.register(tmp_path / "elsewhere.pub")
+    control.register_file(tmp_path / "elsewhere.pub")
     assert len(control.online()) == 4  # the SuperLink lists the sessions of the containers that are gone
     assert arrivals.connected(control, folder) == {"client-0", "4"}
     pki.make_client_key(tmp_path / "key-0", folder / "client-0.pub")  # the first container is back
@@ -459,17 +454,12 @@ def test_a_client_with_a_replaced_key_counts_once(superlink, tmp_path):
     assert arrivals.connected(control, folder) == {"client-0", "4"}
 
 
-def test_the_list_of_clients_survives_a_torn_key(
-    superlink,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_the_list_of_clients_survives_a_torn_key(superlink, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(submit, "connect", lambda *wait: superlink[1])
     monkeypatch.setattr(submit, "OPERATOR", tmp_path)
     monkeypatch.setattr(submit, "ENROLMENT", tmp_path / "enrolment")
     lay_down(submit.ENROLMENT)
-    superlink[1].register(submit.ENROLMENT / "c.pub")
+    superlink[1].register_file(submit.ENROLMENT / "c.pub")
     assert command(monkeypatch, "nodes") == 0
     refused_key, torn, good = capsys.readouterr().out.splitlines()
     assert refused_key.startswith("a asks") and good.startswith("c online") and "'b.pub'" in torn

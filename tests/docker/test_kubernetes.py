@@ -9,7 +9,7 @@ import yaml
 from aoi_fl.docker import settings
 
 ROOT = Path(__file__).parents[2]
-MANIFESTS = ROOT / "deploy" / "kubernetes"
+MANIFESTS = ROOT / "deploy/kubernetes"
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
 COMPOSE.pop("backup")  # a cluster of Kubernetes has its own snapshots of volumes
 OBJECTS = [

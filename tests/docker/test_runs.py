@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from aoi_fl.config.run import RunConfig
 from aoi_fl.docker import runs, settings, submit
 from aoi_fl.docker.runs import Runs, Ticket, waiting
 from aoi_fl.flower.control import RunState
@@ -123,23 +122,6 @@ def test_a_run_that_has_ended_can_be_deleted_and_others_cannot(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["c", "d"]
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"dataset": "mnist", "data-dir": "nowhere"},
-        {"dataset": "csv:nowhere.csv", "target": "y"},
-        {"model": "python:no_such_module:make"},
-        {"policy": "wics", "clients-file": "nowhere.csv"},
-    ],
-)
-def test_what_a_run_lacks_is_named_before_the_clients_wait(keys, tmp_path):
-    from aoi_fl.server.app import prepare
-
-    with pytest.raises(AoiError):
-        prepare(RunConfig.parse({"num-clients": "4"} | keys), tmp_path)
-    prepare(RunConfig.parse({"num-clients": "4", "policy": "random", "clients-per-round": "2"}), tmp_path)
-
-
 def test_a_waiting_process_ends_with_its_cluster(monkeypatch):
     """Compose's `down` leaves the containers of `run`, which would keep the volumes in use."""
     looks = [False, True, False, True, False, False]  # not there yet, there, restarting, there, gone
@@ -211,21 +193,21 @@ def test_a_stopped_place_in_the_queue_never_starts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("environment", "key"),
+    ("variable", "value", "key"),
     [
-        ({"AOI_POLICY": "randm"}, "policy"),
-        ({"AOI_POLCY": "random"}, "AOI_POLCY"),
-        ({"AOI_NUM_SERVER_ROUNDS": "0"}, "num-server-rounds"),
-        ({"AOI_LOG_LEVEL": "loud"}, "AOI_LOG_LEVEL"),
-        ({"AOI_CLIENT_SLEEP": "perhaps"}, "AOI_CLIENT_SLEEP"),
-        ({"AOI_ENROL": "never"}, "AOI_ENROL"),
-        ({"AOI_KEEP_RUNS": "few"}, "AOI_KEEP_RUNS"),
+        ("AOI_POLICY", "randm", "policy"),
+        ("AOI_POLCY", "random", "AOI_POLCY"),
+        ("AOI_NUM_SERVER_ROUNDS", "0", "num-server-rounds"),
+        ("AOI_LOG_LEVEL", "loud", "AOI_LOG_LEVEL"),
+        ("AOI_CLIENT_SLEEP", "perhaps", "AOI_CLIENT_SLEEP"),
+        ("AOI_ENROL", "never", "AOI_ENROL"),
+        ("AOI_KEEP_RUNS", "few", "AOI_KEEP_RUNS"),
     ],
 )
-def test_a_wrong_setting_ends_before_the_cluster_starts(environment, key, monkeypatch):
+def test_a_wrong_setting_ends_before_the_cluster_starts(variable, value, key, monkeypatch):
     monkeypatch.setattr(settings, "APP", Path(__file__).parents[2])
     with refused(key):
-        settings.check(environment)
+        settings.check({variable: value})
     settings.check({"AOI_CLIENTS_PER_ROUND": "8"})  # `--scale client=8` may follow
 
 
