@@ -1,7 +1,6 @@
 """The Python interface against the ledger, and the notebook of the docs, executed."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,9 +8,10 @@ import pytest
 
 import aoi_fl
 from aoi_fl.server.ledger import read
+from tests.processes import python
 from tests.refusals import refused
 
-NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
+NOTEBOOK = Path(__file__).parents[1] / "docs/notebook.ipynb"
 KEYS = {"num_clients": 4, "clients_per_round": 2, "num_server_rounds": 3, "model": "lr", "local_epochs": 1}
 
 
@@ -61,7 +61,7 @@ def test_a_missing_extra_is_named(played, monkeypatch):
 
 def test_importing_the_package_imports_no_room():
     code = "import sys, aoi_fl; print(sorted(m for m in sys.modules if m.split('.')[0] in ('aoi_fl', 'flwr', 'torch')))"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "['aoi_fl']"
+    assert python("-c", code).stdout.strip() == "['aoi_fl']"
 
 
 @pytest.mark.slow

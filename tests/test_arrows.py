@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS = ROOT / "lab" / "benchmarks"  # they measure any room
+BENCHMARKS = ROOT / "lab/benchmarks"  # they measure any room
 # What a room may import.
 BELOW = {
     "science": set(),
@@ -48,15 +48,18 @@ def modules(root: Path = ROOT) -> Iterator[tuple[str, Path]]:
             yield name.removesuffix(".__init__"), path
 
 
-def imported(path: Path) -> set[str]:
-    """Return what a file imports of this project, wherever in it."""
-    found = set()
+def imports(path: Path, package: str) -> Iterator[tuple[str, str]]:
+    """Yield what a file imports of a package, wherever in it: modules, and names in them."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name for name in found if name.startswith("aoi_fl.")}
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == package)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == package:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules of this project that a file imports, and names in them."""
+    return {f"{module}.{name}".strip(".") for module, name in imports(path, "aoi_fl")} - {"aoi_fl"}
 
 
 def room(name: str) -> str:
@@ -64,7 +67,7 @@ def room(name: str) -> str:
 
 
 def test_every_room_has_its_arrows():
-    rooms = {path.name for path in (ROOT / "typings" / "aoi_fl").iterdir() if path.is_symlink() and path.is_dir()}
+    rooms = {path.name for path in (ROOT / "typings/aoi_fl").iterdir() if path.is_symlink() and path.is_dir()}
     assert rooms == set(BELOW)
 
 
@@ -96,15 +99,6 @@ def test_no_module_imports_itself_by_a_circle():
         raise AssertionError(" imports ".join(reversed(error.args[1]))) from None
 
 
-def of_flower(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield what a file takes of Flower, wherever in it: modules, and names in them."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "flwr")
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "flwr":
-            yield from ((node.module, alias.name) for alias in node.names)
-
-
 def test_only_one_room_touches_flowers_insides():
     public = ("flwr", "flwr.app", "flwr.clientapp", "flwr.clientapp.mod", "flwr.serverapp", "flwr.serverapp.strategy")
     others = [(name, path) for name, path in modules() if room(name) != "flower"]
@@ -112,7 +106,7 @@ def test_only_one_room_touches_flowers_insides():
     found = {
         f"{name}: {module} {attribute}"
         for name, path in others
-        for module, attribute in of_flower(path)
+        for module, attribute in imports(path, "flwr")
         if module not in public or (attribute and attribute not in importlib.import_module(module).__all__)
     }
     assert not found, f"these use what Flower does not promise: {sorted(found)}; it belongs into flower/"

@@ -1,7 +1,6 @@
 """The benchmarks' command loses no number that was ever measured, and ends with 1 where one was missed or failed."""
 
 import json
-import subprocess
 import sys
 from types import ModuleType
 
@@ -10,6 +9,7 @@ import pytest
 from aoi_fl.lab.benchmarks import __main__ as command
 from aoi_fl.lab.benchmarks import table
 from aoi_fl.lab.benchmarks.base import Row, Skipped, peak_memory
+from tests.processes import python
 
 PAGE = "".join(f"<!-- {m} -->\nold\n<!-- end of {m} -->\n" for m in ("table", "ladder", "machine"))
 
@@ -101,7 +101,6 @@ def test_the_page_tells_the_machine_and_the_total(bench):
 def test_peak_memory_is_that_of_the_process_itself():
     parent = bytearray(300 * 2**20)  # a child that took over its parent's peak would show it
     code = "from aoi_fl.lab.benchmarks.base import peak_memory as p; a = p(); b = bytearray(50 * 2**20); print(a, p())"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    before, after = map(float, told)
+    before, after = map(float, python("-c", code).stdout.split())
     assert peak_memory() > 300 and len(parent)
     assert before < 200 and 45 < after - before < 55

@@ -1,5 +1,4 @@
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -8,30 +7,21 @@ import pytest
 from aoi_fl.cli.main import app
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.science.sizes import make_sizes
+from tests.processes import python
 from tests.refusals import refused
 
 
-@pytest.fixture
-def aoi(aoi):
-    """Run a line as the command in this process; return (status, stdout, stderr)."""
-    return lambda line: aoi(*line.split())
-
-
-def test_policy_json_against_the_closed_forms(aoi):
-    status, out, _ = aoi("policy --clients 100 --per-round 15 --max-age 10 --json")
-    shown = json.loads(out)
-    assert status == 0
+def test_policy_json_against_the_closed_forms(told):
+    shown = told("policy --clients 100 --per-round 15 --max-age 10")
     assert shown["probabilities"] == pytest.approx([0] * 5 + [1 / 3] + [1] * 5)
     assert shown["stationary"] == pytest.approx([0.15] * 6 + [0.1] + [0] * 4)
     assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
     assert (shown["interval_mean"], shown["interval_variance"]) == pytest.approx((20 / 3, 2 / 9))
 
 
-def test_policy_options_reach_the_policy(aoi):
-    def table(options):
-        return json.loads(aoi(f"policy --clients 20 --per-round 5 --max-age 2 --json {options}")[1])["probabilities"]
-
-    sharp, usual = table("--policy markov-increasing --exponent 3"), table("--policy markov-increasing")
+def test_policy_options_reach_the_policy(told):
+    line = "policy --policy markov-increasing --clients 20 --per-round 5 --max-age 2"
+    sharp, usual = (told(f"{line} {more}")["probabilities"] for more in ("--exponent 3", ""))
     assert sharp[0] < usual[0] < usual[1] < usual[2] < sharp[2]
 
 
@@ -44,77 +34,76 @@ def test_unbiased_weights_are_played_or_refused_by_name(aoi, policy):
         assert (status, out) == (2, "") and err.startswith("aoi: weights is 'unbiased'")
 
 
-def test_simulate_json_is_consistent_with_its_trace(aoi):
-    line = "simulate --policy random --clients 20 --per-round 6 --rounds 50 --seed 3 --sizes uniform:1:9 --trace --json"
-    status, out, _ = aoi(line)
-    shown = json.loads(out)
-    assert status == 0
+def test_simulate_json_is_consistent_with_its_trace(told):
+    line = "simulate --policy random --clients 20 --per-round 6 --rounds 50 --seed 3 --sizes uniform:1:9 --trace"
+    shown = told(line)
     assert [len(chosen) for chosen in shown["selections"]] == [6] * 50
     taken = np.zeros((50, 20), dtype=bool)
     for t, chosen in enumerate(shown["selections"]):
         taken[t, chosen] = True
     sizes = make_sizes("uniform:1:9", 20, 3)
     assert shown["data_a_participation"] == pytest.approx((taken * sizes).sum() / taken.sum() / sizes.mean())
-    assert aoi(line)[1] == out  # the same seed, the same rounds
+    assert told(line) == shown  # the same seed, the same rounds
 
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name not in BUDGETED and name != "systematic"])
-def test_every_policy_plays_and_is_shown_to_people(aoi, policy):
+def test_every_policy_plays_and_is_shown_to_people(aoi, told, policy):
     more = "--max-age 4 --start zero" if policy in users_of("max-age") else ""
     options = f"simulate --policy {policy} --clients 20 --per-round 6 {more} --rounds 12 --trace"
     status, out, _ = aoi(options)
     assert status == 0
     for heading in (policy, "Intervals X", "√Var(Y)/T", "Jain", "Selections"):
         assert heading in out
-    assert "selections" not in json.loads(aoi(f"{options.removesuffix('--trace')} --json")[1])
+    assert "selections" not in told(options.removesuffix("--trace"))
 
 
-def test_systematic_policy_against_the_closed_forms(aoi):
-    shown = json.loads(aoi("policy --policy systematic --clients 100 --per-round 15 --json")[1])
+def test_systematic_policy_against_the_closed_forms(aoi, told):
+    line = "policy --policy systematic --clients 100 --per-round 15"
+    shown = told(line)
     assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
     assert (shown["interval_mean"], shown["interval_variance"]) == pytest.approx((20 / 3, 2 / 9))
     assert (shown["window_deviation"]["10"], shown["window_deviation"]["100"]) == pytest.approx((0.05, 0))
-    jittered = json.loads(aoi("policy --policy systematic --clients 100 --per-round 15 --jitter 0.2 --json")[1])
+    jittered = told(f"{line} --jitter 0.2")
     assert (jittered["least_variance"], jittered["interval_variance"]) == pytest.approx((2 / 9, 0.46528), abs=1e-5)
     assert "Law of X" in aoi("policy --policy systematic")[1] and "takes part with" in aoi("policy")[1]
 
 
 @pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
-def test_rates_that_a_file_gives(aoi, tmp_path, policy):
+def test_rates_that_a_file_gives(told, refusal, tmp_path, policy):
     file = tmp_path / "clients.csv"
     rows = [f"client-{i},{rate}" for i, rate in enumerate((0.5, 0.25, 1, 0.25))]
     file.write_text("\n".join(["name,rate", *reversed(rows)]))
-    line = f"--policy {policy} --clients 4 --per-round 2 --rates given --clients-file {file} --json"
-    played = json.loads(aoi(f"simulate {line} --rounds 400")[1])
+    line = f"simulate --policy {policy} --clients 4 --per-round 2 --rates given --clients-file {file}"
+    played = told(f"{line} --rounds 400")
     assert played["round_mean"] == pytest.approx(2, abs=0.1)
     assert played["participation"]["max"] == 400 and played["participation"]["min"] < 130
-    keys = f"-c policy={policy} -c num-clients=4 -c clients-per-round=2 -c rates=given -c clients-file={file} --json"
-    assert json.loads(aoi(f"simulate {keys} -c num-server-rounds=400")[1]) == played
+    keys = f"-c policy={policy} -c num-clients=4 -c clients-per-round=2 -c rates=given -c clients-file={file}"
+    assert told(f"simulate {keys} -c num-server-rounds=400") == played
     file.write_text("\n".join(["name,rate", *rows[:3], "client-9,0.25"]))
-    status, _, err = aoi(f"simulate {line}")
-    assert status == 2 and "column name is 'client-9'" in err and "client-3 has no rate" in err
+    message = refusal(line)
+    assert "column name is 'client-9'" in message and "client-3 has no rate" in message
 
 
 @pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])
-def test_how_much_of_the_rates_is_out_of_reach(aoi, policy):
+def test_how_much_of_the_rates_is_out_of_reach(aoi, told, policy):
     line = f"simulate --policy {policy} --clients 30 --per-round 12 --rounds 300"
-    assert "out_of_reach" not in json.loads(aoi(f"{line} --json")[1])
+    assert "out_of_reach" not in told(line)
     beyond = 30 * (0.4 - 0.1)
     for rule in ("none", "availability"):
-        shown = json.loads(aoi(f"{line} --there 0.1 --compensate {rule} --json")[1])
+        shown = told(f"{line} --there 0.1 --compensate {rule}")
         assert shown["out_of_reach"] == pytest.approx(beyond)
     assert shown["round_mean"] == pytest.approx(12 - beyond, abs=0.3)
     assert "not achievable by availability" in aoi(f"{line} --there 0.1")[1]
-    shown = json.loads(aoi(f"{line} --clock bernoulli:0.1 --deadline 600 --compensate availability --json")[1])
+    shown = told(f"{line} --clock bernoulli:0.1 --deadline 600 --compensate availability")
     assert shown["out_of_reach"] == pytest.approx(12 - shown["round_mean"], abs=1.0)
 
 
-def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
-    by_options = aoi("simulate --policy wics --budget 30 --clients 12 --rounds 9 --seed 4 --ageing root --json")
-    keys = ["policy=wics", "budget=30", "ageing=root", "num-clients=12", "num-server-rounds=9", "seed=4"]
-    assert by_options[0] == 0
-    assert aoi(f"simulate {' '.join(f'-c {key}' for key in keys)} --json") == by_options
+def test_run_keys_are_taken_for_the_options_of_their_meaning(told):
     for keys, options in (
+        (
+            "-c policy=wics -c budget=30 -c ageing=root -c num-clients=12 -c seed=4",
+            "--policy wics --budget 30 --ageing root --clients 12 --seed 4",
+        ),
         (
             "-c policy=systematic -c rates=size -c sizes=zipf:2.0 -c phases=random -c jitter=0.2 -c weights=size",
             "--policy systematic --rates size --sizes zipf:2.0 --phases random --jitter 0.2 --weights size",
@@ -128,13 +117,11 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(aoi):
             "--policy systematic --there 0.5 --compensate availability",
         ),
     ):
-        found = aoi(f"simulate {options} --rounds 99 --json")
-        assert found[0] == 0 and aoi(f"simulate {keys} --rounds 99 --json") == found
-    empty = aoi("simulate --policy random --rounds 9 -c clients-file= -c clock= --json")
-    assert empty[0] == 0 and empty == aoi("simulate --policy random --rounds 9 --json")
-    assert aoi("policy -c num-clients=20 -c clients-per-round=5 --max-age 3 --json") == aoi(
-        "policy --clients 20 --per-round 5 -c max-age=3 --json"
-    )
+        assert told(f"simulate {options} --rounds 99") == told(f"simulate {keys} -c num-server-rounds=99")
+    line = "simulate --policy random --rounds 9"
+    assert told(f"{line} -c clients-file= -c clock=") == told(line)
+    by_options = told("policy --clients 20 --per-round 5 -c max-age=3")
+    assert told("policy -c num-clients=20 -c clients-per-round=5 --max-age 3") == by_options
 
 
 @pytest.mark.parametrize(
@@ -202,4 +189,4 @@ except SystemExit as end: assert not end.code
 heavy = {"torch", "torchvision", "plotly", "matplotlib", "flwr", "ray", "scipy", "sklearn"} & set(sys.modules)
 assert not heavy, heavy
 """
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    python("-c", script)

@@ -1,8 +1,6 @@
 """`aoi run`: from the command line to a ledger, and every mistake of a user to one paragraph and status 2."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +12,14 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.learning.client_app import app as client_app
-from aoi_fl.protocol.records import PHASES
-from aoi_fl.science.errors import AoiError, NodesError
+from aoi_fl.science.errors import NodesError
 from aoi_fl.server.app import app as server_app
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read_run
+from tests.ledgers import clients_of, left_behind, parts_of, rounds_of
+from tests.processes import ROOT, python
+from tests.server.interrupted import run_here
 from tests.strategies.test_own_policy import RULE
 
-ROOT = Path(__file__).parents[2]
-AOI = (sys.executable, "-m", "aoi_fl.cli.main")
 CLIENTS, PER_ROUND, ROUNDS = 6, 3, 3
 
 
@@ -64,30 +62,25 @@ def command(keys, *more: str) -> list[str]:
     return ["run", *[part for k, v in keys.items() for part in ("-c", f"{k}={v}")], *more]
 
 
-def selections(ledger: Path) -> list[list[int]]:
-    rows = [p for p in read(ledger, "participations") if p["outcome"] == "trained"]
-    return [[p["client"] for p in rows if p["round"] == r["round"]] for r in read(ledger, "rounds")]
+def selections(folder: Path) -> list[list[int]]:
+    rows = [p for p in parts_of(folder) if p["outcome"] == "trained"]
+    return [[p["client"] for p in rows if p["round"] == r["round"]] for r in rounds_of(folder)]
 
 
 def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
     """JSON is all there is on stdout, and a pipe gets no colours."""
-    done = subprocess.run(
-        [*AOI, *command(keys, "-c", f"runs-dir={tmp_path}", "-c", "run-name=r", "--json")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    words = command(keys, "-c", f"runs-dir={tmp_path}", "-c", "run-name=r", "--json")
+    done = python("-m", "aoi_fl.cli.main", *words)
     told = json.loads(done.stdout)
     assert (told["status"], told["rounds"], told["run"]) == ("completed", ROUNDS, str(tmp_path / "r"))
     folder = tmp_path / "r"
-    rounds = read(folder / "ledger.sqlite", "rounds")
+    rounds = rounds_of(folder)
     assert [r["round"] for r in rounds] == [1, 2, 3] and told["test_accuracy"] == rounds[-1]["test_accuracy"]
     about = read_run(folder / "ledger.sqlite")
     assert about["config"]["clients-per-round"] == PER_ROUND and about["run"] == "r"
     assert about["policy"]["kind"] == "markov-optimal" and len(about["policy"]["probabilities"]) == 5
     assert load_file(folder / "model.safetensors")
-    clients = read(folder / "ledger.sqlite", "clients")
+    clients = clients_of(folder)
     assert [(c["name"], c["examples"]) for c in clients] == [(f"client-{i}", 10) for i in range(CLIENTS)]
     assert len(list((folder / "clients").glob("client-*.json"))) == CLIENTS
     assert "\x1b" not in done.stderr and "INFO" in done.stderr
@@ -97,48 +90,42 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
 
 
 MISTAKES = {
-    "key, mistyped": ({"num-client": "4"}, ["num-client must be a run key", "Did you mean 'num-clients'?"]),
-    "option for a key": ({"rounds": "4"}, ["rounds must be a run key", "num-server-rounds"]),
-    "no equals sign": ({"=": ""}, ["KEY=VALUE"]),
-    "missing npz": ({"dataset": "npz:nowhere.npz"}, ["nowhere.npz", "exists"]),
-    "not writable": ({"runs-dir": "/proc/nowhere"}, ["runs-dir is ", "/proc/nowhere", "can write"]),
-    "under a file": ({"runs-dir": __file__}, ["can write", "runs-dir"]),
+    "key, mistyped": ({"num-client": "4"}, "num-client must be a run key", "Did you mean 'num-clients'?"),
+    "option for a key": ({"rounds": "4"}, "rounds must be a run key", "num-server-rounds"),
+    "no equals sign": ({"=": ""}, "KEY=VALUE"),
+    "missing npz": ({"dataset": "npz:nowhere.npz"}, "nowhere.npz", "exists"),
+    "not writable": ({"runs-dir": "/proc/nowhere"}, "runs-dir is ", "/proc/nowhere", "can write"),
+    "under a file": ({"runs-dir": __file__}, "can write", "runs-dir"),
 }
 
 
 RATES = {"policy": "systematic", "rates": "given", "clients-file": "rates.csv", "run-name": "r"}
 
 
-def one_paragraph(status: int, err: str, words: list[str]) -> None:
-    assert status == 2, err
-    assert "Traceback" not in err
-    (said,) = [line for line in err.splitlines() if line.startswith("aoi: ")]
-    assert all(word in said for word in words), said
+@pytest.fixture
+def one_paragraph(aoi):
+    """Return a function that runs a refused command, and looks for words in its one paragraph."""
+
+    def check(arguments: list[str], *words: str) -> None:
+        status, _, err = aoi(*arguments)
+        assert status == 2 and "Traceback" not in err, err
+        (said,) = [line for line in err.splitlines() if line.startswith("aoi: ")]
+        assert all(word in said for word in words), said
+
+    return check
 
 
-@pytest.mark.parametrize(("changes", "words"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_one_paragraph_and_status_2(aoi, keys, tmp_path, changes, words):
-    status, _, err = aoi(*command(keys | changes))
-    one_paragraph(status, err, words)
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_paragraph_and_status_2(one_paragraph, keys, tmp_path, mistake):
+    changes, *words = MISTAKES[mistake]
+    one_paragraph(command(keys | changes), *words)
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, ["clients-file ", "rates.csv, but must be a readable file"]),
-        ("rate\n0.5\n0.5\n\n0.5\n0.5\n0.5\n", ["is 5, but must be 6"]),
-        (
-            "name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 1, 2, 4, 5, 9)),
-            ["'client-9'", "client-3 has no rate"],
-        ),
-    ],
-)
-def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, text, words):
-    if text is not None:
-        (tmp_path / "rates.csv").write_text(text)
-    status, _, err = aoi(*command(keys | RATES))
-    one_paragraph(status, err, words)
+def test_given_rates_are_checked_before_there_is_a_folder(one_paragraph, keys, tmp_path):
+    one_paragraph(command(keys | RATES), "clients-file ", "rates.csv, but must be a readable file")
+    (tmp_path / "rates.csv").write_text("name,rate\n" + "".join(f"client-{i},0.5\n" for i in (0, 1, 2, 4, 5, 9)))
+    one_paragraph(command(keys | RATES), "'client-9'", "client-3 has no rate")
     assert not (tmp_path / "runs").exists()
 
 
@@ -150,46 +137,35 @@ def test_given_rates_are_checked_before_there_is_a_folder(aoi, keys, tmp_path, t
         ({"policy": "wics", "budget": 1}, "", ["budget is 1, but", "Raise the budget"]),
     ],
 )
-def test_tables_of_clients_are_read_before_any_client_is_asked(aoi, keys, tmp_path, monkeypatch, changes, text, words):
+def test_tables_are_read_before_any_client_is_asked(one_paragraph, keys, tmp_path, monkeypatch, changes, text, words):
     monkeypatch.setattr("aoi_fl.engine.local.LocalGrid.push_messages", lambda *_: pytest.fail("a client is asked"))
     (tmp_path / "rates.csv").write_text(text)
     keys = {key: value for key, value in keys.items() if key != "clients-per-round" or changes is RATES} | changes
-    status, _, err = aoi(*command(keys))
-    one_paragraph(status, err, words)
+    one_paragraph(command(keys), *words)
 
 
 @pytest.mark.parametrize("compensate", ["none", "availability"])
-def test_a_rate_too_small_for_a_table_is_refused_early(aoi, keys, tmp_path, compensate):
+def test_a_rate_too_small_for_a_table_is_refused_early(aoi, one_paragraph, keys, tmp_path, compensate):
     """What the message asks for, a millionth or no table, is accepted."""
     two = {k: v for k, v in keys.items() if k != "max-age"} | RATES
     two |= {"num-clients": 2, "clients-per-round": 1, "num-server-rounds": 1, "compensate": compensate}
 
-    def play(policy: str, rare: float) -> tuple[int, str, str]:
+    def line(policy: str, rare: float) -> list[str]:
         (tmp_path / "rates.csv").write_text(f"name,rate\nclient-0,{1 - rare!r}\nclient-1,{rare!r}\n")
-        return aoi(*command(two | {"policy": policy, "run-name": f"{policy}-{rare}"}))
+        return command(two | {"policy": policy, "run-name": f"{policy}-{rare}"})
 
-    status, _, err = play("markov-optimal", 1e-10)
-    one_paragraph(status, err, ["clients-file ", "rates.csv: rate of client client-1 is 1e-10", "at least 1e-06"])
+    wrong = line("markov-optimal", 1e-10)
+    one_paragraph(wrong, "clients-file ", "rates.csv: rate of client client-1 is 1e-10", "at least 1e-06")
     assert not (tmp_path / "runs").exists()
     for policy, rare in (("markov-optimal", 1e-6), ("systematic", 1e-10)):
-        status, _, err = play(policy, rare)
+        status, _, err = aoi(*line(policy, rare))
         assert status == 0, err
 
 
-def test_a_key_of_another_policy_is_refused_at_its_default(aoi, keys):
+def test_a_key_of_another_policy_is_refused_at_its_default(one_paragraph, keys):
     for key, value in (("budget", "40"), ("coordination", "auto")):
-        status, _, err = aoi(*command(keys | {"policy": "oldest-age"}), "-c", f"{key}={value}")
-        one_paragraph(status, err, [f"{key} is ", value, "policy oldest-age does not use it", *users_of(key)])
-
-
-def test_the_common_keys_have_options_of_their_own(aoi, keys, tmp_path):
-    own = ("num-clients", "clients-per-round", "num-server-rounds", "seed", "max-age")
-    rest = {k: v for k, v in keys.items() if k not in own}
-    short = ["--clients", "6", "--per-round", "3", "--rounds", "2", "--seed", "4", "--policy", "random"]
-    status, _, err = aoi(*command(rest), *short, "--run-name", "r")
-    assert status == 0, err
-    config = read_run(tmp_path / "runs" / "r" / "ledger.sqlite")["config"]
-    assert [config[k] for k in ("num-clients", "clients-per-round", "num-server-rounds", "seed")] == [6, 3, 2, 4]
+        line = command(keys | {"policy": "oldest-age"}, "-c", f"{key}={value}")
+        one_paragraph(line, f"{key} is ", value, "policy oldest-age does not use it", *users_of(key))
 
 
 def test_fewer_nodes_than_the_run_needs(keys, tmp_path, capfd):
@@ -199,32 +175,12 @@ def test_fewer_nodes_than_the_run_needs(keys, tmp_path, capfd):
     text = str(error.value)
     assert "4 clients are connected after 0.1 s" in text and "needs 6" in text
     assert "flwr run . --federation-config 'num-supernodes=6 client-resources-num-cpus=1'" in text
-    assert read_run(tmp_path / "r" / "ledger.sqlite")["status"] == "failed"
-    run_local(server_app, client_app, values, nodes=CLIENTS)  # the name is free: nothing was played
-    assert read_run(tmp_path / "r" / "ledger.sqlite")["status"] == "completed"
-
-
-def test_an_error_that_is_not_the_users_keeps_its_traceback(keys, tmp_path):
-    class Breaking:
-        def __getattr__(self, name):
-            raise RuntimeError("a defect")
-
-    values = RunConfig.parse(keys | {"runs-dir": str(tmp_path), "run-name": "r"}).flat()
-    with pytest.raises(RuntimeError, match="a defect") as error:
-        run_local(lambda grid, context: server_app(Breaking(), context), client_app, values, nodes=CLIENTS)
-    assert not isinstance(error.value, AoiError)
+    assert read_run(tmp_path / "r/ledger.sqlite")["status"] == "failed"
+    run_here(values)  # the name is free: nothing was played
+    assert read_run(tmp_path / "r/ledger.sqlite")["status"] == "completed"
 
 
 # Both engines -------------------------------------------------------------------------------------------------------
-
-
-def left_behind(folder: Path) -> dict[str, object]:
-    """Return all that a run left, but for its times: ledger, model, and what the clients keep."""
-    timed = {"seconds", "started", *(f"{phase}_seconds" for phase in PHASES)}
-    tables = {t: read(folder / "ledger.sqlite", t) for t in ("clients", "rounds", "participations")}
-    found = {t: [{k: v for k, v in row.items() if k not in timed} for row in rows] for t, rows in tables.items()}
-    states = {p.name: p.read_bytes() for p in (folder / "clients").rglob("*") if p.is_file()}
-    return found | {"model": (folder / "model.safetensors").read_bytes(), "states": states}
 
 
 def differences(one: Path, two: Path) -> list[str]:
@@ -263,15 +219,14 @@ def test_both_engines_play_the_same_in_every_wire_mode(keys, tmp_path):
     keys = keys | {"num-clients": 7, "num-server-rounds": 4, "device": "cpu", "ask-timeout": 500.0}
     keys["model-dir"] = str(tmp_path)
     for name, more in CELLS.items():
-        values = RunConfig.parse(keys | more | {"runs-dir": str(tmp_path / "local"), "run-name": name}).flat()
-        run_local(server_app, client_app, values, nodes=7)
+        run_here(keys | more | {"runs-dir": str(tmp_path / "local"), "run-name": name})
     config = keys | {"runs-dir": str(tmp_path / "ray"), "cells": json.dumps(CELLS | {"open": WITHOUT_BARRIER})}
-    ended, log = simulate(ROOT / "tests" / "apps" / "cells", config, 7, 400)
+    ended, log = simulate(ROOT / "tests/apps/cells", config, 7, 400)
     assert ended == "finished:completed", log
     for name in CELLS:
-        chosen = selections(tmp_path / "local" / name / "ledger.sqlite")
+        chosen = selections(tmp_path / "local" / name)
         assert len(chosen) == 4 and len(set().union(*chosen)) < sum(map(len, chosen))  # somebody comes twice
     found = [d for name in CELLS for d in differences(tmp_path / "local" / name, tmp_path / "ray" / name)]
     assert found == []
-    rounds = read(tmp_path / "ray" / "open" / "ledger.sqlite", "rounds")
+    rounds = rounds_of(tmp_path / "ray/open")
     assert [(row["trained"], row["at_work"]) for row in rounds] == [(2, 3)] * 4

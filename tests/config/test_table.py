@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.config import generate
-from aoi_fl.config.fields import allowed, kebab, variable
+from aoi_fl.config.fields import allowed, kebab
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS
 from aoi_fl.config.presets import PRESET
@@ -40,8 +40,3 @@ def test_the_reference_names_every_key_with_its_default():
     found = {row[0].strip("| `"): row[1].strip("`") for row in rows}
     own = ({key: field.default for key, field in TABLE.items()} | {"preset": PRESET}).items()
     assert found == {key: str(v).lower() if isinstance(v, bool) else str(v) or "empty" for key, v in own}
-
-
-def test_a_cluster_can_set_every_key_but_the_image_s_folders():
-    named = {line.split(":")[0].strip() for line in generate.variables().splitlines()}
-    assert named == {variable(key) for key in TABLE.keys() - {"data-dir", "model-dir", "runs-dir"}}
