@@ -84,8 +84,7 @@ def option(key: str) -> str:
     from aoi_fl.config.fields import extra, snake
     from aoi_fl.config.keys import RunKeys
 
-    field = RunKeys.model_fields.get(snake(key))
-    return (extra(field, "short") if field else "") or key
+    return str(extra(RunKeys.model_fields[snake(key)], "short") or key)
 
 
 def _options(keys: Iterable[str], defaults: Mapping[str, Any]) -> list[click.Parameter]:

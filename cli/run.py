@@ -50,7 +50,7 @@ def run(
     if given.get("client-column"):
         from aoi_fl.server.sources import named_clients  # it loads NumPy, which other data do not need yet
 
-        more = {key.replace("-", "_"): value for key, value in named_clients(given).items()}
+        more |= named_clients(given)
     if given.get("until"):
         more["num_server_rounds"] = given.get("num-server-rounds", _MOST_ROUNDS)
     chosen = parse(context, **more)

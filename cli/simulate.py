@@ -155,14 +155,14 @@ def _check_used(context: typer.Context, config: RunConfig) -> None:
     if config.policy in BUDGETED and config.clients_file:
         unused.add("num-clients")
     has = f"policy {config.policy}, clock {config.clock or 'none'} and clients-file {config.clients_file or 'none'}"
-    given = {name.replace("_", "-"): value for name, value in context.params.items() if _is_given(context, name)}
+    given = {
+        name.replace("_", "-"): value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
     for name, value in (given | typed(context)).items():
         if name in unused:
             raise ConfigError(name, value, f"left out of a simulation with {has}", "Leave it out.")
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _paid(config: RunConfig) -> _Setting:
@@ -234,23 +234,41 @@ def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool =
 
 
 def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClock:
-    """Return the devices' time."""
-    wanted, end = config.clients_per_round, config.until or math.inf
-    enough = wanted if config.over_selection > 1 else None
-    clock = make_clock(
-        config.clock,
-        setting.population,
-        None if setting.table else (wanted, config.over_selection),
-        config.seed,
+    """Make the devices' clock; a mean training processes the clients' mean number of examples.
+
+    Raises
+    ------
+    ConfigError : the trace does not exist, or a model's size is given and the trace has no bandwidths.
+    """
+    import numpy as np
+
+    from aoi_fl.lab.simulated_time.round_clock import RoundClock
+    from aoi_fl.lab.simulated_time.traces import make_trace, too_few
+
+    sizes, wanted = setting.population.sizes.astype(float), config.clients_per_round
+    end = config.until or math.inf
+    trace = make_trace(config.clock, len(sizes), config.seed)
+    if model_bytes and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
+        allowed = f"left out: the devices of clock {config.clock} load a model in no time"
+        raise ConfigError("model-bytes", model_bytes, allowed, "Leave it out, or use a trace with bandwidths.")
+    clock = RoundClock(
+        trace.devices(float(sizes.mean())),
+        sizes,
+        seed=config.seed,
         deadline=config.train_timeout,
         until=end,
         model=model_bytes,
-        enough=enough,
+        enough=wanted if config.over_selection > 1 else None,
     )
+    fastest = float(clock.seconds.min())
+    if setting.table is None and (few := too_few(trace, wanted, config.over_selection)):
+        print(f"aoi: {few}", file=sys.stderr)
+    if fastest > clock.deadline:
+        why = f"the deadline is {clock.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
+        print(f"aoi: {why}: no client can meet it. Raise it.", file=sys.stderr)
     if config.until:  # a round lasts at least a second, or the fastest client's time
-        quickest = max(1.0, min(float(clock.seconds.min()), config.train_timeout))
-        rounds = min(config.num_server_rounds, end / quickest)
-        check_memory(len(setting.population.ages), rounds * setting.per_round, config.clock)
+        rounds = min(config.num_server_rounds, end / max(1.0, min(fastest, config.train_timeout)))
+        check_memory(len(sizes), rounds * setting.per_round, config.clock)
     return clock
 
 
@@ -288,43 +306,6 @@ def _print_json(
     fresh |= {} if result["beyond"] is None else {"out_of_reach": result["beyond"]}
     fresh |= {} if clock is None else cost_of(clock, history)
     print_json(asdict(result["load"]) | fresh | more)
-
-
-def make_clock(
-    clock: str, population: Population, wanted: tuple[int, float] | None, seed: int, **how: Any
-) -> RoundClock:
-    """Make the devices' clock; a mean training processes the clients' mean number of examples.
-
-    Parameters
-    ----------
-    clock : a trace's name or file
-    population : the clients; the smaller their mean size, the longer an example takes
-    wanted : k and the factor of over-selection, for a warning if fewer are available; None under a budget
-    seed : seed of the random devices
-    how : deadline, until, model and enough of :class:`aoi_fl.lab.simulated_time.round_clock.RoundClock`
-
-    Raises
-    ------
-    ConfigError : the trace does not exist, or a model's size is given and the trace has no bandwidths.
-    """
-    import numpy as np
-
-    from aoi_fl.lab.simulated_time.round_clock import RoundClock
-    from aoi_fl.lab.simulated_time.traces import make_trace, too_few
-
-    sizes = population.sizes.astype(float)
-    trace = make_trace(clock, len(sizes), seed)
-    if how["model"] and np.isinf(trace.download).all() and np.isinf(trace.upload).all():
-        allowed = f"left out: the devices of clock {clock} load a model in no time"
-        raise ConfigError("model-bytes", how["model"], allowed, "Leave it out, or use a trace with bandwidths.")
-    round_clock = RoundClock(trace.devices(float(sizes.mean())), sizes, seed=seed, **how)
-    fastest = float(round_clock.seconds.min())
-    if wanted and (few := too_few(trace, *wanted)):
-        print(f"aoi: {few}", file=sys.stderr)
-    if fastest > round_clock.deadline:
-        why = f"the deadline is {round_clock.deadline:g} s, and the fastest of the clients takes {fastest:.4g} s"
-        print(f"aoi: {why}: no client can meet it. Raise it.", file=sys.stderr)
-    return round_clock
 
 
 def cost_of(clock: RoundClock, history: History) -> dict[str, float]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from aoi_fl.config.fields import snake
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import BUDGETED, DEFAULT, KEYS, REGISTRY, SEPARATED, users_of
 from aoi_fl.config.task import OWN_DATA
@@ -182,11 +183,11 @@ def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[Con
 
 
 def _value(config: RunKeys, key: str) -> Any:
-    return getattr(config, key.replace("-", "_"))
+    return getattr(config, snake(key))
 
 
 def _default(key: str) -> Any:
-    return {"max-age": USUAL_MAX_AGE}.get(key, RunKeys.model_fields[key.replace("-", "_")].default)
+    return {"max-age": USUAL_MAX_AGE}.get(key, RunKeys.model_fields[snake(key)].default)
 
 
 # Aggregation

@@ -60,13 +60,12 @@ def _as_error(error: Any) -> ConfigError:
     """Return an error of pydantic as a ConfigError."""
     if isinstance(cause := error.get("ctx", {}).get("error"), ConfigError):
         return cause
-    name = str(error["loc"][0])
-    key, remedy = kebab(name), f"Set it with -c {kebab(name)}=VALUE (a cluster: {variable(kebab(name))})."
+    key = kebab(str(error["loc"][0]))
     if error["type"] == "extra_forbidden":
-        keys = sorted(map(kebab, RunConfig.model_fields))
-        long = [kebab(n) for n, field in RunConfig.model_fields.items() if extra(field, "short") == key]
-        if near := f"Write {long[0]}." if long else did_you_mean(key, keys).strip():
+        keys = dict(RunConfig.table())
+        long = [name for name, field in keys.items() if extra(field, "short") == key]
+        if near := f"Write {long[0]}." if long else did_you_mean(key, sorted(keys)).strip():
             return ConfigError(key, None, "a run key", near)
-        return ConfigError(key, None, f"a run key: {', '.join(keys)}", "Choose one of these.")
-    name = next(field for field in RunConfig.model_fields if key == kebab(field))
-    return ConfigError(key, error["input"], allowed(RunConfig.model_fields[name]), remedy)
+        return ConfigError(key, None, f"a run key: {', '.join(sorted(keys))}", "Choose one of these.")
+    remedy = f"Set it with -c {key}=VALUE (a cluster: {variable(key)})."
+    return ConfigError(key, error["input"], allowed(RunConfig.model_fields[snake(key)]), remedy)

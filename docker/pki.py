@@ -53,9 +53,7 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
         called = f"AoI-FL cluster authority {secrets.token_hex(4)}"
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
         certificate = (
-            _builder(name, name, key.public_key(), AUTHORITY_DAYS)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
+            _builder(name, name, key.public_key(), AUTHORITY_DAYS, signs_certificates=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA384())
         )
@@ -72,9 +70,8 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
                 issuer.subject,
                 key.public_key(),
                 server_days,
+                signs_certificates=False,
             )
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()),  # type: ignore[arg-type]
                 critical=False,
@@ -129,9 +126,9 @@ def make_client_key(private: Path, public: Path) -> None:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int, *, signs_certificates: bool
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+    now, path = datetime.now(UTC), 0 if signs_certificates else None
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -140,6 +137,8 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(min(now, now + timedelta(days=days)) - timedelta(hours=1))  # clocks of devices differ
         .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=signs_certificates, path_length=path), critical=True)
+        .add_extension(_usage(signs_certificates=signs_certificates), critical=True)
     )
 
 

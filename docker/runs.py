@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -180,11 +180,8 @@ class Runs:
             time.sleep(0.5)
         if not about(folder):
             return 0
-        ledger = Ledger(folder / LEDGER)
-        try:
+        with closing(Ledger(folder / LEDGER)) as ledger:
             ledger.note(status="stopped", reason="stopped by the operator")
-        finally:
-            ledger.close()
         last = last_rounds(folder / LEDGER, 1)
         return int(last[0]["round"]) if last else 0
 

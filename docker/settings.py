@@ -69,11 +69,6 @@ def run_keys(environment: Mapping[str, str]) -> dict[str, str]:
     return from_environment(environment, known) | FOLDERS
 
 
-def own_app() -> Path:
-    """Return the project file of your own app, which AOI_APP mounts; it need not exist."""
-    return OWN / "pyproject.toml"
-
-
 def own_keys(environment: Mapping[str, str], app: Path) -> dict[str, Any]:
     """Return the run keys of your own app that the environment sets, in the types of their defaults.
 

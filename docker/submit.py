@@ -161,8 +161,8 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     if not resume:
         settings.check(os.environ)  # before any wait
         await_replicas()
-        if settings.own_app().exists():
-            return play_own(settings.own_app().parent)
+        if (settings.OWN / "pyproject.toml").exists():  # which AOI_APP mounts
+            return play_own(settings.OWN)
     keys = wanted_keys(resume)
     config = RunConfig.parse(keys)
     control = _ready(config.join_timeout)

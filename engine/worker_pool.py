@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from flwr.app import Context, Message, RecordDict
@@ -62,9 +61,7 @@ class Workers:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         with self._starting:
             self._closed = True
             for process in self._processes.values():
@@ -126,7 +123,7 @@ class Workers:
         while worker is not None and (job := self._jobs.get()) is not None:
             if job.left <= 0:
                 continue
-            if not worker.alive:  # it was killed between two messages, so no client failed
+            if not worker.process.is_alive():  # it was killed between two messages, so no client failed
                 worker = self._start(place)
                 if worker is None:
                     return

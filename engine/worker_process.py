@@ -62,11 +62,6 @@ class Worker:
         theirs.close()
         self.spent = False
 
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self.process.is_alive()
-
     def ready(self) -> str:
         """Wait until the process has imported the ClientApp; return the error, or ``""``."""
         problem = self._receive()

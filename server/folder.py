@@ -81,9 +81,8 @@ def make_run_folder(folder: Path) -> None:
         try_writing(folder)
 
 
-def deal(folder: Path, to: Path | None = None) -> None:
+def deal(folder: Path, to: Path = DEALT) -> None:
     """Copy what clients read of a run, where a cluster has a folder for it: they see no other file of the run."""
-    to = DEALT if to is None else to
     if not to.is_dir():
         return
     with writing(to, "dealt"):
@@ -98,19 +97,13 @@ def has_rounds(ledger: Path) -> bool:
     """Return whether a ledger has a round; an interrupted start may leave it without tables."""
     try:
         return ledger.exists() and bool(read(ledger, "rounds"))
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         if "no such table" in str(error):
             return False
-        raise _unreadable(ledger, error) from error
-    except sqlite3.DatabaseError as error:
-        raise _unreadable(ledger, error) from error
-
-
-def _unreadable(ledger: Path, error: sqlite3.Error) -> ResumeError:
-    return ResumeError(
-        f"run-name is {ledger.parent.name!r}, and {ledger} cannot be read: {error}. Choose another run-name, or delete "
-        "that folder if the run is no longer wanted."
-    )
+        raise ResumeError(
+            f"run-name is {ledger.parent.name!r}, and {ledger} cannot be read: {error}. Choose another run-name, or "
+            "delete that folder if the run is no longer wanted."
+        ) from error
 
 
 @contextmanager

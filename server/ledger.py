@@ -218,10 +218,8 @@ def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
     A run may write meanwhile. ``after`` skips the rows of all rounds up to that one.
     """
     orders = {"rounds": "round", "clients": "client", "participations": "round, client"}
-    with _reading(path) as db:
-        wanted = "WHERE round > :after" if after else ""
-        rows = db.execute(f"SELECT * FROM {table} {wanted} ORDER BY {orders[table]}", {"after": after})
-        return list(_whole(table, path, rows))
+    wanted, values = ("WHERE round > ?", [after]) if after else ("", [])
+    return _rows(path, table, f"SELECT * FROM {table} {wanted} ORDER BY {orders[table]}", *values)
 
 
 def records(path: Path, after: int) -> list[RoundRecord]:
@@ -235,9 +233,7 @@ def records(path: Path, after: int) -> list[RoundRecord]:
 
 def last_rounds(path: Path, number: int) -> list[dict[str, Any]]:
     """Return the last ``number`` rows of ``rounds``, in order."""
-    with _reading(path) as db:
-        rows = db.execute("SELECT * FROM rounds ORDER BY round DESC LIMIT ?", (number,))
-        return list(_whole("rounds", path, rows))[::-1]
+    return _rows(path, "rounds", "SELECT * FROM rounds ORDER BY round DESC LIMIT ?", number)[::-1]
 
 
 def progress(path: Path) -> tuple[int, int | None]:
@@ -280,15 +276,12 @@ def accounts(path: Path) -> list[dict[str, Any]]:
     ``seen`` (last round with a reply, or the first with the client), ``missed`` (rounds in which it failed, was late or
     was refused), ``reason`` (of the last of these), and ``next_round`` (its reservation, if any).
     """
-    with _reading(path) as db:
-        return list(_whole("clients", path, db.execute(_ACCOUNTS)))
+    return _rows(path, "clients", _ACCOUNTS)
 
 
 def read_round(path: Path, number: int) -> list[dict[str, Any]]:
     """Return the rows of ``participations`` of one round as dicts, by client."""
-    with _reading(path) as db:
-        rows = db.execute("SELECT * FROM participations WHERE round = ? ORDER BY client", (number,))
-        return list(_whole("participations", path, rows))
+    return _rows(path, "participations", "SELECT * FROM participations WHERE round = ? ORDER BY client", number)
 
 
 def read_run(path: Path) -> dict[str, Any]:
@@ -302,6 +295,12 @@ def _decoded(text: str) -> Any:
     if "\\ud" in text.lower():  # an unpaired surrogate, which cannot be encoded
         json.dumps(value, ensure_ascii=False).encode()
     return value
+
+
+def _rows(path: Path, table: str, query: str, *values: int) -> list[dict[str, Any]]:
+    """Return the rows that a query finds, each with every column of a table."""
+    with _reading(path) as db:
+        return list(_whole(table, path, db.execute(query, values)))
 
 
 def _whole(table: str, path: Path, rows: sqlite3.Cursor) -> Iterator[dict[str, Any]]:

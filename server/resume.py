@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +111,11 @@ def extend(folder: Path, rounds: int) -> None:
                 Checkpoints(folder / CHECKPOINTS).load(folder.name, last - 1)
             except ResumeError as error:
                 raise ResumeError(f"{error} Start a new run of {rounds} rounds.") from error
-        ledger = Ledger(folder / LEDGER)
-        try:
-            status = {"status": "interrupted", "reason": None}
-            ledger.note(config=about["config"] | {"num-server-rounds": rounds}, **status)
+        with closing(Ledger(folder / LEDGER)) as ledger:
+            config_now = about["config"] | {"num-server-rounds": rounds}
+            ledger.note(config=config_now, status="interrupted", reason=None)
             if done == last:
                 ledger.forget_after(last - 1)
-        finally:
-            ledger.close()
 
 
 def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:

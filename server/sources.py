@@ -28,9 +28,8 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     kind, colon, path = str(keys.get("dataset", "")).partition(":")
     if kind + colon in OWN_DATA:
         keys["dataset"] = f"{kind}:{absolute(path)}"
-    if keys.get("clock"):  # one or two files, or a generated clock
-        parts = keys["clock"].split(",")
-        keys["clock"] = ",".join(str(file) if is_file(file := absolute(part)) else part for part in parts)
+    if keys.get("clock") and is_file(file := absolute(keys["clock"])):  # and no generated clock
+        keys["clock"] = str(file)
     return keys
 
 
@@ -47,7 +46,7 @@ def given_sources(config: RunConfig) -> dict[str, str]:
     return {
         "data_source": data.present_digest(config.dataset, config.data_dir),
         "model_source": source_digest("model", config.model, config.model_dir) if is_own(config.model) else "",
-        "clock_source": digest_of(config.clock),
+        "clock_source": present_digest([absolute(config.clock)]),
         "policy_source": source_digest("policy", config.policy, config.model_dir) if is_own(config.policy) else "",
     }
 
@@ -93,8 +92,3 @@ def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str
                 f"the run {folder.name!r} was started with {named[key]} {was}, and {has} now: bring the former one "
                 "back, or start a new run."
             )
-
-
-def digest_of(clock: str) -> str:
-    """Return a digest of the files that a clock names; "" if it names none."""
-    return present_digest([absolute(part) for part in clock.split(",")])

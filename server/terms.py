@@ -4,10 +4,10 @@ import csv
 import io
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -123,14 +123,16 @@ def simulated_names(config: RunConfig) -> Sequence[str]:
 def write_rates(path: Path, rates: Rates) -> None:
     """Write the rates of a clients file into the run's folder, for a resumed run."""
     rows = [("name", "rate"), *rates.items()] if isinstance(rates, dict) else [("rate",), *((r,) for r in rates)]
-    text = io.StringIO(newline="")
-    csv.writer(text, quoting=csv.QUOTE_NONNUMERIC).writerows(rows)  # a name may begin with a space
-    keep(path, text.getvalue().encode())
+    _keep_rows(path, rows, quoting=csv.QUOTE_NONNUMERIC)  # a name may begin with a space
 
 
 def write_table(path: Path, table: ClientTable) -> None:
     """Write the table from which each client reads its row."""
     columns = table.names, table.sizes, table.payments, table.sensitivities, table.ages, table.staleness
+    _keep_rows(path, [COLUMNS, *zip(*columns, strict=True)])
+
+
+def _keep_rows(path: Path, rows: Iterable[Iterable[object]], **form: Any) -> None:
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([COLUMNS, *zip(*columns, strict=True)])
+    csv.writer(text, **form).writerows(rows)
     keep(path, text.getvalue().encode())

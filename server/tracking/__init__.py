@@ -56,7 +56,7 @@ def tracker(
 class CompositeObserver:
     """Several observers as one, called in their order."""
 
-    def __init__(self, observers: tuple[Observer, ...]) -> None:
+    def __init__(self, *observers: Observer) -> None:
         self._observers = observers
         self._run_observers = [observer for observer in observers if isinstance(observer, RunObserver)]
 
@@ -83,4 +83,4 @@ class CompositeObserver:
 
 def together(*observers: Observer) -> CompositeObserver:
     """Return an observer that notifies several observers in their order."""
-    return CompositeObserver(observers)
+    return CompositeObserver(*observers)
