@@ -34,18 +34,20 @@ def test_the_version_is_one():
         assert tomllib.load(file)["project"]["version"] == aoi_fl.__version__
 
 
-def test_the_wheel_holds_one_name(wheel):
+@pytest.fixture(scope="module")
+def files(wheel):
     with zipfile.ZipFile(wheel) as archive:
-        files = archive.namelist()
+        return set(archive.namelist())
+
+
+def test_the_wheel_holds_one_name(files):
     assert {file.split("/")[0] for file in files} == {"aoi_fl", f"aoi_fl-{aoi_fl.__version__}.dist-info"}
     inside = {file.split("/")[1] for file in files if file.startswith("aoi_fl/") and file.count("/") > 1}
     # docker/ is a room of the checkout alone: its programs are copied into images, beside compose.yaml.
     assert inside == rooms() - {"docker"}
 
 
-def test_every_module_and_template_of_a_room_is_in_the_wheel(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        files = set(archive.namelist())
+def test_every_module_and_template_of_a_room_is_in_the_wheel(files):
     for room in rooms() - {"docker"}:
         for path in [*(ROOT / room).rglob("*.py"), *(ROOT / room).rglob("templates/*")]:
             shipped = not path.is_relative_to(ROOT / "lab" / "benchmarks")

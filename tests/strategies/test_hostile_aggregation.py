@@ -102,20 +102,6 @@ def mean_of(key):
     return lambda contents, weight: MetricRecord({key: float(np.mean([c["metrics"][key] for c in contents]))})
 
 
-class Raises(flower.FedAvg):
-    """Raises at what only one client sends."""
-
-    def __init__(self, error):
-        super().__init__()
-        self.error = error
-
-    def aggregate_train(self, server_round, replies):
-        replies = list(replies)
-        if any(r.content["metrics"]["loss"] > 1e5 for r in replies):
-            raise self.error
-        return super().aggregate_train(server_round, replies)
-
-
 def private(**settings):
     return PrivateMean(clip=1.0, noise_multiplier=0.5, rounds=2, per_round=CLIENTS, metrics="clear", **settings)
 
@@ -144,7 +130,6 @@ FAILURES = {
         LACKS,
         {},
     ),
-    "a key error": (lambda: Raises(KeyError("f1")), with_metrics(num_examples=1, loss=1e9), {}),
 }
 
 
