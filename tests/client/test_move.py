@@ -1,14 +1,11 @@
-"""A device's new key, and its move to another device: the owner's rules and the client's state stay."""
+"""A device's move to another device: its key, the owner's rules and the client's state stay."""
 
 import fcntl
 import tarfile
 import tomllib
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from typer.testing import CliRunner
 
-from aoi_fl.cli.main import app
 from aoi_fl.client.device import enroll, move
 from aoi_fl.docker.pki import make_all
 from tests.refusals import refused
@@ -19,39 +16,8 @@ def enrolled(tmp_path):
     make_all(tmp_path / "pki")
     made = enroll.enroll("pi-3", "h:9092", tmp_path / "pki" / "trust" / "ca.crt", tmp_path / "pi-3")
     text = (made.folder / "node.toml").read_text().replace("/var/lib/aoi/pi-3", str(tmp_path / "state"))
-    (made.folder / "node.toml").write_text(text + "pause = true\nonly-charging = true\n")
+    (made.folder / "node.toml").write_text(text + "pause = true\n")
     return made.folder
-
-
-def halves(folder):
-    """Return the public half of the private key, and the file of the public key, both in OpenSSH's form."""
-    private = serialization.load_ssh_private_key((folder / "client.key").read_bytes(), None)
-    form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    return private.public_key().public_bytes(*form), (folder / "pi-3.pub").read_bytes().strip()
-
-
-def test_a_new_key_keeps_the_owners_rules(enrolled):
-    before, (old, _) = (enrolled / "node.toml").read_bytes(), halves(enrolled)
-    done = CliRunner().invoke(app, ["enroll", "--new-key", "--dir", str(enrolled)])
-    assert done.exit_code == 0, done.output
-    new, public = halves(enrolled)
-    assert new == public != old and public.decode() in done.output
-    assert (enrolled / "node.toml").read_bytes() == before
-    assert (enrolled / "client.key").stat().st_mode & 0o777 == 0o600
-
-
-def test_another_enrolment_keeps_the_owners_rules(enrolled, tmp_path):
-    ca, before = tmp_path / "pki" / "trust" / "ca.crt", (enrolled / "node.toml").read_bytes()
-    (enrolled / "client.key").unlink()
-    with refused("--name", "pi-4"):
-        enroll.enroll("pi-4", "h:9092", ca, enrolled)
-    enroll.enroll("pi-3", "other:9092", ca, enrolled)
-    assert (enrolled / "node.toml").read_bytes() == before
-
-
-def test_a_new_key_needs_an_enrolled_client(tmp_path):
-    with refused("--dir"):
-        enroll.new_key(tmp_path)
 
 
 def test_a_moved_client_has_its_key_rules_data_and_state(enrolled, tmp_path):
@@ -60,7 +26,7 @@ def test_a_moved_client_has_its_key_rules_data_and_state(enrolled, tmp_path):
     (state / "run" / "pi-3.json").write_text("{}")
     (state / "session").write_text("0 0 7\n")
     (enrolled / "data" / "train.npz").write_bytes(b"data")
-    keys = halves(enrolled)
+    key, public = ((enrolled / name).read_bytes() for name in ("client.key", "pi-3.pub"))
     move.pack(enrolled, archive)
     assert archive.stat().st_mode & 0o777 == 0o600
     assert not (enrolled / "client.key").exists()  # the former device cannot run the client
@@ -69,7 +35,7 @@ def test_a_moved_client_has_its_key_rules_data_and_state(enrolled, tmp_path):
     state.rename(tmp_path / "former")
     there = tmp_path / "there"
     units = move.unpack(archive, there)
-    assert halves(there) == keys
+    assert ((there / "client.key").read_bytes(), (there / "pi-3.pub").read_bytes()) == (key, public)
     node = tomllib.loads((there / "node.toml").read_text())
     assert node["pause"] is True and node["data-file"] == str(there / "data" / "train.npz")
     assert (there / "data" / "train.npz").read_bytes() == b"data"
