@@ -173,13 +173,21 @@ def fleet():
         "127.0.0.1:0", states, objects, True, (AUTHORITY.pem, certificate, key), [NodeAuthServerInterceptor(states)]
     )
 
-    def register(private):
+    def register(folder):
+        private = serialization.load_ssh_private_key((folder / "client.key").read_bytes(), None)
         public = private.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         return states.state().create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, 30)
 
     port = int(server.bound_address.rpartition(":")[2])
     yield SimpleNamespace(port=port, register=register)
     server.stop(None)
+
+
+@pytest.fixture
+def made(fleet, tmp_path):
+    """Return the enrolment of a client whose key the SuperLink does not know yet."""
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
+    return enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
 
 
 @pytest.mark.parametrize("ahead", [3.0, -100.0, 20.0, -400.0])
@@ -196,7 +204,7 @@ def test_a_wrong_clock_is_told(fleet, monkeypatch, ahead):
 
 
 @pytest.mark.parametrize(("ahead", "named"), [(-400.0, "clock"), (0.0, "key")])
-def test_a_refused_client_ends_with_the_reason(fleet, tmp_path, ahead, named: str):
+def test_a_refused_client_ends_with_the_reason(fleet, made, ahead, named: str):
     """Flower alone ends "gracefully", with status 0."""
     code = f"""
 import datetime
@@ -207,10 +215,8 @@ from aoi_fl.client import supernode
 supernode.PAUSE = 0
 supernode.main()
 """
-    (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
-    made = enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
     if ahead:
-        fleet.register(serialization.load_ssh_private_key((made.folder / "client.key").read_bytes(), None))
+        fleet.register(made.folder)
     command = [sys.executable, "-c", code, "--superlink", made.superlink, "--root-certificates", made.folder / "ca.crt"]
     command += ["--auth-supernode-private-key", made.folder / "client.key", "--clientappio-api-address", "127.0.0.1:0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
@@ -219,15 +225,13 @@ supernode.main()
     assert named in reason
 
 
-def test_the_command_from_enrolment_to_health(fleet, tmp_path, monkeypatch):
+def test_the_command_from_enrolment_to_health(fleet, made, monkeypatch):
     monkeypatch.setattr(checks, "torch", lambda: reach.Finding("torch", "ok", "tried elsewhere"))
-    (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
-    made = enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
     sick = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder)])
     assert sick.exit_code == 1
     (line,) = [line for line in sick.stdout.splitlines() if line.startswith("fail")]
     assert "registration" in line
-    fleet.register(serialization.load_ssh_private_key((made.folder / "client.key").read_bytes(), None))
+    fleet.register(made.folder)
     for _ in range(2):  # the second time shows that the first one left
         well = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder), "--json"])
         assert well.exit_code == 0, well.output

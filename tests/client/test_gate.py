@@ -189,6 +189,8 @@ LARGE = {
     "packed arrays": packing.pack(update()),
     "the name of a metric": RecordDict({"metrics": MetricRecord({"x" * 4000: 1.0})}),
     "the key of a record": RecordDict({"x" * 4000: MetricRecord({"loss": 1.0})}),
+    "records without metrics": RecordDict({f"record {i:03}": MetricRecord({}) for i in range(250)}),
+    "metrics without values": RecordDict({"metrics": MetricRecord({f"metric {i:03}": [] for i in range(250)})}),
 }
 QUESTIONS = ("query.hello", "query.participate", "query.bid")
 KINDS = ("train", "train.more", "evaluate", "evaluate.more", "query.data", *QUESTIONS)
@@ -229,19 +231,6 @@ def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule,
             device.restart()
         left.append(numbers(device(train(t, kind, own={"run": f"r{t}"} if t % 2 else None))))
     assert sum(n > 2 for n in left) == 1
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        {f"k{i}": MetricRecord({}) for i in range(300)},
-        {"metrics": MetricRecord({f"m{i}": [] for i in range(300)})},
-        {"metrics": MetricRecord({}), "x" * 3000: MetricRecord({})},
-    ],
-)
-def test_keys_and_names_without_values_are_an_update(tmp_path, content):
-    device = Device(tmp_path, lambda message: RecordDict(content), **{"max-updates": 1})
-    assert [device(train(t, "evaluate")).has_content() for t in (1, 2, 3)] == [True, False, False]
 
 
 @pytest.mark.parametrize("size", [50, 200])

@@ -24,10 +24,16 @@ def train(message: Message, context: Context) -> Message:
     return Message(RecordDict(), reply_to=message)
 
 
+def told(nap, apart=ASLEEP):
+    """Return the schedule of a client that has been told the time of its next message."""
+    client = PollSchedule(0.0)
+    client.answered(0.0, NextMessage(nap, apart))
+    return client
+
+
 def test_the_longest_nap_needs_few_heartbeats():
     nap = 10 * 3600.0
-    client = PollSchedule(0.0)
-    client.answered(0.0, NextMessage(nap, ASLEEP))
+    client = told(nap)
     now, beats = 0.0, 0
     while now < nap:
         interval, wait = client.heartbeat(now)
@@ -38,8 +44,7 @@ def test_the_longest_nap_needs_few_heartbeats():
 
 
 def test_a_sleeping_client_looks_for_other_runs_at_heartbeats():
-    client = PollSchedule(0.0)
-    client.answered(0.0, NextMessage(10 * 3600.0, ASLEEP))
+    client = told(10 * 3600.0)
     assert client.wait(100.0) == poll_schedule.LONGEST_SILENCE == client.heartbeat(100.0)[1]
     client.answered(5000.0)  # by an app that tells nothing
     assert client.wait(5000.0) == poll_schedule.SHORTEST_LOOK and client.heartbeat(5000.0)[0] == poll_schedule.HEARTBEAT
@@ -60,8 +65,9 @@ def test_a_client_that_polls_late_does_not_oversleep(waited, tmp_path, monkeypat
     message.metadata.created_at = time.time() - waited
     node = {"partition-id": 1, "seed": 4, "sleep": True, "state-dir": str(tmp_path)}
     said = ParticipationReply.read(app(message, Context(1, 7, node, RecordDict(), {})).content[protocol.AOI])
-    told, _ = laid_down(tmp_path / "nap")
-    assert told.nap == pytest.approx(0.999 * 600 * (said.next_round - 1) - 3 - waited, abs=1.0) and said.next_round > 1
+    following, _ = laid_down(tmp_path / "nap")
+    expected = 0.999 * 600 * (said.next_round - 1) - 3 - waited
+    assert said.next_round > 1 and following.nap == pytest.approx(expected, abs=1.0)
 
 
 def test_a_client_polls_as_seldom_as_the_superlink_is_slow():
@@ -69,9 +75,9 @@ def test_a_client_polls_as_seldom_as_the_superlink_is_slow():
     assert client.wait(0.1, took=0.05) == poll_schedule.LONGEST_LOOK
     assert [client.wait(0.1, took=0.5) for _ in range(4)] == [6, 12, 24, 25]  # there must be many
     assert [client.wait(0.1, took=60.0) for _ in range(2)] == [50, 60] and client.heartbeat(0.1)[0] == 120
-    client.answered(0.0, NextMessage(None, 7.0))
+    client = told(None, 7.0)
     assert [client.wait(0.0, took=took) for took in (0.3, 0.5, 2.0, 60.0, 60.0, 0.0)] == [7, 10, 20, 40, 60, 7]
-    client.answered(0.0, NextMessage(None, 70.0))
+    client = told(None, 70.0)
     interval, beat = client.heartbeat(0.0)
     assert client.wait(0.0) == 70 and interval == 140 and 94 < beat < 122  # a SuperLink of many is busy enough
 
@@ -94,8 +100,8 @@ PACE = {"pace": 60.0}
 )
 def test_the_nap_until_a_reserved_round(terms, next_round, node, nap, apart):
     ask = ParticipationRequest("r", 10, protocol.RESERVE, TABLE, **terms)
-    told = foretold(ask, ParticipationReply("a", False, 3, next_round), node)
-    assert (told.nap, told.apart) == (pytest.approx(nap), apart)
+    following = foretold(ask, ParticipationReply("a", False, 3, next_round), node)
+    assert (following.nap, following.apart) == (pytest.approx(nap), apart)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +117,15 @@ def test_the_nap_until_a_reserved_round(terms, next_round, node, nap, apart):
 def test_the_next_look_of_a_client_without_a_reservation(looks, takes_part, trained, apart):
     """The model follows a yes at once, and a client that has introduced itself will be asked soon."""
     answer = None if takes_part is None else ParticipationReply("a", takes_part, 3)
-    told = foretold(ParticipationRequest("r", 10, protocol.POLL, looks=looks), answer, {}, trained)
-    assert (told.nap, told.apart) == (None, apart)
+    ask = ParticipationRequest("r", 10, protocol.POLL, looks=looks)
+    assert foretold(ask, answer, {}, trained) == NextMessage(None, apart)
 
 
 def test_an_awake_client_looks_at_the_given_rate_until_its_round():
-    client = PollSchedule(0.0)
-    client.answered(0.0, NextMessage(due := 117.0, 7.0))
+    client = told(due := 117.0, 7.0)
     assert client.wait(0.0) == 7 and client.wait(due - 2) == pytest.approx(2) and client.wait(due) < 1
     assert client.heartbeat(0.0)[0] == poll_schedule.HEARTBEAT
-    client.answered(0.0, NextMessage(None, 0.0))
-    assert client.wait(0.0) == poll_schedule.SHORTEST_LOOK
+    assert told(None, 0.0).wait(0.0) == poll_schedule.SHORTEST_LOOK
 
 
 def test_clients_are_told_how_often_to_look_where_they_are_many():
@@ -165,8 +169,7 @@ def test_that_rounds_take_longer_than_they_should_is_said_once(caplog):
 
 
 def test_a_client_looks_just_after_the_expected_start_of_its_round():
-    client = PollSchedule(0.0)
-    client.answered(0.0, NextMessage(500.0, ASLEEP))  # its round is expected at 503.5
+    client = told(500.0)  # its round is expected at 503.5
     looks = [500.0]
     while looks[-1] < 507:
         looks.append(looks[-1] + client.wait(looks[-1]))
@@ -175,8 +178,7 @@ def test_a_client_looks_just_after_the_expected_start_of_its_round():
 
 
 def test_an_early_riser_looks_less_and_less():
-    client = PollSchedule(0.0)
-    client.answered(0.0, NextMessage(2000.0, ASLEEP))
+    client = told(2000.0)
     assert [client.wait(2000.0 + early) for early in (0.0, 60.0, 100.0, 9000.0)] == [3.0, 3.0, 5.0, 60.0]
     client.answered(4000.0, NextMessage(20.0, ASLEEP))
     assert [client.wait(4020.0 + early) for early in (0.0, 20.0, 100.0)] == [0.5, 1.0, 5.0]

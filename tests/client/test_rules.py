@@ -74,12 +74,6 @@ def test_a_misspelt_time_zone_is_refused(zone, monkeypatch):
 # What the device says -------------------------------------------------------------------------------------------------
 
 
-def supply(folder, name, **attributes):
-    (folder / name).mkdir(parents=True)
-    for attribute, value in attributes.items():
-        (folder / name / attribute).write_text(f"{value}\n")
-
-
 @pytest.mark.parametrize(
     ("supplies", "charging"),
     [
@@ -93,7 +87,9 @@ def supply(folder, name, **attributes):
 )
 def test_charging_is_read_from_the_kernels_files(supplies, charging, tmp_path):
     for name, attributes in supplies.items():
-        supply(tmp_path, name, **attributes)
+        (tmp_path / name).mkdir()
+        for attribute, value in attributes.items():
+            (tmp_path / name / attribute).write_text(f"{value}\n")
     assert power.charging(tmp_path) is charging
     assert power.charging(tmp_path / "no such folder") is True
 

@@ -67,6 +67,11 @@ def test_the_wait_grows_with_the_silence_of_a_run(tmp_path, monkeypatch):
     assert slept[-1] <= LONGEST_LOOK and waits.heartbeat()[0] == HEARTBEAT
 
 
+def ran(code):
+    """Run Python code in a process of its own, and return it when it has ended."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
 def test_a_supernode_that_fails_ends_whatever_its_threads_do():
     code = """
 import threading, time
@@ -79,7 +84,7 @@ from aoi_fl.client import supernode
 supernode.PAUSE = 0
 supernode.main()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = ran(code)
     assert done.returncode == 1 and "RuntimeError: refused" in done.stderr
 
 
@@ -92,7 +97,7 @@ supernode.superexec.COMMAND = ("sleep",)
 supernode.start_forking(["flower-superexec", "300"]).send_signal(signal.SIGKILL)
 time.sleep(300)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = ran(code)
     assert done.returncode == 1 and "the SuperExec has ended" in done.stderr
 
 
@@ -107,5 +112,5 @@ for work in (time.time, die):
     process.start()
     superexec._name_end(process)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = ran(code)
     assert done.stderr.count("memory") == 1

@@ -44,7 +44,8 @@ class Stub:
         self.replies, self.objects, self.confirmed = [], {}, []
         self.poison, self.late, self.calls, self.pulled = set(), set(), [], []
 
-    def upload(self, reply: Message, objects: dict[str, bytes] | None = None, kind: str | None = None) -> None:
+    def upload(self, reply: Message, objects: dict[str, bytes] | None = None, kind: str | None = None) -> str:
+        """Hold a reply, and return the id of its message."""
         sign(reply, reply.object_id)
         tree = get_object_tree(reply)
         whole = {part: found.deflate() for part, found in get_all_nested_objects(reply).items()}
@@ -53,6 +54,7 @@ class Stub:
             announced.metadata.message_type = kind
         self.replies.append((announced, tree))
         self.objects |= whole | {reply.object_id if part == "" else part: c for part, c in (objects or {}).items()}
+        return reply.metadata.reply_to_message_id
 
     def PullMessages(self, request):
         self.calls.append(list(request.message_ids))
@@ -80,8 +82,14 @@ def replies_of(stub: Stub, large: bool = False, **more) -> Replies:
     return Replies(SimpleNamespace(run=SimpleNamespace(run_id=5), node=None, **{CALLS: stub}), large=large, **more)
 
 
-def reply_to(message: Message, **records) -> Message:
-    return Message(RecordDict(records or {"a": ConfigRecord({"n": 1})}), reply_to=message)
+def reply_of(node: int, **records) -> Message:
+    return Message(RecordDict(records or {"a": ConfigRecord({"n": 1})}), reply_to=asked(node))
+
+
+def fetched(replies: Replies, number: str) -> Message | None:
+    """Return the reply to a message after a look that announces it."""
+    assert replies.look([number]) == [number]
+    return replies.fetch(number)
 
 
 def answers_another() -> bytes:
@@ -111,11 +119,9 @@ FORMS = {
 @pytest.mark.parametrize("large", [True, False])
 @pytest.mark.parametrize("blob", FORMS.values(), ids=FORMS)
 def test_an_unreadable_reply_is_lost_and_others_are_not(blob, large):
-    stub, honest, liar = Stub(), asked(HONEST), asked(LIAR)
-    stub.upload(reply_to(liar), {"": blob})
-    stub.upload(reply_to(honest))
+    stub = Stub()
+    ids = [stub.upload(reply_of(LIAR), {"": blob}), stub.upload(reply_of(HONEST))]
     replies = replies_of(stub, large)
-    ids = [liar.metadata.message_id, honest.metadata.message_id]
     assert replies.look(ids) == ids
     lost, good = (replies.fetch(i) for i in ids)
     assert lost.has_error() and lost.error.code == MESSAGE_UNAVAILABLE
@@ -133,48 +139,38 @@ PARTS = {
 
 @pytest.mark.parametrize(("record", "body"), PARTS.values(), ids=PARTS)
 def test_one_unreadable_record_loses_the_reply_alone(record, body):
-    stub, liar = Stub(), asked(LIAR)
+    stub = Stub()
     array = Array(np.zeros(2, np.float32))
     records = {"a": ConfigRecord({"n": 1}), "m": MetricRecord({"x": 1}), "w": ArrayRecord({"w": array})}
-    reply = reply_to(liar, **records)
-    stub.upload(reply, {records[record].object_id: deflated(type(records[record]).__name__, [], body)})
-    replies = replies_of(stub)
-    (number,) = replies.look([liar.metadata.message_id])
-    assert replies.fetch(number).has_error()
+    spoilt = {records[record].object_id: deflated(type(records[record]).__name__, [], body)}
+    assert fetched(replies_of(stub), stub.upload(reply_of(LIAR, **records), spoilt)).has_error()
 
 
-@pytest.mark.parametrize("within", [answers_another(), reply_to(asked(HONEST)).deflate()], ids=["error", "content"])
+@pytest.mark.parametrize("within", [answers_another(), reply_of(HONEST).deflate()], ids=["error", "content"])
 def test_what_a_reply_answers_is_told_by_its_envelope(within):
-    stub, liar = Stub(), asked(LIAR)
-    stub.upload(reply_to(liar), {"": within})
-    replies = replies_of(stub)
-    replies.look([liar.metadata.message_id])
-    found = replies.fetch(liar.metadata.message_id)
-    assert found.metadata.reply_to_message_id == liar.metadata.message_id and found.metadata.src_node_id == LIAR
+    stub = Stub()
+    number = stub.upload(reply_of(LIAR), {"": within})
+    found = fetched(replies_of(stub), number)
+    assert (found.metadata.reply_to_message_id, found.metadata.src_node_id) == (number, LIAR)
 
 
 @pytest.mark.parametrize("kind", ["", "garbage", "train.not an identifier", "\x00"])
 def test_an_envelope_with_a_foreign_type_of_message_is_read(kind):
-    stub, liar = Stub(), asked(LIAR)
-    stub.upload(reply_to(liar), kind=kind)
-    replies = replies_of(stub)
-    replies.look([liar.metadata.message_id])
-    assert replies.fetch(liar.metadata.message_id).content["a"] == {"n": 1}
+    stub = Stub()
+    number = stub.upload(reply_of(LIAR), kind=kind)
+    assert fetched(replies_of(stub), number).content["a"] == {"n": 1}
 
 
 def test_a_reply_to_what_was_not_asked_is_left_alone():
-    stub, honest, liar = Stub(), asked(HONEST), asked(LIAR)
-    stub.upload(reply_to(liar))
-    replies = replies_of(stub)
-    assert replies.look([honest.metadata.message_id]) == []
+    stub = Stub()
+    stub.upload(reply_of(LIAR))
+    assert replies_of(stub).look([asked(HONEST).metadata.message_id]) == []
 
 
 @pytest.mark.parametrize("poisoned", [{0}, {7}, {199}, {3, 4, 150}], ids=str)
 def test_one_poisoned_message_does_not_hide_the_others(poisoned):
-    stub, asked_all = Stub(), [asked(node) for node in range(100, 300)]
-    for message in asked_all:
-        stub.upload(reply_to(message))
-    ids = [message.metadata.message_id for message in asked_all]
+    stub = Stub()
+    ids = [stub.upload(reply_of(node)) for node in range(100, 300)]
     stub.poison = {ids[i] for i in poisoned}
     replies = replies_of(stub)
     sound = [i for i in ids if i not in stub.poison]
@@ -192,20 +188,16 @@ def test_one_poisoned_message_does_not_hide_the_others(poisoned):
 
 
 def test_after_the_deadline_a_failing_call_is_not_divided():
-    stub, messages = Stub(), [asked(node) for node in (1, 2, 3, 4)]
-    ids = [message.metadata.message_id for message in messages]
+    stub, ids = Stub(), [asked(node).metadata.message_id for node in (1, 2, 3, 4)]
     stub.poison = set(ids)
     replies_of(stub, is_late=lambda: True).look(ids)
     assert stub.calls == [ids]
 
 
 def test_a_reply_over_whose_object_the_superlink_fails_is_lost():
-    stub, liar, honest = Stub(), asked(LIAR), asked(HONEST)
-    reply = reply_to(liar)
-    stub.upload(reply)
-    stub.upload(reply_to(honest, a=ConfigRecord({"n": 2})))
-    stub.poison = {reply.object_id}
-    replies, (number, other) = replies_of(stub), (liar.metadata.message_id, honest.metadata.message_id)
+    stub, reply = Stub(), reply_of(LIAR)
+    number, other = stub.upload(reply), stub.upload(reply_of(HONEST, a=ConfigRecord({"n": 2})))
+    stub.poison, replies = {reply.object_id}, replies_of(stub)
     assert replies.look([number, other]) == [number, other]
     assert [replies.fetch(number) for _ in range(2)] == [None, None]
     assert replies.fetch(number).has_error() and replies.fetch(other).has_content()
@@ -220,51 +212,43 @@ TREES = {
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 @pytest.mark.parametrize("size", [300, 3000])
 def test_a_reply_of_too_many_objects_is_refused_unfetched(size, tree):
-    stub, liar = Stub(), asked(LIAR)
-    stub.upload(reply_to(liar, **tree(size)))
-    number = liar.metadata.message_id
-    replies = replies_of(stub, sizes={number: 4})
-    assert replies.look([number]) == [number]
-    lost = replies.fetch(number)
+    stub = Stub()
+    number = stub.upload(reply_of(LIAR, **tree(size)))
+    lost = fetched(replies_of(stub, sizes={number: 4}), number)
     assert lost.has_error() and "objects" in lost.error.reason and not stub.pulled
 
 
 def test_an_incomplete_reply_is_asked_for_its_missing_objects_only_and_after_a_pause(monkeypatch):
-    stub, message, now = Stub(), asked(HONEST), [100.0]
+    stub, now = Stub(), [100.0]
     monkeypatch.setattr("aoi_fl.flower.replies.time", SimpleNamespace(monotonic=lambda: now[0]))
-    stub.upload(reply_to(message, a=ConfigRecord({"n": 1}), b=MetricRecord({"m": 2.0})))
+    number = stub.upload(reply_of(HONEST, a=ConfigRecord({"n": 1}), b=MetricRecord({"m": 2.0})))
     replies, parts = replies_of(stub), list(stub.objects)
     stub.late = {parts[0], parts[-1]}
-    assert replies.look([message.metadata.message_id]) == [message.metadata.message_id]
+    assert replies.look([number]) == [number]
     for pause in (0.05, 0.1, 0.2, 0.4, 0.5, 0.5):
-        assert replies.fetch(message.metadata.message_id) is None
+        assert replies.fetch(number) is None
         pulled = len(stub.pulled)
         now[0] += 0.9 * pause
-        assert replies.fetch(message.metadata.message_id) is None and len(stub.pulled) == pulled
+        assert replies.fetch(number) is None and len(stub.pulled) == pulled
         now[0] += 0.2 * pause
     stub.late = set()
-    assert replies.fetch(message.metadata.message_id).content["b"] == {"m": 2.0}
+    assert replies.fetch(number).content["b"] == {"m": 2.0}
     assert len(stub.pulled) == len(parts) + 5 + 2  # all, the last missing one five times, both
 
 
 def test_an_incomplete_reply_does_not_wait_after_the_deadline():
-    stub, message = Stub(), asked(HONEST)
-    stub.upload(reply_to(message))
-    late = []
-    replies = replies_of(stub, is_late=lambda: bool(late))
+    stub, late = Stub(), []
+    number, replies = stub.upload(reply_of(HONEST)), replies_of(stub, is_late=lambda: bool(late))
     stub.late = set(stub.objects)
-    replies.look([message.metadata.message_id])
-    assert replies.fetch(message.metadata.message_id) is None
+    assert fetched(replies, number) is None
     stub.late = set()
     late.append(True)
-    assert replies.fetch(message.metadata.message_id).has_content()
+    assert replies.fetch(number).has_content()
 
 
 def test_a_large_reply_is_fetched_last_and_until_the_deadline():
-    stub, liar, honest = Stub(), asked(LIAR), asked(HONEST)
-    stub.upload(reply_to(liar, **TREES["wide"](100)))
-    stub.upload(reply_to(honest))
-    ids = [liar.metadata.message_id, honest.metadata.message_id]
+    stub = Stub()
+    ids = [stub.upload(reply_of(LIAR, **TREES["wide"](100))), stub.upload(reply_of(HONEST))]
     replies = replies_of(stub, sizes=dict.fromkeys(ids, 4), is_late=lambda: len(stub.pulled) >= 20)
     assert replies.small_first(replies.look(ids)) == ids[::-1]
     assert replies.fetch(ids[0]) is None and len(stub.pulled) < 40
@@ -273,10 +257,7 @@ def test_a_large_reply_is_fetched_last_and_until_the_deadline():
 
 
 def test_a_model_of_full_size_is_fetched_after_the_deadline():
-    stub, honest = Stub(), asked(HONEST)
-    reply = reply_to(honest, **TREES["arrays"](600))
-    stub.upload(reply)
-    number = honest.metadata.message_id
+    stub, reply = Stub(), reply_of(HONEST, **TREES["arrays"](600))
+    number = stub.upload(reply)
     replies = replies_of(stub, large=True, sizes={number: size_of(reply.content)}, is_late=lambda: True)
-    replies.look([number])
-    assert len(replies.fetch(number).content["w"]) == 300
+    assert len(fetched(replies, number).content["w"]) == 300
