@@ -25,7 +25,7 @@ from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
+    from aoi_fl.flower.fleet import FleetApi
 
 Heard: TypeAlias = Callable[[NextMessage, int], None]  # called with the next message's time and the node's id
 
@@ -64,7 +64,7 @@ class Session:
             ) from error
         _, self.until, self.node = _read(self._file.read())
 
-    def end_former(self, fleet: "FleetApi | HttpFleetApi") -> None:
+    def end_former(self, fleet: "FleetApi") -> None:
         """End this client's former session, if it is known and still open."""
         if self.node:
             with suppress(grpc.RpcError, ConnectionError):  # it has ended, or the SuperLink is unavailable
@@ -75,7 +75,7 @@ class Session:
         if node != self.node or self.until:
             self._write(0.0, 0.0, node)
 
-    def leave(self, fleet: "FleetApi | HttpFleetApi", until: float) -> bool:
+    def leave(self, fleet: "FleetApi", until: float) -> bool:
         """Announce the return to the SuperLink and record its time.
 
         ``until``, in seconds since 1970, is the time before which no message can arrive. Return False if that is too
@@ -132,7 +132,6 @@ def take_up(path: Path, superlink: str, authority: Path, key: Path, leave: Calla
 
     session = Session(path)
     private: Any = serialization.load_ssh_private_key(read_regular(key), None)  # another key Flower refuses
-    fleet: FleetApi | HttpFleetApi
     if FLEET.there:
         channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(read_regular(authority)))
         fleet = FleetApi(channel, private)

@@ -1,7 +1,6 @@
 """Client of the SuperLink's Fleet API over gRPC or HTTP: signed heartbeats and activations."""
 
 import datetime
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -51,32 +50,30 @@ class FleetApi:
     """
 
     def __init__(self, channel: grpc.Channel, key: ec.EllipticCurvePrivateKey) -> None:
-        self._stub = fleet_pb2_grpc.FleetStub(channel)
-        self._key = key
+        self._stub: Any = fleet_pb2_grpc.FleetStub(channel)
+        self._key, self._public = key, public_key_to_bytes(key.public_key())
 
     def stay(self, node_id: int, seconds: float) -> None:
         """Send a node's heartbeat and announce the next one in ``seconds``."""
         node = node_pb2.Node(node_id=node_id)
         request = heartbeat_pb2.SendNodeHeartbeatRequest(node=node, heartbeat_interval=seconds)
-        self._stub.SendNodeHeartbeat(request, metadata=self._signature(), timeout=_PATIENCE)
+        self._call("SendNodeHeartbeat", request)
 
     def activate(self) -> int:
         """Connect as a SuperNode does and return the node's id."""
-        public = public_key_to_bytes(self._key.public_key())
-        request = fleet_pb2.ActivateNodeRequest(public_key=public, heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
-        return int(self._stub.ActivateNode(request, metadata=self._signature(), timeout=_PATIENCE).node_id)
+        request = fleet_pb2.ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
+        return int(self._call("ActivateNode", request).node_id)
 
     def deactivate(self, node_id: int) -> None:
         """Disconnect a node."""
-        request = fleet_pb2.DeactivateNodeRequest(node_id=node_id)
-        self._stub.DeactivateNode(request, metadata=self._signature(), timeout=_PATIENCE)
+        self._call("DeactivateNode", fleet_pb2.DeactivateNodeRequest(node_id=node_id))
 
-    def _signature(self) -> Metadata:
-        return signature(self._key, public_key_to_bytes(self._key.public_key()))
+    def _call(self, name: str, request: Any) -> Any:
+        return getattr(self._stub, name)(request, metadata=signature(self._key, self._public), timeout=_PATIENCE)
 
 
-class HttpFleetApi:
-    """The calls of :class:`FleetApi` that a session needs, over HTTP.
+class HttpFleetApi(FleetApi):
+    """The same calls over HTTP.
 
     Parameters
     ----------
@@ -96,24 +93,8 @@ class HttpFleetApi:
         signed = auth.NodeAuthHttpInterceptor(key, key.public_key())
         self._client = client.FleetHttpClient.from_server_address(superlink, False, str(authority), [signed])
 
-    def stay(self, node_id: int, seconds: float) -> None:
-        """Send a node's heartbeat and announce the next one in ``seconds``."""
-        node = node_pb2.Node(node_id=node_id)
-        request = heartbeat_pb2.SendNodeHeartbeatRequest(node=node, heartbeat_interval=seconds)
-        self._call(self._client.SendNodeHeartbeat, request)
-
-    def activate(self) -> int:
-        """Connect as a SuperNode does and return the node's id."""
-        request = fleet_pb2.ActivateNodeRequest(public_key=self._public, heartbeat_interval=HEARTBEAT_MIN_INTERVAL)
-        return int(self._call(self._client.ActivateNode, request).node_id)
-
-    def deactivate(self, node_id: int) -> None:
-        """Disconnect a node."""
-        self._call(self._client.DeactivateNode, fleet_pb2.DeactivateNodeRequest(node_id=node_id))
-
-    @staticmethod
-    def _call(function: Callable[[Any], Any], request: object) -> Any:
+    def _call(self, name: str, request: Any) -> Any:
         try:
-            return function(request)
+            return getattr(self._client, name)(request)
         except Exception as error:  # of httpx, which comes with that Flower
             raise ConnectionError(str(error)) from error

@@ -21,8 +21,7 @@ class Database:
         if isinstance(session, Transaction):
             self._connection = session.driver
             return
-        if session.new or session.dirty or session.deleted:
-            session.flush()
+        session.flush()
         self._connection = session.connection().connection.driver_connection
 
     def __call__(self, statement: str, *values: Any) -> list[Any]:

@@ -34,12 +34,12 @@ def show_output() -> None:
     ServerAppExecPlugin.suppress_output = False
 
 
+@OUTPUT.needed
 def stamp_lines() -> None:
     """Let Flower's programs in this process log with timestamps and without colours."""
-    if OUTPUT.there:
-        from flwr.common.logger import update_console_handler
+    from flwr.common.logger import update_console_handler
 
-        update_console_handler(timestamps=True, colored=False)
+    update_console_handler(timestamps=True, colored=False)
 
 
 def launched(problem: str = "") -> Any:

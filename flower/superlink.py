@@ -227,7 +227,7 @@ def keep_answers() -> None:
 
 
 @KEYS.needed
-def read_once(most: int = _KEYS) -> None:
+def read_once() -> None:
     """Let a SuperLink in this process parse each public key and each Flower version once, not in every call.
 
     A parsed key proves nothing: the signature, its time and the key's registration are still checked in each call.
@@ -236,8 +236,8 @@ def read_once(most: int = _KEYS) -> None:
 
     keys: Any = import_module(AUTH)
     versions: Any = runtime_version_compatibility
-    keys.bytes_to_public_key = lru_cache(most)(keys.bytes_to_public_key)
-    versions.Version = lru_cache(most)(versions.Version)
+    keys.bytes_to_public_key = lru_cache(_KEYS)(keys.bytes_to_public_key)
+    versions.Version = lru_cache(_KEYS)(versions.Version)
 
 
 def let_calls_wait(most: int = _WAITING) -> None:
@@ -257,15 +257,15 @@ def let_calls_wait(most: int = _WAITING) -> None:
 
 
 @THREADS.needed
-def use_few_threads(most: int = _THREADS) -> None:
-    """Let a SuperLink in this process answer nodes and ServerApps with ``most`` threads each, instead of a thousand.
+def use_few_threads() -> None:
+    """Let a SuperLink in this process answer nodes and ServerApps with few threads each, instead of a thousand.
 
     Their calls wait for nothing but the database, which serves one at a time. More threads only contend for Python's
     lock. The Control API keeps Flower's threads, because each reader of a log occupies one.
     """
     for name in ("flwr.superlink.cli.flower_superlink", "flwr.superlink.servicer.runtime.runtime_grpc"):
         api: Any = import_module(name)
-        api.generic_create_grpc_server = partial(api.generic_create_grpc_server, max_concurrent_workers=most)
+        api.generic_create_grpc_server = partial(api.generic_create_grpc_server, max_concurrent_workers=_THREADS)
 
 
 @LINES.needed

@@ -61,9 +61,8 @@ class Transaction:
     @property
     def driver(self) -> sqlite3.Connection:
         """The connection for plain statements, after the session's statements."""
-        session = self._session
-        if session is not None and (session.new or session.dirty or session.deleted):
-            session.flush()
+        if self._session is not None:
+            self._session.flush()
         return self._driver
 
     def end(self, keep: bool) -> None:

@@ -160,7 +160,8 @@ class _SharingSelector(_Selector):
 
     def rates(self, population: Population) -> Floats:
         """Return (n,) how often each client takes part, in participations a round: k shared among those available."""
-        return shared_rates(self.per_round, population)
+        available = max(1, int(np.count_nonzero(population.available)))
+        return np.full(len(population.available), min(1.0, self.per_round / available))
 
 
 class RandomSelector(_SharingSelector):
@@ -234,12 +235,6 @@ class OldestAgeSelector(_SharingSelector):
             tied = tied[np.argpartition(keys, places - 1)[:places]]
         chosen[tied] = True
         return evenly(np.flatnonzero(chosen))
-
-
-def shared_rates(per_round: int, population: Population) -> Floats:
-    """Return (n,) k/m for each client, where m clients are available."""
-    available = max(1, int(np.count_nonzero(population.available)))
-    return np.full(len(population.available), min(1.0, per_round / available))
 
 
 def evenly(clients: Ints) -> Selection:

@@ -27,28 +27,24 @@ def standing(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -
     key : the client's private key
     """
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if not FLEET.there:
-        return _standing_over_http(target, ca, key)
-    with grpc.secure_channel(target, grpc.ssl_channel_credentials(ca)) as channel:
-        fleet = FleetApi(channel, key)
-        try:
-            fleet.deactivate(fleet.activate())
-        except grpc.RpcError as error:
-            refused = {grpc.StatusCode.UNAUTHENTICATED: CLOCK, grpc.StatusCode.FAILED_PRECONDITION: KEY}
-            return refused.get(error.code(), f"{error.code().name}: {error.details()}")
-    return ""
-
-
-def _standing_over_http(target: str, ca: bytes, key: ec.EllipticCurvePrivateKey) -> str:
-    """Return the standing over HTTP, where each call is signed."""
+    if FLEET.there:
+        with grpc.secure_channel(target, grpc.ssl_channel_credentials(ca)) as channel:
+            return _tried(FleetApi(channel, key))
     with NamedTemporaryFile() as authority:
         Path(authority.name).write_bytes(ca)
-        fleet = HttpFleetApi(target, Path(authority.name), key)
-        try:
-            fleet.deactivate(fleet.activate())
-        except ConnectionError as error:
-            status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
-            if status == _UNAUTHENTICATED:
-                return CLOCK
-            return KEY if status is not None and status < _SERVER_ERROR else str(error)
+        return _tried(HttpFleetApi(target, Path(authority.name), key))
+
+
+def _tried(fleet: FleetApi) -> str:
+    """Return the standing by an activation; over HTTP each call is signed, and has a status."""
+    try:
+        fleet.deactivate(fleet.activate())
+    except grpc.RpcError as error:
+        refused = {grpc.StatusCode.UNAUTHENTICATED: CLOCK, grpc.StatusCode.FAILED_PRECONDITION: KEY}
+        return refused.get(error.code(), f"{error.code().name}: {error.details()}")
+    except ConnectionError as error:
+        status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+        if status == _UNAUTHENTICATED:
+            return CLOCK
+        return KEY if status is not None and status < _SERVER_ERROR else str(error)
     return ""

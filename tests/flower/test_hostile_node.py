@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.serde import message_to_proto
 from flwr.proto import fleet_pb2, message_pb2
-from flwr.supercore.constant import HEAD_BODY_DIVIDER, HEAD_VALUE_DIVIDER
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, get_object_tree
 
 from aoi_fl.client.poll_schedule import HEARTBEAT
@@ -29,17 +28,12 @@ from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
 from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
 from aoi_fl.lab.benchmarks.processes import Programs
+from tests.flower.test_replies import deflated
 
 HONEST, DEADLINE, ROUNDS = 3, 12.0, 64
 _CALL, _START, _RUN = 15.0, 300.0, 900.0  # seconds, at most
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
-
-
-def deflated(kind: str, children: list[str], body: bytes) -> bytes:
-    """Return an object as a node uploads it."""
-    head = f"{kind}{HEAD_VALUE_DIVIDER}{','.join(children)}{HEAD_VALUE_DIVIDER}{len(body)}"
-    return head.encode() + HEAD_BODY_DIVIDER + body
 
 
 def tree_of(root: str, *children: message_pb2.ObjectTree) -> message_pb2.ObjectTree:

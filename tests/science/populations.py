@@ -1,15 +1,17 @@
 """Clients to choose from, with nothing learnt about them yet."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from aoi_fl.science.selection import Population
 
 
-def population(sizes, available=None):
-    """Return clients that have waited for no round; all are there unless it is said who is."""
+def population(sizes, available=None, **more):
+    """Return clients that have waited for no round, all available by default; ``more`` are further fields."""
     sizes = np.asarray(sizes, dtype=np.int64)
-    here = np.ones(len(sizes), bool) if available is None else np.asarray(available)
-    return Population(np.zeros(len(sizes), np.int64), sizes, here)
+    here = np.ones(len(sizes), bool) if available is None else np.asarray(available, bool)
+    return replace(Population(np.zeros(len(sizes), np.int64), sizes, here), **more)
 
 
 def equals(clients):

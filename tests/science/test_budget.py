@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from aoi_fl.science import budget as budget_module
 from aoi_fl.science import spending
 from aoi_fl.science.budget import BudgetedSelector, choose
-from aoi_fl.science.selection import Population
 from aoi_fl.science.spending import BudgetAccount
+from tests.science.populations import population
 
 
 def plainly(index, payments, budget, strict=False, stop_at_first=False):
@@ -84,18 +84,16 @@ def test_sums_are_judged_as_written_not_as_rounded():
         assert 5 not in choose(np.arange(9, 0, -1.0), payments, budget, strict=True)
 
 
-def population(payments, sizes):
-    n = len(payments)
-    payments = np.array(payments, dtype=float)
-    return Population(np.arange(n), np.array(sizes), np.ones(n, dtype=bool), payments, np.ones(n))
+def paid(payments, sizes):
+    return population(sizes, payments=np.array(payments, float), sensitivities=np.ones(len(sizes)))
 
 
 def test_bids_replace_the_index_and_nan_leaves_out():
-    people = population([5, 5, 5], [100, 300, 500])
+    people = paid([5, 5, 5], [100, 300, 500])
     selection = BudgetedSelector(10, "whittle").select(1, people, np.array([3.0, np.nan, 1.0]))
     assert selection.clients.tolist() == [0, 2]
     np.testing.assert_allclose(selection.weights, [1 / 6, 5 / 6])
-    unknown = population([np.nan, 5, 5], [1, 1, 1])
+    unknown = paid([np.nan, 5, 5], [1, 1, 1])
     for variant in VARIANTS:
         chosen = BudgetedSelector(11, "maxpack", 0, *variant).select(1, unknown).clients
         assert chosen.tolist() == [1, 2]
@@ -105,6 +103,6 @@ def test_bids_replace_the_index_and_nan_leaves_out():
 
 @pytest.mark.parametrize("index", ["whittle", "abs", "maxpack", "random"])
 def test_clients_without_examples_are_passed_over(index):
-    selection = BudgetedSelector(3.0, index).select(1, population([1, 1, 1], [1, 0, 3]))
+    selection = BudgetedSelector(3.0, index).select(1, paid([1, 1, 1], [1, 0, 3]))
     assert selection.clients.tolist() == [0, 2] and selection.weights.tolist() == [0.25, 0.75]
-    assert BudgetedSelector(2.0, index).select(1, population([1, 1], [0, 0])).weights.size == 0
+    assert BudgetedSelector(2.0, index).select(1, paid([1, 1], [0, 0])).weights.size == 0

@@ -4,25 +4,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science import draws
-from aoi_fl.science.selection import OldestAgeSelector, Population, ProportionalSelector, RandomSelector
+from aoi_fl.science.selection import OldestAgeSelector, ProportionalSelector, RandomSelector
+from tests.science.populations import population
 
 SELECTORS = [RandomSelector, ProportionalSelector, OldestAgeSelector]
 
 
-def population(ages, sizes=None, available=None):
-    n = len(ages)
-    return Population(
-        ages=np.array(ages, dtype=np.int64),
-        sizes=np.array(sizes if sizes is not None else [1] * n, dtype=np.int64),
-        available=np.array(available if available is not None else [True] * n, dtype=bool),
-    )
+def aged(ages, sizes=None, available=None):
+    sizes = [1] * len(ages) if sizes is None else sizes
+    return population(sizes, available, ages=np.array(ages, np.int64))
 
 
 @st.composite
 def populations(draw):
     n = draw(st.integers(0, 30))
     column = lambda values: draw(st.lists(values, min_size=n, max_size=n))  # noqa: E731
-    return population(column(st.integers(0, 10**7)), column(st.integers(1, 10**6)), column(st.booleans()))
+    return aged(column(st.integers(0, 10**7)), column(st.integers(1, 10**6)), column(st.booleans()))
 
 
 @pytest.mark.parametrize("make", SELECTORS)
@@ -61,10 +58,10 @@ def test_oldest_age_and_random_against_a_full_sort(who, k, round_):
 
 
 def test_clients_without_examples_get_no_weight():
-    who = population([0, 0, 0], sizes=[0, 3, 0])
+    who = aged([0, 0, 0], sizes=[0, 3, 0])
     for make in (RandomSelector, ProportionalSelector):
         assert make(2, 1).select(1, who).clients.tolist() == [1]
-        assert make(2, 1).select(1, population([0], sizes=[0])).clients.tolist() == []
+        assert make(2, 1).select(1, aged([0], sizes=[0])).clients.tolist() == []
 
 
 def test_proportional_weights_follow_theorem_4():
@@ -72,7 +69,7 @@ def test_proportional_weights_follow_theorem_4():
     q = sizes / sizes.sum()
     weights = np.zeros((rounds, len(sizes)))
     for t in range(rounds):
-        selection = ProportionalSelector(k, 2).select(t + 1, population([0] * 5, sizes))
+        selection = ProportionalSelector(k, 2).select(t + 1, aged([0] * 5, sizes))
         weights[t, selection.clients] = selection.weights
     error = 4 * np.sqrt(q * (1 - q) / k / rounds)
     assert np.all(np.abs(weights.mean(axis=0) - q) < error)

@@ -101,7 +101,6 @@ def test_a_client_that_comes_too_late_is_not_paid(aoi):
             "--policy wics --budget 40 --clients 9 --clients-file clients.csv",
             "num-clients is '9', but must be left out",
         ),
-        ("--policy random --budget 40", "budget is 40, but must be left out: policy random"),
     ],
 )
 def test_what_cannot_be_played_ends_with_status_2_and_a_remedy(aoi, options, message):

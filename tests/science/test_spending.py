@@ -1,5 +1,6 @@
 """A total budget against sums in exact decimal arithmetic: it is spent, never more, and then the run is over."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -8,20 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
-from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.spending import BudgetAccount
+from tests.science.populations import equals
+from tests.science.test_budget import VARIANTS, exact
 
 ROUNDS = 30
-
-
-def everybody(payments, sensitivities):
-    n = payments.size
-    return Population(np.zeros(n, np.int64), np.ones(n, np.int64), np.ones(n, bool), payments, sensitivities)
-
-
-def exact(amount):
-    return Decimal(repr(float(amount)))
 
 
 def cost(payments, clients):
@@ -36,12 +29,13 @@ tenths = st.integers(30, 150).map(lambda price: price / 10)
     st.integers(150, 1500).map(lambda total: total / 10),
     st.integers(200, 900).map(lambda budget: budget / 10),
     st.sampled_from(["whittle", "abs", "maxpack", "random"]),
-    st.sampled_from([(False, False), (True, False), (False, True), (True, True)]),
+    st.sampled_from(VARIANTS),
 )
 @settings(max_examples=40, deadline=None)
 def test_rounds_spend_a_total_until_it_pays_nobody_more(clients, total, budget, index, variant):
     payments, sensitivities = (np.array(column) for column in zip(*clients, strict=True))
-    people, selector = everybody(payments, sensitivities), BudgetedSelector(budget, index, 3, *variant)
+    people = replace(equals(payments.size), payments=payments, sensitivities=sensitivities)
+    selector = BudgetedSelector(budget, index, 3, *variant)
     bounded = BoundedSelector(selector, total)
     history, free = simulate(bounded, people, ROUNDS, 3), simulate(selector, people, ROUNDS, 3)
     left = exact(total)
@@ -58,7 +52,7 @@ def test_rounds_spend_a_total_until_it_pays_nobody_more(clients, total, budget, 
 
 
 def test_only_a_round_s_own_budget_is_strict():
-    people = everybody(np.array([4.0]), np.array([1.0]))
+    people = replace(equals(1), payments=np.array([4.0]), sensitivities=np.ones(1))
     for total, rounds in ((8.0, 2), (4.0, 1)):
         assert simulate(BoundedSelector(BudgetedSelector(9.0, strict=True), total), people, 5, 1).rounds == rounds
     assert simulate(BudgetedSelector(4.0, strict=True), people, 5, 1).counts.tolist() == [0]
