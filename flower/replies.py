@@ -275,27 +275,27 @@ class Replies:
         The metadata inside a reply may name another message or another node.
         """
         envelope = reply.envelope.metadata
-        return _message(content, self._run_id, {k: getattr(envelope, k, value) for k, value in _METADATA.items()})
+        return _message(content, self._run_id, **{k: getattr(envelope, k, value) for k, value in _METADATA.items()})
 
 
 def lost(message_id: str, run_id: int, reason: str) -> Message:
     """Return the error reply to a message after its own reply was lost."""
-    return _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, {**_METADATA, "reply_to_message_id": message_id})
+    return _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, reply_to_message_id=message_id)
 
 
-def _message(content: RecordDict | Error, run_id: int, entries: dict[str, Any]) -> Message:
+def _message(content: RecordDict | Error, run_id: int, **entries: Any) -> Message:
+    entries = {**_METADATA, **entries, "run_id": run_id}
     try:
-        metadata = Metadata(run_id=run_id, **entries)
+        metadata = Metadata(**entries)
     except ValueError:  # its message type is invalid
-        metadata = Metadata(run_id=run_id, **{**entries, "message_type": _METADATA["message_type"]})
+        metadata = Metadata(**{**entries, "message_type": _METADATA["message_type"]})
     reply: Message = Message(content, metadata=metadata)  # type: ignore[call-overload]
     return reply
 
 
-def error_reply(reason: str, **entries: Any) -> Message:
+def error_reply(reason: str, *, run_id: int, **entries: Any) -> Message:
     """Return an error reply with these metadata and a valid id."""
-    run_id = entries.pop("run_id")
-    reply = _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, {**_METADATA, **entries})
+    reply = _message(Error(MESSAGE_UNAVAILABLE, reason), run_id, **entries)
     return sign(reply, reply.object_id)
 
 

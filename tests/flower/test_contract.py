@@ -50,14 +50,6 @@ def test_a_plain_flower_app_rejects_hello_in_these_words():
         flwr.clientapp.ClientApp()(hello, messages.context(1, 7, {}))
 
 
-def test_a_run_of_ones_own_is_one_of_flowers():
-    run = messages.empty_run(2**63 - 1)
-    assert run.run_id == 2**63 - 1
-    context = messages.context(run.run_id, 7, {"rate": 0.5})
-    assert (context.run_id, context.node_id, context.run_config["rate"]) == (run.run_id, 7, 0.5)
-    assert not context.state and not context.node_config
-
-
 def test_a_grid_is_told_by_the_name_of_its_class():
     def grid(name, base=flwr.serverapp.Grid):
         module, _, name = name.rpartition(".")

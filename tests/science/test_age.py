@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.age import ClientAge, first_age, hazards, interval_given_age
+from aoi_fl.science.age import ClientAge, first_age, interval_given_age
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rule import Clocks, Terms
 
@@ -42,10 +42,6 @@ def mean_wait(table):
 def rule_of(table):
     """The rule by which one client with this table decides."""
     return MarkovPolicy.from_message(Terms(tuple(table)))
-
-
-def test_ages_above_the_table_have_its_last_probability():
-    assert hazards((0.1, 0.2, 0.3), np.array([[0, 1], [2, 50]])).tolist() == [[0.1, 0.2], [0.3, 0.3]]
 
 
 @pytest.mark.parametrize("table", TABLES)

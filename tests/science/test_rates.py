@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.rates import equal_rates, exact, pooled_variance, size_rates
+from aoi_fl.science.rates import exact, size_rates
 
 
 def filled(sizes, k, most):
@@ -44,9 +44,3 @@ def test_rates_of_tiny_clients():
         assert exact(rate).numerator * exact(rate).denominator <= 2**53
     rates, _ = size_rates(np.array([10**9, 1, 1]), 1)
     assert float(exact(rates[1])) == pytest.approx(rates[1], rel=1e-7)
-
-
-def test_pooled_variance_by_enumeration():
-    intervals = np.array([1] * 4 + [2, 2] + [4])  # in four rounds, of clients with rates 1, 1/2 and 1/4
-    assert pooled_variance(np.array([1, 0.5, 0.25]), np.zeros(3)) == pytest.approx(intervals.var())
-    assert pooled_variance(equal_rates(100, 15), np.full(100, 0.5)) == pytest.approx(0.5)
