@@ -101,7 +101,6 @@ def enroll(
         )
     if (folder / NODE).exists() and (known := read_node(folder)["name"]) != name:
         raise ConfigError("--name", name, f"{known}, the name in {folder / NODE}", "Use that name, or another --dir.")
-    secret, shown = _key_pair()
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         write_whole(folder / CA, trusted, 0o644)
@@ -110,13 +109,12 @@ def enroll(
             write_whole(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
         for path, text in units.items():
             write_whole(path, text.encode(), 0o644)
-        write_whole(public, shown + b"\n", 0o644)
-        _write_new(key, secret)  # last, so that an interrupted enrolment can be repeated
+        shown = _make_key(key, public)  # last, so that an interrupted enrolment can be repeated
     except OSError as error:
         raise ConfigError(
             "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
         ) from error
-    return Enrolment(name, folder, superlink, shown.decode(), public, tuple(units))
+    return Enrolment(name, folder, superlink, shown, public, tuple(units))
 
 
 def new_key(folder: Path) -> tuple[Path, Path]:
@@ -133,12 +131,10 @@ def new_key(folder: Path) -> tuple[Path, Path]:
     folder = folder.absolute()
     name = str(read_node(folder)["name"])
     public, former = folder / f"{name}.pub", folder / f"{KEY}.former"
-    secret, shown = _key_pair()
     try:
         if (folder / KEY).exists():  # else an earlier try ended after this step
             (folder / KEY).replace(former)
-        write_whole(public, shown + b"\n", 0o644)
-        _write_new(folder / KEY, secret)
+        _make_key(folder / KEY, public)
     except OSError as error:
         remedy = "Run this as the account of the client."
         raise ConfigError("--dir", folder, f"a folder that you can write ({error.strerror})", remedy) from error
@@ -155,14 +151,16 @@ def read_node(folder: Path) -> dict[str, Any]:
     return read(folder / NODE, "--dir", "name", "state-dir")
 
 
-def _key_pair() -> tuple[bytes, bytes]:
-    """Return a new private key and its public half, in OpenSSH's form."""
+def _make_key(key: Path, public: Path) -> str:
+    """Write a new key pair in OpenSSH's form, the private key last; return the public key."""
     private = ec.generate_private_key(ec.SECP256R1())
     secret = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )
-    public = private.public_key()
-    return secret, public.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    shown = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    write_whole(public, shown + b"\n", 0o644)
+    _write_new(key, secret)
+    return shown.decode()
 
 
 def next_steps(made: Enrolment) -> str:
