@@ -29,6 +29,13 @@ def ca(tmp_path_factory):
     return root / "trust" / "ca.crt"
 
 
+@pytest.fixture
+def enrolled(ca, tmp_path):
+    """Return a function that enrols pi-3 in a folder of its name."""
+    usual = {"name": "pi-3", "superlink": "h:9092", "ca": ca, "folder": tmp_path / "pi-3"}
+    return lambda **how: enroll.enroll(**usual | how)
+
+
 def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -39,10 +46,10 @@ def command(service):
     return shlex.split(line.removeprefix("ExecStart="))
 
 
-def test_flower_reads_both_halves_of_the_key(ca, tmp_path, monkeypatch):
+def test_flower_reads_both_halves_of_the_key(enrolled, ca, monkeypatch):
     old = os.umask(0)  # a careless umask must not open the key
     try:
-        made = enroll.enroll("pi-3", "link.example.org:9092", ca, tmp_path / "pi-3")
+        made = enrolled(superlink="link.example.org:9092")
     finally:
         os.umask(old)
     assert mode(made.folder / "client.key") == 0o600
@@ -66,25 +73,25 @@ def test_flower_reads_both_halves_of_the_key(ca, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("step", ["write_whole", "_write_new"])
-def test_an_enrolment_that_breaks_off_is_repeated(ca, tmp_path, monkeypatch, step):
+def test_an_enrolment_that_breaks_off_is_repeated(enrolled, tmp_path, monkeypatch, step):
     with monkeypatch.context() as patch, refused("--dir"):
         patch.setattr(enroll, step, lambda path, *_: (_ for _ in ()).throw(OSError(28, "No space left", path)))
-        enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
+        enrolled()
     assert not (tmp_path / "pi-3" / "client.key").exists()  # it is written last
-    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
+    made = enrolled()
     assert mode(made.folder / "client.key") == 0o600 and not [*made.folder.glob(".*")]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("how", [{}, {"sandbox": True}, {"timed": True}], ids=str)
-def test_systemd_takes_the_units(ca, tmp_path, how):
-    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", **how)
+def test_systemd_takes_the_units(enrolled, how):
+    made = enrolled(**how)
     done = subprocess.run(["systemd-analyze", "verify", *made.units], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(ca, tmp_path):
-    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", sandbox=True)
+def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(enrolled, tmp_path):
+    made = enrolled(sandbox=True)
     app, client = (unit.read_text().splitlines() for unit in made.units)
     assert {"DynamicUser=yes", "PrivateNetwork=yes", "IPAddressDeny=any", "ProtectHome=tmpfs"} < set(app)
     assert f"TemporaryFileSystem={tmp_path / 'pi-3'}/:ro /var/lib/aoi:ro" in app
@@ -96,8 +103,8 @@ def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(ca, tmp_
     ]
 
 
-def test_a_timer_starts_the_unit_at_the_clients_return(ca, tmp_path):
-    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3", timed=True)
+def test_a_timer_starts_the_unit_at_the_clients_return(enrolled, tmp_path):
+    made = enrolled(timed=True)
     service, timer = made.units
     assert "--leave" in command(service) and "Restart=on-failure" in service.read_text()
     assert "WantedBy=timers.target" in timer.read_text() and "[Install]" not in service.read_text()
@@ -124,19 +131,19 @@ def test_a_timer_starts_the_unit_at_the_clients_return(ca, tmp_path):
         assert due() == expected, text
 
 
-def test_a_key_is_never_overwritten(ca, tmp_path):
-    made = enroll.enroll("pi-3", "h:9092", ca, tmp_path / "pi-3")
+def test_a_key_is_never_overwritten(enrolled, tmp_path):
+    made = enrolled()
     before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()}
     with refused("--dir"):
-        enroll.enroll("pi-3", "other:9092", ca, made.folder)
+        enrolled(superlink="other:9092")
     assert {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()} == before
     (tmp_path / "pi-4").mkdir()
     (tmp_path / "pi-4" / "client.key").symlink_to(tmp_path / "nowhere")
     with refused("--dir"):
-        enroll.enroll("pi-4", "h:9092", ca, tmp_path / "pi-4")
+        enrolled(name="pi-4", folder=tmp_path / "pi-4")
 
 
-def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(ca, tmp_path):
+def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrolled, ca, tmp_path):
     folder, form = tmp_path / "pi-3", (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     node, key, public = (folder / name for name in ("node.toml", "client.key", "pi-3.pub"))
     rules, former = None, b""
@@ -150,8 +157,8 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(ca, tmp_path):
         node.write_text(rules)
     key.unlink()
     with refused("--name", "pi-4"):
-        enroll.enroll("pi-4", "h:9092", ca, folder)
-    enroll.enroll("pi-3", "other:9092", ca, folder)
+        enrolled(name="pi-4")
+    enrolled(superlink="other:9092")
     assert node.read_text() == rules
     with refused("--dir"):
         enroll.new_key(tmp_path)
@@ -171,11 +178,10 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(ca, tmp_path):
         ({"folder": Path("a folder")}, ("--dir", ANY, "free of spaces")),
     ],
 )
-def test_errors_name_the_thing_and_leave_nothing(ca, tmp_path, monkeypatch, change, fields: tuple):
+def test_errors_name_the_thing_and_leave_nothing(enrolled, tmp_path, monkeypatch, change, fields: tuple):
     monkeypatch.chdir(tmp_path)
-    arguments = {"name": "pi-3", "superlink": "host:9092", "ca": ca, "folder": tmp_path / "pi-3"} | change
     with refused(*fields):
-        enroll.enroll(**arguments)
+        enrolled(**change)
     assert not any(tmp_path.iterdir())
 
 

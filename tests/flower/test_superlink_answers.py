@@ -55,6 +55,10 @@ def asked(tmp_path, monkeypatch):
     return Asked(tmp_path / "state.db")
 
 
+def a_second_later(monkeypatch):
+    monkeypatch.setattr(superlink, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1.1))
+
+
 @needs_answers
 def test_status_run_and_fab_are_asked_for_once_a_second(asked, monkeypatch):
     from flwr.supercore.fab import Fab
@@ -69,7 +73,7 @@ def test_status_run_and_fab_are_asked_for_once_a_second(asked, monkeypatch):
     answers = {name: ask() for name, ask in questions.items()}
     for name, ask in questions.items():
         assert asked.statements(ask) == 0 and ask() == answers[name]
-    monkeypatch.setattr(superlink, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1.1))
+    a_second_later(monkeypatch)
     assert all(asked.statements(ask) > 0 for ask in questions.values())
     assert asked.state.get_run_status({asked.run_id, 7}).keys() == {asked.run_id}  # of several it is asked each time
     assert asked.state.get_run_status({7}) == {} and asked.state.get_fab("none") is None
@@ -106,7 +110,7 @@ def test_silent_tasks_end_within_a_second(asked, monkeypatch):
     monkeypatch.setattr(sql_corestate, "now", lambda: late)
     asked.state.get_tasks()
     assert asked.status == Status.RUNNING  # the second is not over
-    monkeypatch.setattr(superlink, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1.1))
+    a_second_later(monkeypatch)
     assert asked.status == Status.FINISHED
 
 

@@ -10,6 +10,7 @@ from scipy.stats import norm
 from aoi_fl.science.privacy.account import Account, delta_of, epsilon_of, multiplier_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import coefficients, prefix_error
+from tests.science.privacy.test_factorisation import toeplitz
 
 
 @pytest.mark.parametrize("mu, epsilon", [(0.5, 0.0), (1.0, 2.0), (4.0, 20.0)])
@@ -28,8 +29,7 @@ def test_the_multiplier_keeps_its_epsilon():
 @pytest.mark.parametrize("bands, separation, most", [(1, 1, 3), (2, 2, 4), (3, 3, 3), (3, 4, 2)])
 def test_sensitivity_is_the_largest_over_all_patterns(bands, separation, most):
     rounds = separation * (most - 1) + bands  # the last column is not cut off
-    column = coefficients(bands)
-    matrix = sum(c * np.eye(rounds, k=-j) for j, c in enumerate(column))
+    matrix = toeplitz(coefficients(bands), rounds)
     patterns = (
         rows
         for count in range(most + 1)
