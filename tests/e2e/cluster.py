@@ -6,13 +6,14 @@ import re
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FIRST = 50_000  # the user of client 0
-PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+PAGE = (ROOT / "docs/deployment.md").read_text("utf-8")
 NEWEST = os.environ.get("AOI_E2E_FLOWER") == "newest"  # the newest Flower over HTTP, in place of 1.34 over gRPC
 _FLOWER = (
     {"AOI_IMAGE": "aoi-e2e:http", "COMPOSE_FILE": "compose.yaml:docker/http.yaml"}
@@ -183,6 +184,18 @@ class Cluster:
         text = self.docker("exec", self.container("page"), "python", "-c", _READ, run)
         found: dict[str, Any] = json.loads(text[text.index("{") :])
         return found
+
+    def listed(self) -> dict[str, dict[str, Any]]:
+        """Return the operator's list of runs, by their names."""
+        text = self.compose("run", "--rm", "--no-deps", "submit", "runs", "list", "--json")
+        return {row["run"]: row for row in json.loads(text[text.index('{"runs"') :])["runs"]}
+
+    def page(self, path: str) -> str:
+        """Return what the page shows at a path."""
+        address = f"http://127.0.0.1:{self.environment['AOI_PAGE_PORT']}/{path}"
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            shown: str = answer.read().decode()
+        return shown
 
     def last_round(self, run: str) -> int:
         """Return the last round that is recorded."""

@@ -1,7 +1,6 @@
 """``docker compose up``: a run from nothing to its end, its page, and more clients than were configured."""
 
 import json
-import urllib.request
 from typing import Any
 
 from tests.e2e.cluster import Cluster, start
@@ -19,10 +18,8 @@ def test_up_alone_runs_every_scaled_client_and_shows_the_run(cluster: Cluster) -
     }
     cluster.docker("rmi", "--force", settings["AOI_IMAGE"], check=False)
     cluster.compose("up", "-d", "--scale", "client=8", timeout=600, **settings)
-    page = f"http://127.0.0.1:{cluster.environment['AOI_PAGE_PORT']}"
     cluster.await_round("eight", 1)
-    with urllib.request.urlopen(f"{page}/run/eight/content", timeout=30) as answer:
-        assert "eight" in json.loads(answer.read())["title"]
+    assert "eight" in json.loads(cluster.page("run/eight/content"))["title"]
     assert cluster.await_end() == 0, cluster.logs("submit")
     ledger = cluster.ledger("eight")
     assert {row["client"]: row["name"] for row in ledger["clients"]} == {i: f"client-{i}" for i in range(8)}

@@ -1,10 +1,8 @@
 """What an operator does with a cluster: scale a run that is going, queue, list, log, stop, resume; a wrong ``.env``."""
 
-import json
 import re
 import shutil
 import subprocess
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,10 +46,6 @@ def operated(cluster: Cluster) -> Operated:
     def operate(name: str, command: str, run: str) -> None:
         status[name], _ = cluster.operate(f"docker compose run --rm --no-deps submit runs {command} RUN", RUN=run)
 
-    def look(name: str) -> None:
-        text = cluster.compose("run", "--rm", "--no-deps", "submit", "runs", "list", "--json")
-        lists[name] = {row["run"]: row for row in json.loads(text[text.index('{"runs"') :])["runs"]}
-
     start(cluster, RUN, 500, scale=2, **SETTINGS)
     cluster.await_round(RUN, 1)
     queued = {**SETTINGS, "AOI_RUN_NAME": NEXT, "AOI_NUM_SERVER_ROUNDS": "1"}
@@ -67,10 +61,8 @@ def operated(cluster: Cluster) -> Operated:
 
     cluster.await_(joined, 180, "a newcomer with a share, and one without")
     scaled = cluster.ledger(RUN)
-    page = f"http://127.0.0.1:{cluster.environment['AOI_PAGE_PORT']}"
-    with urllib.request.urlopen(f"{page}/metrics", timeout=30) as answer:
-        metrics = answer.read().decode()
-    look("going")
+    metrics = cluster.page("metrics")
+    lists["going"] = cluster.listed()
     operate("log of a run that has not begun", "log", NEXT)
     operate("log", "log", RUN)
     operate("stop", "stop", RUN)
@@ -78,13 +70,12 @@ def operated(cluster: Cluster) -> Operated:
     stopped = cluster.ledger(RUN)
     operate("stop twice", "stop", RUN)
     next_status = cluster.await_end(180, submit=waiter)
-    look("stopped")
+    lists["stopped"] = cluster.listed()
     operate("resume a complete run", "resume", NEXT)
     last = cluster.last_round(RUN)
     cluster.compose("run", "-d", "--no-deps", "submit", "runs", "resume", RUN)
     cluster.await_round(RUN, last + 1)
-    with urllib.request.urlopen(f"{page}/list", timeout=30) as answer:
-        shown = answer.read().decode()
+    shown = cluster.page("list")
     return Operated(
         status,
         lists,

@@ -8,11 +8,10 @@ from tests.e2e.cluster import ROOT, Cluster
 
 def test_a_stock_flower_app_runs_on_the_cluster(cluster: Cluster) -> None:
     """It waits for six clients."""
-    settings: dict[str, Any] = {"AOI_APP": str(ROOT / "tests" / "apps" / "quickstart_numpy"), "AOI_RUN_NAME": "own"}
+    settings: dict[str, Any] = {"AOI_APP": str(ROOT / "tests/apps/quickstart_numpy"), "AOI_RUN_NAME": "own"}
     cluster.compose("up", "-d", "--no-build", "--scale", "client=6", timeout=180, **settings)
     assert cluster.await_end() == 0, cluster.logs("submit")
-    listed = cluster.compose("run", "--rm", "--no-deps", "submit", "runs", "list", "--json")
-    (row,) = json.loads(listed[listed.index('{"runs"') :])["runs"]
+    (row,) = cluster.listed().values()
     assert row["state"] == "completed"
 
 

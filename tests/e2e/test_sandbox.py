@@ -31,7 +31,7 @@ def device(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     new = ["--name", "pi-3", "--superlink", "superlink:9092", "--ca", str(place / "ca.crt"), "--dir", str(folder)]
     subprocess.run([Path(sys.executable).with_name("aoi"), "enroll", *new], check=True, stdout=subprocess.DEVNULL)
     digits = load("digits", place)
-    np.savez(folder / "data" / "train.npz", x=digits.train_x[:200, 0], y=digits.train_y[:200])
+    np.savez(folder / "data/train.npz", x=digits.train_x[:200, 0], y=digits.train_y[:200])
     for name in ("state", "app", "run"):
         (folder / name).mkdir(mode=0o770)
         (folder / name).chmod(0o770)
@@ -66,7 +66,7 @@ def test_an_honest_run_trains_in_the_sandbox(cluster: Cluster, device: Cluster) 
 
 
 def test_a_hostile_app_finds_no_secret_and_no_way_out_of_the_sandbox(cluster: Cluster, device: Cluster) -> None:
-    settings: dict[str, Any] = {"AOI_APP": str(ROOT / "tests" / "apps" / "snooping"), "AOI_RUN_NAME": "snooping"}
+    settings: dict[str, Any] = {"AOI_APP": str(ROOT / "tests/apps/snooping"), "AOI_RUN_NAME": "snooping"}
     cluster.compose("up", "-d", "--no-build", "--scale", "client=1", timeout=180, **settings)
     assert cluster.await_end() == 0, cluster.logs("submit")
     said = cluster.docker("exec", cluster.container("page"), "cat", "/runs/snooping.json")

@@ -134,14 +134,16 @@ def test_a_client_without_a_registered_key_is_refused(strangers: Strangers) -> N
     assert status and "SuperNode ID" not in log
 
 
+# "twice" has a key that is online, and "late" meets an expired certificate.
+@pytest.mark.parametrize(("who", "reason"), [("twice", ""), ("foreign", "authority"), ("late", "expired")])
+def test_a_stranger_ends_with_the_reason(strangers: Strangers, who: str, reason: str) -> None:
+    status, log = strangers.ends[who]
+    assert status and reason in log and "SuperNode ID" not in log
+
+
 def test_a_client_with_the_public_key_of_another_is_refused(strangers: Strangers) -> None:
     status, log = strangers.ends["impostor"]
     assert status and ("401" if NEWEST else "UNAUTHENTICATED") in log and "let in" not in log
-
-
-def test_a_second_process_under_a_key_that_is_online_is_refused(strangers: Strangers) -> None:
-    status, log = strangers.ends["twice"]
-    assert status and "SuperNode ID" not in log
 
 
 def test_a_client_container_sees_its_own_key_only(cluster: Cluster, strangers: Strangers) -> None:
@@ -172,16 +174,6 @@ def test_a_client_container_reads_its_own_files_only_and_enrols_nothing(cluster:
 def test_plain_text_to_the_tls_port_gets_nowhere(strangers: Strangers) -> None:
     _, log = strangers.ends["plaintext"]
     assert "SuperNode ID" not in log and (NEWEST or "Connection attempt failed" in log)
-
-
-def test_a_client_of_another_authority_names_the_reason_and_ends(strangers: Strangers) -> None:
-    status, log = strangers.ends["foreign"]
-    assert status and "authority" in log and "SuperNode ID" not in log
-
-
-def test_an_expired_certificate_is_refused_with_the_reason(strangers: Strangers) -> None:
-    status, log = strangers.ends["late"]
-    assert status and "expired" in log and "SuperNode ID" not in log
 
 
 def test_the_run_does_not_notice_the_strangers(strangers: Strangers) -> None:
