@@ -1,17 +1,16 @@
 """The doors of docs/architecture.md: each is opened in a copy of the rooms, and what is added appears."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read_run
+from tests.ledgers import parts_of
+from tests.processes import python as run_python
 
-ROOMS = Path(__file__).parents[1] / "typings" / "aoi_fl"
+ROOMS = Path(__file__).parents[1] / "typings/aoi_fl"
 SELECTOR = '''
 import numpy as np
 
@@ -62,26 +61,19 @@ DOORS = {
 def python(tmp_path):
     """Return a function that runs Python on a copy of the rooms with every door open."""
     shutil.copytree(ROOMS, tmp_path / "aoi_fl", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "aoi_fl" / "science" / "youngest.py").write_text(SELECTOR)
-    (tmp_path / "aoi_fl" / "cli" / "greet.py").write_text(COMMAND)
+    (tmp_path / "aoi_fl/science/youngest.py").write_text(SELECTOR)
+    (tmp_path / "aoi_fl/cli/greet.py").write_text(COMMAND)
     for name, line, addition in DOORS.values():
         file = tmp_path / "aoi_fl" / name
         assert line in file.read_text(), line
         file.write_text(file.read_text().replace(line, addition + line, 1))
 
-    def run(*arguments):
-        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+    return lambda *arguments: run_python(*arguments, cwd=tmp_path, PYTHONPATH=str(tmp_path)).stdout
 
 
 @pytest.mark.slow
 def test_a_policy_a_key_a_data_set_a_figure_and_a_command_are_added(python, tmp_path):
-    raw = tmp_path / "KMNIST" / "raw"
+    raw = tmp_path / "KMNIST/raw"
     raw.mkdir(parents=True)
     for part, count in (("train", 60), ("t10k", 20)):
         for kind, shape in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
@@ -92,10 +84,10 @@ def test_a_policy_a_key_a_data_set_a_figure_and_a_command_are_added(python, tmp_
     words = [word for key in (*keys, "num-server-rounds=5", "run-name=r") for word in ("-c", key)]
     python("-m", "aoi_fl.cli.start", "run", "--policy", "youngest", *words)
     python("-m", "aoi_fl.cli.start", "report", "runs/r")
-    about = read_run(tmp_path / "runs" / "r" / "ledger.sqlite")
+    about = read_run(tmp_path / "runs/r/ledger.sqlite")
     assert about["status"] == "completed" and about["config"]["colour"] == "blue"
-    chosen = [row["client"] for row in read(tmp_path / "runs" / "r" / "ledger.sqlite", "participations")]
+    chosen = [row["client"] for row in parts_of(tmp_path / "runs/r")]
     assert chosen == [0, 1] * 5  # the youngest remain the youngest
-    assert "A blank" in (tmp_path / "runs" / "r" / "report.html").read_text()
+    assert "A blank" in (tmp_path / "runs/r/report.html").read_text()
     assert python("-m", "aoi_fl.cli.start", "greet") == "good morning\n"
     assert python("-c", "import aoi_fl.strategies as s; print(s.YoungestFirst.__name__)") == "YoungestFirst\n"

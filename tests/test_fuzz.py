@@ -196,34 +196,12 @@ def whole():
 
 
 TABLES = {
-    "run": ["key", "value"],
-    "clients": ["client", "name", "since", "examples", "payment", "sensitivity", "data_age"],
-    "rounds": [
-        "round",
-        "started",
-        "seconds",
-        "asked",
-        "trained",
-        "spent",
-        "clock",
-        "test_loss",
-        "test_accuracy",
-        "empty",
-    ],
-    "participations": [
-        "round",
-        "client",
-        "name",
-        "outcome",
-        "age",
-        "weight",
-        "refreshed",
-        "payment",
-        "next_round",
-        "reason",
-    ],
+    "run": "key value",
+    "clients": "client name since examples payment sensitivity data_age",
+    "rounds": "round started seconds asked trained spent clock test_loss test_accuracy empty",
+    "participations": "round client name outcome age weight refreshed payment next_round reason",
 }
-cells = st.sampled_from([(table, column) for table, names in TABLES.items() for column in names]).flatmap(
+cells = st.sampled_from([(table, column) for table, names in TABLES.items() for column in names.split()]).flatmap(
     lambda cell: st.tuples(
         st.just(f"UPDATE OR REPLACE {cell[0]} SET {cell[1]} = ?1 WHERE ?2 OR rowid = 2"),
         st.tuples(columns, st.booleans()),
@@ -237,10 +215,10 @@ notes = st.tuples(
     ),
 )
 inner = st.sampled_from(
-    [("config", key) for key in ("policy", "num-clients", "num-server-rounds", "until", "dataset", "seed", "clock")]
+    [("config", key) for key in ["policy", "num-clients", "num-server-rounds", "until", "dataset", "seed", "clock"]]
     + [
         ("policy", key)
-        for key in (
+        for key in [
             "budget",
             "total_budget",
             "clients",
@@ -250,7 +228,7 @@ inner = st.sampled_from(
             "kind",
             "jitter",
             "index",
-        )
+        ]
     ]
 ).flatmap(
     lambda place: st.tuples(
@@ -294,7 +272,7 @@ def read_by_all(folder):
 
 
 def laid(folder, blob):
-    path = Path(folder) / "run" / "ledger.sqlite"
+    path = Path(folder) / "run/ledger.sqlite"
     path.parent.mkdir()
     path.write_bytes(blob)
     return path

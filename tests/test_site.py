@@ -1,10 +1,8 @@
 """The documentation site: what docs/hooks makes of docs/, and a strict build that loads nothing from elsewhere."""
 
 import importlib
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,14 +10,15 @@ import pytest
 from mkdocs.exceptions import PluginError
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.processes import ROOT, python
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture
 def hook(monkeypatch):
     """Return a function that imports a hook as MkDocs does, from its folder."""
-    monkeypatch.syspath_prepend(ROOT / "docs" / "hooks")
+    monkeypatch.syspath_prepend(ROOT / "docs/hooks")
 
     def load(name):
         module = importlib.import_module(name)
@@ -98,29 +97,22 @@ def test_a_docstring_is_rewritten_as_its_readers_expect(hook):
 
 def test_an_unwritable_or_foreign_folder_is_refused(hook, tmp_path):
     check = hook("folder").check
-    check(tmp_path / "new" / "site")
-    assert list((tmp_path / "new" / "site").iterdir()) == []
+    check(tmp_path / "new/site")
+    assert list((tmp_path / "new/site").iterdir()) == []
     (tmp_path / "file").touch()
     with pytest.raises(PluginError, match=r"cannot be written to .*file/site: Not a directory.*make docs SITE="):
-        check(tmp_path / "file" / "site")
+        check(tmp_path / "file/site")
     with pytest.raises(PluginError, match=r"holds something else .*would be emptied.*make docs SITE="):
         check(tmp_path)
     (tmp_path / "objects.inv").touch()
     check(tmp_path)
 
 
-def build(site: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     """The whole site, built once."""
     folder = tmp_path_factory.mktemp("documentation") / "site"
-    done = build(folder)
-    assert done.returncode == 0, done.stderr
+    python("-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder), NO_MKDOCS_2_WARNING="1")
     return folder
 
 

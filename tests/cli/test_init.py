@@ -17,7 +17,6 @@ from tests.refusals import refused
 ROOT = Path(__file__).parents[2]
 PLAY = """
 import importlib, sys
-from tests.ledgers import parts_of, rounds_of
 for policy in sys.argv[1:]:
     sys.path.insert(0, f"app-{policy}")
     app = importlib.import_module(f"app_{policy.replace('-', '_')}.__main__")

@@ -10,18 +10,13 @@ from pathlib import Path
 import pytest
 
 from aoi_fl.report.runs import load
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.ledger import read_run
+from tests.ledgers import rounds_of
 
 ROOT = Path(__file__).parents[2]
 AOI = (sys.executable, "-m", "aoi_fl.cli.start")
-KEYS = (
-    "num-clients=6",
-    "clients-per-round=3",
-    "model=lr",
-    "local-epochs=1",
-    "run-name=mine",
-    "device=cpu",
-    "preset=papers",
+RUN = (
+    "run -cnum-clients=6 -cclients-per-round=3 -cmodel=lr -clocal-epochs=1 -crun-name=mine -cdevice=cpu -cpreset=papers"
 )
 
 
@@ -31,12 +26,8 @@ def spawn(folder: Path, command: list[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
 
 
-def begin(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    return spawn(folder, [*AOI, *arguments])
-
-
-def play(folder: Path, rounds: int) -> "subprocess.Popen[str]":
-    return begin(folder, "run", *(f"-c{key}" for key in (*KEYS, f"num-server-rounds={rounds}")))
+def begin(folder: Path, line: str) -> "subprocess.Popen[str]":
+    return spawn(folder, [*AOI, *line.split()])
 
 
 def wait_for_round(process: "subprocess.Popen[str]", number: int) -> None:
@@ -56,24 +47,16 @@ def interrupted(process: "subprocess.Popen[str]", number: int, status: int) -> s
 
 
 @pytest.mark.slow
-def test_sigterm_interrupts_a_run_too(tmp_path):
-    process = play(tmp_path, 100_000)
-    wait_for_round(process, 1)
-    err = interrupted(process, signal.SIGTERM, 143)
-    assert err.endswith(" of 100000. Go on with: aoi resume mine\n")
-    assert load(tmp_path / "runs" / "mine", "mine").status == "interrupted"
-
-
-@pytest.mark.slow
-def test_a_run_that_is_asked_to_end_is_interrupted_and_goes_on(tmp_path):
-    process = play(tmp_path, 100_000)
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_is_asked_to_end_is_interrupted_and_goes_on(number, status, tmp_path):
+    process = begin(tmp_path, f"{RUN} -cnum-server-rounds=100000")
     wait_for_round(process, 3)
-    err = interrupted(process, signal.SIGINT, 130)
-    folder = tmp_path / "runs" / "mine"
-    done = len(read(folder / "ledger.sqlite", "rounds"))
+    err = interrupted(process, number, status)
+    folder = tmp_path / "runs/mine"
+    done = len(rounds_of(folder))
     assert err.endswith(f"\naoi: interrupted after round {done} of 100000. Go on with: aoi resume mine\n")
     assert read_run(folder / "ledger.sqlite")["status"] == "interrupted" == load(folder, "mine").status
-    again = begin(tmp_path, "resume", "mine")
+    again = begin(tmp_path, "resume mine")
     wait_for_round(again, done + 1)
     assert load(folder, "mine").status == "running"
     again.kill()  # now nobody can write that it was interrupted: nobody holding the folder tells
@@ -85,8 +68,7 @@ def test_a_run_that_is_asked_to_end_is_interrupted_and_goes_on(tmp_path):
 @pytest.mark.parametrize("seconds", [0.05, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_ctrl_c_during_start_up_is_no_traceback(seconds, tmp_path):
     code = "import aoi_fl.cli.start; print(flush=True); aoi_fl.cli.start.main()"
-    command = [sys.executable, "-c", code, "run", *(f"-c{key}" for key in KEYS)]
-    process = spawn(tmp_path, command)
+    process = spawn(tmp_path, [sys.executable, "-c", code, *RUN.split()])
     process.stdout.readline()
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)

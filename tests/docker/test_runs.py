@@ -15,8 +15,9 @@ from aoi_fl.flower.control import RunState
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER, only_player
-from aoi_fl.server.ledger import Ledger, read_run
+from aoi_fl.server.ledger import read_run
 from tests.refusals import refused
+from tests.report.recorded import record
 
 CONFIG = {"policy": "random", "dataset": "digits", "num-server-rounds": 9, "num-clients": 4}
 
@@ -42,13 +43,8 @@ class Superlink:
         return f"log of {run_id}"
 
 
-def make_run(folder, status, *flower, rounds=2):
-    folder.mkdir()
-    ledger = Ledger(folder / LEDGER)
-    ledger.note(config=CONFIG, status=status)
-    for number in range(1, rounds + 1):
-        ledger.add_round(RoundRecord(number, seconds=1.0))
-    ledger.close()
+def make_run(folder, status, *flower):
+    record(folder, [RoundRecord(number, seconds=1.0) for number in (1, 2)], [], config=CONFIG, status=status)
     for number in flower:
         runs.note_number(folder, number)
     return folder

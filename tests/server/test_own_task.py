@@ -26,7 +26,6 @@ X = RNG.normal(size=(90, 4)).astype(np.float32)
 MODEL = """
 import torch
 from torch import nn
-from tests.ledgers import rounds_of
 
 def make(shape, outputs):
     return nn.Sequential(nn.Linear(*shape, 8), nn.Dropout(0.5), nn.Linear(8, outputs))

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -123,9 +124,8 @@ def test_a_restored_run_is_refused(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         play(tmp_path)
     folder, backup = tmp_path / "private", tmp_path / "backup"
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.forget_after(5)
-    ledger.close()
+    with closing(Ledger(folder / "ledger.sqlite")) as ledger:
+        ledger.forget_after(5)
     shutil.copytree(folder, backup)
     time.sleep(0.02)
     shutil.rmtree(folder)
