@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from aoi_fl.config.values import MILLION
 from aoi_fl.engine.machine import check as check_workers
 from aoi_fl.engine.parent import unordered
 from aoi_fl.lab.experiments.harness.comparison import check_accuracy
-from aoi_fl.lab.experiments.harness.federation import complete_run
+from aoi_fl.lab.experiments.harness.federation import complete_run, quiet
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
@@ -167,7 +166,7 @@ def check_settings(configs: Sequence[Mapping[str, Any]]) -> None:
 
     Raises ConfigError, as a run of the setting would.
     """
-    _quiet()
+    quiet()
     for config in {digest(config): config for config in configs}.values():
         ready = prepare(RunConfig.parse(config), folder(config), simulated=True)
         make_strategy(ready.config, config["run-name"], rates=ready.rates)
@@ -184,11 +183,5 @@ def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
 
 
 def _play(config):
-    _quiet()
+    quiet()
     return complete_run(config).parent
-
-
-def _quiet():
-    import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
-
-    logging.getLogger("flwr").setLevel(logging.ERROR)

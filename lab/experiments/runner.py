@@ -1,7 +1,6 @@
 """Runs an experiment: the missing units, in sequence or in worker processes, then its pages."""
 
 import contextlib
-import logging
 import multiprocessing
 import os
 import platform
@@ -18,6 +17,7 @@ from aoi_fl.lab.benchmarks.machine import processor
 from aoi_fl.lab.experiments.harness import drawing
 from aoi_fl.lab.experiments.harness.account import behind, telling, typed
 from aoi_fl.lab.experiments.harness.base import Experiment, Options
+from aoi_fl.lab.experiments.harness.federation import quiet
 from aoi_fl.lab.experiments.harness.pages import written
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find, known
@@ -117,9 +117,7 @@ def _load(datasets, folder):
 
 def _play(name, options, unit):
     """Run one unit, and return it with its rows and its seconds of a core."""
-    import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
-
-    logging.getLogger("flwr").setLevel(logging.ERROR)
+    quiet()
     experiment, started = find(name), time.process_time()
     options = replace(options, data_dir=options.data_dir.absolute(), version=experiment.version)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):

@@ -176,7 +176,7 @@ def _bar(groups):
     shown = [name for name in _CLASSES if any(counts[name] for counts in of.values())]
     parts = []
     for row, (title, counts) in enumerate(of.items()):
-        x, y, scale = float(left), 8 + row * (high + 8), width / max(counts.total(), 1)
+        x, y, scale = left, 8 + row * (high + 8), width / max(counts.total(), 1)
         parts.append(f'<text x="8" y="{y + 22}">{title}</text>')
         for name in filter(counts.__getitem__, shown):
             wide, dark = counts[name] * scale, name in ("holds", "fails")

@@ -70,11 +70,14 @@ class Experiment(ABC):
         """Return the settings and a version above 1: results on disk must agree in these."""
         return {**self.settings(options), **({"version": self.version} if self.version > 1 else {})}
 
+    def cells(self, options: Options) -> list[Unit]:
+        """Return the columns of a seed's units, in order: by default each combination of the factors."""
+        return [dict(zip(self.factors, values, strict=True)) for values in product(*self.factors.values())]
+
     def units(self, options: Options) -> list[Unit]:
         """Return the units, in order; more seeds only add units."""
         numbers = seeds(options, *self.counts, self.first)
-        columns = ("seed", *self.factors)
-        return [dict(zip(columns, values, strict=True)) for values in product(numbers, *self.factors.values())]
+        return [{"seed": seed, **cell} for seed in numbers for cell in self.cells(options)]
 
     @abstractmethod
     def play(self, unit: Unit, options: Options) -> Rows:
@@ -97,8 +100,8 @@ class Instances(Experiment):
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each batch of instances and each cell of the factors."""
         count = options.seeds or self.counts[options.quick]
-        cells = [dict(zip(self.factors, values, strict=True)) for values in product(*self.factors.values())]
-        return [{**cell, "first": first} for first in range(1, count + 1, self.batch) for cell in cells]
+        firsts = range(1, count + 1, self.batch)
+        return [{**cell, "first": first} for first in firsts for cell in self.cells(options)]
 
     def play(self, unit: Unit, options: Options) -> Rows:
         """Return the rows of each instance, with its number."""

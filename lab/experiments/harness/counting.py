@@ -9,10 +9,9 @@ from aoi_fl.flower.messages import SERVER_NODE, bytes_of, context
 
 
 class Passed(NamedTuple):
-    """A message: its round, type and bytes, whether it has arrays, and whether it is a reply."""
+    """A message: its round and bytes, whether it has arrays, and whether it is a reply."""
 
     round: int
-    kind: str
     size: int
     with_arrays: bool
     is_reply: bool
@@ -40,7 +39,7 @@ class _CountingGrid(LocalGrid):
 
     def _count(self, message, is_reply):
         has = message.has_content() and protocol.ARRAYS in message.content
-        self.passed.append(Passed(self.round_, message.metadata.message_type, bytes_of(message), has, is_reply))
+        self.passed.append(Passed(self.round_, bytes_of(message), has, is_reply))
 
 
 def counted(keys):
@@ -54,4 +53,4 @@ def counted(keys):
         grid = _CountingGrid(client_app, config, keys["num-clients"])
         grid.passed = []
         server_app(grid, context(grid.run.run_id, SERVER_NODE, config))
-    return list(grid.passed)
+    return grid.passed

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import math
 from pathlib import Path
 
@@ -13,6 +14,13 @@ from aoi_fl.science.errors import AoiError, ConfigError
 DIGITS = {"learning-rate": 0.5, "learning-rate-decay": 1.0, "batch-size": 10, "local-epochs": 5}
 
 _MARKS = 20  # rows that are kept of a run where only the end and the means count
+
+
+def quiet():
+    """Let Flower log nothing but errors."""
+    import aoi_fl.flower.messages  # noqa: F401  # Flower sets its log's level when it is first imported
+
+    logging.getLogger("flwr").setLevel(logging.ERROR)
 
 
 def play_run(experiment, values, options, *, stopped=False):

@@ -6,11 +6,9 @@ data, number and round. So this is the run itself, for every policy and weights 
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.lab.experiments.harness.base import Ints
 from aoi_fl.lab.experiments.harness.federation import DIGITS
@@ -18,8 +16,6 @@ from aoi_fl.lab.experiments.harness.setting import TRAINING
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
-
-Arrays = Mapping[str, NDArray[np.float32]]
 
 
 class Federation(ABC):

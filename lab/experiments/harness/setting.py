@@ -83,6 +83,16 @@ def weights_of(history):
     return weights
 
 
+def ages_of(history):
+    """Return (T, n) ages after the refreshes of each round."""
+    ages, now = np.empty((history.rounds, history.clients), dtype=np.int64), history.first_ages.copy()
+    for t in range(history.rounds):
+        now += 1
+        now[history.selection(t + 1).clients] = 0
+        ages[t] = now
+    return ages
+
+
 class PolicyFigure(Experiment):
     """A figure of the journal on policies without learning, with systematic participation beside them."""
 

@@ -40,7 +40,7 @@ def ratio(above, below):
     The set {r : |t(above − r·below)| ≤ t₀.₉₇₅} is an interval if the lower mean differs from 0 beyond chance.
     """
     a, b = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
-    value = float(a.sum() / b.sum()) if len(b) and b.sum() else math.nan
+    value = a.sum() / b.sum() if len(b) and b.sum() else math.nan
     if len(a) < 2:
         return Ratio(value, -math.inf, math.inf)
     t2 = quantile(len(a)) ** 2 / len(a)
@@ -50,8 +50,8 @@ def ratio(above, below):
     rest = middle**2 - square * (a.mean() ** 2 - t2 * spread[0, 0])
     if square <= 0:
         return Ratio(value, -math.inf, math.inf)
-    half = math.sqrt(max(float(rest), 0.0))  # below 0 by a rounding only
-    return Ratio(value, float(middle - half) / square, float(middle + half) / square)
+    half = math.sqrt(max(rest, 0.0))  # below 0 by a rounding only
+    return Ratio(value, (middle - half) / square, (middle + half) / square)
 
 
 def paired_curves(rows, by, names, column, reduce=None):
@@ -122,11 +122,11 @@ def agreement(points):
     count = len(points[0][0]) if points else 0
     if count < 2:
         return Agreement(len(points), math.nan, math.nan, tested=False)
-    limit = float(stats.t.isf(FAMILYWISE / len(points) / 2, count - 1))
+    limit = stats.t.isf(FAMILYWISE / len(points) / 2, count - 1)
     largest = 0.0
     for values, exact in points:
-        off = abs(float(np.mean(values)) - exact)
-        error = float(np.std(values, ddof=1)) / math.sqrt(count)
+        off = abs(np.mean(values) - exact)
+        error = np.std(values, ddof=1) / math.sqrt(count)
         if off > 1e-9 * max(1.0, abs(exact)):
             largest = max(largest, off / error if error > 1e-12 else math.inf)
     return Agreement(len(points), largest, limit)

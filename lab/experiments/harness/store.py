@@ -59,7 +59,7 @@ class Store:
     @property
     def seconds(self):
         """Seconds of one core that the complete units took."""
-        return float(sum(known["seconds"] for known in self._units))
+        return sum(known["seconds"] for known in self._units)
 
     def spent(self, units, seeds):
         """Return the seconds of one core of complete units with these values in their columns, of these seeds.
@@ -67,7 +67,7 @@ class Store:
         Units without a seed count in any case.
         """
         known = (k for k in self._units if "seed" not in k["unit"] or k["unit"]["seed"] in seeds)
-        return float(sum(k["seconds"] for k in known if rests_on(k["unit"], units)))
+        return sum(k["seconds"] for k in known if rests_on(k["unit"], units))
 
     @property
     def machine(self):

@@ -95,14 +95,14 @@ def earlier(ours, base):
     """
     ranks = stats.rankdata(np.concatenate([ours, base]))
     differences = ranks[: len(ours)] - ranks[len(ours) :]
-    lead = float(differences.mean()) if len(differences) else 0.0
+    lead = differences.mean() if len(differences) else 0.0
     if not differences.any():
         return Earlier(len(ours), lead, 1.0)
     total = abs(differences.sum())
     if len(differences) > _ENUMERATED:
-        return Earlier(len(ours), lead, float(2 * stats.norm.sf(total / np.sqrt(differences @ differences))))
+        return Earlier(len(ours), lead, 2 * stats.norm.sf(total / np.sqrt(differences @ differences)))
     signs = np.array(list(product((-1.0, 1.0), repeat=len(differences))))
-    return Earlier(len(ours), lead, float((np.abs(signs @ differences) >= total - 1e-9).mean()))
+    return Earlier(len(ours), lead, (np.abs(signs @ differences) >= total - 1e-9).mean())
 
 
 def sooner(ours, base, target):

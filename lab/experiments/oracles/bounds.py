@@ -101,4 +101,4 @@ def aged_bound(
     """
     shrunk = (1 - constants.convexity * constants.learning_rate / 2) ** len(ages) * distance
     gradients = len(ages) * gradient_square + ages.sum(axis=0) * gradient_growth
-    return constants.smoothness / 2 * (shrunk + float(alphas(sizes, constants) @ gradients))
+    return constants.smoothness / 2 * (shrunk + alphas(sizes, constants) @ gradients)

@@ -35,17 +35,17 @@ def programmed_variance(clients, per_round, max_age, dropout=0.0):
         cost = np.append(2 * np.arange(m) + 1.0, (2 * m + 1) / rare + 2 * (1 - rare) / rare**2)
         equal = np.vstack([np.append(np.ones(m), 1 / rare), np.eye(1, m + 1)])
         found = optimize.linprog(cost, steps, np.zeros(len(steps)), equal, [mean, 1.0], (0, 1))
-        return float(found.fun) - mean**2 if found.status == 0 else inf
+        return found.fun - mean**2 if found.status == 0 else inf
 
     top = (1 - dropout) * (min(1.0, 1 / ((mean - m) * (1 - dropout))) if mean > m else 1.0)
     grid = np.geomspace(top / 20, top, _RARE)
-    values = [least(float(rare)) for rare in grid]
-    best = int(np.argmin(values))
+    values = [*map(least, grid)]
+    best = np.argmin(values)
     if best == _RARE - 1:
         return values[best]
-    between = (float(grid[max(best - 1, 0)]), float(grid[best + 1]))
+    between = grid[max(best - 1, 0)], grid[best + 1]
     refined = optimize.minimize_scalar(least, bounds=between, method="bounded", options={"xatol": 1e-9})
-    return min(values[best], float(refined.fun))
+    return min(values[best], refined.fun)
 
 
 def selecting_ages(cost, charge, oldest):
@@ -64,7 +64,7 @@ def selecting_ages(cost, charge, oldest):
         value = (np.minimum(wait, select) + value) / 2
         value -= value[:, :1]
     wait, select = _choices(price, charge, value)
-    return np.asarray(select < wait)
+    return select < wait
 
 
 def _choices(price, charge, value):

@@ -31,7 +31,7 @@ def proportional_rounds(sizes, per_round):
     """Yield (probability, (n,) weights) of every round of proportional selection with replacement, Policy 2."""
     shares = sizes / sizes.sum()
     for drawn in product(range(len(sizes)), repeat=per_round):
-        yield float(np.prod(shares[list(drawn)])), np.bincount(drawn, minlength=len(sizes)) / per_round
+        yield np.prod(shares[list(drawn)]), np.bincount(drawn, minlength=len(sizes)) / per_round
 
 
 def _row(what, left, right, seed=1, **more):
@@ -48,10 +48,9 @@ def equal_sizes():
         ):
             if policy == "random" or n**m <= 10_000:
                 played = list(rounds(np.full(n, 7.0), m))
-                square = sum(chance * float(weights @ weights) for chance, weights in played)
-                mean = sum((chance * weights for chance, weights in played), np.zeros(n))
-                enumerated = square - float(mean @ mean)
-                rows.append(_row(policy, enumerated, printed))
+                square = sum(chance * (weights @ weights) for chance, weights in played)
+                mean = sum(chance * weights for chance, weights in played)
+                rows.append(_row(policy, square - mean @ mean, printed))
     return rows
 
 
@@ -63,7 +62,7 @@ def smoothness(seed):
     points = rng.normal(size=(_POINTS, _DIMENSION))
     gradients = points @ curvature
     above = np.einsum("ij,ij->i", points, gradients) / 2
-    worst = float(((gradients**2).sum(axis=1) / (2 * np.linalg.eigvalsh(curvature)[-1] * above)).max())
+    worst = ((gradients**2).sum(axis=1) / (2 * np.linalg.eigvalsh(curvature)[-1] * above)).max()
     return _row("lemma 1", worst, 1.0, seed)
 
 
@@ -74,24 +73,24 @@ def sampled(seed):
     it, over all clients. In Lemma 3 the updates' norms are at most G.
     """
     rng = np.random.default_rng([seed, 2])
-    n = int(rng.integers(3, 8))
-    m = int(rng.integers(1, n))
+    n = rng.integers(3, 8)
+    m = rng.integers(1, n)
     sizes, vectors = rng.integers(1, 20, n).astype(float), rng.normal(size=(n, _DIMENSION))
     vectors *= rng.uniform(0, 3, (n, 1))  # lengths that differ
     played = list(random_rounds(sizes, m))
-    gamma = sum((chance * weights**2 for chance, weights in played), np.zeros(n))
+    gamma = sum(chance * weights**2 for chance, weights in played)
     squares = (vectors**2).sum(axis=1)
-    left = sum(chance * float(((weights @ vectors) ** 2).sum()) for chance, weights in played) / m
-    inside = sum(chance * float((gamma * squares)[weights > 0].sum()) for chance, weights in played)
-    mean = sum((chance * weights for chance, weights in played), np.zeros(n))
-    sigma = float((gamma - mean**2).sum())
-    apart = sum(chance * float((((weights @ vectors) - vectors[weights > 0]) ** 2).sum()) for chance, weights in played)
-    largest, optimum = float(squares.max()), rng.normal(size=_DIMENSION)
-    near = sum(chance * float(((weights @ vectors - optimum) ** 2).sum()) for chance, weights in played)
-    away = sum(chance * float(weights @ ((vectors - optimum) ** 2).sum(axis=1)) for chance, weights in played)
+    left = sum(chance * ((weights @ vectors) ** 2).sum() for chance, weights in played) / m
+    inside = sum(chance * (gamma * squares)[weights > 0].sum() for chance, weights in played)
+    mean = sum(chance * weights for chance, weights in played)
+    sigma = (gamma - mean**2).sum()
+    apart = sum(chance * ((weights @ vectors - vectors[weights > 0]) ** 2).sum() for chance, weights in played)
+    largest, optimum = squares.max(), rng.normal(size=_DIMENSION)
+    near = sum(chance * ((weights @ vectors - optimum) ** 2).sum() for chance, weights in played)
+    away = sum(chance * (weights @ ((vectors - optimum) ** 2).sum(axis=1)) for chance, weights in played)
     return [
         _row("lemma 2, over S", left, inside, seed),
-        _row("lemma 2, over all clients", left, float(gamma @ squares), seed),
+        _row("lemma 2, over all clients", left, gamma @ squares, seed),
         _row("lemma 3", apart / m, 16 * largest * m * (sigma + 1), seed),  # ηK is in the updates
         _row("lemma 4", near, away, seed),
     ]
@@ -137,18 +136,18 @@ def curvatures(seed):
     def logistic(weights):
         outputs = x @ weights
         outputs = outputs - outputs.max(axis=1, keepdims=True)
-        return float((np.log(np.exp(outputs).sum(axis=1)) - outputs[np.arange(40), y]).mean())
+        return (np.log(np.exp(outputs).sum(axis=1)) - outputs[np.arange(40), y]).mean()
 
     def hinge(weights):
         margins = x @ weights
         margins = margins - margins[np.arange(40), y][:, None] + 1
         margins[np.arange(40), y] = 0
-        return float(np.maximum(margins, 0).sum(axis=1).mean())
+        return np.maximum(margins, 0).sum(axis=1).mean()
 
     rows = []
     for name, loss, v in (("LR", logistic, alike), ("SVM", hinge, short)):
         bend = loss(model + v) + loss(model - v) - 2 * loss(model)
-        rows.append(_row(f"{name} is strongly convex", bend, float((v**2).sum()), seed))
+        rows.append(_row(f"{name} is strongly convex", bend, (v**2).sum(), seed))
     return rows
 
 
@@ -179,7 +178,7 @@ def heard():
                 law = table.interval_pmf()
                 if start == "stationary":
                     law = np.cumsum(law[::-1])[::-1] / table.interval_mean
-                chance.append(float(law @ stay ** np.arange(len(law))))
+                chance.append(law @ stay ** np.arange(len(law)))
             rows.append(_row(f"heard, {start}", chance[0], chance[1], leaving=leaving))
     return rows
 
@@ -212,7 +211,7 @@ def comparisons():
         rng = np.random.default_rng(clients)
         ages, payments, sensitivities = rng.integers(0, 50, clients), rng.uniform(5, 15, clients), rng.random(clients)
         _, compared = algorithm1(ages, payments, sensitivities, 40.0)
-        rows.append(_row("sorting", compared, clients * float(np.log2(clients))))
+        rows.append(_row("sorting", compared, clients * np.log2(clients)))
     return rows
 
 

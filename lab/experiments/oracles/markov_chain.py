@@ -24,7 +24,7 @@ def period(hazards):
     beyond = [len(hazards)] if survival[-1] else []
     if beyond and hazards[-1] < 1:
         return 1  # both m+1 and m+2 are possible
-    return int(np.gcd.reduce(np.concatenate((waits, np.array(beyond, dtype=np.int64)))))
+    return np.gcd.reduce(np.concatenate((waits, np.array(beyond, dtype=np.int64))))
 
 
 def rounds_to_mix(hazards, tolerance=0.05):
@@ -35,7 +35,7 @@ def rounds_to_mix(hazards, tolerance=0.05):
     """
     if 1 - 1 / period(hazards) >= tolerance:  # a chain of period c stays within one c-th of its ages
         return None
-    reachable = int(np.count_nonzero(age.survival(hazards)))
+    reachable = np.count_nonzero(age.survival(hazards))
     final = age.stationary(hazards)[:reachable]
     step = np.zeros((reachable, reachable))
     ages = np.arange(reachable)
@@ -43,7 +43,7 @@ def rounds_to_mix(hazards, tolerance=0.05):
     step[:, 0] += hazards[:reachable]
 
     def far(law):
-        return float(np.abs(law - final).sum()) / 2 > tolerance
+        return np.abs(law - final).sum() / 2 > tolerance
 
     law = np.zeros(reachable)
     law[0] = 1.0
@@ -80,4 +80,4 @@ def markov_weight_variance(policy):
     logs = np.concatenate(([0.0], np.cumsum(steps)))
     weights = np.exp(logs - logs.max())
     served = sizes > 0
-    return float((weights[served] / sizes[served]).sum() / weights.sum()) - 1 / n
+    return (weights[served] / sizes[served]).sum() / weights.sum() - 1 / n

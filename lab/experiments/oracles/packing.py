@@ -54,5 +54,5 @@ def packing_bound(payments, sensitivities, budget):
         short = tightest * (1 - (tightest + 1) / 2 * rates) - solution.x[count:]
         violated = {(int(i), int(tightest[i])) for i in np.flatnonzero(short > 1e-10 * (1 + tightest))} - cuts
         if not violated:
-            return float(solution.fun)
+            return solution.fun
         cuts |= violated

@@ -7,10 +7,11 @@ import numpy as np
 from scipy import stats
 
 from aoi_fl.config.policies import BUDGETED
-from aoi_fl.lab.experiments.harness.setting import section5, weights_of
+from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.oracles.bounds import FedAvgConstants, aged_bound, fedavg_bound
 from aoi_fl.lab.experiments.oracles.markov_chain import markov_weight_variance
-from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance, random_weight_variance
+from aoi_fl.lab.experiments.oracles.weight_laws import random_law
+from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_variance
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import ConvergenceConstants
@@ -32,7 +33,7 @@ _TAU, _RATE, _BUDGET, _GROWTH = 10, 0.005, 40.0, 0.3  # Section 5.1 of Xu et al.
 def excess(theta, curves, centres, shares):
     """Return F(θ) − F* = ½ Σ q a · (θ−θ*)², for θ of any shape."""
     pull = shares * curves
-    return np.asarray(pull.sum() * (theta - pull @ centres / pull.sum()) ** 2 / 2)
+    return pull.sum() * (theta - pull @ centres / pull.sum()) ** 2 / 2
 
 
 def federated_averaging(seeds, marks):
@@ -41,13 +42,13 @@ def federated_averaging(seeds, marks):
     Gradients carry a noise of ±½, the same for all policies of a seed. Iterates stay within [−4, 4], so G² = 13² bounds
     their squares. ρ_ = ρ̄ = 1, since E[ω] = q under all four policies. An empty round leaves the model.
     """
-    best = float(_CURVES @ _CENTRES / _CURVES.sum())
-    gap = float(_SHARES @ (_CURVES * (best - _CENTRES) ** 2)) / 2
-    start = float(excess(np.array(_START), _CURVES, _CENTRES, _SHARES))
+    best = _CURVES @ _CENTRES / _CURVES.sum()
+    gap = _SHARES @ (_CURVES * (best - _CENTRES) ** 2) / 2
+    start = excess(_START, _CURVES, _CENTRES, _SHARES)
     signs = np.array([_signs(seed, max(marks)) for seed in seeds])
     rows = []
     for policy in POLICIES:
-        weights = np.stack([weights_of(_history(policy, max(marks), seed)) for seed in seeds])
+        weights = np.stack([setting.weights_of(_history(policy, max(marks), seed)) for seed in seeds])
         sigma = weight_variance(policy)
         for rate, divisor in RATES.items():
             theta = np.full(len(seeds), _START)
@@ -65,7 +66,7 @@ def federated_averaging(seeds, marks):
                     )
                     found = excess(theta, _CURVES, _CENTRES, _SHARES)
                     rows += [
-                        _row(seed, policy, t + 1, float(e), bound, start) | {"rate": rate, "sigma": sigma}
+                        _row(seed, policy, t + 1, e, bound, start) | {"rate": rate, "sigma": sigma}
                         for seed, e in zip(seeds, found, strict=True)
                     ]
     return rows
@@ -74,7 +75,7 @@ def federated_averaging(seeds, marks):
 def weight_variance(policy):
     """Return Σ of a policy (Theorems 3 to 5)."""
     if policy == "random":
-        return random_weight_variance(_SIZES, PER_ROUND)
+        return random_law(_SIZES, PER_ROUND)[1]
     if policy == "proportional":
         return proportional_weight_variance(_SIZES, PER_ROUND)
     return markov_weight_variance(_table(policy))
@@ -90,7 +91,7 @@ def choosing_by_loss(seeds, rounds):
 
     Source: Cho, Wang & Joshi 2022, power-of-choice (π_pow-d).
     """
-    start = float(excess(np.array(_START), _CURVES, _CENTRES, _SHARES))
+    start = excess(_START, _CURVES, _CENTRES, _SHARES)
     losses = np.empty(CLIENTS)  # of all clients at the round's model
     rows = []
     for seed in seeds:
@@ -101,11 +102,11 @@ def choosing_by_loss(seeds, rounds):
             rule = PowerOfChoice(PER_ROUND, seed, candidates=candidates, ask=lambda round_, who: losses[who])
             for t in range(rounds):
                 losses[:] = _CURVES * (theta - _CENTRES) ** 2 / 2
-                skews.append(float(expected @ np.sort(losses)[::-1] / losses.mean()))
+                skews.append(expected @ np.sort(losses)[::-1] / losses.mean())
                 selection = rule.select(t + 1, everyone(_SIZES))
                 local = _trained(np.full(CLIENTS, theta), t, signs[t])
-                theta = float(selection.weights @ local[selection.clients])
-                errors.append(float(excess(np.array(theta), _CURVES, _CENTRES, _SHARES)))
+                theta = selection.weights @ local[selection.clients]
+                errors.append(excess(theta, _CURVES, _CENTRES, _SHARES))
             there = np.flatnonzero(np.array(errors) <= start / 10)
             rows.append(
                 {
@@ -141,7 +142,7 @@ def expected_weights(candidates):
     """
     larger = np.arange(CLIENTS)
     chosen = stats.hypergeom.cdf(PER_ROUND - 1, CLIENTS - 1, larger, candidates - 1) * candidates / CLIENTS
-    return np.asarray(chosen / PER_ROUND)
+    return chosen / PER_ROUND
 
 
 def ageing(seeds, marks):
@@ -153,15 +154,15 @@ def ageing(seeds, marks):
     rows = []
     constants = ConvergenceConstants(_SMOOTH, _CONVEX, _RATE, _TAU)
     for seed in seeds:
-        table = section5(10, seed)
+        table = setting.section5(10, seed)
         shares = table.sizes / table.sizes.sum()
         generator = np.random.default_rng([seed, 8])
         curves, centres = generator.uniform(1, 2, 10), generator.uniform(0, 4, 10)
-        best = float(shares * curves @ centres / (shares @ curves))
-        start = float(excess(np.array(0.0), curves, centres, shares))
+        best = shares * curves @ centres / (shares @ curves)
+        start = excess(0.0, curves, centres, shares)
         for policy, index in BUDGETED.items():
             player = BudgetedSelector(_BUDGET, index, seed, False, False)
-            ages = _ages(simulate(player, table, max(marks), seed))
+            ages = setting.ages_of(simulate(player, table, max(marks), seed))
             noise = np.random.default_rng([seed, 9])
             theta, seen = 0.0, (curves * (best - centres)) ** 2
             for t in range(max(marks)):
@@ -170,7 +171,7 @@ def ageing(seeds, marks):
                     true = curves * (local - centres)
                     seen = np.maximum(seen, true**2)
                     local -= _RATE * (true + np.sqrt(_GROWTH * ages[t]) * noise.standard_normal(10))
-                theta = float(shares @ local)
+                theta = shares @ local
                 if t + 1 in marks:
                     bound = aged_bound(
                         constants,
@@ -180,7 +181,7 @@ def ageing(seeds, marks):
                         gradient_square=seen,
                         gradient_growth=np.full(10, _GROWTH),
                     )
-                    found = float(excess(np.array(theta), curves, centres, shares))
+                    found = excess(theta, curves, centres, shares)
                     rows.append(_row(seed, policy, t + 1, found, bound, start))
     return rows
 
@@ -198,13 +199,3 @@ def _history(policy, rounds, seed):
     central = {"random": RandomSelector, "proportional": ProportionalSelector}
     rule = central[policy](PER_ROUND, seed) if policy in central else _table(policy)
     return simulate(rule, everyone(_SIZES), rounds, seed)
-
-
-def _ages(history):
-    """Return (T, N) ages after the refreshes of each round."""
-    ages, now = np.empty((history.rounds, history.clients), dtype=np.int64), history.first_ages.copy()
-    for t in range(history.rounds):
-        now += 1
-        now[history.selection(t + 1).clients] = 0
-        ages[t] = now
-    return ages

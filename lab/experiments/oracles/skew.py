@@ -21,10 +21,10 @@ def objective_gap(losses, minima, importances):
     ``losses``, ``minima`` and ``importances`` are (n,) F_k(θ), F_k* and q_k ≥ 0 of sum 1.
     Source: [1], Definition 1, eq. (23).
 
-    >>> objective_gap(np.array([2.0, 3.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]))
+    >>> print(objective_gap(np.array([2.0, 3.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5])))
     1.5
     """
-    return float(importances @ (losses - minima))
+    return importances @ (losses - minima)
 
 
 def skew(weights, losses, minima, importances):
@@ -33,10 +33,10 @@ def skew(weights, losses, minima, importances):
     With a round's weights it is that round's skew, as in Table II of [1]; with E[ω_k] it is ρ. E[ω] = q gives 1 at
     every θ. The others are as for :func:`objective_gap`. Source: [1], Definition 1, eq. (24).
 
-    >>> skew(np.array([1.0, 0.0]), np.array([2.0, 4.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5]))
+    >>> print(skew(np.array([1.0, 0.0]), np.array([2.0, 4.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5])))
     0.5
     """
-    return float(weights @ (losses - minima)) / objective_gap(losses, minima, importances)
+    return weights @ (losses - minima) / objective_gap(losses, minima, importances)
 
 
 def selection_skew(weights, losses, optimum_losses, minima, importances):

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
+from aoi_fl.lab.experiments.harness.setting import ages_of, section5
 from aoi_fl.lab.experiments.oracles.exact import printed_variance, programmed_variance, selecting_ages
-from aoi_fl.protocol.clients import section5_instance
-from aoi_fl.science.budget import choose
+from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.objective import p2
@@ -56,7 +56,7 @@ def thresholds(seeds):
         for draw in (
             lambda rng: 1.0 - rng.random(),
             lambda rng: rng.uniform(5, 15),
-            lambda rng: float(rng.choice(BUDGETS)),
+            lambda rng: rng.choice(BUDGETS),
             lambda rng: rng.uniform(0.2, _OLDEST - 10),
         )
     )
@@ -66,11 +66,11 @@ def thresholds(seeds):
     rows = []
     for j, seed in enumerate(seeds):
         first = int(selecting[j].argmax())
-        printed = threshold(float(charge[j]), payment[j : j + 1], sensitivity[j : j + 1], float(budget[j]))
+        printed = threshold(charge[j], payment[j : j + 1], sensitivity[j : j + 1], budget[j])
         rows.append(
             {
                 "seed": seed,
-                "root": -0.5 + math.sqrt(0.25 + 2 * float(charge[j]) / float(cost[j])),
+                "root": -0.5 + math.sqrt(0.25 + 2 * charge[j] / cost[j]),
                 "floor": int(printed[0]),
                 "optimal": first,
                 "structured": int(selecting[j, first:].all()),
@@ -85,29 +85,21 @@ def ratio(clients, budget, seed, rounds):
     L_B = Nφ_min/(2M) − Σφ/(2N) has the denominator's sign. P2 is measured over the later half of the rounds, and only
     where a denominator is positive.
     """
-    table = section5_instance(clients, seed)
+    table = section5(clients, seed)
     phi, payments = table.sensitivities, table.payments
     slots = {"printed": math.floor(budget / payments.max())}
     slots["affordable"] = int((np.cumsum(np.sort(payments)) <= budget).sum())
     row = {"seed": seed, "clients": clients, "budget": budget}
     for name, m in slots.items():
         denominator = clients**2 * phi.min() - m * phi.sum()
-        row[f"denominator {name}"] = float(denominator)
-        row[f"floor {name}"] = float(denominator) / (2 * m * clients)
-        row[f"ratio {name}"] = 2 * m * (9 * clients - 1) * float(phi.sum()) / denominator if denominator > 0 else None
-    row["p2"] = _late_p2(payments, phi, budget, rounds) if row["denominator printed"] > 0 else None
+        row[f"denominator {name}"] = denominator
+        row[f"floor {name}"] = denominator / (2 * m * clients)
+        row[f"ratio {name}"] = 2 * m * (9 * clients - 1) * phi.sum() / denominator if denominator > 0 else None
+    row["p2"] = None
+    if row["denominator printed"] > 0:
+        ages = ages_of(simulate(BudgetedSelector(budget), table, rounds, seed))
+        row["p2"] = p2(ages[rounds // 2 :].mean(axis=0), phi)
     return row
-
-
-def _late_p2(payments, sensitivities, budget, rounds):
-    ages, total = np.zeros(len(payments), dtype=np.int64), np.zeros(len(payments))
-    for t in range(rounds):
-        chosen = choose(whittle_index(ages, payments, sensitivities, budget), payments, budget)
-        ages += 1
-        ages[chosen] = 0
-        if t >= rounds // 2:
-            total += ages
-    return p2(total / (rounds - rounds // 2), sensitivities)
 
 
 def threshold(charge, payments, sensitivities, budget):

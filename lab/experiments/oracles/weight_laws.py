@@ -39,7 +39,7 @@ class WeightLaw:
         """Return the exact expectation of the estimate of Σ over T rounds; Σ (1 − 1/T) if rounds are independent."""
         lags = np.arange(1, rounds)
         products = self.products[: rounds - 1] if len(self.products) > 1 else self.products[0]
-        mean_square = (rounds * self.square + 2 * float(((rounds - lags) * products).sum())) / rounds**2
+        mean_square = (rounds * self.square + 2 * ((rounds - lags) * products).sum()) / rounds**2
         return self.square - mean_square
 
 
@@ -53,7 +53,7 @@ def proportional_law(sizes, per_round):
     """Return the law and Σ = Σ q_i(1−q_i)/k of k draws with replacement, weights l/k (Theorem 4)."""
     shares = sizes / sizes.sum()
     variance = proportional_weight_variance(sizes, per_round)
-    means_square = float(shares @ shares)
+    means_square = shares @ shares
     return WeightLaw(variance + means_square, np.array([means_square]), len(sizes)), variance
 
 
@@ -86,6 +86,6 @@ def markov_law(policy, lags):
         both = rate * again[h]
         one = rate - both
         form = (1 - 2 * rate + both) + one * (x[:, None] + x[None, :]) + both * x[:, None] * x[None, :]
-        products[h - 1] = n * both * float(gauss @ form ** (n - 1) @ gauss)
+        products[h - 1] = n * both * (gauss @ form ** (n - 1) @ gauss)
     variance = markov_weight_variance(policy)
     return WeightLaw(variance + 1 / n, products, n), variance

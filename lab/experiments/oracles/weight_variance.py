@@ -19,6 +19,9 @@ def random_weight_moments(sizes, per_round):
     of the sizes' common divisor. Equal sizes give 1/k and 1/n.
 
     Source: Theorem 3, eqs. (28)–(31).
+
+    >>> random_weight_moments(np.array([7, 7, 7, 7]), 2)
+    (0.5, 0.25)
     """
     clients, units = len(sizes), sizes // np.gcd.reduce(sizes)
     distinct, copies = np.unique(units, return_counts=True)
@@ -26,24 +29,12 @@ def random_weight_moments(sizes, per_round):
         return 1 / per_round, 1 / clients
     square = means_square = 0.0
     for size, number in zip(distinct.tolist(), copies.tolist(), strict=True):
-        others = np.delete(units, int(np.flatnonzero(units == size)[0]))
+        others = np.delete(units, np.flatnonzero(units == size)[0])
         law = subset_sums(others, per_round - 1)  # of the others' total, given that the client is in S
         weight = size / (size + np.arange(len(law)))
-        square += number * per_round / clients * float(law @ weight**2)
-        means_square += number * (per_round / clients * float(law @ weight)) ** 2
+        square += number * per_round / clients * (law @ weight**2)
+        means_square += number * (per_round / clients * (law @ weight)) ** 2
     return square, means_square
-
-
-def random_weight_variance(sizes, per_round):
-    """Return Σ of exactly k clients chosen uniformly at random, with weights d_i/Σ_{j∈S} d_j; exact (Theorem 3).
-
-    Equal sizes give 1/k − 1/n.
-
-    >>> round(random_weight_variance(np.array([7, 7, 7, 7]), 2), 12)
-    0.25
-    """
-    square, means_square = random_weight_moments(sizes, per_round)
-    return square - means_square
 
 
 def subset_sums(sizes, count):
@@ -52,7 +43,7 @@ def subset_sums(sizes, count):
     >>> subset_sums(np.array([1, 1, 2]), 2).round(6).tolist()
     [0.0, 0.0, 0.333333, 0.666667]
     """
-    most = int(np.sort(sizes)[len(sizes) - count :].sum())
+    most = np.sort(sizes)[len(sizes) - count :].sum()
     chance = np.zeros((count + 1, most + 1))  # of having c among the clients seen so far, with that total
     chance[0, 0] = 1.0
     for seen, size in enumerate(sizes.tolist()):
@@ -70,4 +61,4 @@ def proportional_weight_variance(sizes, per_round):
     Source: Theorem 4. Equal sizes give (1 − 1/n)/k.
     """
     shares = sizes / sizes.sum()
-    return float(shares @ (1 - shares)) / per_round
+    return shares @ (1 - shares) / per_round

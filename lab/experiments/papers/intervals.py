@@ -61,7 +61,7 @@ class Intervals(setting.PolicyFigure):
             points += _pooled(found, exact)
             spreads[policy] = [_deviation(x, row) for row in found]
             deviation[policy] = interval(spreads[policy])
-            mean = interval([float(row @ x / row.sum()) for row in found])
+            mean = interval([row @ x / row.sum() for row in found])
             lines.append(
                 [
                     policy,
@@ -83,9 +83,9 @@ class Intervals(setting.PolicyFigure):
             "in the paper, ages start from the stationary law, and the increasing policy's p_a is ours."
         )
         found, exact = laws[_OPTIMAL]
-        peaks = [int(np.argmax(row)) + 1 for row in found]
+        peaks = [np.argmax(row) + 1 for row in found]
         peak = max(set(peaks), key=peaks.count)
-        top = interval([float(row[peak - 1] / row.sum()) for row in found])
+        top = interval([row[peak - 1] / row.sum() for row in found])
         wider = [difference(spreads[b], spreads[a]) for a, b in pairwise(_ORDER)]
         claims = (
             Claim(
@@ -131,8 +131,8 @@ def _table(rows, policy, rounds):
 def _pooled(found, exact):
     """Return a point for each length that is common enough, and one for all others."""
     common = exact * len(found) >= _LEAST
-    points = [(found[:, j], float(exact[j])) for j in np.flatnonzero(common)]
-    rest = float(exact[~common].sum())
+    points = [(found[:, j], exact[j]) for j in np.flatnonzero(common)]
+    rest = exact[~common].sum()
     if rest * len(found) >= _LEAST:
         points.append((found[:, ~common].sum(axis=1), rest))
     return points
@@ -140,4 +140,4 @@ def _pooled(found, exact):
 
 def _deviation(x, counts):
     mean = counts @ x / counts.sum()
-    return float(np.sqrt(counts @ (x - mean) ** 2 / counts.sum()))
+    return np.sqrt(counts @ (x - mean) ** 2 / counts.sum())

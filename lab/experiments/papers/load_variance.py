@@ -44,11 +44,10 @@ def draws_above():
     Both are closed forms, Theorems 4 and 5; the latter does not depend on sizes.
     """
     sigma = law("markov-optimal")[1]
-    found = [
-        proportional_weight_variance(make_sizes(setting.SIZES, setting.CLIENTS, seed), setting.PER_ROUND)
+    return sum(
+        proportional_weight_variance(make_sizes(setting.SIZES, setting.CLIENTS, seed), setting.PER_ROUND) > sigma
         for seed in range(1, _DRAWS + 1)
-    ]
-    return int((np.array(found) > sigma).sum())
+    )
 
 
 class LoadVariance(setting.PolicyFigure):
@@ -66,10 +65,10 @@ class LoadVariance(setting.PolicyFigure):
         square, totals, rows = 0.0, np.zeros(setting.CLIENTS), []
         for t in range(1, rounds + 1):
             selection = history.selection(t)
-            square += float(selection.weights @ selection.weights)
+            square += selection.weights @ selection.weights
             totals[selection.clients] += selection.weights
             if t in _MARKS:
-                variance = square / t - float(totals @ totals) / t**2
+                variance = square / t - totals @ totals / t**2
                 rows.append({"rounds": t, "variance": variance, "dispersion": square / t - 1 / setting.CLIENTS})
         return rows
 

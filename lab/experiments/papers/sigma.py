@@ -25,6 +25,7 @@ class Sigma(Experiment):
     source = f"{JOURNAL}, Remark 1"
     charts = (Panel("excess", f"F − F* after {_ROUNDS} rounds", "policy", ("rate",)),)
     minutes = 8
+    counts = (20, 3)
     claims = (
         Claim(
             "A smaller Σ makes federated averaging converge faster",
@@ -39,16 +40,13 @@ class Sigma(Experiment):
     def settings(self, options):
         return {"rounds": _ROUNDS, "seeds a batch": 25 if options.quick else _BATCH}
 
-    def units(self, options):
-        return [{"seed": batch} for batch in range(1, (options.seeds or (3 if options.quick else 20)) + 1)]
-
     def play(self, unit, options):
         """Run all policies with a batch of seeds, and return the mean error at the end."""
         size = self.settings(options)["seeds a batch"]
         first = (unit["seed"] - 1) * size + 1
         found = federated_averaging(range(first, first + size), (_ROUNDS,))
         return [
-            {"policy": policy, "rate": rate, "excess": float(np.mean(pick(of, "excess")))}
+            {"policy": policy, "rate": rate, "excess": np.mean(pick(of, "excess"))}
             for (policy, rate), of in grouped(found, "policy", "rate").items()
         ]
 

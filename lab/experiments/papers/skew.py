@@ -94,8 +94,7 @@ class Skew(Experiment):
         played = np.flatnonzero(weights.any(axis=1)) + 1
         gap = objective_gap(central, local, shares)
         return [
-            {"round": int(t), "along": float(a), "final": float(f), "gap": gap}
-            for t, a, f in zip(played, along, final, strict=True)
+            {"round": int(t), "along": a, "final": f, "gap": gap} for t, a, f in zip(played, along, final, strict=True)
         ]
 
     def conclude(self, rows, settings):

@@ -105,13 +105,12 @@ def measured(said, rows, model):
     elif said.kind == "headline" and np.isfinite([times, others]).all():
         told, verdict = _headline(said, times, others)
     else:
-        told, verdict = _sooner(said, rows, ours, base)
+        told, verdict = _sooner(said, rows, ours, base, times, others)
     return f"{model}, {len(ours)} seed{'s' if len(ours) > 1 else ''}, {told}", verdict
 
 
-def _sooner(said, rows, ours, base):
+def _sooner(said, rows, ours, base, times, others):
     """Judge by how much sooner a policy learns."""
-    times, others = reached(ours, said.level), reached(base, said.level)
     all_there, some = np.isfinite([times, others]).all(), np.isfinite([times, others]).any()
     moved, span = shift(ours, base, said.level), levels(said.level)
     if said.kind == "headline":  # by which share is not known

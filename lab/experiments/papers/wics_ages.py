@@ -35,7 +35,7 @@ def gain(rows, measure, rival, **where):
 
     def percent(row):
         rivals = row[f"{measure} {rival}"]
-        return 100 * float(row[f"{measure} wics"] / rivals - 1 if rivals else 0.0)
+        return 100 * (row[f"{measure} wics"] / rivals - 1 if rivals else 0.0)
 
     return interval(by_seed(rows, percent, **where))
 
@@ -52,7 +52,7 @@ def by_seed(rows, value, **where):
 
 
 def _age(row, policy):
-    return float(row[f"weighted_age {policy}"])
+    return row[f"weighted_age {policy}"]
 
 
 def above_random(rows, policy, **where):

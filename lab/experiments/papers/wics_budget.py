@@ -92,11 +92,11 @@ class WicsBudget(Experiment):
         )
         for model, (_, why) in _PANELS.items():
             found = changes.get(model, {})
-            lower = beyond(list(found.values()), -1)
+            lower = beyond(found.values(), -1)
             ours = f"{lower} of {len(found)} steps of the budget lower the loss beyond chance; " + "; ".join(
                 f"{n}: {c.show(4)}" for n, c in found.items()
             )
-            claims.append(_claim(model, ours if found else why, elsewhere(side(list(found.values()), -1))))
+            claims.append(_claim(model, ours if found else why, elsewhere(side(found.values(), -1))))
         claims.append(_similar(rows))
         return Conclusion(paragraph, tuple(claims), tables)
 

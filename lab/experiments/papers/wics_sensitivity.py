@@ -136,7 +136,7 @@ def _judged(claim, rival, measure, apart):
     """Judge a claim by what WICS is better than a rival, task by task."""
     if not apart:
         return claim
-    found = list(apart.values())
+    found = apart.values()
     verdict = equivalent(found, _MARGINS[measure]) if rival == _ABS else side(found, 1)
     better = f"{'below' if measure == 'loss' else 'above'} {rival}'s, {_UNITS[measure]}"
     ours = f"{better}: {', '.join(f'{of.show(2)} ({task})' for task, of in apart.items())}"

@@ -28,7 +28,7 @@ def expected_variance(policy, window, rounds):
     clients, drawn = setting.CLIENTS, setting.PER_ROUND * window
     if policy == "proportional":
         shares = setting.sizes() / setting.sizes().sum()
-        second = float((drawn * shares * (1 - shares) + (drawn * shares) ** 2).mean())
+        second = (drawn * shares * (1 - shares) + (drawn * shares) ** 2).mean()
         return (second - (drawn / clients) ** 2) / window**2
     if policy == setting.SYSTEMATIC:
         return StrideLaw(setting.PER_ROUND / clients).window_variances([window])[0] / window**2
@@ -145,7 +145,7 @@ class Windows(setting.PolicyFigure):
                 "“reducing the load metric variance … promotes fairness”, no number",
                 f"√Var(Y)/T at T={shown[-1]}, by Var[X]: "
                 + ", ".join(f"{a} − {b} {of.show(4)}" for (a, b), of in fairer.items()),
-                side(list(fairer.values()), -1),
+                side(fairer.values(), -1),
                 reasons={"holds": "participation spreads less, policy by policy, as Var[X] falls"},
             ),
         )

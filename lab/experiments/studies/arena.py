@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from aoi_fl.config.keys import over_selected
-from aoi_fl.lab.experiments.harness.base import Experiment, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
@@ -71,6 +71,7 @@ class Arena(Experiment):
     charts = (Panel("accuracy", "test accuracy", "time", low=0.8),)
     minutes = 200
     version = 2
+    counts = (10, 2)
 
     def clock(self, options):
         """Return the run key's value, with the path of a file in the data folder."""
@@ -87,9 +88,8 @@ class Arena(Experiment):
             **federation(options.quick, options.model),
         }
 
-    def units(self, options):
-        policies = distinct_entrants(self.settings(options))
-        return [{"seed": s, "policy": policy} for s in seeds(options, 10, 2) for policy in policies]
+    def cells(self, options):
+        return [{"policy": policy} for policy in distinct_entrants(self.settings(options))]
 
     def play(self, unit, options):
         """Run one entrant, and return its curve, with its costs in each row."""
@@ -110,7 +110,7 @@ class Arena(Experiment):
             "variance": found.load.interval_variance,
             "jain": found.load.participation.jain,
             "present": int((shares > 0).sum()),
-            "reach": float(achievable(np.full(clients, _sent(settings) / clients), shares).sum()),
+            "reach": achievable(np.full(clients, _sent(settings) / clients), shares).sum(),
         }
         marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]

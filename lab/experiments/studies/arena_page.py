@@ -1,11 +1,10 @@
 """The page of an arena: each policy's learning, work and load beside random selection, in tables and a picture."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Values, by_seed
+from aoi_fl.lab.experiments.harness.base import by_seed
 from aoi_fl.lab.experiments.harness.findings import Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier
@@ -25,8 +24,6 @@ _WORK = (
     "Jain's index of those there",
     "seconds a round",
 )
-
-Runs = Sequence[Values]  # a row for each seed of one policy
 
 
 def tables_of(rows, levels, clients):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, pick, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, pick
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
@@ -45,7 +45,7 @@ def expected_rate(policy, kind, leaving):
         return 1 / table.interval_mean
     if kind == "zero":
         pmf = table.interval_pmf()
-        passed = float(pmf @ (1 - leaving) ** np.arange(1, len(pmf) + 1))  # E[z^X]
+        passed = pmf @ (1 - leaving) ** np.arange(1, len(pmf) + 1)  # E[z^X]
         return leaving / (1 - leaving) * passed / (1 - passed)
     states = table.max_age + 1
     step = np.zeros((2 * states, 2 * states))  # first the states of clients present, then of those away
@@ -59,7 +59,7 @@ def expected_rate(policy, kind, leaving):
     system = np.vstack([step.T - np.eye(2 * states), np.ones(2 * states)])
     law = np.linalg.lstsq(system, np.append(np.zeros(2 * states), 1.0), rcond=None)[0]
     present = law[:states]
-    return float(present @ np.asarray(table.probabilities) / present.sum())
+    return present @ table.probabilities / present.sum()
 
 
 class Churn(Experiment):
@@ -74,10 +74,9 @@ class Churn(Experiment):
     def settings(self, options):
         return {**setting.PAPER_SIZES, "rounds": 300 if options.quick else 1000}
 
-    def units(self, options):
+    def cells(self, options):
         return [
-            {"seed": s, "policy": p, "kind": kind, "leaving": leaving}
-            for s in seeds(options, 20, 6)
+            {"policy": p, "kind": kind, "leaving": leaving}
             for p, kinds in _PLAYED.items()
             for kind in kinds
             for leaving in _LEAVING
@@ -91,7 +90,7 @@ class Churn(Experiment):
             {
                 "rate": took_part.sum() / present.sum(),
                 "empty": int((took_part == 0).sum()),
-                "deviation": float(np.std(took_part)),
+                "deviation": np.std(took_part),
             }
         ]
 
@@ -146,7 +145,7 @@ class _Markov:
     """Clients with ages and a coin a round."""
 
     def __init__(self, policy, kind, places, seed):
-        self._table = np.asarray(setting.markov(policy).probabilities)
+        self._table = setting.markov(policy).probabilities
         self._kind, self._places, self._seed = kind, places, seed
         self._ages = self._first(0)
 

@@ -82,7 +82,7 @@ def update_bytes(dataset, model, compression, data_dir):
         "num-server-rounds": 1,
         "local-steps": 1,
     }
-    return max(m.size for m in counted(keys) if m.is_reply and m.kind == "train" and m.with_arrays)
+    return max(m.size for m in counted(keys) if m.is_reply and m.with_arrays)
 
 
 def _end(curve):

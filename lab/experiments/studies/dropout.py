@@ -48,16 +48,14 @@ class Dropout(Experiment):
         rounds = _WARM_UP + self.settings(options)["rounds"] + _LONGEST
         if unit["table"] == "adaptive":
             history, estimates = _adaptive(unit["dropout"], rounds, unit["seed"])
-            told = float(np.mean(estimates[_WARM_UP:]))
+            told = np.mean(estimates[_WARM_UP:])
         else:
             population = everyone(np.ones(setting.CLIENTS, dtype=np.int64))
             history = simulate(policy(unit["table"], unit["dropout"]), population, rounds, unit["seed"])
             told = unit["dropout"]
         waits = _waits(history)
         counted = np.diff(history.offsets)[_WARM_UP:].mean()
-        return [
-            {"mean": float(waits.mean()), "variance": float(waits.var()), "counted": float(counted), "estimate": told}
-        ]
+        return [{"mean": waits.mean(), "variance": waits.var(), "counted": counted, "estimate": told}]
 
     def conclude(self, rows, settings):
         def shown(table, column, digits=3):

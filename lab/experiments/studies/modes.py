@@ -1,7 +1,7 @@
 """The cost of the decentralised policy in messages and bytes: poll, broadcast and reserve against n."""
 
 from aoi_fl import protocol
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.counting import counted
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, Claim, Conclusion, Table
@@ -22,6 +22,7 @@ class Modes(Experiment):
     source = "Not in the papers: they do not specify the messages of a decision"
     charts = tuple(Panel(column, f"{column} a round", "clients", ("wire",)) for column in ("messages", "bytes"))
     minutes = 2
+    counts = (3, 1)
     whole_seeds = True
 
     def settings(self, options):
@@ -33,9 +34,9 @@ class Modes(Experiment):
             "model": "2nn",
         }
 
-    def units(self, options):
+    def cells(self, options):
         sizes = (25, 50, 100) if options.quick else (25, 50, 100, 200)
-        return [{"seed": s, "clients": n, "wire": w} for s in seeds(options, 3, 1) for n in sizes for w in _WIRES]
+        return [{"clients": n, "wire": w} for n in sizes for w in _WIRES]
 
     def play(self, unit, options):
         """Run a real federation on one machine, and return each round's messages."""
@@ -139,7 +140,7 @@ def _per_seed(rows, clients, wire, column):
 def _model_bytes(rows):
     """Return the bytes of a message with the model, from reserve mode, where nearly all have it."""
     chosen = [row for row in rows if row["wire"] == "reserve" and row["round"] > _FIRST]
-    return float(sum(row["bytes"] for row in chosen) / max(sum(row["with_arrays"] for row in chosen), 1))
+    return sum(row["bytes"] for row in chosen) / max(sum(row["with_arrays"] for row in chosen), 1)
 
 
 def _with_unit(size):

@@ -1,6 +1,5 @@
 """Natural federations: pupils by school, ratings by student, flights by aircraft, lines by speaker."""
 
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -33,7 +32,7 @@ def _in_steps(step):
     return lambda cell: round(float(cell) / step)
 
 
-SOURCES: Mapping[str, DataSource] = {
+SOURCES = {
     "schools": DataSource(
         "chem97.csv.gz",
         "school",
@@ -132,7 +131,7 @@ class Natural(Study):
         )
         there = np.ones((rounds + 1, n), np.bool_)
         if where == _PHONES:
-            trace = _availability(options.data_dir, n)
+            trace = read_trace(existing(options.data_dir / _TRACE)).first(n).availability
             start = _ROUND * int(draws.uniform(seed, 0, "natural-start", 0) * trace.period / _ROUND)
             there = np.array([trace.here(start + _ROUND * t) for t in range(rounds + 1)])
         policy, weighting = players(n, _PER_ROUND, seed)[_PLAYERS[unit["policy"]]]
@@ -196,9 +195,3 @@ def _rows(name, folder, seed):
     table = _table(name, folder)
     train, rows = split_rows(table, _LEAST, _CLIENTS, seed)
     return table, train, (table.x[rows], table.y[rows])
-
-
-@lru_cache(maxsize=2)
-def _availability(folder, clients):
-    """Return the availability of n phones; raises ConfigError if the file has fewer."""
-    return read_trace(existing(folder / _TRACE)).first(clients).availability

@@ -58,7 +58,7 @@ class Start(Experiment):
             policy = _policy(name)
             found, mixing = _table(rows, name, start), rounds_to_mix(policy.hazards)
             chances = _chances(policy, start, found.shape[1])
-            expected = float(((1 - chances) ** _CLIENTS).sum())
+            expected = ((1 - chances) ** _CLIENTS).sum()
             mixes = "at once" if start == "stationary" else "never" if mixing is None else f"{mixing} rounds"
             empty, most = interval((found == 0).sum(axis=1)), interval(found.max(axis=1))
             lines.append([name, _NAMED[start], empty.show(1), f"{expected:.1f}", most.show(0), mixes])
@@ -91,4 +91,4 @@ def _table(rows, case, start):
 def _two_sided(count, trials, p):
     """Return a two-sided p-value of a binomial count: twice the smaller tail."""
     tails = stats.binom.cdf(count, trials, p), stats.binom.sf(count - 1, trials, p)
-    return min(1.0, 2 * float(min(tails)))
+    return min(1.0, 2 * min(tails))

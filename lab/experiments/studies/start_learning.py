@@ -27,7 +27,7 @@ def history_of(start, rounds, seed):
 
     Its age resets as that of any participant (Javani & Wang 2025, appendix).
     """
-    table = np.asarray(setting.markov("markov-optimal").probabilities)
+    table = setting.markov("markov-optimal").probabilities
     ages = np.zeros(_CLIENTS, dtype=np.int64)
     if start == "stationary":
         ages = age.first_age(table, draws.uniforms(seed, 1, "first-age", _CLIENTS))

@@ -63,12 +63,10 @@ def described(trace):
         "training": trace.speed,
     }
     rows = [
-        {"what": what, "at": q, "value": float(np.percentile(values, q))}
-        for what, values in found.items()
-        for q in _QUANTILES
+        {"what": what, "at": q, "value": np.percentile(values, q)} for what, values in found.items() for q in _QUANTILES
     ]
     days, looks = int(there.period // DAY), 4
     for hour in range(_HOURS):
         times = [DAY * day + 3600 * (hour + look / looks) for day in range(days) for look in range(looks)]
-        rows.append({"what": "hour", "at": hour, "value": float(np.mean([there.here(t).mean() for t in times]))})
+        rows.append({"what": "hour", "at": hour, "value": np.mean([there.here(t).mean() for t in times])})
     return rows

@@ -1,21 +1,16 @@
 """The page of the study on unequal data: claims, tables, picture and sentences beside random selection."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Rows, by_seed
+from aoi_fl.lab.experiments.harness.base import by_seed
 from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
 from aoi_fl.lab.experiments.papers.paper_claims import claims_for
-
-Runs: TypeAlias = Mapping[int, Rows]
-"""The rows of a policy under a partition, round by round, by seed."""
 
 BASE = "random"
 TARGET = 0.97  # the levels below it, 94 to 96.9 %, were fixed after a pilot on other seeds
@@ -123,7 +118,7 @@ def judged(played):
                 for split, moved in alike.items()
                 if moved
             )
-        verdict = side(list(found.values()), wanted)
+        verdict = side(found.values(), wanted)
         claims.append(replace(claim, ours=shown, verdict=verdict) if found else claim)
     return (*claims, _judged_theirs(played.get(_SAID.partition, {})))
 
