@@ -10,9 +10,14 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "benchmarks"
 APP = ROOT / "lab" / "benchmarks" / "apps" / "exchange"  # around the functions that are measured
+
+
+_APART = 0.02  # float32 rounding of two trainings, relative to the change by training
 
 
 class Skipped(Exception):
@@ -119,6 +124,15 @@ def watched(look):
     finally:
         over.set()
         watcher.join()
+
+
+def check_alike(first, ours, theirs):
+    """Raise if two trainings from one model differ by more than rounding, for instance by a missed batch."""
+    way, apart = (
+        np.sqrt(sum(float(np.sum((ours[name] - other[name]) ** 2)) for name in first)) for other in (first, theirs)
+    )
+    if not apart <= _APART * way:
+        raise RuntimeError(f"the two did not train alike: they end {apart:.3g} apart after a way of {way:.3g}")
 
 
 def ratio_row(what, reference, limit, ours, theirs, elsewhere=False, **more):

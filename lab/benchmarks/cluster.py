@@ -7,9 +7,9 @@ Docker engine and, for the slow link, root and `tc` on its machine.
 import os
 import re
 import shutil
+import socket
 import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 
 from aoi_fl.lab.benchmarks.base import Row, Skipped, watched
 from tests.e2e.cluster import Cluster, engine_problem
@@ -142,7 +142,7 @@ def _throttled(cluster):
 
 def _interface(index):
     """Return the name of this machine's interface with a number."""
-    for path in Path("/sys/class/net").iterdir():
-        if (path / "ifindex").read_text().strip() == index:
-            return path.name
-    raise Skipped(f"no interface has the number {index}")
+    try:
+        return socket.if_indextoname(int(index))
+    except OSError as error:
+        raise Skipped(f"no interface has the number {index}") from error

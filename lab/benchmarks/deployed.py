@@ -33,7 +33,7 @@ def play(grid, config):
     content = RecordDict({"arrays": model(100_000)})
     ours, flowers = _by_kind(grid, content)
     times = {"ours": Times([], []), "stock": Times([], []), "stock loop": Times([], [])}
-    for _ in range(int(config["rounds"])):
+    for _ in range(config["rounds"]):
         with stopwatch(times["ours"]):
             exchange = Exchange(grid, dict(enumerate(_messages(content, ours))), _TIMEOUT, sequential=True)
             answered = sum(not reply.has_error() for reply in exchange)
@@ -53,7 +53,7 @@ def _messages(content, nodes):
 def _by_kind(grid, content):
     """Return our SuperNodes and Flower's, by their replies."""
     replies = grid.send_and_receive(_messages(content, _connected(grid, 2 * NODES)), timeout=_TIMEOUT)
-    number = {reply.metadata.src_node_id: int(reply.content["metrics"]["partition"]) for reply in replies}
+    number = {reply.metadata.src_node_id: reply.content["metrics"]["partition"] for reply in replies}
     return [n for n in number if number[n] < NODES], [n for n in number if number[n] >= NODES]
 
 
@@ -82,7 +82,7 @@ def _check(mean, sent, added):
     """Raise unless the mean matches the replies, each of which has added a different number."""
     if mean is None:
         raise RuntimeError("no reply came")
-    moved = float(np.mean(mean["body"].numpy() - sent["body"].numpy(), dtype=np.float64))
+    moved = np.mean(mean["body"].numpy() - sent["body"].numpy(), dtype=np.float64)
     if abs(moved - sum(added) / len(added)) > 0.01:
         raise RuntimeError(f"the mean of {len(added)} updates moved by {moved:g}, not {sum(added) / len(added):g}")
 

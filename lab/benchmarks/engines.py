@@ -57,7 +57,7 @@ def play(grid, config):
         train_timeout=300,
         evaluate_clients=0,
     )
-    rounds = int(config["rounds"])
+    rounds = config["rounds"]
     if config["what"] == HANDBACK:
         clock = EngineClock()
         strategy = RandomSelection(15, options=options, observer=clock)
@@ -66,7 +66,7 @@ def play(grid, config):
         if any(r.trained != 15 for r in clock.rounds):
             raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
     else:
-        asking, spent = MarkovParticipation.optimal(int(config["clients"]), 15, 10, options=options), Times([], [])
+        asking, spent = MarkovParticipation.optimal(config["clients"], 15, 10, options=options), Times([], [])
         asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
         asking.start(grid, model(1000), rounds)
         times = spent.after_first()

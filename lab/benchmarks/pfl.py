@@ -16,9 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.benchmarks.base import ROOT, Row, Skipped, need, peak_memory
-from aoi_fl.lab.benchmarks.training import federation
+from aoi_fl.lab.benchmarks.training import federation, mnist
 from aoi_fl.learning import partition
 from aoi_fl.learning.task import Task
 
@@ -67,15 +66,9 @@ def run(data):
     )
 
 
-def config(data):
-    """Return the configuration: the papers' MNIST, with 15 of 100 clients per round."""
-    keys = {"dataset": "mnist", "model": "2nn", "policy": "random", "num-server-rounds": ROUNDS, "run-name": "bench"}
-    return RunConfig.parse(keys | {"data-dir": str(data.absolute())})
-
-
 def play(data):
     """Run our side and return its measurements."""
-    with federation(config(data)) as (played, task, _):
+    with federation(mnist(data, ROUNDS)) as (played, task, _):
         run_ = played()
         peak = peak_memory()
         return {"seconds": run_.times.wall, "peak": peak, "accuracy": task.evaluate_test(run_.arrays)[1]}
@@ -83,7 +76,7 @@ def play(data):
 
 def _write(path, data):
     """Write the input of pfl's side: images, partition and training settings."""
-    chosen = config(data)
+    chosen = mnist(data, ROUNDS)
     task = Task(chosen.dataset, chosen.data_dir, chosen.model, chosen.device, chosen.seed)
     parts = partition.make(task.data.train_y, chosen.num_clients, seed=chosen.seed)
     how = {

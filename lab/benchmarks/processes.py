@@ -108,11 +108,7 @@ class Programs:
     def log_tail(self, characters=1500):
         """Return the end of the programs' log."""
         path = self.folder / "log"
-        if not path.exists():
-            return ""
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - characters))
-            return file.read().decode(errors="replace")
+        return path.read_bytes()[-characters:].decode(errors="replace") if path.exists() else ""
 
     def end(self):
         """End all programs and their descendants, so that none writes into the folder."""
@@ -121,11 +117,8 @@ class Programs:
         for process in alive:
             process.terminate()
         for process in alive:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(_END)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
         while living := self._living():
             for process in living:
                 with suppress(psutil.Error):  # it ended meanwhile
@@ -172,7 +165,5 @@ def simulate(app, settings, nodes, seconds=600.0):
         running.listen(superlink, addresses)
         federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
         run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)
-        deadline = time.monotonic() + seconds
-        while not (ended := running.end_of(run_id)) and time.monotonic() < deadline:
-            time.sleep(1)
+        ended = running.result_of(run_id, seconds, lambda: running.end_of(run_id))
         return ended, running.control.log(run_id)

@@ -1,7 +1,6 @@
 """One selection among 10^6 clients against its NumPy call; time and memory up to 10^7."""
 
-import statistics
-import time
+import timeit
 import tracemalloc
 from functools import partial
 
@@ -92,21 +91,12 @@ def ladder():
     for clients in LADDER:
         people = population(clients)
         for name, decide in of_each_kind(people, min(CHOSEN, clients // 10)).items():
-            seconds = _fastest(decide, 20 if clients < MILLION else 1)
+            seconds = min(timeit.repeat(decide, number=1, repeat=20 if clients < MILLION else 1))
             found.setdefault(name, []).append(f"{_time(seconds)} | {bytes_a_client(decide, clients):.0f}")
     sizes = [f"10^{len(str(n)) - 1}" for n in LADDER]
     lines = [f"| decision | {' | '.join(f'n = {n} | bytes a client' for n in sizes)} |"]
     lines += ["|---" * (1 + 2 * len(LADDER)) + "|"]
     return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in found.items()])
-
-
-def _fastest(function, repeats):
-    def once():
-        begun = time.perf_counter()
-        function()
-        return time.perf_counter() - begun
-
-    return min(once() for _ in range(repeats))
 
 
 def _time(seconds):
@@ -142,5 +132,5 @@ def _simulator():
         30,
         times.seconds,
         "s",
-        note=f"{times.seconds / 100 / statistics.median(drawing.wall):.1f} times the drawing",
+        note=f"{times.seconds / 100 / drawing.seconds:.1f} times the drawing",
     )

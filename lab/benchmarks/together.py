@@ -3,15 +3,13 @@
 The row needs a GPU. Without one it is measured on the CPU with less data and without a limit.
 """
 
-import numpy as np
 import torch
 
-from aoi_fl.lab.benchmarks.base import alternate, need, ratio_row
+from aoi_fl.lab.benchmarks.base import alternate, check_alike, need, ratio_row
 from aoi_fl.learning import partition, sgd
 from aoi_fl.learning.task import Task
 
 _CLIENTS, _BATCH, _RATE = 15, 50, 0.1
-_APART = 0.02  # float32 rounding relative to the change by training
 _ONE = "the same clients one after another"
 
 
@@ -37,7 +35,8 @@ def _batched(data):
         lambda: _alone(task, clients, how), lambda: _together(task, clients, how), repeats=repeats
     )
     slow = {**how, "epochs": 1, "learning_rate": _RATE / 100}  # at a higher rate, rounding alone grows to a tenth
-    _check(task, _alone(task, clients, slow), _together(task, clients, slow))
+    for (wanted, _), (found, _) in zip(_alone(task, clients, slow), _together(task, clients, slow), strict=True):
+        check_alike(task.initial_arrays(), wanted, found)
     where = f"on {torch.cuda.get_device_name()}" if cuda else f"on a CPU, {images} images a client, {epochs} pass"
     note = "" if cuda else "no GPU here: nothing to judge"
     what = f"MNIST CNN, {_CLIENTS} clients batched, {where}"
@@ -50,14 +49,3 @@ def _alone(task, clients, how):
 
 def _together(task, clients, how):
     return list(task.train_many(task.initial_arrays(), clients, **how))
-
-
-def _check(task, alone, together):
-    """Raise if the two trainings differ by more than rounding, for instance by a missed batch."""
-    first = task.initial_arrays()
-    for (wanted, _), (found, _) in zip(alone, together, strict=True):
-        way, apart = (
-            np.sqrt(sum(float(np.sum((wanted[k] - other[k]) ** 2)) for k in first)) for other in (first, found)
-        )
-        if not apart <= _APART * way:
-            raise RuntimeError(f"trained together, a client ends {apart:.3g} from where it ends alone, after {way:.3g}")

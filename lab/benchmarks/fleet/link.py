@@ -148,4 +148,4 @@ def failure(control, run_id):
 
 def _cpu_seconds(pid):
     times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
+    return times.user + times.system

@@ -64,7 +64,7 @@ class Play:
     @property
     def round(self):
         """The last complete round."""
-        return max((int(mark.line.get("round", 0)) for mark in self._marks), default=0)
+        return max((mark.line.get("round", 0) for mark in self._marks), default=0)
 
     @property
     def _last(self):
@@ -162,7 +162,8 @@ class Play:
                     if "begun" in line:
                         deadline = time.monotonic() + scenario.seconds
                         limit.reschedule(asyncio.get_running_loop().time() + scenario.seconds)
-                    self._mark(line)
+                    resources = Counter(self.traffic.calls), self.traffic.bytes, self.link.cpu, time.process_time()
+                    self._marks.append(Mark(line, line["time"], *resources))
                     if (kill := planned.get(line.get("round", 0))) is not None:
                         number = sum(name.startswith(kill.__name__) for name in self.found.kills)
                         self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
@@ -194,19 +195,13 @@ class Play:
                     node.check()
                 await asyncio.sleep(_LOOK)
 
-    def _mark(self, line):
-        calls = Counter(self.traffic.calls)
-        self._marks.append(
-            Mark(line, float(line["time"]), calls, self.traffic.bytes, self.link.cpu, time.process_time())
-        )
-
     def _sum_up(self):
         found, begun = self.found, self._marks[0]
-        rounds = {int(m.line["round"]): m for m in self._marks if "round" in m.line}
+        rounds = {m.line["round"]: m for m in self._marks if "round" in m.line}
         quiet = [rounds[r] for r in range(self._first, self._last + 1) if r in rounds] if self._first else []
         found.superlink_peak, found.failed = self.link.peak, self.traffic.failed
-        found.serverapp_peak = max(float(m.line["peak"]) for m in self._marks)
-        found.trained = sum(int(m.line["trained"]) for m in rounds.values())
+        found.serverapp_peak = max(m.line["peak"] for m in self._marks)
+        found.trained = sum(m.line["trained"] for m in rounds.values())
         answered = {round_: set(mark.line["outcomes"]) for round_, mark in rounds.items()}
         for round_, mark in rounds.items():
             found.late += sum(outcome == "late" for outcome in mark.line["outcomes"].values())
@@ -214,16 +209,16 @@ class Play:
                 answered[round_ - late].add(name)
         found.lost = sum(len(self.traffic.sent.get(round_, set()) - names) for round_, names in answered.items())
         for kill in found.kills.values():
-            mark = rounds.get(int(kill["round"]))
-            kill["seconds"] = float("nan") if mark is None else float(mark.line["seconds"])
+            mark = rounds.get(kill["round"])
+            kill["seconds"] = float("nan") if mark is None else mark.line["seconds"]
         met = [mark for mark in self._marks if "met" in mark.line]
-        if newcomers := sum(int(mark.line["met"]) for mark in met):
+        if newcomers := sum(mark.line["met"] for mark in met):
             found.newcomer_cpu = 1000 * (met[-1].superlink - begun.superlink) / newcomers
             found.greeted = met[-1].time - begun.time if newcomers >= self.scenario.clients else None
         if not quiet:
             return
         found.first = quiet[0].time - begun.time
-        found.rounds = [float(m.line["seconds"]) for m in quiet[1:]]
+        found.rounds = [m.line["seconds"] for m in quiet[1:]]
         if len(quiet) < 2:
             return
         before, after = quiet[0], quiet[-1]
@@ -232,9 +227,9 @@ class Play:
         found.requests = {kind: count / seconds for kind, count in sorted(calls.items())}
         found.between = sum(found.requests.get(kind, 0.0) for kind in _IDLE)
         found.superlink_cpu = (after.superlink - before.superlink) / seconds
-        found.serverapp_cpu = (float(after.line["cpu"]) - float(before.line["cpu"])) / seconds
+        found.serverapp_cpu = (after.line["cpu"] - before.line["cpu"]) / seconds
         found.own_cpu = (after.own - before.own) / seconds
-        if trained := sum(int(m.line["trained"]) for m in quiet[1:]):
+        if trained := sum(m.line["trained"] for m in quiet[1:]):
             found.client_cpu = 1000 * (after.superlink - before.superlink) / trained
             asked = Counter(after.line["calls"]) - Counter(before.line["calls"]) + calls
             found.client_calls = 1 + sum(n for kind, n in asked.items() if kind not in _LOOKS) / trained

@@ -83,26 +83,30 @@ def count_calls(grid, counts):
 def play(grid, config):
     """Run the configured rounds and write notes to the configured file."""
     notes = Notes(Path(config["out"]))
-    n, k, buffer = int(config["clients"]), int(config["per-round"]), int(config["buffer"])
+    n, k, buffer = config["clients"], config["per-round"], config["buffer"]
     options = RoundOptions(
         run=FLEET,
-        seed=int(config["seed"]),
+        seed=config["seed"],
         join_timeout=_JOIN,
-        ask_timeout=float(config["timeout"]) + _EACH * int(config["least"]),
-        train_timeout=float(config["timeout"]),
+        ask_timeout=config["timeout"] + _EACH * config["least"],
+        train_timeout=config["timeout"],
         evaluate_clients=0,
-        late_rounds=int(config["late-rounds"]),
+        late_rounds=config["late-rounds"],
         buffer=buffer,
         at_work=k if buffer else None,
-        packing=str(config["packing"]),
-        min_clients=int(config["least"]) or None,
+        packing=config["packing"],
+        min_clients=config["least"] or None,
     )
-    coordination, seconds = str(config["coordination"]), float(config["round-seconds"])
     strategy = MarkovParticipation.optimal(
-        n, buffer or k, coordination=coordination, options=options, observer=notes, configure=lambda round_: {OWN: True}
+        n,
+        buffer or k,
+        coordination=config["coordination"],
+        options=options,
+        observer=notes,
+        configure=lambda round_: {OWN: True},
     )
-    strategy._run.timer = FleetTimer(seconds, notes)
+    strategy._run.timer = FleetTimer(config["round-seconds"], notes)
     count_calls(grid, notes.calls)
     notes.write(begun=True)
-    strategy.start(grid, record(str(config["model"])), int(config["rounds"]))
+    strategy.start(grid, record(config["model"]), config["rounds"])
     notes.write(ended=True)

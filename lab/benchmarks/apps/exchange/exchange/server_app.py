@@ -16,6 +16,6 @@ def main(grid, context):
     """Measure on whatever engine this app was submitted to."""
     plays = {deployed.DEPLOYED: deployed.play, deployed.HELD: deployed.hold, fleet.FLEET: fleet.play}
     plays |= {barrier.BARRIER: barrier.play}
-    found = plays.get(str(context.run_config["what"]), engines.play)(grid, context.run_config)
+    found = plays.get(context.run_config["what"], engines.play)(grid, context.run_config)
     if found is not None:  # the fleet writes notes of its own
-        Path(str(context.run_config["out"])).write_text(json.dumps(found, default=vars))
+        Path(context.run_config["out"]).write_text(json.dumps(found, default=vars))
