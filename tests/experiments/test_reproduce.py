@@ -43,17 +43,16 @@ def test_a_store_has_a_line_for_each_run(tmp_path):
 # Experiments
 
 
-@pytest.mark.parametrize("name", ["intervals"])
-def test_theory_and_simulation_agree_and_more_seeds_only_add(name, tmp_path, capsys):
-    options = Options(quick=True, seeds=8)
-    page = reproduce(find(name), options, tmp_path, 1).read_text()
+def test_theory_and_simulation_agree_and_more_seeds_only_add(tmp_path, capsys):
+    experiment, table = find("intervals"), tmp_path / "intervals.csv"
+    page = reproduce(experiment, Options(quick=True, seeds=8), tmp_path, 1).read_text()
     assert " agree at all " in page and "NOT agree" not in page
-    assert (tmp_path / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
-    before = (tmp_path / f"{name}.csv").read_text()
+    assert table.with_suffix(".png").read_bytes()[:4] == b"\x89PNG"
+    before = table.read_text()
     capsys.readouterr()
-    reproduce(find(name), Options(quick=True, seeds=9), tmp_path, 1)
-    assert (tmp_path / f"{name}.csv").read_text().startswith(before)
-    played = len(find(name).policies)
+    reproduce(experiment, Options(quick=True, seeds=9), tmp_path, 1)
+    assert table.read_text().startswith(before)
+    played = len(experiment.policies)
     assert f"{8 * played} of {9 * played} units are there already" in capsys.readouterr().err
 
 

@@ -25,14 +25,6 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND = ("reproduce", "compression", "--quick", "--seeds", "1", "--rounds", "6", "--model", "lr")
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Return the folder of results that nothing interrupted, of one process."""
-    folder = tmp_path_factory.mktemp("whole")
-    reproduce(find("compression"), Options(seeds=1, rounds=6, model="lr", quick=True, work=folder / "work"), folder, 1)
-    return folder
-
-
 def _interruptible():
     """What a shell runs in the background ignores the signal, and so do its children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -46,13 +38,15 @@ def _rounds(ledger):
 
 
 @pytest.mark.slow
-def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path, whole):
+def test_an_interrupted_command_goes_on_to_the_same_results(aoi, tmp_path):
+    whole = tmp_path / "whole"
+    reproduce(find("compression"), Options(seeds=1, rounds=6, model="lr", quick=True, work=tmp_path / "w"), whole, 1)
     where = ("--out", str(tmp_path / "out"), "--work", str(tmp_path / "work"))
     arguments = [sys.executable, "-m", "aoi_fl.cli.main", *COMMAND, *where]
     child = subprocess.Popen(
         arguments, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=_interruptible
     )
-    while child.poll() is None and not any(_rounds(ledger) for ledger in tmp_path.rglob("ledger.sqlite")):
+    while child.poll() is None and not any(_rounds(ledger) for ledger in (tmp_path / "work").rglob("ledger.sqlite")):
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=60)
@@ -79,29 +73,21 @@ def test_processes_end_with_a_command_that_is_terminated(tmp_path):
     assert not psutil.wait_procs(played_in, timeout=30)[1]
 
 
-@pytest.fixture
-def only_mnist(tmp_path):
-    """Return a data folder with a few images of MNIST's layout, and no other data set."""
+def test_all_skips_experiments_without_data_before_the_start(aoi, tmp_path, monkeypatch):
     published(tmp_path / "data", "MNIST")
-    return str(tmp_path / "data")
-
-
-def test_all_skips_experiments_without_data_before_the_start(aoi, tmp_path, monkeypatch, only_mnist):
+    data = ("--data-dir", str(tmp_path / "data"))
     few = {name: find(name) for name in ("wics-budget", "start")}
     monkeypatch.setattr(registry, "experiments", lambda: few)
     status, output, errors = aoi(
-        "reproduce", "all", "--seeds", "1", "--rounds", "2", "--data-dir", only_mnist, "--out", "out", "--work", "work"
+        "reproduce", "all", "--seeds", "1", "--rounds", "2", *data, "--out", "out", "--work", "work"
     )
     assert status == 0
     assert re.search(r"wics-budget is left out: data set fashion-mnist is .*--data-dir", errors)
     assert not (tmp_path / "work" / "wics-budget").exists()  # not even on MNIST, which is there
     assert output.split() == ["out/start.md", "out/README.md"]
     assert (tmp_path / "out" / "start.md").is_file()
-    status, _, errors = aoi("reproduce", "wics-budget", "--data-dir", only_mnist)
+    status, _, errors = aoi("reproduce", "wics-budget", *data)
     assert status == 2 and "data set fashion-mnist" in errors
-
-
-# What is said meanwhile
 
 
 # The account

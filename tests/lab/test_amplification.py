@@ -18,8 +18,11 @@ from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
 ROUNDS = 100
-DELTAS = [1e-15, 1e-9, 1e-3]
 MARKOV, SYSTEMATIC = MarkovPolicy.optimal(100, 15), SystematicPolicy.equal(100, 15, "random")
+in_noise = pytest.mark.parametrize(
+    "deviation, delta, slack",
+    [(0.5, 1e-15, 1.05), (0.5, 1e-3, 1.02), (2.0, 1e-15, 1.7), (2.0, 1e-9, 1.8), (2.0, 1e-3, 1.03)],
+)
 
 
 def account_at(error, bands=6, separation=6):
@@ -31,7 +34,8 @@ def account_at(error, bands=6, separation=6):
 @pytest.mark.parametrize(
     "policy, bands, error, measured",
     [
-        *((SYSTEMATIC, 6, *pair) for pair in [(20, 1.56), (3.5, 16.5)]),
+        (SYSTEMATIC, 6, 20, 1.56),
+        (SYSTEMATIC, 6, 3.5, 16.5),
         (MARKOV, 6, 11.7, 3.00),
         (MARKOV, 1, 6, 15.7),
     ],
@@ -83,10 +87,7 @@ def markov_patterns(policy, column, rounds):
     return law
 
 
-@pytest.mark.parametrize(
-    "deviation, delta, slack",
-    [(0.5, 1e-15, 1.05), (0.5, 1e-3, 1.02), (2.0, 1e-15, 1.7), (2.0, 1e-9, 1.8), (2.0, 1e-3, 1.03)],
-)
+@in_noise
 @pytest.mark.parametrize(
     "policy, bands, rounds",
     [
@@ -103,10 +104,7 @@ def test_markov_bounds_are_just_above_quadrature(policy, bands, rounds, deviatio
     assert exact * (1 - 1e-3) <= found <= slack * exact
 
 
-@pytest.mark.parametrize(
-    "deviation, delta, slack",
-    [(0.5, 1e-15, 1.05), (0.5, 1e-3, 1.02), (2.0, 1e-15, 1.7), (2.0, 1e-9, 1.8), (2.0, 1e-3, 1.03)],
-)
+@in_noise
 def test_systematic_bounds_are_just_above_quadrature(deviation, delta, slack):
     column, policy = coefficients(2), SystematicPolicy.equal(10, 3, "random")
     patterns = [
@@ -129,7 +127,7 @@ def test_random_selection_is_bounded_for_every_pair_of_updates(rate, deviation, 
     assert worst * (1 - 1e-3) <= found <= worst * 1.002 + 1e-3
 
 
-@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("delta", [1e-15, 1e-9, 1e-3])
 def test_two_rounds_of_random_selection_are_those_of_quadrature(delta):
     ours, theirs = ((1.0, 0.3), (-1.0, 0.7)), ((0.0, 0.3), (-1.0, 0.7))
     twice = [[((a, b), p * q) for (a, p), (b, q) in itertools.product(one, one)] for one in (ours, theirs)]
