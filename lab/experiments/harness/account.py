@@ -13,8 +13,8 @@ def telling(experiment, store):
     """Return the rows for conclusions: all, or those of seeds with all units complete."""
     if not experiment.whole_seeds:
         return store.rows
-    fits = [o for o in (Options(), Options(quick=True)) if plain(experiment.kept_under(o)) == store.settings]
-    plan = {but_seed(unit) for unit in experiment.units(fits[0] if fits else Options())}
+    quick = plain(experiment.kept_under(Options(quick=True))) == store.settings
+    plan = {but_seed(unit) for unit in experiment.units(Options(quick=quick))}
     played = {}
     for unit in store.units:
         played.setdefault(unit["seed"], set()).add(but_seed(unit))

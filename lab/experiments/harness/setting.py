@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import REGISTRY
-from aoi_fl.lab.experiments.harness.base import Experiment, Values
+from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.protocol.clients import section5_instance
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, everyone
@@ -16,7 +16,7 @@ SIZES, SIZES_SEED = "zipf:2.0", 1  # one population for all seeds, as in the pap
 POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
 SYSTEMATIC = "systematic"  # beside the paper's, where its law is known too
 
-PAPER_SIZES: Values = {"clients": CLIENTS, "per_round": PER_ROUND, "max_age": MAX_AGE}
+PAPER_SIZES = {"clients": CLIENTS, "per_round": PER_ROUND, "max_age": MAX_AGE}
 SETTINGS = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}"}
 
 
@@ -24,7 +24,7 @@ TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning
 
 
 # The size of the papers' federations, as run keys.
-PAPER_KEYS: Values = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
+PAPER_KEYS = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
 
 
 def learning(options, dataset, rounds, **keys):

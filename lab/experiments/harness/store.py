@@ -184,7 +184,7 @@ def unpacked(lines):
 
 def plain(settings):
     """Return settings as JSON holds them."""
-    return dict(json.loads(json.dumps(dict(settings))))
+    return json.loads(json.dumps(settings))
 
 
 def rests_on(unit, units):
@@ -215,7 +215,7 @@ def _read(path):
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         if {"settings", "machine", "units"} <= set(about):
-            return dict(about)
+            return about
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError("--out", path, f"readable ({error})", "Delete the file to start anew.") from error
     raise ConfigError("--out", path, "results of aoi reproduce", "Delete the file, or choose another --out.")

@@ -1,13 +1,12 @@
 """The exact optimum of P2 for three clients, by average-cost dynamic programming over all their ages."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from aoi_fl.lab.experiments.oracles.packing import packings
 from aoi_fl.science.budget import choose
-from aoi_fl.science.types import Floats, Ints
+from aoi_fl.science.types import Floats
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
 CLIENTS = 3
@@ -24,7 +23,7 @@ class Instance:
     budget: float
 
 
-POLICIES: dict[str, Callable[[Ints, Instance], Floats]] = {
+POLICIES = {
     "wics": lambda ages, case: whittle_index(ages, case.payments, case.sensitivities, case.budget),
     "abs": lambda ages, case: abs_index(ages, case.payments, case.sensitivities),
     "maxpack": lambda ages, case: maxpack_index(ages),

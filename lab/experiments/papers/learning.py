@@ -11,7 +11,7 @@ from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.times import shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, undecided
 from aoi_fl.lab.experiments.papers.curves import draw
-from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, PaperClaim, claims_for, partition_name
+from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, claims_for, partition_name
 from aoi_fl.lab.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, diverged, measured, table_of
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
@@ -29,7 +29,6 @@ class Learning(Experiment):
     rounds: int
     minutes: float
     splits: Sequence[float | None] = (None,)  # α of Dirichlet partitions, None for IID
-    claimed: Sequence[PaperClaim] = ()  # by the papers, beside the recorded ones
     page: str = ""
     model: str = "2nn"
     policies: Sequence[str] = POLICIES
@@ -44,7 +43,7 @@ class Learning(Experiment):
     unmeasured: str = "no GPU was available for so long"  # the reason where a claim has no measurement
 
     def __post_init__(self):
-        self.claimed = (*self.claimed, *claims_for(self.name))
+        self.claimed = claims_for(self.name)
         self.counts = (self.seeds, min(self.seeds, 2))
         self.version = 1 if self.first == 1 else 2  # the pilot's results are of the first version
         self.quick = self.model != "cnn"
@@ -133,7 +132,7 @@ class Learning(Experiment):
         """Return the accuracy of judgement for each partition."""
         own = {partition_name(alpha): level for alpha, level in self.targets.items()}
         own = own if settings["dataset"] == self.dataset else {}
-        return {split: own.get(split, TARGETS[str(settings["dataset"])]) for split in self._partitions}
+        return {split: own.get(split, TARGETS[settings["dataset"]]) for split in self._partitions}
 
     def _there(self, rows):
         """Return the curves of each complete partition, with random selection's among them."""
@@ -141,7 +140,7 @@ class Learning(Experiment):
         return {split: curves for split, curves in found.items() if BASE in curves}
 
     def _judged(self, said, rows, settings):
-        model = str(settings["model"])
+        model = settings["model"]
         if settings["dataset"] != self.dataset:
             return self._claim(said, model, f"played on {settings['dataset']}", "not run")
         claim = self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))

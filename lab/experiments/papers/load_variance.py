@@ -2,8 +2,6 @@
 
 from functools import cache
 
-import numpy as np
-
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
 from aoi_fl.lab.experiments.harness.drawing import Panel
@@ -62,19 +60,15 @@ class LoadVariance(setting.PolicyFigure):
         """Return both estimates over rounds 1 … t, for some t."""
         rounds = self.settings(options)["rounds"]
         history = setting.play(unit["policy"], rounds, unit["seed"])
-        square, totals, rows = 0.0, np.zeros(setting.CLIENTS), []
-        for t in range(1, rounds + 1):
-            selection = history.selection(t)
-            square += selection.weights @ selection.weights
-            totals[selection.clients] += selection.weights
-            if t in _MARKS:
-                variance = square / t - totals @ totals / t**2
-                rows.append({"rounds": t, "variance": variance, "dispersion": square / t - 1 / setting.CLIENTS})
+        weights, rows = setting.weights_of(history), []
+        for t in _marks(rounds):
+            square, mean = (weights[:t] ** 2).sum() / t, weights[:t].mean(axis=0)
+            rows.append({"rounds": t, "variance": square - mean @ mean, "dispersion": square - 1 / setting.CLIENTS})
         return rows
 
     def conclude(self, rows, settings):
         laws = {policy: law(policy) for policy in self.policies}
-        marks = [t for t in _MARKS if t <= settings["rounds"]]
+        marks = _marks(settings["rounds"])
         points = []
         for policy, (weights, _) in laws.items():
             for t in marks:
@@ -150,6 +144,11 @@ class LoadVariance(setting.PolicyFigure):
             ),
         )
         return Conclusion(paragraph, claims, (table,))
+
+
+def _marks(rounds):
+    """Return the rounds after which both estimates are taken."""
+    return [t for t in _MARKS if t <= rounds]
 
 
 def _ahead(rows, rounds, policy, rival):

@@ -1,7 +1,5 @@
 """Results of learning curves: how much earlier or later a policy learns, how steadily, and a claim's verdict."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import by_seed, grouped
@@ -13,7 +11,7 @@ from aoi_fl.lab.experiments.papers.paper_claims import HEADLINE, MEMORYLESS
 
 POLICIES = ("random", "proportional", "oldest-age", "markov-optimal", "markov-increasing")
 # Beside the papers' policies: names of units, with the run keys that they stand for.
-OURS: Mapping[str, Mapping[str, str | int]] = {
+OURS = {
     "markov size": {"policy": "markov-optimal", "weights": "size"},
     "systematic size": {"policy": "systematic", "weights": "size"},
 }

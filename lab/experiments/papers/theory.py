@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped, pick
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion
 from aoi_fl.lab.experiments.harness.stats import interval
@@ -151,7 +151,7 @@ def judge_ratio(rows):
 
 def mean(rows, column):
     """Return a column's mean."""
-    return np.mean([row[column] for row in rows])
+    return np.mean(pick(rows, column))
 
 
 def _round(value):

@@ -9,7 +9,7 @@ from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, 
 from aoi_fl.lab.experiments.studies.equal_work import CASE
 from aoi_fl.lab.experiments.studies.fair_arena import HourStudy
 
-_OURS: Mapping[str, str] = {
+_OURS = {
     "random": "random",
     "oldest-age": "oldest-age:weights=size",
     "markov, learned": "markov-optimal:weights=size:compensate=availability",
@@ -17,7 +17,7 @@ _OURS: Mapping[str, str] = {
 }
 _BUFFER = ":buffer=4:late-rounds=100"
 _WITHOUT = ", B = 4"
-_ENTRANTS: Mapping[str, str] = {
+_ENTRANTS = {
     **{name + suffix: keys + more for name, keys in _OURS.items() for suffix, more in (("", ""), (_WITHOUT, _BUFFER))},
     "random, late updates": "random:late-rounds=5",
     "oort, speeds": "oort:foresight=true",

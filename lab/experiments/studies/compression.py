@@ -37,7 +37,7 @@ class Compression(Experiment):
     def play(self, unit, options):
         """Run a federation; for a seed all codes share first model, partition, clients and batches."""
         values = {**self.settings(options), **unit}
-        size = update_bytes(str(values["dataset"]), str(values["model"]), unit["compression"], options.data_dir)
+        size = update_bytes(values["dataset"], values["model"], unit["compression"], options.data_dir)
         return [{**row, "update_bytes": size} for row in play_run(self.name, values, options)]
 
     def conclude(self, rows, settings):

@@ -42,7 +42,7 @@ def _level(policy, text):
 class HourStudy(ArenaStudy):
     """Entrants on the phones that exist in the hour; the rate of those that decide gives as many updates."""
 
-    fixed: Mapping[str, Any] = {"over-selection": 1.0, "learning-rate-decay": 1.0}  # run keys
+    fixed = {"over-selection": 1.0, "learning-rate-decay": 1.0}  # run keys
     told: Mapping[str, Any]  # the settings of the results that differ from the arena's
 
     def settings(self, options):

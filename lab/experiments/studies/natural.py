@@ -61,8 +61,13 @@ _SETS = (*SOURCES, _SPEAKERS)
 
 _RANDOM, _SYSTEMATIC = "random", "systematic"
 # By the names that the rows have.
-_PLAYERS = {_RANDOM: _RANDOM, "oldest-age": "oldest-age", _SYSTEMATIC: "systematic, learned"}
-_PLAYERS |= {"markov": "markov, learned", "f3ast": "f3ast"}
+_PLAYERS = {
+    _RANDOM: _RANDOM,
+    "oldest-age": "oldest-age",
+    _SYSTEMATIC: "systematic, learned",
+    "markov": "markov, learned",
+    "f3ast": "f3ast",
+}
 _WHERE = {_ALWAYS: "where clients are always available", _PHONES: "on the phone trace"}
 
 

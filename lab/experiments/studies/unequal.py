@@ -1,11 +1,9 @@
 """Unequal data: which policy, with which weights, is no later than random selection, and at what load."""
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, Ints, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded
@@ -13,10 +11,8 @@ from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
 from aoi_fl.science.rule import is_decentralised
-from aoi_fl.science.selection import ProportionalSelector, RandomSelector, Selector
-from aoi_fl.science.simulate import Decentralised
+from aoi_fl.science.selection import ProportionalSelector, RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
-from aoi_fl.science.weighting import Weighting
 
 _FIRST_SEED = 6  # a pilot, after which the levels of accuracy were chosen, had seeds 1 to 5
 _CLIENTS, _PER_ROUND = setting.CLIENTS, setting.PER_ROUND
@@ -35,9 +31,6 @@ def split_of(name):
 _SPLITS = ("dirichlet 0.3", "dirichlet 0.6", "zipf", "iid")
 
 
-_Make = Callable[[Ints, int], Decentralised | Selector]  # from the clients' sizes and the seed
-
-
 def _markov(sizes, seed):
     return setting.markov("markov-optimal")
 
@@ -50,8 +43,8 @@ def _jittered(jitter):
     return lambda sizes, seed: SystematicPolicy.equal(_CLIENTS, _PER_ROUND, "spread", jitter, seed)
 
 
-# Each policy with its weights; None: those that are the policy's own.
-POLICIES: Mapping[str, tuple[_Make, Weighting | None]] = {
+# Each policy, made from the clients' sizes and the seed, with its weights; None: those that are the policy's own.
+POLICIES = {
     "random": (lambda sizes, seed: RandomSelector(_PER_ROUND, seed), None),
     "markov size": (_markov, "size"),
     "systematic size": (_jittered(0.0), "size"),
