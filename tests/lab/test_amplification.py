@@ -45,11 +45,6 @@ def test_bounds_are_close_to_independent_measurements(policy, bands, error, meas
     assert 0.98 * measured < found < 1.03 * measured
 
 
-def epsilon_by(hockey_stick, delta):
-    """Return the larger ε of both directions, from δ(ε, sign)."""
-    return max(bisect(lambda e, s=sign: hockey_stick(e, s) > delta, 400.0) for sign in (1, -1))
-
-
 def by_quadrature(first, second, deviation, delta):
     """Return ε of two mixtures of (mean, weight) over the noise, on a fine grid over all of their T rounds."""
     rounds = len(first[0][0])
@@ -69,7 +64,7 @@ def by_quadrature(first, second, deviation, delta):
         a, b = (ours, theirs) if sign > 0 else (theirs, ours)
         return np.maximum(a - math.exp(epsilon) * b, 0).sum()
 
-    return epsilon_by(hockey_stick, delta)
+    return max(bisect(lambda e, s=sign: hockey_stick(e, s) > delta, 400.0) for sign in (1, -1))
 
 
 def markov_patterns(policy, column, rounds):
@@ -139,25 +134,10 @@ def test_two_rounds_of_random_selection_are_those_of_quadrature(delta):
 def test_bounds_fail_no_more_often_than_they_say(monkeypatch):
     monkeypatch.setattr(amplification, "FAILURE", 0.4)  # 0.2 for each direction
     mean, deviation, delta = 1.0, 0.7, 1e-3
-    exact = epsilon_by(lambda e, sign: one_coin(0.15, mean / deviation, e, sign), delta)
+    exact = by_quadrature([((mean,), 0.15), ((0,), 0.85)], [((0,), 1)], deviation, delta)
     mixture = PatternMixture(np.array([0.15, 0.85]), np.array([[mean / deviation], [0.0]]))
     below = [bound(mixture, delta, samples=600, seed=seed) < exact for seed in range(150)]
     assert 0 < np.mean(below) < 0.25
-
-
-def one_coin(q, mean, epsilon, sign):
-    """Return δ(ε) of q N(mean) + (1−q) N(0) against N(0)."""
-    if sign > 0:
-        if math.exp(epsilon) <= 1 - q:
-            return 1 - math.exp(epsilon)
-        at = math.log((math.exp(epsilon) - 1 + q) / q) / mean + mean / 2
-        ours, theirs = q * norm.sf(at - mean) + (1 - q) * norm.sf(at), norm.sf(at)
-    else:
-        if math.exp(-epsilon) <= 1 - q:
-            return 0.0
-        at = math.log((math.exp(-epsilon) - 1 + q) / q) / mean + mean / 2
-        ours, theirs = norm.cdf(at), q * norm.cdf(at - mean) + (1 - q) * norm.cdf(at)
-    return ours - math.exp(epsilon) * theirs
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from aoi_fl.lab.rivals.fedcs import FedCS, schedule
 from aoi_fl.lab.simulated_time.availability import always
-from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Foresight
+from tests.lab.reports import report
 from tests.science import populations
 
 seconds = st.integers(0, 40).map(lambda quarter: quarter / 4)
@@ -50,7 +50,7 @@ def test_what_is_foreseen_decides():
 def test_what_was_seen_decides_where_nobody_foresees():
     selector, everybody = FedCS(2, 1, 5.0, 5), population(5)
     assert len(selector.select(1, everybody).clients) == 2
-    selector.learn(1, everybody, Report(np.arange(3), np.full(3, 1.0), np.array([9.0, 4.0, 2.0])))
+    selector.learn(1, everybody, report(range(3), seconds=[9, 4, 2]))
     assert selector.expected(everybody).tolist() == [9, 4, 2, 4, 4]
     assert 2 in selector.select(2, everybody).clients
     assert selector.select(2, population(5, [True, False, False, False, False])).clients.size == 0  # too slow
@@ -58,12 +58,11 @@ def test_what_was_seen_decides_where_nobody_foresees():
 
 def test_silent_clients_come_last_and_stay_members():
     selector, everybody = FedCS(2, 1, 5.0, 4), population(4)
-    ends = {"late": np.array([2, 3]), "waited": np.array([5.0, 9.0])}
-    selector.learn(1, everybody, Report(np.arange(2), np.ones(2), np.array([1.0, 4.0]), **ends))
+    selector.learn(1, everybody, report(range(2), seconds=[1, 4], late=[2, 3], waited=[5, 9]))
     assert selector.expected(everybody).tolist() == [1, 4, 5, 5]
     assert selector.select(2, everybody).clients.tolist() == [0, 1]
     assert selector.select(2, population(4, [False, True, False, True])).clients.tolist() == [1, 3]
-    selector.learn(2, everybody, Report(np.array([3]), np.ones(1), np.array([2.0])))
+    selector.learn(2, everybody, report([3], seconds=[2]))
     assert selector.expected(everybody).tolist() == [1, 4, 5, 2]
-    selector.learn(3, everybody, Report(np.empty(0, int), np.empty(0), np.empty(0), np.array([0]), np.array([3.0])))
+    selector.learn(3, everybody, report(late=[0], waited=[3]))
     assert selector.expected(everybody).tolist() == [3, 4, 5, 2]

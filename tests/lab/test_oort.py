@@ -8,16 +8,12 @@ import pytest
 
 from aoi_fl.lab.rivals.oort import OortSelector, OortSettings
 from aoi_fl.lab.simulated_time.availability import always
-from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Foresight
+from tests.lab.reports import report
 from tests.lab.test_power_of_choice import enumerated
 from tests.science.populations import population
 
 NONE_NEW = OortSettings(exploring=0.0, least_exploring=0.0)
-
-
-def told(clients, losses, seconds):
-    return Report(np.asarray(clients), np.asarray(losses, float), np.asarray(seconds, float))
 
 
 def alone(round_, sizes, losses, seconds, last, settings):
@@ -42,7 +38,7 @@ def test_utilities_are_those_of_the_paper():
     selector, everybody = OortSelector(5, 1), population(sizes)
     for round_ in range(1, 5):
         who = np.arange(10 * (round_ - 1), 10 * round_)
-        selector.learn(round_, everybody, told(who, losses[who], seconds[who]))
+        selector.learn(round_, everybody, report(who, losses[who], seconds[who]))
     last = 1 + np.arange(40) // 10
     found = selector.utilities(7, np.arange(40), sizes)
     assert found == pytest.approx(alone(7, sizes.tolist(), losses, seconds, last, OortSettings()), rel=1e-12)
@@ -50,15 +46,14 @@ def test_utilities_are_those_of_the_paper():
 
 def test_who_is_unknown_costs_nothing_and_is_worth_the_mean():
     selector, everybody = OortSelector(1, 1), population([10, 10, 20])
-    selector.learn(1, everybody, told([0, 1, 2], [1.0, 3.0, math.nan], [math.nan] * 3))
+    selector.learn(1, everybody, report(range(3), [1.0, 3.0, math.nan]))
     assert selector.worth(np.arange(3), everybody.sizes).tolist() == [10, 30, 40]
     assert selector.slowness(np.array([1.0, math.nan])).tolist() == [1, 1]
 
 
 def test_who_missed_the_end_of_its_round_was_tried_and_is_slow():
     selector, everybody = OortSelector(1, 1, OortSettings(pace=0.0)), population([10, 10, 10])
-    late = {"late": np.array([1]), "waited": np.array([8.0])}
-    selector.learn(1, everybody, Report(np.array([0]), np.ones(1), np.array([2.0]), **late))
+    selector.learn(1, everybody, report([0], [1], [2], late=[1], waited=[8]))
     assert selector.slowness(selector.seen.durations).tolist() == [1, 1 / 16, 1]
     assert selector.utilities(1, np.arange(2), everybody.sizes).tolist() == [1, 1 / 16]  # as much to teach as the mean
     assert selector.select(1, everybody).clients.tolist() == [2]  # the only one not tried yet
@@ -67,7 +62,7 @@ def test_who_missed_the_end_of_its_round_was_tried_and_is_slow():
 def test_exploitation_draws_by_utility_within_the_cut_off():
     settings = replace(NONE_NEW, cut_off=0.5, clip=1.0)
     selector, everybody, rounds = OortSelector(2, 5, settings), population([1] * 5), 3000
-    selector.learn(1, everybody, told(range(5), [8.0, 6.0, 4.0, 3.0, 0.5], [1.0] * 5))
+    selector.learn(1, everybody, report(range(5), [8.0, 6.0, 4.0, 3.0, 0.5], [1.0] * 5))
     utilities = selector.utilities(50, np.arange(5), everybody.sizes)
     kept = [u if u >= 0.5 * sorted(utilities)[-2] else 0.0 for u in utilities]
     assert [u > 0 for u in kept] == [True, True, True, True, False]
@@ -81,7 +76,7 @@ def test_exploitation_draws_by_utility_within_the_cut_off():
 
 def test_exploration_fades_and_prefers_fast_clients():
     everybody, selector = population([3] * 100), OortSelector(10, 2)
-    selector.learn(1, everybody, told(range(50), [1.0] * 50, [1.0] * 50))
+    selector.learn(1, everybody, report(range(50), [1.0] * 50, [1.0] * 50))
     for round_, new in ((1, 9), (20, 6), (200, 2)):  # 10ε
         assert (selector.select(round_, everybody).clients >= 50).sum() == new
     seconds = np.where(np.arange(100) < 75, 10.0, 1000.0)
@@ -96,6 +91,6 @@ def test_the_pacer_prefers_more_seconds_once_utility_falls():
     selector, everybody = OortSelector(1, 1, settings), population([10])
     paces = []
     for round_, loss in enumerate([5.0, 5.0, 6.0, 6.0, 1.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.01, 0.01], 1):
-        selector.learn(round_, everybody, told([0], [loss], [1.0]))
+        selector.learn(round_, everybody, report([0], [loss], [1.0]))
         paces.append(round(selector.pace, 6))
     assert paces == [0.3] * 5 + [0.5] * 2 + [0.5] * 2 + [0.7] * 2 + [0.9]

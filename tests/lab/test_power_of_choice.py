@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
-from aoi_fl.science.client_stats import Report
+from tests.lab.reports import report
 from tests.science.populations import population
 
 
@@ -35,7 +35,7 @@ def test_candidates_are_drawn_one_after_another_by_size():
 
 def test_the_highest_losses_among_the_candidates_by_hand():
     selector = PowerOfChoice(2, 1, 5)
-    selector.learn(1, population([5] * 5), Report(np.arange(4), np.array([0.5, 2.0, 0.1, 1.0]), np.full(4, np.nan)))
+    selector.learn(1, population([5] * 5), report(range(4), [0.5, 2.0, 0.1, 1.0]))
     everybody = population([5] * 5)
     assert selector.select(2, everybody).clients.tolist() == [1, 4]  # 4 has said nothing yet: it is tried
     away = population([5] * 5, [True, False, True, True, False])
@@ -55,6 +55,6 @@ def test_asked_losses_decide_and_the_silent_are_passed_over():
 
 def test_who_trains_and_tells_no_loss_has_the_mean_of_those_told():
     selector, everybody = PowerOfChoice(2, 1, 5), population([5] * 5)
-    selector.learn(1, everybody, Report(np.arange(4), np.array([4.0, np.nan, 1.0, 3.0]), np.full(4, np.nan)))
+    selector.learn(1, everybody, report(range(4), [4.0, np.nan, 1.0, 3.0]))
     assert selector.reported(5).tolist() == [4, 8 / 3, 1, 3, np.inf]
     assert [selector.select(t, everybody).clients.tolist() for t in range(2, 5)] == [[0, 4]] * 3

@@ -6,18 +6,14 @@ import numpy as np
 
 from aoi_fl.lab.rivals.refl import Refl
 from aoi_fl.lab.simulated_time.availability import Availability
-from aoi_fl.science.client_stats import Report
-from aoi_fl.science.selection import Foresight, Population
+from aoi_fl.science.selection import Foresight
 from aoi_fl.strategies.aggregation.mean import late_weights
+from tests.lab.reports import report
 from tests.science import populations
 
 
 def population(n, available=None):
     return populations.population(np.full(n, 5), available)
-
-
-def nothing(clients=()):
-    return Report(np.array(clients, np.int64), np.full(len(clients), np.nan), np.full(len(clients), np.nan))
 
 
 def test_absence_is_forecast_one_to_two_rounds_ahead():
@@ -36,31 +32,29 @@ def test_the_mean_length_of_a_round():
     lengths = []
     for round_, now in enumerate((0.0, 20.0, 60.0), 1):
         lengths.append(selector._mean_length(at(now)))
-        selector.learn(round_, at(now), nothing())
+        selector.learn(round_, at(now), report())
     assert lengths == [40, 0.75 * 20 + 0.25 * 40, 0.75 * 40 + 0.25 * 25]
 
 
 def test_learned_absence_and_rest():
     selector = Refl(2, 1, rest=2)
     for round_, here in enumerate(([1, 1, 1, 1], [1, 0, 1, 0], [1, 1, 1, 1], [1, 0, 1, 1], [1, 1, 1, 1]), 1):
-        selector.learn(round_, population(4, np.array(here, bool)), nothing([0] if round_ == 1 else []))
+        selector.learn(round_, population(4, np.array(here, bool)), report([0] if round_ == 1 else []))
     assert selector.select(6, population(4)).clients.tolist() == [1, 3]
-    selector.learn(6, population(4), nothing([1, 3]))
+    selector.learn(6, population(4), report([1, 3]))
     assert selector.select(7, population(4)).clients.tolist() == [0, 2]  # who has just trained rests
     assert selector.select(8, population(4, [False, True, False, True])).clients.tolist() == [1, 3]  # nobody else
     assert selector.select(9, population(4)).clients.tolist() == [1, 3]
 
 
 def test_who_is_busy_or_rests_is_there_all_the_same():
-    refl, nothing = Refl(1, 1), Report(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    free, everybody = np.array([True, False]), np.ones(2, np.bool_)
-    for round_ in range(1, 20):
-        seen = Population(np.zeros(2, np.int64), np.ones(2, np.int64), free, connected=everybody)
-        free = ~free
-        refl.learn(round_, seen, nothing)
+    refl = Refl(1, 1)
+    for round_, free in enumerate(([True, False], [False, True]), 1):
+        seen = replace(population(2, free), connected=np.ones(2, bool))
+        refl.learn(round_, seen, report())
     assert refl.forecast(seen).tolist() == [1.0, 1.0]
-    refl.learn(20, replace(seen, connected=None, available=np.array([True, False])), nothing)
-    assert refl.forecast(seen)[0] == 1.0 > refl.forecast(seen)[1]
+    refl.learn(3, replace(seen, connected=None), report())
+    assert refl.forecast(seen)[0] < 1.0 == refl.forecast(seen)[1]
 
 
 def test_late_updates_weigh_as_in_the_paper():
