@@ -4,11 +4,12 @@ An update brings the client's mean training loss and its duration. A client that
 long the server waited.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aoi_fl.science import draws
 from aoi_fl.science.types import Floats, Ints
@@ -35,6 +36,38 @@ class Report:
     seconds: Floats
     late: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     waited: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(eq=False)
+class ClientArrays:
+    """Base of what is known of n clients: arrays (n,) that grow with the clients.
+
+    Attributes
+    ----------
+    prefix : of the arrays' names in the state of a run
+    unknown : the value of a new client by array, if it is not 0
+    """
+
+    prefix: ClassVar[str]
+    unknown: ClassVar[Mapping[str, float]] = {}
+
+    def reach(self, clients: int) -> Self:
+        """Make room for n clients, the new ones unknown, and return this."""
+        for f in fields(self):
+            known = getattr(self, f.name)
+            if len(known) < clients:
+                more = np.full(clients - len(known), self.unknown.get(f.name, 0), known.dtype)
+                setattr(self, f.name, np.append(known, more))
+        return self
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, for a resumed run."""
+        return {f"{self.prefix}-{f.name}": getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> Self:
+        """Return what a :meth:`state_dict` has."""
+        return cls(**{f.name: memory[f"{cls.prefix}-{f.name}"].copy() for f in fields(cls)})
 
 
 # The reports of a round's clients in a simulation without learning, from the round and their numbers.

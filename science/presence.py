@@ -4,13 +4,12 @@ An available client leaves, and an unavailable one returns, each with its own pr
 coin a round is the case in which both states have the same chance of availability next.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from aoi_fl.science.client_stats import ClientArrays
 from aoi_fl.science.types import Floats, Mask
 
 WINDOW = 500  # rounds; one this long ago counts 1/e as much as the last
@@ -22,7 +21,7 @@ def _counts() -> Floats:
 
 
 @dataclass(eq=False)
-class Presence:
+class Presence(ClientArrays):
     """Counts of informative rounds for each of n clients; they forget with :data:`WINDOW` rounds' memory.
 
     At first a client counts as always available (Beta(1, 0)), as returning from an absence with probability 1/2, and as
@@ -36,6 +35,9 @@ class Presence:
     before : (n,) 1 if available in the last round, 0 if not, −1 if unknown
     """
 
+    prefix = "presence"
+    unknown = MappingProxyType({"before": -1.0})
+
     rounds: Floats = field(default_factory=_counts)
     there: Floats = field(default_factory=_counts)
     aways: Floats = field(default_factory=_counts)
@@ -43,15 +45,6 @@ class Presence:
     stands: Floats = field(default_factory=_counts)
     stays: Floats = field(default_factory=_counts)
     before: Floats = field(default_factory=_counts)
-
-    def reach(self, clients: int) -> "Presence":
-        """Make room for n clients, the new ones unknown, and return this."""
-        more = clients - len(self.before)
-        if more > 0:
-            for f in fields(self):
-                fill = -1.0 if f.name == "before" else 0.0
-                setattr(self, f.name, np.append(getattr(self, f.name), np.full(more, fill)))
-        return self
 
     def note(self, here: Mask, known: Mask | None = None) -> None:
         """Take note of (n,) the clients available in the next round; ``known`` is False where that is unknown."""
@@ -89,12 +82,3 @@ class Presence:
     def staying(self) -> Floats:
         """Return (n,) the probability of availability a round after availability, in (0, 1]."""
         return np.asarray((self.stays + 1) / (self.stands + 1))
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the counts by name."""
-        return {f"presence-{f.name}": getattr(self, f.name) for f in fields(self)}
-
-    @classmethod
-    def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "Presence":
-        """Return the counts of a :meth:`state_dict`."""
-        return cls(**{f.name: memory[f"presence-{f.name}"].copy() for f in fields(cls)})

@@ -2,20 +2,21 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.science.client_stats import Report
+from aoi_fl.science.client_stats import ClientArrays, Report
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selection, check_per_round, smallest
 from aoi_fl.science.types import Floats, Ints
 
 
 @dataclass(eq=False)
-class ClientStats:
+class ClientStats(ClientArrays):
     """The last reports of n clients; the arrays grow with the clients.
 
     Attributes
@@ -25,6 +26,9 @@ class ClientStats:
     last, tried : (n,) int64, the round of the last such update, and of the last selection; 0: none
     waited : (n,) float64, the longest wait in vain since the last update
     """
+
+    prefix = "seen"
+    unknown = MappingProxyType({"losses": np.nan, "seconds": np.nan})
 
     losses: Floats = field(default_factory=lambda: np.zeros(0))
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
@@ -38,15 +42,6 @@ class ClientStats:
         """(n,) each client's known duration: its last update's, or a longer wait since; NaN where unknown."""
         return np.fmax(self.seconds, np.where(self.waited > 0, self.waited, np.nan))
 
-    def reach(self, clients: int) -> "ClientStats":
-        """Make room for n clients, the new ones unknown, and return this."""
-        for name in (array.name for array in fields(self)):
-            known = getattr(self, name)
-            if len(known) < clients:
-                nothing = np.nan if name in ("losses", "seconds") else 0
-                setattr(self, name, np.append(known, np.full(clients - len(known), nothing, known.dtype)))
-        return self
-
     def note(self, round_: int, report: Report) -> None:
         """Take note of a round's report."""
         who, late = report.clients, report.late
@@ -58,15 +53,6 @@ class ClientStats:
         self.last[who] = self.tried[who] = self.tried[late] = round_
         self.waited[who] = 0.0
         self.waited[late] = np.maximum(self.waited[late], report.waited)
-
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name, for a resumed run."""
-        return {f"seen-{f.name}": getattr(self, f.name) for f in fields(self)}
-
-    @classmethod
-    def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> "ClientStats":
-        """Return the statistics of a :meth:`state_dict`."""
-        return cls(**{f.name: memory[f"seen-{f.name}"].copy() for f in fields(cls)})
 
 
 def number_of_candidates(given: int, per_round: int, least: int) -> int:
