@@ -122,8 +122,7 @@ def federation(config):
             observer = Timed(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
             configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
             strategy = make_strategy(config, home.name, observer=observer, **configure)
-            about = client_app, config.flat(), config.num_clients, write
-            grid = LocalGrid(*about)
+            grid = LocalGrid(client_app, config.flat(), config.num_clients, write)
             observer.start()
             result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
             trained = [[p.client for p in r.participations if p.outcome == "trained"] for r in observer.records]

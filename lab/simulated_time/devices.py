@@ -4,7 +4,7 @@ All times are seconds from the start of the run.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,7 @@ class Devices:
         return Fates(np.where(leaves >= done, done, np.inf), np.minimum(done, leaves))
 
 
-@dataclass(frozen=True, eq=False)
-class Fates:
+class Fates(NamedTuple):
     """The fates of work given to s clients.
 
     Attributes

@@ -7,7 +7,7 @@ free for the next round. A strategy that uses late replies can foresee them.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from flwr.app import Message
@@ -20,8 +20,7 @@ from aoi_fl.science.selection import Foresight
 from aoi_fl.science.types import Floats, Ints, Mask
 
 
-@dataclass(frozen=True)
-class Flight:
+class Flight(NamedTuple):
     """A message on its way to a client and back.
 
     Attributes

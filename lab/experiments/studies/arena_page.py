@@ -34,7 +34,7 @@ def tables_of(rows, levels, clients):
     lower, upper = (f"{100 * level:g} %" for level in levels)
     usual, there = runs_of(rows, BASE), _there(rows)
     learning, work = [], []
-    for policy in policies_of(rows):
+    for policy in dict.fromkeys(row["policy"] for row in rows):
         runs, against = runs_of(rows, policy), () if policy == BASE else usual
         final, above = interval([100 * final for final in _told(runs, "final")]), interval(points_above(runs, against))
         updates, hours, missed, jain, seconds = (
@@ -71,11 +71,6 @@ def within_reach(rows, sent):
         "where each has the same rate, since nobody can more often than it is there: Σ min(rate, share of the time "
         "there)."
     )
-
-
-def policies_of(rows):
-    """Return the policies, in order."""
-    return list(dict.fromkeys(row["policy"] for row in rows))
 
 
 def _minutes(runs, level, usual=()):
