@@ -11,7 +11,6 @@ from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
 CLIENTS = 3
 _TIE = 1e-9
-_ITERATIONS = 500
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def long_run_p2(instance, index):
         chosen = choose(index(ages, instance), instance.payments, instance.budget)
         ages = ages + 1
         ages[chosen] = 0
-        costs.append(float(instance.sensitivities @ ages) / CLIENTS)
+        costs.append(instance.sensitivities @ ages / CLIENTS)
     return float(np.mean(costs[seen[tuple(ages.tolist())] :]))
 
 
@@ -70,69 +69,32 @@ def exact_optimum(instance):
 
 def _solve(instance, cap):
     """Return the least mean cost from age 0 with ages capped, and the oldest age on the cycle that attains it."""
-    side = cap + 1
-    ages = np.stack(np.unravel_index(np.arange(side**CLIENTS), (side,) * CLIENTS))
+    shape = (cap + 1,) * CLIENTS
+    ages = np.indices(shape).reshape(CLIENTS, -1)
     ages = ages[:, ages.min(axis=0) == 0]  # every round refreshes a client
-    codes = np.ravel_multi_index(tuple(ages), (side,) * CLIENTS)
-    number = np.full(side**CLIENTS, -1)
-    number[codes] = np.arange(codes.size)
+    number = np.full(shape, -1)
+    number[tuple(ages)] = np.arange(ages.shape[1])
     after = [
         np.where(chosen[:, None], 0, np.minimum(ages + 1, cap))
         for chosen in packings(instance.payments, instance.budget)
     ]
-    successors = np.array([number[np.ravel_multi_index(tuple(a), (side,) * CLIENTS)] for a in after])
+    successors = np.array([number[tuple(a)] for a in after])
     costs = np.array([instance.sensitivities @ a / CLIENTS for a in after])
 
-    # Howard's policy iteration; a policy's chain is deterministic.
-    states, action = np.arange(codes.size), np.zeros(codes.size, dtype=np.int64)
-    for _ in range(_ITERATIONS):
-        jump = successors[action, states]
-        mean, bias = _evaluate(jump, costs[action, states])
-        # First a lower mean, then, where none is to be had, a lower bias.
-        means = mean[successors]
-        lower = means.min(axis=0) < mean - 1e-12
-        scores = np.where(means <= mean + 1e-12, costs + bias[successors], np.inf)
-        gained = scores.min(axis=0) < mean + bias - 1e-10
-        better = np.where(lower, means.argmin(axis=0), np.where(gained & ~lower.any(), scores.argmin(axis=0), action))
-        if (better == action).all():
+    # Value iteration, damped by one half since the optimal chain is periodic. The least mean cost lies between the
+    # smallest and the largest gain of a step.
+    value = np.zeros(ages.shape[1])
+    while True:
+        paid = costs + value[successors]
+        gains = paid.min(axis=0) - value
+        if np.ptp(gains) < _TIE:
             break
-        action = better
-    else:
-        raise ArithmeticError("policy iteration did not settle")
-    # The certificate of a floor: no step's cost, reduced by the bias, is below the mean.
-    if (costs + bias[successors] - bias).min() < mean[0] - _TIE:
-        raise ArithmeticError("the policy found is not optimal")
-    state = 0
-    for _ in range(codes.size):
+        value += gains / 2
+    action, states = paid.argmin(axis=0), np.arange(ages.shape[1])
+    jump, state = successors[action, states], 0
+    for _ in states:
         state = jump[state]
-    return float(mean[0]), int(ages[:, _cycle(jump, state)].max())
-
-
-def _cycle(jump, state):
-    """Return the cycle that a state lies on."""
     cycle = [state]
     while jump[cycle[-1]] != state:
-        cycle.append(int(jump[cycle[-1]]))
-    return cycle
-
-
-def _evaluate(jump, cost):
-    """Return mean cost and bias of every state of a deterministic chain, (s,) each."""
-    ahead = jump.copy()
-    for _ in range(int(np.ceil(np.log2(jump.size))) + 1):
-        ahead = ahead[ahead]  # far enough to be on a cycle
-    mean, bias, known = np.zeros(jump.size), np.zeros(jump.size), np.zeros(jump.size, dtype=np.bool_)
-    for root in np.unique(ahead):
-        if known[root]:
-            continue
-        cycle = _cycle(jump, root)
-        mean[cycle] = cost[cycle].mean()
-        known[cycle] = True
-        for state in cycle[:0:-1]:
-            bias[state] = cost[state] - mean[root] + bias[jump[state]]
-    while not known.all():
-        new = ~known & known[jump]
-        mean[new] = mean[jump[new]]
-        bias[new] = cost[new] - mean[new] + bias[jump[new]]
-        known |= new
-    return mean, bias
+        cycle.append(jump[cycle[-1]])
+    return costs[action, states][cycle].mean(), ages[:, cycle].max()
