@@ -283,15 +283,12 @@ def test_a_comparison_with_a_broken_policy_plays_no_other(kind, aoi, tmp_path, m
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_a_verdict_needs_three_seeds_and_an_interval_one_test_example(seeds):
     """Two seeds with one difference gave an interval of no width, and a verdict."""
-    found = compare([replace_about(one) for one in runs([BASE[0]] * seeds, [OURS[0]] * seeds)], 0.5)
+    alike = runs([BASE[0]] * seeds, [OURS[0]] * seeds)
+    found = compare([replace(one, about=one.about | {"test_examples": 50}) for one in alike], 0.5)
     end = findings(found)["test accuracy at the end"]
     assert end.difference.half >= 1 / 50 and end.word == ("better" if seeds == 3 else "no conclusion")
     noise = [[*BASE[0][:-1], BASE[0][-1] + s * 1e-12] for s in range(seeds)]
     assert at_the_end([BASE[0]] * seeds, noise).difference.mean == 0
-
-
-def replace_about(one):
-    return replace(one, about=one.about | {"test_examples": 50})
 
 
 @pytest.mark.slow
