@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes, load_wine
+from sklearn.datasets import load_diabetes
 
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.form import Dataset
@@ -68,12 +68,3 @@ def test_labels_that_skip_a_class(y, missing):
     assert f"class {missing} among" in caution
     _classes, again = np.unique(labels, return_inverse=True)  # the remedy
     assert found(RNG.normal(size=(60, 2)), again) == []
-
-
-def test_the_warning_comes_before_round_1(tmp_path, aoi):
-    x, y = load_wine(return_X_y=True)
-    order = RNG.permutation(len(y))
-    x, y = x[order].astype("float32"), y[order]
-    np.savez(tmp_path / "wine.npz", train_x=x[:140], train_y=y[:140], test_x=x[140:], test_y=y[140:])
-    status, _, err = aoi("run", "-c", "dataset=npz:wine.npz", "--clients", "4", "--per-round", "2", "--rounds", "1")
-    assert status == 0 and 0 < err.index("column 12") < err.index("\nround 1/")

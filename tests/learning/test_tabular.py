@@ -44,8 +44,8 @@ def saved(path, table, **how):
     return f"csv:{path}"
 
 
-def load(name, target="passed", client=""):
-    return data.load(name, "unused", target=target, client=client)
+def load(name, target="passed", client="", **how):
+    return data.load(name, "unused", target=target, client=client, **how)
 
 
 def test_columns_are_encoded_as_pandas_does(tmp_path):
@@ -91,26 +91,26 @@ def test_another_process_reads_the_same_arrays(tmp_path):
     assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip() == here.hexdigest()
 
 
-WRITE = {
-    "semicolon": lambda table, path: table.to_csv(path, index=False, sep=";"),
-    "bar": lambda table, path: table.to_csv(path, index=False, sep="|"),
-    "tab": lambda table, path: table.to_csv(path, index=False, sep="\t"),
-    "bom": lambda table, path: table.to_csv(path, index=False, encoding="utf-8-sig"),
-    "cp1252": lambda table, path: table.to_csv(path, index=False, encoding="cp1252"),
-    "utf-16": lambda table, path: table.to_csv(path, index=False, encoding="utf-16"),
-    "gzip": lambda table, path: table.to_csv(path, index=False, compression="gzip"),
-    "parquet": lambda table, path: table.to_parquet(path),
-    "parquet of bytes": lambda table, path: table.map(lambda v: str(v).encode()).to_parquet(path),
-}
-
-
-@pytest.mark.parametrize("form", WRITE)
-def test_other_forms_of_a_file_give_the_same_arrays(form, tmp_path):
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({"sep": sign} for sign in ";|\t"),
+        *({"encoding": name} for name in ("utf-8-sig", "cp1252", "utf-16")),
+        {"compression": "gzip"},
+        {"as": "parquet"},
+        {"as": "parquet of bytes"},
+    ],
+    ids=str,
+)
+def test_other_forms_of_a_file_give_the_same_arrays(how, tmp_path):
     table = frame().assign(size=["größer" if i % 2 else "kleiner" for i in range(ROWS)])
     plain = load(saved(tmp_path / "a.csv", table), client="school")
-    path = tmp_path / "b"
-    WRITE[form](table, path)
-    got = load(f"{'parquet' if 'parquet' in form else 'csv'}:{path}", client="school")
+    if "as" in how:
+        name = f"parquet:{tmp_path}/b"
+        (table if how["as"] == "parquet" else table.map(lambda v: str(v).encode())).to_parquet(tmp_path / "b")
+    else:
+        name = saved(tmp_path / "b", table, **how)
+    got = load(name, client="school")
     np.testing.assert_array_equal(got.train_x, plain.train_x)
     np.testing.assert_array_equal(got.owners, plain.owners)
 
@@ -150,14 +150,12 @@ GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
         (GOOD.replace("b,4,yes", "b,4"), "y", "c", "row 5 of", "2 cells"),
         (GOOD.replace("c,x", "x,x"), "y", "", "a column of", "x"),
         ("c,x,y\n", "y", "", "the number of rows of", 0),
-        ("x,y\n2024-01-31,no\n2024-02-01,yes\n2024-02-02,no\n2024-02-03,yes\n", "y", "", "column x", "2024-01-31"),
         ("x,y\n" + "".join(f"w{i},{i % 2}\n" for i in range(300)), "y", "", "column x", "300 different words"),
         ("x,y\n" + "".join(f"{i},w{i}\n" for i in range(9)), "y", "", "column y", "9 different values in 9 rows"),
         ("c,x,y\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(9)), "y", "c", "column c", "9 clients in 9 rows"),
         ('c,x,y\na,"1,no\n', "y", "", "dataset", "a.csv"),
         (GOOD.replace("3", "3\0"), "y", "", "dataset", "a.csv"),
         (GOOD.replace(",", " "), "y", "", "columns of", "c x y"),
-        ("x,y\n" + "[1],no\n[2],yes\n" * 3, "y", "", "row 2, column x", "[1]"),
         (
             "x,y\n" + "".join(f"{i}{'%' * (i > 0)},{i % 2}\n" for i in range(9)),
             "y",
@@ -254,13 +252,13 @@ def test_clients_have_the_names_of_their_column(aoi, tmp_path):
     wards = ["St. Mary's #07", "Hôpital, Est", "ward-10", "ward-2", "ward-1", "100"]
     table = frame()
     table["school"] = [wards[place] for place in pandas.factorize(table["school"])[0]]
-    saved(tmp_path / "a.csv", table)
+    saved(tmp_path / "a.csv", table, encoding="cp1252")
     rates = dict(zip(wards, (0.1, 0.2, 0.3, 0.4, 0.5, 0.5), strict=True))
     pandas.DataFrame({"name": rates.keys(), "rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
     data = ("-c", "dataset=csv:a.csv", "-c", "target=passed", "-c", "client-column=school", "-c", "model=lr")
     keys = ("-c", "rates=given", "-c", "clients-file=rates.csv", "--per-round", "2", "--policy", "markov-optimal")
     status, _, err = aoi("run", *data, *keys, "--rounds", "3", "-c", "run-name=r")
-    assert status == 0, err
+    assert status == 0 and err.index("cp1252") < err.index("\nround 1/"), err
     ledger = tmp_path / "runs" / "r" / "ledger.sqlite"
     members = read(ledger, "clients")
     assert [row["examples"] for row in members] == [8] * 6
@@ -321,7 +319,7 @@ def test_the_target_and_the_clients_cannot_be_left_out(form, tmp_path):
     assert "drop" not in caught.value.remedy and "median" not in caught.value.remedy
     for drop in ("passed", "school"):
         with refused("drop", drop):
-            data.load(saved(path, frame()), "unused", target="passed", client="school", drop=drop)
+            load(saved(path, frame()), client="school", drop=drop)
 
 
 @pytest.mark.parametrize("mark", ["", "NA", "n/a", "NaN", "null", "?"])
@@ -331,13 +329,13 @@ def test_a_missing_value_is_refused_or_the_median(mark, tmp_path):
     name = saved(tmp_path / "a.csv", table)
     with refused("income"):
         load(name)
-    filled = data.load(name, "unused", target="passed", missing="median")
+    filled = load(name, missing="median")
     assert len(filled.train_y) + len(filled.test_y) == ROWS and np.isfinite(filled.train_x).all()
 
 
 # Columns of numbers, dates and times that look like words, and columns of words that look like these.
 FORMS = ["{}1,5", "{}.5kg", "₹{}", "ca. {}", "{}.5*", "{} ± 2", "{}/60", "{}:05:03.5", "{} Mai 2024", "2024-W{}"]
-FORMS += ["20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]", "{}MAR2024", "19{}0131", "20{}12"]
+FORMS += ["2024-01-{}", "20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]", "{}MAR2024", "19{}0131", "20{}12"]
 WORDS = ["s{}", "Ward {}", "room-{}", "grade {} b", "only"]
 
 
@@ -350,7 +348,7 @@ def test_whole_columns_of_another_form_are_refused(form, tmp_path):
     else:
         with refused("row 2, column colour", cells[0]):
             load(name)
-    assert data.load(name, "unused", target="passed", drop="colour,school").train_x.shape[1] == 1
+    assert load(name, drop="colour,school").train_x.shape[1] == 1
 
 
 @pytest.mark.parametrize(("most", "third"), [("∞", "{}"), ("not measured", "{}"), ("{}.500", "250")])
@@ -387,12 +385,9 @@ def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
     status, out, err = aoi(*how, "-c", "drop=Datum,gewicht", "-c", "missing=median", "--json")
     assert status == 0 and err.count("90 rows") == err.count("cp1252") == 1, err
     found = json.loads(out)
-    run = found["runs"][0]["run"]
-    ledger = tmp_path / "runs" / run / "ledger.sqlite"
+    ledger = tmp_path / "runs" / found["runs"][0]["run"] / "ledger.sqlite"
     assert {row["name"] for row in read(ledger, "clients")} == set(clinics) == {*read_run(ledger)["test_by_client"]}
     assert all(name in html.unescape(Path(found["page"]).read_text()) for name in next(iter(found["worst"].values())))
-    assert {row["name"] for row in json.loads(aoi("clients", run, "--json")[1])["clients"]} == set(clinics)
-    assert all(name in aoi("export", run, "--csv", "--table", "clients")[1] for name in clinics)
 
 
 @pytest.mark.parametrize(

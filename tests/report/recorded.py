@@ -1,5 +1,7 @@
 """Runs of a known course, recorded as a strategy records them."""
 
+from html.parser import HTMLParser
+
 import numpy as np
 
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
@@ -13,6 +15,30 @@ from aoi_fl.server.ledger import Ledger
 N, K, ROUNDS = 12, 5, 40
 
 MARKOV = MarkovPolicy.increasing(N, K, 3)
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes, and its words outside scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.words, self._silent = [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._silent = tag in ("script", "style")
+
+    def handle_endtag(self, tag):
+        self._silent = False
+
+    def handle_data(self, data):
+        if data.strip() and not self._silent:
+            self.words.append(data.strip())
+
+    @property
+    def links(self):
+        return [attributes["href"] for _, attributes in self.tags if "href" in attributes]
 
 
 def record(folder, rounds, clients, **about):

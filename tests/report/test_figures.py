@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from aoi_fl.protocol.records import NO_COLUMNS, RoundRecord
+from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
@@ -145,20 +145,10 @@ def test_axes_after_few_rounds_have_whole_ticks_and_labels(tmp_path):
 
 
 def large_run(label, each=2, n=3000):
-    rounds = [
-        {"round": t} | dict.fromkeys(RoundRecord(t).__dict__.keys() - {"round", *NO_COLUMNS}) for t in range(1, 1201)
-    ]
+    rounds = [vars(RoundRecord(t)) for t in range(1, 1201)]
     parts = [
-        {
-            "round": t,
-            "client": (7 * t + j) % n,
-            "outcome": "trained",
-            "forced": 0,
-            "refreshed": 0,
-            "weight": 0.5,
-            "age": 1,
-        }
-        for t in range(1, 1201)
+        {"round": row["round"]} | vars(Participation((7 * row["round"] + j) % n, "", "trained", weight=0.5, age=1))
+        for row in rounds
         for j in range(each)
     ]
     return Run(label, {"policy": {"clients": n}}, [], rounds, parts)

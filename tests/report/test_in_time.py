@@ -2,6 +2,7 @@
 
 import pytest
 
+from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report.figures import figures
 from aoi_fl.report.in_time import in_time
 from aoi_fl.report.quantities import key_numbers
@@ -10,22 +11,11 @@ from aoi_fl.report.seeds import settings
 
 
 def round_(number, clock, accuracy):
-    return {"round": number, "clock": clock, "test_accuracy": accuracy, "test_loss": None, "seconds": 0.1, "forced": 0}
+    return vars(RoundRecord(number, seconds=0.1, clock=clock, test_accuracy=accuracy))
 
 
-def part(number, client, outcome, device_seconds):
-    return {
-        "round": number,
-        "client": client,
-        "outcome": outcome,
-        "device_seconds": device_seconds,
-        "weight": 0.5,
-        "name": str(client),
-        "reason": "",
-        "age": 0,
-        "refreshed": 0,
-        "forced": 0,
-    }
+def part(number, client, outcome, seconds):
+    return {"round": number} | vars(Participation(client, str(client), outcome, weight=0.5, device_seconds=seconds))
 
 
 ROUNDS = [round_(1, 30.0, 0.5), round_(2, 50.0, None), round_(3, 80.0, 0.7)]

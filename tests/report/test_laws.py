@@ -14,6 +14,8 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from tests.report.recorded import MARKOV, K, N, record
 
+RATES = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
+
 
 @pytest.mark.parametrize("policy", [MARKOV, MarkovPolicy.optimal(20, 3, 10), MarkovPolicy.optimal(12, 3, 2)])
 def test_window_deviation_equals_the_exact_law_of_the_count(policy):
@@ -33,20 +35,22 @@ def test_window_deviation_equals_the_exact_law_of_the_count(policy):
         assert deviation == pytest.approx(np.sqrt(variance) / window, abs=1e-9)
 
 
-@pytest.mark.parametrize("jitter", [0.0, 0.2])
-@pytest.mark.parametrize("rates", ["equal", [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]])
-def test_systematic_participation_shows_its_law(tmp_path, jitter, rates):
+@pytest.mark.parametrize(
+    ("rates", "own"),
+    [
+        ("equal", {"kind": "systematic", "jitter": 0.2}),
+        (RATES, {"kind": "systematic", "jitter": 0.0}),
+        (RATES, {"kind": "markov-optimal", "probabilities": [0.0, 1.0]}),
+    ],
+)
+def test_participation_shows_its_law(tmp_path, rates, own):
     """The law of all clients together, against a long play of the policy with that record."""
-    notes = {"kind": "systematic", "clients": 6, "per_round": 3, "rates": rates, "jitter": jitter}
-    folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": "systematic"})
+    notes = {"clients": 6, "per_round": 3, "rates": rates} | own
+    folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": own["kind"]})
     promised = load_all([str(folder)])[0].law
-    each = np.full(6, 0.5) if isinstance(rates, str) else np.array(rates)
-    policy = SystematicPolicy.rated(np.repeat(each, 1000), "random", jitter, 1)  # phases stay: many clients
-    shows_its_law(policy, promised)
-
-
-def shows_its_law(policy, promised):
     assert isinstance(promised, MixedLaw)
+    each = np.repeat(np.full(6, 0.5) if rates == "equal" else rates, 1000)  # phases stay: many clients
+    policy = SystematicPolicy.rated(each, "random", own["jitter"], 1) if "jitter" in own else MarkovPolicy.rated(each)
     everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
     shown = measure(simulate(policy, everyone, 200, 1))
     count = sum(shown.interval_counts.values())
@@ -56,13 +60,6 @@ def shows_its_law(policy, promised):
     assert shown.interval_variance == pytest.approx(promised.interval_variance, rel=0.03, abs=0.01)
     for window, deviation in zip([1, 2, 10, 50], window_deviation(promised, [1, 2, 10, 50]), strict=True):
         assert shown.window_deviation[window] == pytest.approx(deviation, abs=0.02 / window**0.5)
-
-
-def test_tables_of_the_clients_own_show_their_law(tmp_path):
-    rates = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
-    notes = {"kind": "markov-optimal", "clients": 6, "per_round": 3, "probabilities": [0.0, 1.0], "rates": rates}
-    folder = record(tmp_path / "m", [RoundRecord(1)], [], policy=notes, config={"policy": "markov-optimal"})
-    shows_its_law(MarkovPolicy.rated(np.repeat(rates, 1000)), load_all([str(folder)])[0].law)
 
 
 _OWN = [0.5, 0.5, 0.25, 0.75]

@@ -13,15 +13,14 @@ from aoi_fl.server.folder import only_player
 from aoi_fl.server.ledger import Ledger
 from tests.refusals import refused
 from tests.report.chromium import serving, until, visit
+from tests.report.recorded import record
 
 
 def ledger(folder):
-    folder.mkdir(parents=True)
-    opened = Ledger(folder / "ledger.sqlite")
     config = {"policy": "random", "clients-per-round": 2, "num-server-rounds": 9, "num-clients": 4}
-    opened.note(status="running", config=config, initial_accuracy=0.1)
-    opened.add_clients([ClientRecord(c, f"client-{c}", 1) for c in range(4)])
-    return opened
+    clients = [ClientRecord(c, f"client-{c}", 1) for c in range(4)]
+    record(folder, [], clients, status="running", config=config, initial_accuracy=0.1)
+    return Ledger(folder / "ledger.sqlite")
 
 
 def add(opened, number):
@@ -138,8 +137,9 @@ def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path, monkeypatch)
 def test_a_taken_port_is_said():
     with site.listen("127.0.0.1", 0) as taken, refused("--port"):
         site.listen("127.0.0.1", taken.getsockname()[1])
-    with refused("--port", "192.0.2.1:0"):
-        site.listen("192.0.2.1", 0)
+    for host in ("192.0.2.1", ".."):
+        with refused("--port", f"{host}:0"):
+            site.listen(host, 0)
 
 
 def test_the_page_reaches_for_nothing_else(tmp_path):

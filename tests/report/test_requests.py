@@ -12,7 +12,6 @@ from contextlib import closing
 import pytest
 
 from aoi_fl.report import site
-from tests.refusals import refused
 
 NAME = socket.gethostname().lower()
 
@@ -167,8 +166,3 @@ def test_half_a_request_is_cut_off(monkeypatch, tmp_path):
             peer.sendall(half)
             while peer.recv(4096):  # perhaps an answer, then the end
                 pass
-
-
-def test_a_host_that_is_no_name_is_refused():
-    with refused("--port", "..:0"):
-        site.listen("..", 0)
