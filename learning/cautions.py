@@ -12,13 +12,16 @@ from aoi_fl.learning.form import Dataset
 _LARGE, _SMALL = 5.0, 0.01  # SGD learns badly with a larger root mean square, or with all values smaller
 _MOST_CLASSES = 100  # more different whole numbers are targets of a regression, such as counts
 _SHOWN = 5
+_RENUMBERED = (
+    "classes, train_y = numpy.unique(train_y, return_inverse=True), and test_y = numpy.searchsorted(classes, test_y)"
+)
 
 
 def cautions(dataset: Dataset) -> list[str]:
     """Return warnings about a user's own data set, one for each probable mistake."""
     if not dataset.name.startswith("npz:"):
         return list(dataset.notes)
-    return inputs(dataset.train_x, "train_x") + labels(dataset.train_y, dataset.classes, "train_y")
+    return inputs(dataset.train_x, "train_x") + labels(dataset.train_y, dataset.classes)
 
 
 def inputs(x: NDArray[np.float32], name: str) -> list[str]:
@@ -43,8 +46,8 @@ def inputs(x: NDArray[np.float32], name: str) -> list[str]:
     ]
 
 
-def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
-    """Return warnings about classes without examples, and about suspicious targets."""
+def labels(y: NDArray[Any], classes: int) -> list[str]:
+    """Return warnings about ``train_y``: classes without examples, and about suspicious targets."""
     if classes:
         missing = np.setdiff1d(np.arange(classes), y)
         if not missing.size:
@@ -52,29 +55,22 @@ def labels(y: NDArray[Any], classes: int, name: str) -> list[str]:
         shown = ", ".join(map(str, missing[:_SHOWN].tolist()))
         more = f" and {missing.size - _SHOWN} more" if missing.size > _SHOWN else ""
         return [
-            f"{name} has no example of class {shown}{more} among its classes 0 to {classes - 1}: the model has an "
-            f"output for each of them. If no class is meant to be empty, number them again: {_renumbered(name)}."
+            f"train_y has no example of class {shown}{more} among its classes 0 to {classes - 1}: the model has an "
+            f"output for each of them. If no class is meant to be empty, number them again: {_RENUMBERED}."
         ]
     kinds = np.unique(y)
     if len(y) > 1 and len(kinds) <= min(_MOST_CLASSES, len(y) // 2) and bool((kinds == np.rint(kinds)).all()):
         return [
-            f"{name} is floating point, so the model learns a regression, but it holds {len(kinds)} whole numbers from "
-            f"{kinds[0]:g} to {kinds[-1]:g}. If they are classes, number them from 0: {_renumbered(name)}."
+            f"train_y is floating point, so the model learns a regression, but it holds {len(kinds)} whole numbers "
+            f"from {kinds[0]:g} to {kinds[-1]:g}. If they are classes, number them from 0: {_RENUMBERED}."
         ]
     size = _size(np.asarray(y, np.float32)[:, None])
     if _unscaled(size)[0]:
         return [
-            f"{name} holds targets around {size[0][0]:.3g}, which a model learns badly or diverges on: standardise "
-            f"them, in every array by the training data: y = (y - {name}.mean()) / {name}.std()."
+            f"train_y holds targets around {size[0][0]:.3g}, which a model learns badly or diverges on: standardise "
+            "them, in every array by the training data: y = (y - train_y.mean()) / train_y.std()."
         ]
     return []
-
-
-def _renumbered(name: str) -> str:
-    """Return the code that numbers classes from 0."""
-    return (
-        f"classes, {name} = numpy.unique({name}, return_inverse=True), and test_y = numpy.searchsorted(classes, test_y)"
-    )
 
 
 def _size(columns: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,9 +103,6 @@ class _Column:
     fill: bool = False  # whether missing values have a meaning: the median, or a word of their own
     named: bool = False  # as target or clients, so that it cannot be left out
 
-    def refuse(self, value: object, allowed: str, remedy: str, at: int | None = None) -> NoReturn:
-        raise self.fault(value, allowed, remedy, at)
-
     def fault(self, value: object, allowed: str, remedy: str, at: int | None = None) -> ConfigError:
         where = "" if at is None else f"row {at + self.first_row}, "
         value = f"{value[:60]}…" if isinstance(value, str) and len(value) > 60 else value
@@ -122,7 +119,8 @@ class _Column:
         missing = empty | np.array([cell in _MORE_MARKS for cell in lower])
         values = np.asarray(pandas.to_numeric(pandas.Series(stripped), errors="coerce"), np.float64)
         if missing.all():
-            self.refuse("", "a column with values", f"Leave it out: {self.drop}." if not self.named else "Fill it in.")
+            remedy = "Fill it in." if self.named else f"Leave it out: {self.drop}."
+            raise self.fault("", "a column with values", remedy)
         is_number = ~np.isnan(values)
         if not is_number.any() or 2 * is_number.sum() < (~missing).sum():
             self._check(self._not_words(empty, is_number), empty)
@@ -147,8 +145,7 @@ class _Column:
             at = int(missing.argmax())
             remedy = "Fill in the cell, or leave out the row." if self.named else _FILL
             faults.append(self.fault(self.cells[at], "a value: no cell may be empty", remedy, at))
-        if faults:
-            raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
+        _raise(faults)
 
     def _other_numbers(self, cells: Mapping[int, str]) -> ConfigError | None:
         """Return the fault of cells, by row, that pandas reads as other numbers: days, and thousands with a point."""
@@ -227,6 +224,12 @@ class _Column:
         return whole and len(self.kinds[0]) == len(self.cells) > _FEW
 
 
+def _raise(faults: Sequence[ConfigError]) -> None:
+    """Raise the faults together, if there are any."""
+    if faults:
+        raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
+
+
 def _are_codes(cells: NDArray[np.object_], numbers: NDArray[np.float64]) -> bool:
     """Return whether whole numbers (n,) are codes, such as 007 and 7, of which float64 makes one of several."""
     return (
@@ -282,8 +285,7 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
     clients = judged(_owners, columns[client]) if client else ([], None)
     for column in features:
         judged(_check_feature, column)
-    if faults:
-        raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
+    _raise(faults)
     (y, classes, more), (names, owners) = targets, clients
     notes += more
     groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
@@ -442,7 +444,7 @@ def _check_feature(column: _Column) -> None:
     """Refuse a column that cannot be read, or has too many words."""
     if column.numbers is None and len(column.kinds[0]) > _MOST_WORDS:
         remedy = f"Leave it out: {column.drop}, or group its words."
-        column.refuse(f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words", remedy)
+        raise column.fault(f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words", remedy)
 
 
 def _is_number(cell: str) -> bool:
@@ -456,7 +458,7 @@ def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
     """Return labels or numeric targets, the number of classes, and warnings."""
     numbers, (kinds, place) = column.numbers, column.kinds
     if len(kinds) < 2:
-        column.refuse(kinds[0], "two different values or more", "Choose another target.")
+        raise column.fault(kinds[0], "two different values or more", "Choose another target.")
     if numbers is not None and not (column.whole and len(kinds) <= _MOST_CLASSES):
         few = len(kinds) <= min(_MOST_CLASSES, len(place) // 2) and bool((numbers == np.rint(numbers)).all())
         note = (
@@ -464,7 +466,7 @@ def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
         )
         return numbers, 0, [f"{note}. If they are classes, write them without the point."] if few else []
     if 2 * len(kinds) > len(place):
-        column.refuse(
+        raise column.fault(
             f"{len(kinds)} different values in {len(place)} rows", "classes that repeat", "Choose another target."
         )
     return place, len(kinds), []
@@ -476,13 +478,13 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
     cells = ["".join(filter(str.isprintable, " ".join(cell.split()))) for cell in column.cells]
     if not all(valid := [is_name(cell) and cell.lower() not in _MARKS for cell in cells]):
         row, allowed = valid.index(False), f"the client of the row, in 1 to {MAX_NAME} characters"
-        column.refuse(cells[row], allowed, "Correct the cell, or leave out the row.", row)
+        raise column.fault(cells[row], allowed, "Correct the cell, or leave out the row.", row)
     names, place = numbered(cells)
     if len(names) < 2:
-        column.refuse(names[0], "a column of two clients or more", "Choose another column of clients.")
+        raise column.fault(names[0], "a column of two clients or more", "Choose another column of clients.")
     if 2 * len(names) > len(place):
         allowed = "values that repeat, two rows a client on average"
-        column.refuse(f"{len(names)} clients in {len(place)} rows", allowed, "Choose another column of clients.")
+        raise column.fault(f"{len(names)} clients in {len(place)} rows", allowed, "Choose another column of clients.")
     return names, place
 
 
@@ -547,5 +549,5 @@ def _standardised(column: _Column, numbers: NDArray[np.float64], train: NDArray[
         values: NDArray[np.float32] = ((numbers - numbers[train].mean()) / (deviation or 1.0)).astype(np.float32)
     if not (np.isfinite(deviation) and np.isfinite(values).all() and (deviation or np.ptp(numbers[train]) == 0)):
         size = f"{np.abs(numbers).max():g}"
-        column.refuse(size, "numbers whose squares are finite and not 0", "Use another unit.")
+        raise column.fault(size, "numbers whose squares are finite and not 0", "Use another unit.")
     return values

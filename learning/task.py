@@ -108,7 +108,7 @@ class Task:
         ConfigError : the model does not fit, or cannot be made or trained: see
             :func:`aoi_fl.learning.own_model.check`.
         """
-        models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
+        self._built()
         if not is_own(self.model):
             return ""
         own_model.check(self.model, self.model_dir, self.form, torch.from_numpy(self.data.train_x[:2]), self.seed)
@@ -116,9 +116,10 @@ class Task:
 
     def initial_arrays(self) -> ModelArrays:
         """Return the model's initial arrays, which depend on the seed only."""
-        return models.to_arrays(
-            models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
-        )
+        return models.to_arrays(self._built())
+
+    def _built(self) -> torch.nn.Module:
+        return models.build(self.model, self.form, seed=self.seed, zeros=self.zeros, folder=self.model_dir)
 
     def buffers(self) -> list[str]:
         """Return the names of the model's buffers, which training measures or leaves as they are."""

@@ -107,8 +107,8 @@ def _theory(title: str, column: str, moment: str) -> Quantity:
     )
 
 
-def _timed(title: str, column: str, value: Callable[[InTime], float], **how: Any) -> Quantity:
-    return Quantity(column, title, lambda run: None if run.in_time is None else value(run.in_time), **how)
+def _timed(title: str, value: Callable[[InTime], float], **how: Any) -> Quantity:
+    return Quantity("", title, lambda run: None if run.in_time is None else value(run.in_time), **how)
 
 
 def _over_rounds(title: str, column: str, name: str, reduce: Callable[..., Any] = np.nansum, **how: Any) -> Quantity:
@@ -121,9 +121,9 @@ def _over_rounds(title: str, column: str, name: str, reduce: Callable[..., Any] 
     return Quantity(column, title, value, **how)
 
 
-def _weighted(title: str, value: Callable[[LoadMetrics], float | None]) -> Quantity:
-    """Return a measure of the weights; under a budget unrefreshed clients have weights, too."""
-    return Quantity("", title, lambda run: None if run.empty or run.budgeted else value(run.measured))
+def _weight_variance(run: Run) -> float | None:
+    """Return the sum of the weights' variances; None under a budget, where unrefreshed clients have weights, too."""
+    return None if run.empty or run.budgeted else run.measured.weight_variance
 
 
 def _objective(part: int) -> Callable[[Run], float | None]:
@@ -179,7 +179,7 @@ _QUANTITIES = [
     _load("mean age", "mean_age", lambda m: m.mean_age),
     _load("largest age", "largest_age", lambda m: m.peak_age),
     _load("clients a round, mean", "", lambda m: m.round_mean),
-    _weighted("Σ Var[ω]", lambda m: m.weight_variance),
+    Quantity("", "Σ Var[ω]", _weight_variance),
     Quantity("", "pairs of clients that have trained together", _met, percent),
     _load("rounds without participants", "empty_rounds", lambda m: m.empty_rounds),
     _over_rounds("forced rounds", "", "forced"),
@@ -200,9 +200,9 @@ _QUANTITIES = [
     _over_rounds("seconds a round, mean", "", "seconds", np.nanmean),
     Quantity("messages", "", lambda run: sum(int(each["messages"] or 0) for each in run.rounds)),
     _over_rounds("simulated time", "simulated_seconds", "clock", np.nanmax, show=duration),
-    _timed("simulated seconds a round, mean", "", lambda found: found.seconds_a_round),
-    _timed("device-hours of work", "", lambda found: found.worked / _HOUR),
-    _timed("wasted device-hours", "", lambda found: found.wasted / _HOUR),
-    _timed("wasted work", "", lambda found: found.wasted_share, show=percent),
-    _timed("clients never reached", "", lambda found: found.never),
+    _timed("simulated seconds a round, mean", lambda found: found.seconds_a_round),
+    _timed("device-hours of work", lambda found: found.worked / _HOUR),
+    _timed("wasted device-hours", lambda found: found.wasted / _HOUR),
+    _timed("wasted work", lambda found: found.wasted_share, show=percent),
+    _timed("clients never reached", lambda found: found.never),
 ]
