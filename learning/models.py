@@ -46,7 +46,8 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
     ConfigError : the name is unknown; the CNN with a table, or with images too small for its two poolings; the SVM with
         a regression; zeros with hidden layers; or your own model cannot be made.
     """
-    _known(name)
+    if name not in MODELS and not is_own(name):
+        raise ConfigError("model", name, (*MODELS, own_model.HOW), "Choose one of these.")
     if zeros and name not in ("lr", "svm"):
         allowed = "lr or svm with zeros, because hidden layers that start at zero get no gradient"
         raise ConfigError("model", name, allowed, "Leave zeros out, or choose model=lr or model=svm.")
@@ -99,11 +100,6 @@ def loss_of(name: str, *, regression: bool = False) -> Callable[..., torch.Tenso
     if regression:  # of outputs (n, 1) and targets (n,); broadcasting them would compare each with all
         return lambda s, y, reduction="mean": functional.mse_loss(s.reshape(y.shape), y, reduction=reduction)
     return functional.multi_margin_loss if name == "svm" else functional.cross_entropy
-
-
-def _known(name: str) -> None:
-    if name not in MODELS and not is_own(name):
-        raise ConfigError("model", name, (*MODELS, own_model.HOW), "Choose one of these.")
 
 
 def to_arrays(model: torch.nn.Module) -> dict[str, NDArray[np.float32]]:

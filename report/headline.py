@@ -199,11 +199,6 @@ def _above(setting: Setting) -> str:
     return "" if mean is None else f"{max(mean, 0):.1%}".replace("%", " %")
 
 
-def _status(setting: Setting) -> str:
-    states = dict.fromkeys(run.status for run in setting.runs)
-    return "" if list(states) == ["completed"] else ", ".join(states)
-
-
 def _result(wanted: LedgerMeasure) -> Callable[[Setting], str]:
     def cell(setting: Setting) -> str:
         judge, ends = _ends(setting)
@@ -252,5 +247,5 @@ _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "rounds": _rounds,
     "seconds a round": _shown("seconds a round, mean"),
     "seeds": lambda setting: str(len(setting.runs)) if len(setting.runs) > 1 else "",
-    "state": _status,
+    "state": lambda setting: "" if setting.status == "completed" else setting.status,
 }

@@ -70,7 +70,7 @@ def key_numbers(settings: Sequence[Setting]) -> Table:
             ),
         ]
     )
-    states = ["status", *(", ".join(dict.fromkeys(run.status for run in one.runs)) for one in settings)]
+    states = ["status", *(setting.status for setting in settings)]
     return ["", *(setting.label for setting in settings)], [states, *(row for row in rows if any(row[1:]))]
 
 

@@ -199,8 +199,7 @@ def test_pages_that_refer_to_one_another_have_an_end(tmp_path, monkeypatch):
     assert time.monotonic() - begun < 30
 
 
-def test_a_folder_whose_name_is_no_text_is_listed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_whose_name_is_no_text_is_listed(tmp_path, aoi):
     play(tmp_path / "runs/whole")
     shutil.copytree(b"runs/whole", b"runs/caf\xe9")
     shutil.copytree("runs/whole", "runs/[x] <b>")
@@ -208,6 +207,8 @@ def test_a_folder_whose_name_is_no_text_is_listed(tmp_path, monkeypatch):
     answer = client.get("/list")
     assert answer.status_code == 200 and "whole" in answer.text and "<b>" not in answer.text
     assert "caf\ufffd" in answer.text and client.get("/run/caf%EF%BF%BD/content").status_code == 200
+    for command in (["report"], ["export", "--csv"]):
+        assert aoi(*command, os.fsdecode(b"caf\xe9"))[0] == 0
 
 
 # Runs that may be read and not written ------------------------------------------------------------------------------

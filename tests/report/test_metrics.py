@@ -1,7 +1,6 @@
 """What Prometheus scrapes, against a ledger made by hand and the client library's own parser."""
 
 import json
-import os
 import re
 import sqlite3
 import time
@@ -162,12 +161,3 @@ def test_the_documentation_lists_each_metric(folder):
     page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
     listed = set(re.findall(r"\baoi_\w+", page.partition("| metric | what |")[2].partition("\n\n")[0]))
     assert {key.split()[0] for key in scraped(exposition(folder).decode())} <= listed
-
-
-def test_a_run_in_a_folder_of_no_encoding_is_shown(folder, tmp_path, aoi):
-    place = tmp_path / "runs" / os.fsdecode(b"b\xff\xfed")
-    place.parent.mkdir()
-    folder.rename(place)
-    assert scraped(TestClient(site.application(None)).get("/metrics").text)["aoi_round"] == 2
-    for command in (["report", place.name], ["export", place.name, "--csv"]):
-        assert aoi(*command)[0] == 0

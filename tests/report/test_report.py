@@ -4,7 +4,6 @@ import base64
 import gzip
 import json
 import re
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -44,13 +43,9 @@ def test_summary_sentence_says_what_ran(tmp_path):
     chosen = play(tmp_path / "a")
     counts = np.array([sum(client in who for who in chosen) for client in range(N)])
     jain = counts.sum() ** 2 / (N * (counts**2).sum())
-    words = Page(page.render(load_all([str(tmp_path / "a")]))).words
-    said = " ".join(words)
+    said = " ".join(Page(page.render(load_all([str(tmp_path / "a")]))).words)
     assert "markov, 5 of 12 clients a round, on digits: 40 of 40 rounds, test accuracy 40.0 %" in said
     assert f"fairness of the load {jain:.3f}" in said
-    met = {pair for who in chosen for pair in product(who, who) if pair[0] < pair[1]}
-    share = 100 * len(met) / (N * (N - 1) / 2)
-    assert words[words.index("pairs of clients that have trained together") + 1] == f"{share:.3g} %"
 
 
 def test_a_run_without_rounds_and_one_still_going(tmp_path):

@@ -1,9 +1,7 @@
 """The wall view and the list of runs: what they say is in the ledger, and no other folder is opened."""
 
 import shutil
-import sqlite3
 import time
-from contextlib import closing
 
 from fastapi.testclient import TestClient
 
@@ -100,16 +98,6 @@ def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch)
     assert runs.glances()[0].round == 4
     shutil.rmtree(tmp_path / "a")
     assert runs.glances() == []
-
-
-def test_a_ledger_with_a_damaged_configuration_is_unreadable(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    play(tmp_path / "runs/torn")
-    with closing(sqlite3.connect(tmp_path / "runs/torn/ledger.sqlite")) as db, db:
-        db.execute("UPDATE run SET value = '{' WHERE key = 'config'")
-    assert glance(tmp_path / "runs/torn").state.name == "unreadable"
-    scrape = TestClient(site.application(None)).get("/run/torn/metrics")
-    assert 'aoi_run_state{state="unreadable"} 1.0' in scrape.text
 
 
 def test_many_names_are_counted(tmp_path):
