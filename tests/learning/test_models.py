@@ -8,6 +8,8 @@ from aoi_fl.learning import models
 from aoi_fl.learning.form import Form
 from tests.refusals import refused
 
+DIGITS, NUMBERS = Form((1, 8, 8), 10), Form((7,), 0)
+
 
 @pytest.mark.parametrize(
     ("name", "shape", "parameters"),
@@ -27,11 +29,11 @@ def test_has_the_published_number_of_parameters_and_runs(name, shape, parameters
 
 def test_initial_values_follow_the_seed_alone():
     before = torch.get_rng_state()
-    first, again, other = (models.to_arrays(models.build("2nn", Form((1, 8, 8), 10), seed=s)) for s in (1, 1, 2))
+    first, again, other = (models.to_arrays(models.build("2nn", DIGITS, seed=s)) for s in (1, 1, 2))
     assert torch.equal(before, torch.get_rng_state())
     assert all(np.array_equal(first[k], again[k]) for k in first)
     assert not any(np.array_equal(first[k], other[k]) for k in first)
-    zeros = models.to_arrays(models.build("svm", Form((1, 8, 8), 10), seed=1, zeros=True))
+    zeros = models.to_arrays(models.build("svm", DIGITS, seed=1, zeros=True))
     assert not any(a.any() for a in zeros.values())
 
 
@@ -54,7 +56,7 @@ def test_a_loss_is_its_formula(name, formula):
 
 @pytest.mark.parametrize("name", ["lr", "2nn"])
 def test_a_regression_has_one_output_and_the_squared_error(name):
-    outputs = models.build(name, Form((7,), 0), seed=1)(torch.zeros(3, 7))
+    outputs = models.build(name, NUMBERS, seed=1)(torch.zeros(3, 7))
     assert outputs.shape == (3, 1)
     scores, targets = np.array([1.0, -2.0, 0.5]), np.array([0.0, 1.0, 0.5])
     loss = models.loss_of(name, regression=True)
@@ -64,7 +66,7 @@ def test_a_regression_has_one_output_and_the_squared_error(name):
 
 
 def test_arrays_go_out_as_copies_and_come_back():
-    one, two = (models.build("cnn", Form((1, 8, 8), 10), seed=s) for s in (1, 2))
+    one, two = (models.build("cnn", DIGITS, seed=s) for s in (1, 2))
     arrays = models.to_arrays(one)
     assert list(arrays) == list(one.state_dict())
     models.load_arrays(two, arrays)
@@ -73,7 +75,7 @@ def test_arrays_go_out_as_copies_and_come_back():
 
 
 def test_an_array_that_does_not_fit_is_named():
-    model = models.build("lr", Form((1, 8, 8), 10), seed=1)
+    model = models.build("lr", DIGITS, seed=1)
     arrays = models.to_arrays(model)
     with refused("array 1.weight", "of shape (10, 3)"):
         models.load_arrays(model, arrays | {"1.weight": np.zeros((10, 3), np.float32)})
@@ -84,12 +86,12 @@ def test_an_array_that_does_not_fit_is_named():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: models.build("mlp", Form((1, 8, 8), 10), seed=1), "svm"),
+        (lambda: models.build("mlp", DIGITS, seed=1), "svm"),
         (lambda: models.build("cnn", Form((1, 3, 8), 10), seed=1), "3×8 pixels.*at least 4×4"),
-        (lambda: models.build("cnn", Form((1, 8, 8), 10), seed=1, zeros=True), "lr or svm"),
-        (lambda: models.build("python:a:b", Form((7,), 0), seed=1, zeros=True), "lr or svm"),
-        (lambda: models.build("cnn", Form((7,), 0), seed=1), "a table of 7 features"),
-        (lambda: models.build("svm", Form((7,), 0), seed=1), "regression"),
+        (lambda: models.build("cnn", DIGITS, seed=1, zeros=True), "lr or svm"),
+        (lambda: models.build("python:a:b", NUMBERS, seed=1, zeros=True), "lr or svm"),
+        (lambda: models.build("cnn", NUMBERS, seed=1), "a table of 7 features"),
+        (lambda: models.build("svm", NUMBERS, seed=1), "regression"),
     ],
 )
 def test_a_model_that_does_not_fit_the_data_is_refused(call, match):

@@ -31,6 +31,10 @@ def save(path, arrays):
     return f"npz:{path}"
 
 
+def loaded(path, arrays):
+    return data.load(save(path, arrays), "unused")
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "own.npz"
@@ -38,10 +42,10 @@ def path(tmp_path):
 
 def test_a_table_with_labels_and_one_with_targets(path):
     labels = np.arange(60) % 3
-    labelled = data.load(save(path, TABLE | {"train_y": labels[:40], "test_y": labels[40:]}), "unused")
+    labelled = loaded(path, TABLE | {"train_y": labels[:40], "test_y": labels[40:]})
     assert labelled.form == Form((5,), 3) and labelled.train_y.dtype == np.int64
     assert (labelled.form.outputs, labelled.form.metric) == (3, "accuracy")
-    targets = data.load(save(path, TABLE), "unused")
+    targets = loaded(path, TABLE)
     assert targets.form == Form((5,), 0) and targets.train_y.dtype == np.float32
     assert (targets.form.outputs, targets.form.metric) == (1, "rmse")
     np.testing.assert_array_equal(targets.train_x, X[:40].astype(np.float32))
@@ -58,7 +62,7 @@ def test_a_table_with_labels_and_one_with_targets(path):
     ],
 )
 def test_images_are_read_in_every_accepted_form(path, x, wanted):
-    read = data.load(save(path, IMAGES | {"train_x": x, "test_x": x[:2]}), "unused")
+    read = loaded(path, IMAGES | {"train_x": x, "test_x": x[:2]})
     np.testing.assert_allclose(read.train_x, wanted, rtol=1e-6)
     assert read.shape == wanted.shape[1:] and read.classes == 3 and read.train_y.dtype == np.int64
     np.savez(path, x=x, y=np.uint8([2] * 6))
@@ -101,7 +105,7 @@ def changed(array, at, value):
 )
 def test_a_fault_of_an_array_is_named(path, arrays, name, array, value, allowed):
     with refused("own.npz", value, allowed) as error:
-        data.load(save(path, arrays | {name: array}), "unused")
+        loaded(path, arrays | {name: array})
     assert array is None or name in error.value.key
 
 

@@ -15,6 +15,7 @@ from aoi_fl.protocol.own_code import source_digest
 from tests.refusals import refused
 
 FORM = Form((1, 8, 8), 10)
+HOW = {"round_": 1, "client": 0, "learning_rate": 0.1, "batch_size": 10, "seed": 1, "epochs": 2}
 GOOD = """
 from torch import nn
 
@@ -41,6 +42,10 @@ def lay(tmp_path, monkeypatch):
     for name in set(sys.modules) - before:
         if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
+
+
+def task_of(model, folder, **how):
+    return Task("digits", "unused", model, "cpu", seed=3, model_dir=str(folder), **how)
 
 
 def checked(model, folder, form=FORM):
@@ -139,12 +144,11 @@ def test_a_fault_of_a_models_name_is_refused(lay, tmp_path, source, module, mode
 
 
 def test_training_is_a_function_of_its_arguments(lay, tmp_path):
-    task = Task("digits", "unused", lay(GOOD), "cpu", seed=3, model_dir=str(tmp_path))
+    task = task_of(lay(GOOD), tmp_path)
     start, examples = task.initial_arrays(), task.examples(np.arange(30))
     kept, before = {name: array.copy() for name, array in start.items()}, torch.get_rng_state()
-    how = {"round_": 1, "client": 0, "learning_rate": 0.1, "batch_size": 10, "seed": 1, "epochs": 2}
     changes = ({}, {}, {"round_": 2}, {"client": 1}, {"seed": 2})
-    first, again, *others = (task.train(start, examples, **how | change)[0] for change in changes)
+    first, again, *others = (task.train(start, examples, **HOW | change)[0] for change in changes)
     assert torch.equal(before, torch.get_rng_state())
     assert all(np.array_equal(first[name], again[name]) and np.array_equal(start[name], kept[name]) for name in first)
     assert not any(np.array_equal(first["5.weight"], other["5.weight"]) for other in others)
@@ -156,28 +160,26 @@ def test_frozen_parameters_stay(lay, tmp_path):
         "from torch import nn\ndef make(shape, outputs):\n    body = nn.Linear(64, 8).requires_grad_(False)\n"
         "    return nn.Sequential(nn.Flatten(), body, nn.ReLU(), nn.Linear(8, outputs))"
     )
-    task = Task("digits", "unused", model, "cpu", seed=3, model_dir=str(tmp_path))
+    task = task_of(model, tmp_path)
     assert len(task.check()) == 64
     arrays = task.initial_arrays()
-    trained, _ = task.train(
-        arrays, task.examples(np.arange(30)), round_=1, client=0, learning_rate=0.1, batch_size=10, seed=1, epochs=1
-    )
+    trained, _ = task.train(arrays, task.examples(np.arange(30)), **HOW)
     assert np.array_equal(trained["1.weight"], arrays["1.weight"])
     assert not np.array_equal(trained["3.weight"], arrays["3.weight"])
 
 
 def test_a_client_with_another_file_than_the_servers_says_so(lay, tmp_path):
-    task = Task("digits", "unused", lay(GOOD), "cpu", model_dir=str(tmp_path), source="0" * 64)
+    task = task_of(lay(GOOD), tmp_path, source="0" * 64)
     with refused("model", "python:mine:make"):
-        task.train({}, task.examples(np.arange(3)), round_=1, client=0, learning_rate=1, batch_size=1, seed=1, epochs=1)
+        task.train({}, task.examples(np.arange(3)), **HOW)
 
 
 def test_a_model_that_cannot_be_stacked_trains_alone(lay, tmp_path, caplog):
-    task = Task("digits", "unused", lay(GOOD), "cpu", model_dir=str(tmp_path))
+    task = task_of(lay(GOOD), tmp_path)
     assert task.clients_at_once(10) == 1
     assert "trained one client after another" in caplog.text
     plain = f"from torch import nn\ndef make(shape, outputs):\n    return {LINEAR}"
-    task = Task("digits", "unused", lay(plain, "plain"), "cpu", model_dir=str(tmp_path))
+    task = task_of(lay(plain, "plain"), tmp_path)
     assert task.clients_at_once(10) > 1
 
 

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from aoi_fl.learning import working
-from aoi_fl.learning.task import Task
-from tests.learning.test_own_model import checked, lay  # noqa: F401
+from tests.learning.test_own_model import HOW, checked, lay, task_of  # noqa: F401
 from tests.refusals import refused
 
-HOW = {"round_": 1, "learning_rate": 0.1, "batch_size": 10, "seed": 1, "epochs": 2}
 BODY = """
 import threading
 
@@ -63,16 +61,15 @@ STATES = {
 def task(request, lay, tmp_path):  # noqa: F811
     state, change, used = request.param
     model = lay(BODY.format(state=state, change=change, used=used))
-    task = Task("digits", "unused", model, "cpu", seed=3, model_dir=str(tmp_path))
+    task = task_of(model, tmp_path)
     assert task.check()
     yield task
     working.model.cache_clear()
 
 
 def trained(task, client):
-    arrays, loss = task.train(
-        task.initial_arrays(), task.examples(np.arange(20 * client, 20 * client + 20)), client=client, **HOW
-    )
+    examples = task.examples(np.arange(20 * client, 20 * client + 20))
+    arrays, loss = task.train(task.initial_arrays(), examples, **HOW | {"client": client})
     return {name: array.tobytes() for name, array in arrays.items()}, loss
 
 

@@ -1,5 +1,7 @@
 """Runs of a known course, recorded as a strategy records them."""
 
+import time
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -81,8 +83,27 @@ def play(folder, rounds=ROUNDS, policy="markov", **about):
     return chosen
 
 
+def play_minutes(folder, names, rounds=3, lost=("late", "refused"), **about):
+    """Record rounds of a minute that lose the last two clients, and after which others have announced the next one."""
+    played = []
+    for t in range(1, rounds + 1):
+        parts = [Participation(c, name, "trained", next_round=t + 1 + 3 * c % 4) for c, name in enumerate(names)]
+        parts[-2:] = [replace(part, outcome=how, next_round=None) for part, how in zip(parts[-2:], lost, strict=True)]
+        when = {"started": time.time() - 60 * (rounds - t + 1), "seconds": 60.0}
+        played.append(RoundRecord(t, test_accuracy=1 - 0.9 / t, participations=parts, **when))
+    record(folder, played, [], **about)
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.note(since=0)
+    ledger.close()
+    return folder
+
+
+def loaded(*folders):
+    return load_all([str(folder) for folder in folders])
+
+
 def charts_of(*folders):
-    return {chart.name: chart for chart in figures(load_all([str(folder) for folder in folders]))}
+    return {chart.name: chart for chart in figures(loaded(*folders))}
 
 
 def dropped_run(folder):

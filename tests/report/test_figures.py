@@ -11,9 +11,9 @@ from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
-from aoi_fl.report.runs import Run, load_all
+from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import settings
-from tests.report.recorded import MARKOV, ROUNDS, K, N, budgeted_run, charts_of, dropped_run, play
+from tests.report.recorded import MARKOV, ROUNDS, K, N, budgeted_run, charts_of, dropped_run, loaded, play
 
 
 def test_learning_curves_are_the_ledgers_numbers(tmp_path):
@@ -74,7 +74,7 @@ def test_forced_and_dropped_are_told_apart_and_listed(tmp_path):
     assert chart.columns == ["round", "forced by the server", "dropped"]
     assert chart.rows == [[1, "0", "1, 2"], [2, "", ""]]
     assert chart.layout["yaxis"]["ticktext"] == ["berlin", "rome &amp; co", "oslo", "paris"]
-    (run,) = load_all([str(folder)])
+    (run,) = loaded(folder)
     assert run.history.counts.tolist() == [1, 1, 0, 0]  # a refused update was work; a late one may not have been
     text = page.render([run])
     assert "<td>rome &amp; co</td><td>refused</td><td>layer &lt;w&gt; holds NaN</td>" in text
@@ -83,8 +83,7 @@ def test_forced_and_dropped_are_told_apart_and_listed(tmp_path):
 
 def test_what_wics_minimises_is_shown_where_ageing_is_not_linear(tmp_path):
     """By hand: ages after rounds 1 to 4 are 0 1 0 1, 1 0 0 1 and 1 2 3 4; φ is 0.5, 1 and 2."""
-    runs = [load_all([str(budgeted_run(tmp_path / "q", ageing="quadratic"))])[0]]
-    runs += load_all([str(budgeted_run(tmp_path / "l"))])
+    runs = loaded(budgeted_run(tmp_path / "q", ageing="quadratic"), budgeted_run(tmp_path / "l"))
     (row,) = [row for row in key_numbers(settings(runs))[1] if row[0].startswith("ageing cost")]
     assert row[1:] == [f"{(0.5 * 2 + 1 * 2 + 2 * 30) / 12:.3g}", ""]
 
@@ -117,13 +116,13 @@ def test_estimated_sensitivities_enter_p2(tmp_path):
     charts = charts_of(folder)
     assert charts["objective"].data[0]["y"][-1] == pytest.approx(6.8 / 12, rel=1e-5)
     assert "estimates at the end" in charts["objective"].detail
-    assert ["P2", "0.567"] in key_numbers(settings(load_all([str(folder)])))[1]
+    assert ["P2", "0.567"] in key_numbers(settings(loaded(folder)))[1]
     declared = charts_of(budgeted_run(tmp_path / "d"))
     assert "estimate" not in declared["objective"].detail
 
 
 def test_refresh_pairs_are_not_training_pairs(tmp_path):
-    runs = load_all([str(budgeted_run(tmp_path / trains, trains)) for trains in ("all", "selected")])
+    runs = loaded(*(budgeted_run(tmp_path / trains, trains) for trains in ("all", "selected")))
     (row,) = [row for row in key_numbers(settings(runs))[1] if row[0].startswith("pairs of clients")]
     assert row[1:] == ["", "33.3 %"]  # two of the three clients, once
 
@@ -132,7 +131,7 @@ def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path):
     play(tmp_path / "a")
     with sqlite3.connect(tmp_path / "a" / "ledger.sqlite") as db:
         db.execute("DELETE FROM rounds WHERE round = ?", (ROUNDS,))
-    (run,) = load_all([str(tmp_path / "a")])
+    (run,) = loaded(tmp_path / "a")
     assert max(row["round"] for row in run.participations) == ROUNDS - 1
 
 

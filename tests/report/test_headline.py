@@ -8,8 +8,7 @@ import pytest
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import seeds
 from aoi_fl.report.headline import headline, policies, random_range
-from aoi_fl.report.runs import load_all
-from tests.report.recorded import budgeted_run, clients, record, trained
+from tests.report.recorded import budgeted_run, clients, loaded, record, trained
 
 
 def play(folder, policy, seed, end, members):
@@ -19,7 +18,7 @@ def play(folder, policy, seed, end, members):
         for t, chosen in enumerate(members, 1)
     ]
     config = {"policy": policy, "seed": seed, "num-clients": 10}
-    return load_all([str(record(folder, rounds, clients(10), config=config))])[0]
+    return loaded(record(folder, rounds, clients(10), config=config))[0]
 
 
 EVEN = [[2 * t % 10, (2 * t + 1) % 10] for t in range(20)]  # four times each
@@ -73,7 +72,7 @@ def test_a_clocked_page_leads_with_devices_that_never_took_part(tmp_path):
 
 
 def test_a_budget_page_leads_with_money_and_age(tmp_path):
-    found = seeds.settings(load_all([str(budgeted_run(tmp_path / "w"))]))
+    found = seeds.settings(loaded(budgeted_run(tmp_path / "w")))
     assert headline(found).startswith(f"Spent 5 of 10 a round; data are {14 / 12:.3g} rounds old on average.")
     columns, rows = policies(found)
     assert columns[1:4] == ["policy", "spent a round", "budget a round"] and rows[0][2:4] == ["5", "10"]

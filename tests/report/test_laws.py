@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from aoi_fl.protocol.records import RoundRecord
-from aoi_fl.report.runs import load_all
 from aoi_fl.report.summary import sentence
 from aoi_fl.science.interval_law import MixedLaw, window_deviation
 from aoi_fl.science.load import measure
@@ -12,7 +11,7 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from tests.report.recorded import MARKOV, K, N, record
+from tests.report.recorded import MARKOV, K, N, loaded, record
 
 RATES = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
 
@@ -47,7 +46,7 @@ def test_participation_shows_its_law(tmp_path, rates, own):
     """The law of all clients together, against a long play of the policy with that record."""
     notes = {"clients": 6, "per_round": 3, "rates": rates} | own
     folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": own["kind"]})
-    promised = load_all([str(folder)])[0].law
+    promised = loaded(folder)[0].law
     assert isinstance(promised, MixedLaw)
     each = np.repeat(np.full(6, 0.5) if rates == "equal" else rates, 1000)  # phases stay: many clients
     policy = SystematicPolicy.rated(each, "random", own["jitter"], 1) if "jitter" in own else MarkovPolicy.rated(each)
@@ -82,7 +81,7 @@ def test_rates_that_are_not_those_of_the_whole_run_show_no_law(tmp_path, kind, w
     notes = {"kind": kind, "clients": 4, "per_round": 2, **of_tables}
     record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | what, config={"policy": kind})
     record(tmp_path / "all", [RoundRecord(1)], [], policy=notes | {"rates": _OWN}, config={"policy": kind})
-    changing, steady = load_all([str(tmp_path / "m"), str(tmp_path / "all")])
+    changing, steady = loaded(tmp_path / "m", tmp_path / "all")
     assert changing.law is None and steady.law is not None
 
 
@@ -98,6 +97,6 @@ def test_who_is_chosen_and_may_not_count_shows_no_law(tmp_path, policy):
         ("none", {"clock": ""}, True),
     ):
         record(tmp_path / name, [RoundRecord(1)], [], policy=sent, config=own | more)
-        (run,) = load_all([str(tmp_path / name)])
+        (run,) = loaded(tmp_path / name)
         assert (run.law is not None) == known
         assert f"{K} of {N} clients a round" in sentence(run)

@@ -17,14 +17,14 @@ from fastapi.testclient import TestClient
 from aoi_fl.cli.clients import clients
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.report import page, site
-from aoi_fl.report.runs import load, load_all
+from aoi_fl.report.runs import load
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.resume import check_simulated, recorded_run, take_up
 from tests.refusals import refused
-from tests.report.recorded import record
+from tests.report.recorded import loaded, record
 
 CONFIG = {"policy": "wics", "dataset": "digits", "num-clients": 3, "num-server-rounds": 4, "seed": 1, "until": 0.0}
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT"
@@ -127,7 +127,7 @@ def answered(run):
     """Have every reader read a run; return what each refused it for. Any other exception is the test's."""
     said = {}
     readers = {
-        "report": lambda: page.render(load_all([str(run)])),
+        "report": lambda: page.render(loaded(run)),
         "clients": lambda: clients(str(run)),
         "clients --json": lambda: clients(str(run), True),
         "resume": lambda: (recorded_run(run), check_simulated(run)),

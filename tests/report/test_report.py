@@ -13,13 +13,13 @@ from aoi_fl.report import page
 from aoi_fl.report.runs import load_all
 from aoi_fl.server.folder import only_player
 from tests.refusals import refused
-from tests.report.recorded import N, Page, budgeted_run, charts_of, play, record
+from tests.report.recorded import N, Page, budgeted_run, charts_of, loaded, play, record
 
 
 def test_page_reaches_for_nothing_and_names_are_only_text(tmp_path):
     name = "<img src=x onerror=alert(1)>"
     play(tmp_path / name)
-    text = page.render(load_all([str(tmp_path / name)]))
+    text = page.render(loaded(tmp_path / name))
     tags = Page(text)
     for tag, attributes in tags.tags:
         assert tag not in ("img", "link", "iframe", "object", "a", "base")
@@ -43,31 +43,31 @@ def test_summary_sentence_says_what_ran(tmp_path):
     chosen = play(tmp_path / "a")
     counts = np.array([sum(client in who for who in chosen) for client in range(N)])
     jain = counts.sum() ** 2 / (N * (counts**2).sum())
-    said = " ".join(Page(page.render(load_all([str(tmp_path / "a")]))).words)
+    said = " ".join(Page(page.render(loaded(tmp_path / "a"))).words)
     assert "markov, 5 of 12 clients a round, on digits: 40 of 40 rounds, test accuracy 40.0 %" in said
     assert f"fairness of the load {jain:.3f}" in said
 
 
 def test_a_run_without_rounds_and_one_still_going(tmp_path):
     play(tmp_path / "new", rounds=0, status="running")
-    text = page.render(load_all([str(tmp_path / "new")]))
+    text = page.render(loaded(tmp_path / "new"))
     assert "no round is recorded yet (interrupted)" in text
     assert "<script" not in text
     play(tmp_path / "going", rounds=1, status="running")
     with only_player(tmp_path / "going"):
-        words = Page(page.render(load_all([str(tmp_path / "going"), str(tmp_path / "new")]))).words
+        words = Page(page.render(loaded(tmp_path / "going", tmp_path / "new"))).words
     assert "1 of 40 rounds (still going)" in " ".join(words)
 
 
 def test_a_bare_ledger_still_gives_a_page(tmp_path):
     record(tmp_path / "bare", [RoundRecord(1, empty=True)], [])
-    assert "1 round" in page.render(load_all([str(tmp_path / "bare")]))
+    assert "1 round" in page.render(loaded(tmp_path / "bare"))
 
 
 def test_load_comes_first_and_lines_differ_without_colour(tmp_path):
     play(tmp_path / "a", rounds=3)
     play(tmp_path / "b", rounds=3, policy="random")
-    text = page.render(load_all([str(tmp_path / "a"), str(tmp_path / "b")]))
+    text = page.render(loaded(tmp_path / "a", tmp_path / "b"))
     titles = re.findall(r"<h2>(.*?)</h2>", text)
     assert titles[0] == "Load of each client"
     assert titles[-4:] == ["What differs", "All numbers", "Configuration", "Where this comes from"]
@@ -77,7 +77,7 @@ def test_load_comes_first_and_lines_differ_without_colour(tmp_path):
     )
     lines = [trace["line"]["dash"] for trace in charts_of(tmp_path / "a", tmp_path / "b")["test-accuracy"].data]
     assert lines == ["solid", "dash"]
-    assert "What differs" not in page.render(load_all([str(tmp_path / "a")]))
+    assert "What differs" not in page.render(loaded(tmp_path / "a"))
 
 
 # Files --------------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_runs_of_one_name_are_distinguished(tmp_path):
 def test_errors_name_the_thing_and_the_remedy(tmp_path):
     (tmp_path / "hollow").mkdir()
     with refused("run"):
-        load_all([str(tmp_path / "hollow")])
+        loaded(tmp_path / "hollow")
     play(tmp_path / "a", rounds=1)
     with refused("--output"):
         page.write([str(tmp_path / "a")], tmp_path / "a" / "ledger.sqlite" / "page.html")

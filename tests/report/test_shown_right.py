@@ -11,10 +11,10 @@ from fastapi.testclient import TestClient
 from aoi_fl.cli.run import conclude
 from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import chart, figures, headline, page, seeds, site
-from aoi_fl.report.runs import load, load_all
+from aoi_fl.report.runs import load
 from aoi_fl.report.summary_card import glance
 from aoi_fl.server.ledger import Ledger
-from tests.report.recorded import record, trained
+from tests.report.recorded import loaded, record, trained
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def play(folder, seed=1, learned=0.5, stride=4, **about):
 
 @pytest.mark.parametrize("ends", [(0.9, 1.0, 1.0), (0.01, 0.2, 0.1), (0.0, 1.0, 0.5)])
 def test_intervals_and_bands_stay_within_what_is_possible(ends, tmp_path):
-    runs = load_all([str(play(tmp_path / f"s{i}", seed=i, learned=end)) for i, end in enumerate(ends)])
+    runs = loaded(*(play(tmp_path / f"s{i}", seed=i, learned=end) for i, end in enumerate(ends)))
     settings = seeds.settings(runs)
     assert len(settings) == 1
     bands = [trace for chart_ in figures.figures(runs) for trace in chart_.data if "fill" in trace]
@@ -47,7 +47,7 @@ def test_intervals_and_bands_stay_within_what_is_possible(ends, tmp_path):
 
 
 def test_two_seeds_have_no_band_and_no_interval(tmp_path):
-    runs = load_all([str(play(tmp_path / f"s{i}", seed=i)) for i in range(2)])
+    runs = loaded(*(play(tmp_path / f"s{i}", seed=i) for i in range(2)))
     drawn = figures.figures(runs)
     assert drawn and not [trace for chart_ in drawn for trace in chart_.data if "fill" in trace]
     assert all(len(row) == 2 for chart_ in drawn if chart_.name == "test-accuracy" for row in chart_.rows)

@@ -2,15 +2,13 @@
 
 import os
 import re
-import time
 from contextlib import ExitStack
 
 import pytest
 
-from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.server.folder import only_player
-from aoi_fl.server.ledger import Ledger
 from tests.report.chromium import WIDTHS, faint, serving, until, visit
+from tests.report.recorded import play_minutes
 
 CLIENTS = [f"client-{c}" for c in range(12)] + ["a-device-with-the-longest-name-that-anybody-has-given-to-one.field"]
 LONG = "markov-optimal-cifar100-of-the-second-series-with-an-uncommonly-long-name-20261121-124113"
@@ -24,21 +22,7 @@ OVERFULL = """[...document.querySelectorAll("main *:not(h1)")].filter(
 
 
 def play(folder, rounds, **about):
-    """Record rounds of a minute, the last of which lost two clients; three have announced the next."""
-    folder.mkdir(parents=True)
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.note(**({"status": "completed", "config": {"num-server-rounds": 400}} | about))
-    for t in range(1, rounds + 1):
-        parts = [
-            Participation(c, name, "trained", next_round=t + 1 + c % 4)
-            if c < 11
-            else Participation(c, name, ("late", "failed")[c % 2], reason="no reply in 60 s")
-            for c, name in enumerate(CLIENTS)
-        ]
-        when = {"started": time.time() - 60 * (rounds - t + 1), "seconds": 60.0}
-        ledger.add_round(RoundRecord(t, test_accuracy=1 - 0.9 / t, participations=parts, **when))
-    ledger.note(since=0)
-    ledger.close()
+    play_minutes(folder, CLIENTS, rounds, ("failed", "late"), **{"config": {"num-server-rounds": 400}} | about)
 
 
 @pytest.fixture(scope="module")
