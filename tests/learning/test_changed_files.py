@@ -19,12 +19,6 @@ def table(path, shift):
     path.write_text("\n".join(["u,v,y", *rows]) + "\n")
 
 
-def arrays(path, shift):
-    y = (X[:, 0] + shift * X[:, 1] > 0).astype(np.int64)
-    x = X.astype(np.float32)
-    np.savez(path, train_x=x[:40], train_y=y[:40], test_x=x[40:], test_y=y[40:])
-
-
 def model(path, width):
     path.write_text(
         "import math\nfrom torch import nn\ndef make(shape, outputs):\n"
@@ -62,7 +56,6 @@ def rule(path, first):
     ("name", "write", "key", "keys"),
     [
         ("own.csv", table, "data_source", {"dataset": "csv:{}", "target": "y"}),
-        ("own.npz", arrays, "data_source", {"dataset": "npz:{}"}),
         ("net_9.py", model, "model_source", {"model": "python:net_9:make"}),
         ("net_8.py", helped, "model_source", {"model": "python:net_8:make"}),
         ("net_7.py", helped_from_afar, "model_source", {"model": "python:net_7:make"}),

@@ -132,15 +132,11 @@ def test_headers_that_never_end_are_cut_off(port):
     assert status(port, "Host: localhost") == 200
 
 
-def test_the_page_is_whole_under_its_own_name(port):
+def test_the_page_is_whole_and_plotly_is_sent_compressed_and_once(port):
     with closing(http.client.HTTPConnection("localhost", port, timeout=20)) as connection:
         connection.request("GET", "/")
         answer = connection.getresponse()
         assert answer.status == 200 and b"AoI-FL" in answer.read()
-
-
-def test_plotly_is_sent_compressed_and_once(port):
-    with closing(http.client.HTTPConnection("localhost", port, timeout=20)) as connection:
         connection.request("GET", "/plotly.js")
         whole = connection.getresponse()
         script = whole.read()
