@@ -80,7 +80,7 @@ NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
     [
         {},  # the last batch of a pass is short
         {"batch_size": 50},  # more than any client has
-        {"batch_size": 1},
+        {"batch_size": 1, "epochs": 1},
         {"epochs": None, "steps": 5},  # ends within a pass, or after many
         pytest.param({"epochs": 24, "batch_size": 10}, marks=pytest.mark.slow),  # more steps than are drawn at once
     ],
