@@ -146,4 +146,4 @@ def _over_clients(grid: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
     """Return (R,) mean and (R,) maximum over the clients so far; NaN in rounds without clients."""
     number = np.isfinite(grid).sum(axis=0)
     mean = np.divide(np.nansum(grid, axis=0), number, out=np.full(len(number), np.nan), where=number > 0)
-    return mean, np.nanmax(grid, axis=0, initial=-np.inf)
+    return mean, np.nan_to_num(grid, nan=-np.inf).max(axis=0, initial=-np.inf)

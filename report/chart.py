@@ -93,9 +93,7 @@ class Overlay:
             expected = self.theory(setting) if self.theory else None
             if expected is not None:
                 name = self.expected if alone else f"{setting.label}, {self.expected}"
-                style = {"color": colour(i), "width": 1.5, "dash": "dot"}
-                marker = {"color": colour(i), "size": 6, "symbol": "circle-open"}
-                data.append(line(i, name, *expected, self.hover, mode="lines", line=style, marker=marker))
+                data.append(theory_line(i, name, *expected, self.hover, mode="lines"))
                 table[f"{self.expected}, {setting.label}"] = by_x(*expected)
                 note = f"{self.note} The dotted line is the {self.expected}."
         if not data:
@@ -216,6 +214,13 @@ def by_x(x: ArrayLike, y: ArrayLike) -> dict[Any, Any]:
 def rows(columns: Sequence[dict[Any, Any]]) -> list[list[Any]]:
     """Return a table's rows from columns by x: x, and each column's value or None."""
     return [[x, *(column.get(x) for column in columns)] for x in sorted(set().union(*columns))]
+
+
+def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
+    """Return a theory's line: thin and dotted, in its run's colour."""
+    style = {"color": colour(run), "width": 1.5, "dash": "dot"}
+    marker = {"color": colour(run), "size": 6, "symbol": "circle-open"}
+    return line(run, label, x, y, hover, **({"line": style, "marker": marker} | more))
 
 
 def whole(values: ArrayLike) -> dict[str, Any]:

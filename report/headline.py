@@ -11,8 +11,9 @@ from aoi_fl.report.measure import LedgerMeasure, three
 from aoi_fl.report.quantities import Table, quantities
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
-from aoi_fl.report.theory import RANDOM
 from aoi_fl.server.observe import duration
+
+_RANDOM = ("random", "RandomSelection")
 
 
 def headline(settings: Sequence[Setting]) -> str:
@@ -74,7 +75,7 @@ def _alone(setting: Setting) -> str:
     run = setting.first
     counts = _range(setting)
     mean = run.measured.participation.mean
-    if _kind(run) in RANDOM:
+    if _kind(run) in _RANDOM:
         yardstick = f"an even load would be {_span(int(mean), int(np.ceil(mean)))} times"
     else:
         even = random_range(run.size, run.measured.round_mean, len(run.rounds))
@@ -83,7 +84,7 @@ def _alone(setting: Setting) -> str:
 
 
 def _compared(settings: Sequence[Setting]) -> str:
-    rival = next((one for one in settings if _kind(one.first) in RANDOM), None)
+    rival = next((one for one in settings if _kind(one.first) in _RANDOM), None)
     rival = rival or min(settings, key=_evenness)
     best = max((one for one in settings if one is not rival), key=_evenness)
     load = f"clients trained {_span(*_range(best))} times, under {rival.name} {_span(*_range(rival))} times"
@@ -154,12 +155,8 @@ def _learned(setting: Setting) -> str:
     judge, ends = _ends(setting)
     if not ends:
         return ""
-    return f"{judge.title} {_number(judge, float(np.mean(list(ends.values()))))}{judge.unit}. "
-
-
-def _number(judge: LedgerMeasure, value: float) -> str:
-    """Return a displayed value without its unit."""
-    return f"{value:.1f}" if judge.unit else three(value)
+    mean = float(np.mean(list(ends.values())))
+    return f"{judge.title} {format(mean, '.1f') if judge.unit else three(mean)}{judge.unit}. "
 
 
 def _difference(best: Setting, rival: Setting) -> str:
@@ -199,6 +196,11 @@ def _above(setting: Setting) -> str:
     return "" if mean is None else f"{max(mean, 0):.1%}".replace("%", " %")
 
 
+def _status(setting: Setting) -> str:
+    states = dict.fromkeys(run.status for run in setting.runs)
+    return "" if list(states) == ["completed"] else ", ".join(states)
+
+
 def _result(wanted: LedgerMeasure) -> Callable[[Setting], str]:
     def cell(setting: Setting) -> str:
         judge, ends = _ends(setting)
@@ -206,7 +208,8 @@ def _result(wanted: LedgerMeasure) -> Callable[[Setting], str]:
         if judge != wanted or not values.size:
             return ""
         half = interval(values.tolist()).half if values.size >= LEAST_SEEDS else None
-        return f"{_number(judge, values.mean())}{'' if half is None else f' ± {half:.2g}'}{judge.unit}"
+        mean = format(values.mean(), ".1f") if judge.unit else three(values.mean())
+        return f"{mean}{'' if half is None else f' ± {half:.2g}'}{judge.unit}"
 
     return cell
 
@@ -247,5 +250,5 @@ _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "rounds": _rounds,
     "seconds a round": _shown("seconds a round, mean"),
     "seeds": lambda setting: str(len(setting.runs)) if len(setting.runs) > 1 else "",
-    "state": lambda setting: "" if setting.status == "completed" else setting.status,
+    "state": _status,
 }

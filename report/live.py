@@ -6,16 +6,18 @@ position, open tables and zoomed charts stay.
 
 import hashlib
 import html
+import json
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from aoi_fl.report import page
+from aoi_fl.report import metrics, page
 from aoi_fl.report.corruption import error_line, shown
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import find, load
 from aoi_fl.report.state import status
+from aoi_fl.report.summary_card import Glance, glance
 from aoi_fl.science.errors import AoiError, ConfigError
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE, progress, read_run
@@ -53,14 +55,21 @@ class Live:
                 self._rested = time.monotonic() + _REST * (time.monotonic() - begun)
             return None if seen == self._version else (self._version, self._body)
 
+    def glance(self) -> Glance:
+        """Return the run's summary for the wall."""
+        return glance(self._folder)
+
+    def metrics(self) -> bytes:
+        """Return the run's numbers in Prometheus' text format."""
+        return metrics.exposition(self._run)
+
     @property
-    def folder(self) -> Path:
-        """The run's folder at present."""
+    def _folder(self) -> Path:
         return find(self._run).resolve()
 
     def _look(self) -> Mark:
         """Return the version of a ledger: its file, its number of rounds, and the status."""
-        path = self.folder / LEDGER
+        path = self._folder / LEDGER
         try:
             which = path.stat().st_ino
             return (str(path), which, *progress(path), status(path.parent, read_run(path)))
@@ -70,7 +79,7 @@ class Live:
             return (str(path), f"{error_line(error)}.")
 
     def _make(self, mark: Mark) -> bytes:
-        folder = self.folder
+        folder = self._folder
         if len(mark) == 1 or (len(mark) == 2 and "no such table" in mark[1]):
             return _message(folder.name, f"Waiting for the run {self._run}: it has no ledger yet.")
         if len(mark) == 2:
@@ -93,4 +102,4 @@ def _message(name: str, text: str) -> bytes:
 
 
 def _packed(title: str, main: str, charts: list[dict[str, Any]]) -> bytes:
-    return page.to_json({"title": title, "main": main, "charts": charts})
+    return json.dumps({"title": title, "main": main, "charts": charts}, allow_nan=False, separators=(",", ":")).encode()

@@ -15,7 +15,7 @@ import aoi_fl
 from aoi_fl.protocol.measures import KINDS
 from aoi_fl.protocol.records import PHASES
 from aoi_fl.report.corruption import check, check_run
-from aoi_fl.report.runs import DROPPED, readable
+from aoi_fl.report.runs import DROPPED, find, readable
 from aoi_fl.report.state import STATES, tell
 from aoi_fl.report.summary_card import unread
 from aoi_fl.science.errors import AoiError
@@ -46,13 +46,13 @@ _EVALUATED = tuple(f"{source}_{kind}" for source in ("test", "client") for kind 
 _BACK = 100  # rounds that are searched for the last evaluation
 
 
-def exposition(folder: Path) -> bytes:
-    """Return the metrics of the run in a folder.
+def exposition(run: str) -> bytes:
+    """Return the metrics of a run, given by its folder or its name under ``runs``.
 
     A run without a readable ledger has only its state (``waiting``, ``unreadable``).
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Run(folder))
+    registry.register(_Run(find(run).resolve()))
     return generate_latest(registry)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -69,7 +70,7 @@ def key_numbers(settings: Sequence[Setting]) -> Table:
             ),
         ]
     )
-    states = ["status", *(setting.status for setting in settings)]
+    states = ["status", *(", ".join(dict.fromkeys(run.status for run in one.runs)) for one in settings)]
     return ["", *(setting.label for setting in settings)], [states, *(row for row in rows if any(row[1:]))]
 
 
@@ -77,7 +78,7 @@ def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
     """Return all quantities in reading order; ``further`` are measures of an app's own."""
     return [
         Quantity("", "rounds recorded", lambda run: len(run.rounds)),
-        Quantity("", "always the most common class", _yardstick, ACCURACY.show),
+        Quantity("", "always the most common class", _yardstick, partial(ACCURACY.show, digits=1)),
         *_of_measures((*JUDGES, *LOSSES, *further)),
         *_QUANTITIES,
     ]
@@ -86,11 +87,11 @@ def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
 def _of_measures(measures: Sequence[LedgerMeasure]) -> list[Quantity]:
     found = []
     for one in measures:
-        judges = one in JUDGES
+        show, judges = partial(one.show, digits=1), one in JUDGES
         best = f"best {one.name}" if judges else ""
         found += [
-            Quantity(one.column, f"{one.name} at the end", one.end, one.show),
-            Quantity(f"best_{one.column.removeprefix('test_')}", best, one.best, one.show),
+            Quantity(one.column, f"{one.name} at the end", one.end, show),
+            Quantity(f"best_{one.column.removeprefix('test_')}", best, one.best, show),
             *([Quantity("", f"round of the {best}", one.best_round)] if judges else []),
         ]
     return found
@@ -106,8 +107,8 @@ def _theory(title: str, column: str, moment: str) -> Quantity:
     )
 
 
-def _timed(title: str, value: Callable[[InTime], float], **how: Any) -> Quantity:
-    return Quantity("", title, lambda run: None if run.in_time is None else value(run.in_time), **how)
+def _timed(title: str, column: str, value: Callable[[InTime], float], **how: Any) -> Quantity:
+    return Quantity(column, title, lambda run: None if run.in_time is None else value(run.in_time), **how)
 
 
 def _over_rounds(title: str, column: str, name: str, reduce: Callable[..., Any] = np.nansum, **how: Any) -> Quantity:
@@ -120,9 +121,9 @@ def _over_rounds(title: str, column: str, name: str, reduce: Callable[..., Any] 
     return Quantity(column, title, value, **how)
 
 
-def _weight_variance(run: Run) -> float | None:
-    """Return the sum of the weights' variances; None under a budget, where unrefreshed clients have weights, too."""
-    return None if run.empty or run.budgeted else run.measured.weight_variance
+def _weighted(title: str, value: Callable[[LoadMetrics], float | None]) -> Quantity:
+    """Return a measure of the weights; under a budget unrefreshed clients have weights, too."""
+    return Quantity("", title, lambda run: None if run.empty or run.budgeted else value(run.measured))
 
 
 def _objective(part: int) -> Callable[[Run], float | None]:
@@ -178,7 +179,7 @@ _QUANTITIES = [
     _load("mean age", "mean_age", lambda m: m.mean_age),
     _load("largest age", "largest_age", lambda m: m.peak_age),
     _load("clients a round, mean", "", lambda m: m.round_mean),
-    Quantity("", "Σ Var[ω]", _weight_variance),
+    _weighted("Σ Var[ω]", lambda m: m.weight_variance),
     Quantity("", "pairs of clients that have trained together", _met, percent),
     _load("rounds without participants", "empty_rounds", lambda m: m.empty_rounds),
     _over_rounds("forced rounds", "", "forced"),
@@ -199,9 +200,9 @@ _QUANTITIES = [
     _over_rounds("seconds a round, mean", "", "seconds", np.nanmean),
     Quantity("messages", "", lambda run: sum(int(each["messages"] or 0) for each in run.rounds)),
     _over_rounds("simulated time", "simulated_seconds", "clock", np.nanmax, show=duration),
-    _timed("simulated seconds a round, mean", lambda found: found.seconds_a_round),
-    _timed("device-hours of work", lambda found: found.worked / _HOUR),
-    _timed("wasted device-hours", lambda found: found.wasted / _HOUR),
-    _timed("wasted work", lambda found: found.wasted_share, show=percent),
-    _timed("clients never reached", lambda found: found.never),
+    _timed("simulated seconds a round, mean", "", lambda found: found.seconds_a_round),
+    _timed("device-hours of work", "", lambda found: found.worked / _HOUR),
+    _timed("wasted device-hours", "", lambda found: found.wasted / _HOUR),
+    _timed("wasted work", "", lambda found: found.wasted_share, show=percent),
+    _timed("clients never reached", "", lambda found: found.never),
 ]

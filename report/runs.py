@@ -146,11 +146,11 @@ class Run:
         if self.budgeted:
             since, ages = self._joined
             first_ages = np.maximum(ages - since + 1, 0)
-        else:
-            first_ages = np.zeros(self.size, dtype=np.int64)
-            clients, first = np.unique(selected, return_index=True)
-            for client, j in zip(clients.tolist(), first.tolist(), strict=True):
-                first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
+            return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
+        first_ages = np.zeros(self.size, dtype=np.int64)
+        clients, first = np.unique(selected, return_index=True)
+        for client, j in zip(clients.tolist(), first.tolist(), strict=True):
+            first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
         return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
 
     @cached_property

@@ -42,11 +42,6 @@ class Setting:
         return self.label.removesuffix(_counted(self.runs))
 
     @property
-    def status(self) -> str:
-        """The states of its runs, each once."""
-        return ", ".join(dict.fromkeys(run.status for run in self.runs))
-
-    @property
     def note(self) -> str:
         """The seed of a chart that shows one run; empty for a setting of one run."""
         if len(self.runs) == 1:

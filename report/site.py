@@ -64,7 +64,7 @@ class RunList:
     def comparisons(self) -> list[Compared]:
         """Return the comparisons whose table and page lie beside the runs, the latest first."""
         seen, found = {run.name: run for run in self.glances()}, []
-        tables = sorted(self.folder.glob("compare-*.csv"), key=_written, reverse=True)
+        tables = sorted(self.folder.glob("compare-*.csv"), key=_written_at, reverse=True)
         for table in tables[:_MOST_RUNS]:
             with suppress(OSError, ValueError, csv.Error, KeyError), table.open(encoding="utf-8", newline="") as file:
                 rows = list(csv.DictReader(file))
@@ -92,10 +92,7 @@ class RunList:
         """Return names with their ledgers' last change, the latest first, without hidden folders."""
         folders = [ledger.parent for ledger in self.folder.glob(f"[!.]*/{LEDGER}")]  # a cluster's .current is a link
         self._places = {readable(folder.name): folder for folder in folders}
-        written = {
-            name: max(_written(folder / file) for file in (LEDGER, f"{LEDGER}-wal"))
-            for name, folder in self._places.items()
-        }
+        written = {name: _written(folder) for name, folder in self._places.items()}
         return dict(sorted(written.items(), key=lambda item: -item[1])[:_MOST_RUNS])
 
     def _glance(self, name: str, written: float) -> Glance:
@@ -106,12 +103,18 @@ class RunList:
         return seen
 
 
-def _written(file: Path) -> float:
-    """Return the time of a file's last change; 0 without a file, and for an empty one, which a reader may leave."""
-    with suppress(OSError):  # the last process that closes a ledger removes its log
-        about = file.stat()
-        return about.st_mtime if about.st_size else 0.0
-    return 0.0
+def _written_at(file: Path) -> float:
+    return file.stat().st_mtime if file.is_file() else 0.0
+
+
+def _written(folder: Path) -> float:
+    latest = 0.0
+    for name in (LEDGER, f"{LEDGER}-wal"):
+        with suppress(FileNotFoundError):  # the last process that closes the ledger removes it
+            file = (folder / name).stat()
+            if file.st_size:  # a reader may leave an empty one
+                latest = max(latest, file.st_mtime)
+    return latest
 
 
 def application(run: str | None) -> FastAPI:
@@ -179,7 +182,7 @@ def _add_list(app: FastAPI, runs: RunList) -> None:
     def scrape() -> Response:
         current, names = runs.folder / ".current", runs.names()  # a cluster's link to its newest run
         shown = current if current.is_symlink() or not names else runs.place(names[0])
-        return _response(metrics.exposition(shown.resolve()), metrics.FORMAT)
+        return _response(metrics.exposition(str(shown)), metrics.FORMAT)
 
 
 def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool) -> None:
@@ -191,7 +194,7 @@ def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool
     @app.get(f"{at}/content")
     def content(name: str = "", seen: str = "") -> Response:
         live = find(name)
-        new, run = live.content(seen), glance(live.folder)
+        new, run = live.content(seen), live.glance()
         headers = {
             "State": run.state.name,
             "Said": quote(run.state.sentence, errors="replace"),
@@ -211,11 +214,11 @@ def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool
 
     @app.get(f"{at}/wall/content")
     def wall_content(name: str = "") -> Response:
-        return _response(fill("wall.html", run=glance(find(name).folder)), "text/html")
+        return _response(fill("wall.html", run=find(name).glance()), "text/html")
 
     @app.get(f"{at}/metrics")
     def scrape(name: str = "") -> Response:
-        return _response(metrics.exposition(find(name).folder), metrics.FORMAT)
+        return _response(find(name).metrics(), metrics.FORMAT)
 
 
 def _page(template: str, **values: object) -> Response:

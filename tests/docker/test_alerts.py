@@ -25,7 +25,7 @@ def run_of_newcomers(folder):
 
 
 def test_every_metric_of_a_rule_is_on_the_page(tmp_path):
-    text = exposition(run_of_newcomers(tmp_path)).decode()
+    text = exposition(str(run_of_newcomers(tmp_path))).decode()
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     used = {name for rule in rules for name in re.findall(r"\baoi_\w+", rule["expr"])}
     assert len(rules) >= 5 and used <= set(re.findall(r"^(aoi_\w+)", text, re.MULTILINE))
@@ -34,7 +34,7 @@ def test_every_metric_of_a_rule_is_on_the_page(tmp_path):
 
 
 def test_the_page_counts_connected_expected_and_refused(tmp_path):
-    text = exposition(run_of_newcomers(tmp_path)).decode()
+    text = exposition(str(run_of_newcomers(tmp_path))).decode()
     values = dict(re.findall(r"^aoi_clients_(connected|expected|refused) (\S+)$", text, re.MULTILINE))
     assert {name: float(value) for name, value in values.items()} == {"connected": 4, "expected": 2, "refused": 1}
     assert re.search(r'^aoi_client_refused{reason="[^"]*client-3[^"]*"} 1.0$', text, re.MULTILINE)

@@ -45,7 +45,9 @@ def cross_entropy(s, y):
     return np.log(np.exp(s).sum()) - s[y]
 
 
-@pytest.mark.parametrize(("name", "formula"), [("svm", hinge), ("cnn", cross_entropy)])
+@pytest.mark.parametrize(
+    ("name", "formula"), [("svm", hinge), ("lr", cross_entropy), ("2nn", cross_entropy), ("cnn", cross_entropy)]
+)
 def test_a_loss_is_its_formula(name, formula):
     scores = np.random.default_rng(1).normal(size=(7, 5))
     labels = np.array([0, 4, 2, 2, 1, 3, 0])

@@ -23,6 +23,20 @@ def test_deals_every_image_exactly_once_and_by_the_seed(kind, options):
     assert options or {len(part) for part in parts} == {15}
 
 
+def shares(parts):
+    return np.array([np.bincount(LABELS[part], minlength=10) / len(part) for part in parts])
+
+
+def test_large_alpha_is_nearly_iid_and_small_alpha_is_not():
+    even = partition.make(LABELS, 10, kind="dirichlet", alpha=1e6, seed=1)
+    np.testing.assert_allclose(shares(even), 0.1, atol=0.01)
+    assert {len(part) for part in even} <= set(range(140, 161))
+    # With α = 0.1 on 10 clients a class's largest share is 0.66 on average; by chance alone it would be near 0.1.
+    skewed = partition.make(LABELS, 10, kind="dirichlet", alpha=0.1, seed=1)
+    by_class = np.array([np.bincount(LABELS[part], minlength=10) for part in skewed]) / 150
+    assert by_class.max(axis=0).mean() > 0.4
+
+
 def test_the_index_file_gives_back_each_clients_images(tmp_path):
     parts = partition.make(LABELS, 100, sizes="zipf:2.0", seed=1)
     path = tmp_path / "new" / "partition.npy"

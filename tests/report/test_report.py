@@ -101,6 +101,8 @@ def test_runs_of_one_name_are_distinguished(tmp_path):
 
 
 def test_errors_name_the_thing_and_the_remedy(tmp_path):
+    with refused("run"):
+        loaded("nowhere")
     (tmp_path / "hollow").mkdir()
     with refused("run"):
         loaded(tmp_path / "hollow")

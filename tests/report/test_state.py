@@ -80,7 +80,7 @@ def test_a_run_that_simulated_time_ends_has_no_number_of_rounds(until, tmp_path)
     opened.close()
     with only_player(tmp_path / "a"):
         seen = glance(tmp_path / "a")
-    said = sentence(load(tmp_path / "a", "a")), _way_on(tmp_path / "a"), exposition(tmp_path / "a").decode()
+    said = sentence(load(tmp_path / "a", "a")), _way_on(tmp_path / "a"), exposition(str(tmp_path / "a")).decode()
     if until:
         assert (seen.rounds, seen.left) == (None, "")
         assert ": 2 rounds (interrupted)" in said[0] and " after round 2. Go on" in said[1]
