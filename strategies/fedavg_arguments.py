@@ -6,6 +6,7 @@ replaces the arguments on training clients.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flwr.app import ArrayRecord, MetricRecord
@@ -15,20 +16,19 @@ from aoi_fl.protocol.own_code import call_own
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.plan import RoundOptions
 
-# FedAvg's name -> the field of RoundOptions.
-_TAKEN = {
-    "fraction_evaluate": "fraction_evaluate",
-    "min_evaluate_nodes": "min_evaluate_nodes",
-    "min_available_nodes": "min_clients",
-    "weighted_by_key": "weighted_by_key",
-    "arrayrecord_key": "arrayrecord_key",
-    "configrecord_key": "configrecord_key",
-    "train_metrics_aggr_fn": "train_metrics_aggr_fn",
-    "evaluate_metrics_aggr_fn": "evaluate_metrics_aggr_fn",
-}
-_REFUSED = ("fraction_train", "min_train_nodes")
 # A policy inherits these from the Flower strategy that aggregates.
-_INHERITED = sorted(_TAKEN.keys() - {"min_available_nodes"})
+_INHERITED = (
+    "arrayrecord_key",
+    "configrecord_key",
+    "evaluate_metrics_aggr_fn",
+    "fraction_evaluate",
+    "min_evaluate_nodes",
+    "train_metrics_aggr_fn",
+    "weighted_by_key",
+)
+# FedAvg's name -> the field of RoundOptions.
+_TAKEN = {name: name for name in _INHERITED} | {"min_available_nodes": "min_clients"}
+_REFUSED = ("fraction_train", "min_train_nodes")
 # Of these the aggregation always uses its own.
 _ITS_OWN = {"arrayrecord_key", "configrecord_key", "train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"}
 
@@ -57,11 +57,7 @@ def judging(
 ) -> Callable[[int, ArrayRecord], MetricRecord | None]:
     """Return the server's evaluation; it raises ConfigError for what is no MetricRecord."""
     wanted = "a function of (server_round, arrays) that returns a MetricRecord or None"
-
-    def judge(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
-        return call_own("evaluate_fn", evaluate_fn, round_, arrays, made=_record, wanted=wanted)
-
-    return judge
+    return partial(call_own, "evaluate_fn", evaluate_fn, made=_record, wanted=wanted)
 
 
 def _record(made: Any) -> MetricRecord | None:

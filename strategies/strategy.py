@@ -300,8 +300,8 @@ class AgeAwareStrategy(Strategy):
         ConfigError
             Another loop calls this step.
         """
-        if self._overridden.has_updates:
-            return self._overridden.aggregate(replies)
+        if (held := self._overridden.held) is not None:
+            return self._overridden.aggregate(replies, *held)
         collector, before = self._training.collect(replies, self._run.aggregation, server_round)
 
         def make() -> tuple[ArrayRecord | None, MetricRecord | None]:
@@ -320,7 +320,7 @@ class AgeAwareStrategy(Strategy):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Aggregate the clients' metrics."""
         if self._overridden.has_evaluations:
-            return self._overridden.evaluated(server_round, replies)
+            return self._run.aggregation.evaluated(server_round, list(replies))
         return self._evaluation.conclude(server_round, replies, self._run.aggregation.evaluated)
 
     def initialize_parameters(self, client_manager: object = None) -> None:
@@ -345,7 +345,7 @@ class AgeAwareStrategy(Strategy):
         if run.round.number != round_ or not run.round.planned:
             self._overridden.adopt_training(round_, arrays, messages, grid)
         if not messages and not self.options.buffer:
-            run.at_work.wait(run.round.recorder, run.clock, timeout)
+            run.at_work.wait(timeout)
         fresh, metrics = aggregate(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
         if run.round.may_try_again(fresh):
             plan = self._training.select(arrays, grid, second_attempt=True)
@@ -360,6 +360,7 @@ class AgeAwareStrategy(Strategy):
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
+        self._evaluation.evaluation = None
         messages = self._overridden.call(
             "configure_evaluate", self.configure_evaluate, round_, arrays, config, grid, made=messages_of
         )

@@ -58,6 +58,9 @@ class AtWork:
     roster : the clients; those that work on are ``busy``
     """
 
+    _recorder: RoundRecorder  # of the round at hand
+    _clock: Clock
+
     def __init__(self, options: RoundOptions, roster: Roster) -> None:
         self._rounds, self._buffered, self._roster = options.late_rounds, options.buffer > 0, roster
         self._works: dict[int, Work] = {}
@@ -81,7 +84,8 @@ class AtWork:
         return {work.client: work.origin for work in self._works.values() if work.origin is not None}
 
     def release(self, recorder: RoundRecorder, clock: Clock) -> None:
-        """Free the places of clients that have left without an update; they rest for a round."""
+        """Begin a round: free the places of clients that have left without an update; they rest for a round."""
+        self._recorder, self._clock = recorder, clock
         self._left.clear()
         if not self._buffered:
             return
@@ -94,15 +98,15 @@ class AtWork:
         for work in gone:
             if work.client not in arrived:
                 self._left.add(work.client)
-                self._end(recorder, clock, work, "it left before its update arrived")
+                self._end(work, "it left before its update arrived")
 
-    def send(self, grid: Grid, clock: Clock, messages: dict[int, Message], timeout: float) -> OpenExchange:
+    def send(self, grid: Grid, messages: dict[int, Message], timeout: float) -> OpenExchange:
         """Send the models of a round, and return the exchange of all clients at work."""
         exchange = self._exchange = self._exchange or OpenExchange(grid)
-        keep = min(timeout, GRACE) if clock.simulated is None else self._rounds * timeout
+        keep = min(timeout, GRACE) if self._clock.simulated is None else self._rounds * timeout
         again, self._again = self._again, {}
         for client, message in again.items():
-            with clock.as_of(self._works[client].sent):
+            with self._clock.as_of(self._works[client].sent):
                 exchange.add({client: message}, timeout, keep, self._roster.packing)
         exchange.add(messages, timeout, keep, self._roster.packing)
         return exchange
@@ -123,8 +127,6 @@ class AtWork:
 
     def keep(
         self,
-        recorder: RoundRecorder,
-        clock: Clock,
         exchange: Exchange,
         collector: Collector,
         silent: Iterable[int],
@@ -136,74 +138,74 @@ class AtWork:
         if not self._rounds:
             return ()
         if isinstance(exchange, OpenExchange):
-            self._keep_open(clock, exchange, collector)
+            self._keep_open(exchange, collector)
             return exchange.pending
         works = {client: collector.work(client) for client in exchange.pending.intersection(silent)}
         self._works |= works
         if exchange.open:
             self._open.append((exchange, collector))
             return works
-        self._read(recorder, clock, exchange, collector, exchange.foretold())
+        self._read(exchange, collector, exchange.foretold())
         for client, stops in exchange.stops().items():
             if client in works:
                 self._works[client] = replace(works[client], stops=stops)
         return works
 
-    def _keep_open(self, clock: Clock, exchange: OpenExchange, collector: Collector) -> None:
+    def _keep_open(self, exchange: OpenExchange, collector: Collector) -> None:
         """Let all clients without an answer work on."""
         earlier = self._works.copy()
         self._works.clear()  # in place, for the roster's view
         for client, message in exchange.messages.items():
             i = message.metadata.message_id
             self._works[client] = earlier.get(client) or replace(
-                collector.work(client), comes=clock.arrives(i), stops=clock.stops(i)
+                collector.work(client), comes=self._clock.arrives(i), stops=self._clock.stops(i)
             )
 
-    def _name_strays(self, recorder: RoundRecorder, exchange: OpenExchange) -> None:
+    def _name_strays(self, exchange: OpenExchange) -> None:
         """Name the clients that answered what they were not asked: in the log, where the round has a row of them."""
         strays = {client for node in exchange.strays if (client := self._roster.number(node)) is not None}
         exchange.strays = []
-        others = self._works.keys() | {part.client for part in recorder.record.participations}
+        others = self._works.keys() | {part.client for part in self._recorder.record.participations}
         for client in sorted(strays):
-            if client in others or self._roster.last[client] == recorder.round:
-                logger.warning("Round %d: %s: %s", recorder.round, self._roster.name(client), _STRAY)
+            if client in others or self._roster.last[client] == self._recorder.round:
+                logger.warning("Round %d: %s: %s", self._recorder.round, self._roster.name(client), _STRAY)
             else:
-                recorder.drop(Participation(client, self._roster.name(client), "refused", reason=_STRAY))
+                self._recorder.drop(Participation(client, self._roster.name(client), "refused", reason=_STRAY))
 
-    def wait(self, recorder: RoundRecorder, clock: Clock, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         """Wait until an update arrives, at most this long, for rounds in which all clients still work."""
-        until = clock.now() + seconds
-        while self._works and clock.now() < until:
-            self._fetch(recorder, clock)
+        until = self._clock.now() + seconds
+        while self._works and self._clock.now() < until:
+            self._fetch()
             first = min((work.comes for work in self._works.values()), default=until)
-            if first <= clock.now():
+            if first <= self._clock.now():
                 return
-            clock.wait((), 0, _LOOK, min(until, first))
+            self._clock.wait((), 0, _LOOK, min(until, first))
 
-    def come(self, recorder: RoundRecorder, clock: Clock) -> list[Work]:
+    def come(self) -> list[Work]:
         """Return and forget the works of earlier rounds with an arrived update, in client order.
 
         A work that is too late for any later round ends; the round's record names its client.
         """
-        self._fetch(recorder, clock)
+        self._fetch()
         arrived = () if self._buffered else self._sorted()
-        here = [work for work in arrived if work.round < recorder.round and work.comes <= clock.now()]
+        here = [work for work in arrived if work.round < self._recorder.round and work.comes <= self._clock.now()]
         come = [self._works.pop(work.client) for work in here]
         for work in come:
             self._roster.patience.answered(TRAINING, work.client)
         for work in self._sorted():
-            if recorder.round - work.round >= self._rounds:
-                self._end(recorder, clock, work, f"no update within {self._rounds} rounds more")
+            if self._recorder.round - work.round >= self._rounds:
+                self._end(work, f"no update within {self._rounds} rounds more")
         if self._exchange is not None:
-            self._name_strays(recorder, self._exchange)
+            self._name_strays(self._exchange)
         waited = {work.round for work in self._works.values()}
         self._open = [(exchange, collector) for exchange, collector in self._open if collector.round in waited]
         return come
 
-    def end(self, recorder: RoundRecorder, clock: Clock) -> None:
+    def end(self) -> None:
         """End all works after the last round; the round's record names their clients."""
         for work in self._sorted():
-            self._drop(recorder, clock, work, "late", "the run ended before its update arrived")
+            self._drop(work, "late", "the run ended before its update arrived")
         self._open.clear()
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
@@ -261,15 +263,13 @@ class AtWork:
             former.model, former.sent = ArrayRecord(model), self._works[clients[0]].sent
             self._interrupted.append(former)
 
-    def _fetch(self, recorder: RoundRecorder, clock: Clock) -> None:
+    def _fetch(self) -> None:
         """Read the arrived replies of earlier rounds."""
         for exchange, collector in self._open:
-            self._read(recorder, clock, exchange, collector, exchange.ready())
+            self._read(exchange, collector, exchange.ready())
 
     def _read(
         self,
-        recorder: RoundRecorder,
-        clock: Clock,
         exchange: Exchange,
         collector: Collector,
         replies: Iterable[Message],
@@ -282,30 +282,30 @@ class AtWork:
                 continue
             try:
                 self._works[work.client] = replace(
-                    work, comes=clock.came(reply), update=collector.change(work.client, reply)
+                    work, comes=self._clock.came(reply), update=collector.change(work.client, reply)
                 )
             except Refused as reason:
                 outcome = "failed" if reply.has_error() else "refused"
-                self._drop(recorder, clock, work, outcome, str(reason))
+                self._drop(work, outcome, str(reason))
             answered.add(work.client)
             del reply  # the next one is made when this one is gone
         return answered
 
-    def _end(self, recorder: RoundRecorder, clock: Clock, work: Work, reason: str) -> None:
+    def _end(self, work: Work, reason: str) -> None:
         """End a work whose update no longer counts."""
-        self._drop(recorder, clock, work, "late", reason)
-        self._roster.patience.ended(TRAINING, {work.client}, recorder.round, None)
+        self._drop(work, "late", reason)
+        self._roster.patience.ended(TRAINING, {work.client}, self._recorder.round, None)
 
-    def _drop(self, recorder: RoundRecorder, clock: Clock, work: Work, outcome: str, reason: str) -> None:
+    def _drop(self, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]
         if self._exchange is not None:
             self._exchange.forget({work.client})
-        worked = None if clock.simulated is None else min(clock.now(), work.comes, work.stops) - work.sent
-        of_this_process = clock.simulated is not None or not self._interrupted
-        waited = clock.now() - work.sent if outcome == "late" and of_this_process else None
+        worked = None if self._clock.simulated is None else min(self._clock.now(), work.comes, work.stops) - work.sent
+        of_this_process = self._clock.simulated is not None or not self._interrupted
+        waited = self._clock.now() - work.sent if outcome == "late" and of_this_process else None
         name = self._roster.name(work.client)
         part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
-        recorder.drop(part)
+        self._recorder.drop(part)
 
     def _sorted(self) -> list[Work]:
         return [work for _, work in sorted(self._works.items())]

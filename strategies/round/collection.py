@@ -125,7 +125,7 @@ class Collector:
                 self._decline(client, answer)
                 return False
             if origin.plan.undecided:
-                self._recorder.accept()
+                self._recorder.record.willing += 1
             if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._separation:
                 raise Refused(f"it took part in round {last}, less than {self._separation} rounds ago")
             update = origin.read(reply)

@@ -39,28 +39,19 @@ class Dispatch:
             return "no reply by the deadline"
         return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
 
-    def messages(
-        self,
-        kind: str,
-        drafts: Mapping[int, Draft],
-        terms: Mapping[int, ParticipationRequest],
-        asleep: Iterable[int] = (),
-    ) -> list[Message]:
+    def begin(self, kind: str, asleep: Iterable[int] = ()) -> None:
+        """Begin a step, training or evaluation; sleeping clients do not count as silent."""
+        self._kind, self._excused = TRAINING if kind == protocol.TRAIN else EVALUATION, set(asleep)
+
+    @staticmethod
+    def write(drafts: Mapping[int, Draft], terms: Mapping[int, ParticipationRequest]) -> list[Message]:
         """Return the messages to nodes, each with our own record; equal contents share it.
 
         Parameters
         ----------
-        kind : training or evaluation
         drafts : content for each node, without our record; a node without a draft gets no message
         terms : our record for each node
-        asleep : sleeping clients, which do not count as silent
         """
-        self._kind, self._excused = TRAINING if kind == protocol.TRAIN else EVALUATION, set(asleep)
-        return self.write(drafts, terms)
-
-    @staticmethod
-    def write(drafts: Mapping[int, Draft], terms: Mapping[int, ParticipationRequest]) -> list[Message]:
-        """Return messages as :meth:`messages` does, and begin no step."""
         shared: dict[tuple[int, ParticipationRequest], RecordDict] = {}
         messages = []
         for node in (node for node in terms if node in drafts):
@@ -71,11 +62,6 @@ class Dispatch:
                 shared[key] = RecordDict({**kept, protocol.AOI: ConfigRecord(own.write())})
             messages.append(Message(shared[key], node, drafts[node].kind, group_id=str(own.round)))
         return messages
-
-    def adopt(self, kind: str, messages: Iterable[Message]) -> Mapping[int, Message]:
-        """Adopt messages of a subclass's step; return them by client."""
-        self._kind, self._excused = TRAINING if kind == protocol.TRAIN else EVALUATION, set()
-        return self.by_client(messages)
 
     def send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, sequential: bool) -> Exchange:
         """Send messages, ours or those of a subclass.

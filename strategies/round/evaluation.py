@@ -32,23 +32,20 @@ class EvaluationStep:
     ----------
     run : the run
     dispatch : sends the messages
+
+    Attributes
+    ----------
+    evaluation : of the round at hand; None: no client evaluates
     """
 
     def __init__(self, run: Run, dispatch: Dispatch) -> None:
         self._run, self._dispatch = run, dispatch
-        self._round = run.round  # of the evaluation
-        self._evaluation: Evaluation | None = None
-
-    @property
-    def evaluation(self) -> "Evaluation | None":
-        """The evaluation of the round at hand; None: no client evaluates."""
-        return self._evaluation if self._round is self._run.round else None
+        self.evaluation: Evaluation | None = None
 
     def messages(self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
         """Return the messages of a round's evaluation, for clients drawn at random."""
         run = self._run
         run.round.step_begun = time.monotonic()
-        self._begin(None)
         if run.progress.unevaluable or not run.options.evaluators(int(run.roster.available.sum())):
             return []
         # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
@@ -58,18 +55,20 @@ class EvaluationStep:
         def ahead(client: int) -> ParticipationRequest | None:
             return run.policy.request_for(coming, client, "evaluate") if rides else None
 
-        self._begin(evaluation := Evaluation(run, ahead))
+        evaluation = self.evaluation = Evaluation(run, ahead)
         nodes = {run.roster.node(client): client for client in evaluation.clients}
         drafts = run.aggregation.drafts(protocol.EVALUATE, round_, arrays, config, list(nodes), grid)
         terms = {node: evaluation.terms(client) for node, client in nodes.items()}
-        return self._dispatch.messages(protocol.EVALUATE, drafts, terms)
+        self._dispatch.begin(protocol.EVALUATE)
+        return self._dispatch.write(drafts, terms)
 
     def adopt(self, round_: int, messages: Iterable[Message]) -> None:
         """Take up evaluations that ``configure_evaluate`` of a subclass asked for without ``super()``."""
-        sent = self._dispatch.adopt(protocol.EVALUATE, messages)
+        self._dispatch.begin(protocol.EVALUATE)
+        sent = self._dispatch.by_client(messages)
         if sent and self._run.round.number == round_:
             self._run.round.step_begun = time.monotonic()
-            self._begin(Evaluation(self._run, lambda client: None, sorted(sent)))
+            self.evaluation = Evaluation(self._run, lambda client: None, sorted(sent))
 
     def conclude(
         self,
@@ -78,26 +77,23 @@ class EvaluationStep:
         make: Callable[[int, Sequence[Message]], MetricRecord | None],
     ) -> MetricRecord | None:
         """Accept and drop evaluations, and have metrics made of them."""
-        run, metrics = self._run, None
-        if (evaluation := self.evaluation) is not None:
-            for client in self._dispatch.take(replies, evaluation.take):
-                evaluation.drop(client, self._dispatch.why_missing)
-            metrics = make(round_, evaluation.accepted())
-            run.progress.evaluated |= metrics is not None
-            run.unable |= evaluation.unable
-            here = np.flatnonzero(run.roster.available).tolist()
-            if here and run.unable.issuperset(here) and not run.progress.evaluated:
-                logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
-                run.progress.unevaluable = True
-            run.round.recorder.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
+        run = self._run
+        if (evaluation := self.evaluation) is None:
+            return None
+        for client in self._dispatch.take(replies, evaluation.take):
+            evaluation.drop(client, self._dispatch.why_missing)
+        metrics = make(round_, evaluation.accepted())
+        run.progress.evaluated |= metrics is not None
+        run.unable |= evaluation.unable
+        here = np.flatnonzero(run.roster.available).tolist()
+        if here and run.unable.issuperset(here) and not run.progress.evaluated:
+            logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
+            run.progress.unevaluable = True
+        run.round.recorder.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
         if metrics is not None:
             run.evaluate("client", metrics)
-        if metrics is not None and evaluation is not None:
             run.round.recorder.evaluate_clients(evaluation.metrics())
         return metrics
-
-    def _begin(self, evaluation: "Evaluation | None") -> None:
-        self._round, self._evaluation = self._run.round, evaluation
 
 
 class Evaluation:
@@ -154,7 +150,7 @@ class Evaluation:
             try:
                 answer = read_record(reply, ParticipationReply)
                 check_name(answer.name, self._roster.own_name(client))
-                self._inbox.put(self._ahead[client], client, answer)
+                self._inbox[client] = self._ahead[client], answer
             except Refused as reason:
                 logger.warning("The server will ask client %s again: %s", client, reason)
         reply.content.pop(protocol.AOI, None)
@@ -163,7 +159,7 @@ class Evaluation:
 
     def drop(self, client: int, reason: str) -> None:
         """Count and name an evaluation that is not used; what the client did in training stays as it is."""
-        self._recorder.drop_evaluation()
+        self._recorder.record.dropped += 1
         self._dropped.setdefault(reason, []).append(self._roster.name(client))
 
     def metrics(self) -> dict[str, MetricRecord]:

@@ -298,7 +298,10 @@ class Exchange:
         """Yield arrived replies, one by one or all in one call."""
         while self._read_early:
             yield self._read_early.pop(0)
-        for ids in self._turns(wait):
+        turns = [[i] for i in self._pending] if self._one_by_one else [list(self._pending)]
+        if self._ordered and wait:
+            turns = [[next(iter(self._pending))]]
+        for ids in turns:
             yield from replies.pull_messages(ids)
 
     def _look(self, replies: Replies, wait: bool) -> Iterator[Message]:
@@ -307,8 +310,11 @@ class Exchange:
         there = replies.look(pending)
         self._spent = self._clock.now() - begun
         in_turn = self._ordered and wait
-        in_order = [i for i, j in takewhile(_same, zip(pending, there, strict=False))] if in_turn else None
-        for message_id in replies.small_first(there) if in_order is None else in_order:
+        order = replies.small_first(there)
+        if in_turn:
+            pairs = zip(pending, there, strict=False)
+            order = [i for i, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+        for message_id in order:
             reply = replies.fetch(message_id)
             if reply is not None:
                 yield reply
@@ -329,11 +335,6 @@ class Exchange:
         if patience is not None:
             self._deadline = min(self._deadline, self._clock.now() + patience)
 
-    def _turns(self, wait: bool) -> list[list[str]]:
-        if self._ordered and wait:
-            return [[next(iter(self._pending))]]
-        return [[i] for i in self._pending] if self._one_by_one else [list(self._pending)]
-
 
 def _unpacked(reply: Message) -> Message:
     """Return a reply with unpacked arrays, or an error in its place."""
@@ -343,7 +344,3 @@ def _unpacked(reply: Message) -> Message:
         return reply
     except PackingError as error:
         return in_error(reply, MESSAGE_UNAVAILABLE, f"its packed arrays cannot be read: {error}")
-
-
-def _same(pair: tuple[str, str]) -> bool:
-    return pair[0] == pair[1]

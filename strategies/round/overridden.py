@@ -47,14 +47,9 @@ class OverriddenSteps:
 
     def __init__(self, run: Run, dispatch: Dispatch, training: TrainingStep, evaluation: EvaluationStep) -> None:
         self._run, self._dispatch, self._training, self._evaluation = run, dispatch, training, evaluation
-        self._held: tuple[HeldUpdates, Collector] | None = None  # while a step of a subclass has the updates
+        self.held: tuple[HeldUpdates, Collector] | None = None  # while a step of a subclass has the updates
         self.has_evaluations = False  # while one has the evaluations
         self._warned: set[str] = set()
-
-    @property
-    def has_updates(self) -> bool:
-        """Whether a step of a subclass has the round's updates."""
-        return self._held is not None
 
     def call(self, name: str, step: Callable[..., Any], *arguments: Any, made: Callable[[Any], T]) -> T:
         """Call a step, which may be a subclass's."""
@@ -67,11 +62,11 @@ class OverriddenSteps:
             if not is_ours(step := getattr(strategy, name)):
                 setattr(strategy, name, wrapped(step))
 
-    def aggregate(self, replies: Iterable[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+    def aggregate(
+        self, replies: Iterable[Message], held: "HeldUpdates", collector: Collector
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Aggregate the accepted updates that a subclass hands on, perhaps changed."""
-        if self._held is None:
-            raise ValueError("no step of a subclass has the updates")
-        run, (held, collector) = self._run, self._held
+        run = self._run
         aggregation, model = run.aggregation, run.round.model
         client_of = {reply.metadata.reply_to_message_id: client for client, reply in held.replies.items()}
         held.used = set() if held.used is None else held.used
@@ -101,10 +96,6 @@ class OverriddenSteps:
         held.used.update(self._training.add_late(collector))
         return aggregation.finish()
 
-    def evaluated(self, round_: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Aggregate the accepted evaluations that a subclass hands on, perhaps changed."""
-        return self._run.aggregation.evaluated(round_, list(replies))
-
     def adopt_training(self, round_: int, arrays: ArrayRecord, messages: Sequence[Message], grid: Grid) -> None:
         """Take up a round with clients that ``configure_train`` of a subclass chose without ``super()``."""
         run = self._run
@@ -112,12 +103,13 @@ class OverriddenSteps:
             allowed = f"0 with a configure_train of {run.strategy} that does not call super()"
             raise ConfigError("buffer", run.options.buffer, allowed, "Call super().configure_train.")
         run.open(round_, grid)
-        clients = np.array(sorted(self._dispatch.adopt(protocol.TRAIN, messages)), np.int64)
+        self._dispatch.begin(protocol.TRAIN)
+        clients = np.array(sorted(self._dispatch.by_client(messages)), np.int64)
         self._warn_once(
             f"configure_train of {run.strategy} chooses the clients without super(): the policy is not asked, and "
             "clients decide nothing. To keep the policy, call super().configure_train."
         )
-        run.round.recorder.adopt(len(clients))
+        run.round.recorder.record.willing = len(clients)
         self._training.weigh(Plan(clients, np.full(len(clients), np.nan)), arrays)
         run.round.step_begun, run.round.sent = time.monotonic(), run.clock.now()
 
@@ -131,7 +123,7 @@ class OverriddenSteps:
             collector, before = self._training.collect(replies, held, server_round)
 
             def make() -> tuple[ArrayRecord | None, MetricRecord | None]:
-                self._held = held, collector
+                self.held = held, collector
                 try:
                     arrays, metrics = self.call(
                         "aggregate_train", step, server_round, held.in_order(), made=model_and_metrics
@@ -140,7 +132,7 @@ class OverriddenSteps:
                     log_failure(server_round, MODEL_STAYS, called(held.replies), error)
                     arrays, metrics = None, None
                 finally:
-                    self._held = None
+                    self.held = None
                 self._training.add_late(collector, held.used is not None)
                 if held.used is not None:
                     collector.refuse(self._run.aggregation.spoiled)

@@ -56,11 +56,15 @@ class Questions:
         recorder, inbox = self._run.round.recorder, self._run.inbox
         early = {}
         if kind == protocol.PARTICIPATE:
-            answers = ((client, inbox.get(request, client)) for client, request in requests.items())
-            early = {client: answer for client, answer in answers if answer is not None}
+            held = ((client, request, *inbox[client]) for client, request in requests.items() if client in inbox)
+            early = {
+                client: answer
+                for client, request, earlier, answer in held
+                if (earlier.round, earlier.wire) == (request.round, request.wire)
+            }
         here = self._roster.here(recorder.round)
         to_ask = {client: request for client, request in requests.items() if client not in early and here[client]}
-        recorder.asked(len(early))
+        recorder.record.asked += len(early)
         if kind == protocol.EVALUATE:
             yield from self._losses(to_ask, arrays, grid)
             return
@@ -86,7 +90,7 @@ class Questions:
             if ask not in contents:
                 contents[ask] = RecordDict({protocol.AOI: ConfigRecord(ask.write())})
             messages[client] = Message(contents[ask], roster.node(client), kind, group_id=str(recorder.round))
-        recorder.asked(len(messages))
+        recorder.record.asked += len(messages)
         recorder.exchanged(len(messages))
         settled = roster.patience.worth(
             QUESTION, messages, clock_of(grid), others=roster.others_answer, strangers=roster.strangers(messages)
@@ -117,7 +121,8 @@ class Questions:
         drafts = self._run.aggregation.drafts(
             protocol.EVALUATE, recorder.round, arrays, ConfigRecord(), list(nodes), grid
         )
-        messages = self._dispatch.messages(protocol.EVALUATE, drafts, nodes)
+        self._dispatch.begin(protocol.EVALUATE)
+        messages = self._dispatch.write(drafts, nodes)
         losses: dict[int, float] = {}
 
         def take(client: int, reply: Message) -> bool:
@@ -136,7 +141,7 @@ class Questions:
         timeout = options.ask_timeout if options.evaluate_timeout is None else options.evaluate_timeout
         for client in self._dispatch.take(self._dispatch.send(grid, messages, timeout, sequential=False), take):
             self._drop(client, "late", "no evaluation by the deadline")
-        recorder.asked(len(nodes))
+        recorder.record.asked += len(nodes)
         yield from losses.items()
 
     def _drop(self, client: int, outcome: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The record of a round. No other module writes it."""
+"""The record of a round. Entries that need more than an assignment are written here."""
 
 import logging
 import math
@@ -12,7 +12,7 @@ from flwr.app import MetricRecord
 
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.measures import KINDS, as_share, measured, measured_name, number_of
-from aoi_fl.protocol.records import Nodes, Participation, Phase, RoundRecord
+from aoi_fl.protocol.records import Participation, Phase, RoundRecord
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.validation import one_line
@@ -64,17 +64,9 @@ class RoundRecorder:
         self.add_seconds("hello", -seconds)
         self._begun += seconds
 
-    def connected(self, nodes: Nodes | None) -> None:
-        """Note the nodes of the roll call."""
-        self.record.nodes = nodes
-
     def exchanged(self, exchanges: int) -> None:
         """Count messages: one down and one up an exchange."""
         self.record.messages += 2 * exchanges
-
-    def asked(self, clients: int) -> None:
-        """Count clients that were asked."""
-        self.record.asked += clients
 
     def plan(self, plan: Plan, policy: str) -> None:
         """Note what a plan says of the round.
@@ -94,14 +86,6 @@ class RoundRecorder:
             if name not in _OF_PLANS:
                 raise ConfigError(f"ledger of {policy}.plan", name, _OF_PLANS, "Leave other entries out.")
             setattr(self.record, name, value)
-
-    def adopt(self, clients: int) -> None:
-        """Note the clients that the step of a subclass chose."""
-        self.record.willing = clients
-
-    def accept(self) -> None:
-        """Count a client that was willing when the model arrived."""
-        self.record.willing += 1
 
     def decline(self, client: int, answer: ParticipationReply) -> None:
         """Count a client that declined; name it if it did so by a rule of its owner."""
@@ -145,10 +129,6 @@ class RoundRecorder:
         reason = part.alone().reason if self._hidden else part.reason
         logger.log(level, "Round %d: %s %s: %s", self.round, client, part.outcome, reason)
 
-    def drop_evaluation(self) -> None:
-        """Count an evaluation that is not used."""
-        self.record.dropped += 1
-
     def train(self, parts: Sequence[Participation]) -> None:
         """Note the clients that trained, and the mean of the losses that they report."""
         self.record.trained += len(parts)
@@ -156,10 +136,6 @@ class RoundRecorder:
         losses = [(part.loss, part.examples) for part in parts if part.loss is not None and part.examples is not None]
         if losses:
             self.record.train_loss = sum(v * n for v, n in losses) / sum(n for _, n in losses)
-
-    def conclude(self, empty: bool) -> None:
-        """Note whether the round made no model."""
-        self.record.empty = empty
 
     def evaluate(self, source: Literal["test", "client"], metrics: MetricRecord) -> str | None:
         """Note loss, accuracy and RMSE of an evaluation; return what is wrong with its accuracy.
@@ -192,10 +168,6 @@ class RoundRecorder:
             value = number_of(metrics[name])
             if value is not None and math.isfinite(value):
                 self.record.metrics[f"{source}_{one_line(name)}"] = value
-
-    def begin_work(self, clients: int) -> None:
-        """Note how many clients are at work once the models are sent."""
-        self.record.at_work = clients
 
     def pay(self, plan: Plan) -> None:
         """Note the payment of each update, the φ by which a budget ranked a client, and the plan's own entries."""

@@ -36,6 +36,7 @@ class Backoff:
 
     Attributes
     ----------
+    silent : clients that have not answered their last message
     round : number of the current round
     now : machine's seconds at its start; NaN in simulated time, where pauses count rounds only
     """
@@ -44,7 +45,7 @@ class Backoff:
         self._times: dict[int, float] = {}
         self._until: dict[int, int] = {}
         self._waited: dict[int, int] = {}  # round of the last wait until the deadline, in vain
-        self._silent: set[int] = set()
+        self.silent: set[int] = set()
         self._answers: dict[int, tuple[float, float]] = {}  # seconds of the last answer, and seconds left for retries
         self._tried: dict[int, float] = {}  # seconds of the last try; unknown after a break
         self.round = 0
@@ -54,18 +55,14 @@ class Backoff:
         """Return the clients with a count of unanswered messages, even if they have answered since."""
         return set(self._times)
 
-    def silent(self) -> set[int]:
-        """Return the clients that have not answered their last message."""
-        return set(self._silent)
-
     def mute(self) -> set[int]:
         """Return the silent clients for which the round does not wait until the deadline."""
-        return {client for client in self._silent if self.round < self._next_wait(client)}
+        return {client for client in self.silent if self.round < self._next_wait(client)}
 
     def patience(self) -> dict[int, float]:
         """Return the seconds that a round waits for a client with a count, unless the others take longer."""
         mute = self.mute()
-        return {client: self._worth(client) for client in self._times if client in mute or client not in self._silent}
+        return {client: self._worth(client) for client in self._times if client in mute or client not in self.silent}
 
     def _worth(self, client: int) -> float:
         last, left = self._answers.get(client, (0.0, 0.0))
@@ -76,7 +73,7 @@ class Backoff:
 
     def note(self, client: int, round_: int) -> None:
         """Note an unanswered message; it changes nothing for a client that rests."""
-        self._silent.add(client)
+        self.silent.add(client)
         if self._rests(client, round_):
             return
         self._tried[client] = self.now
@@ -103,7 +100,7 @@ class Backoff:
         """Note an answer in time, and its seconds if known."""
         if not math.isnan(took):
             self._answers[client] = took, self._answers.get(client, (0.0, 0.0))[1] + _AGAIN * took
-        self._silent.discard(client)
+        self.silent.discard(client)
         times = self._times.get(client, 0.0) / 2
         if times < _LEAST:
             self._forgive(client)
@@ -123,7 +120,7 @@ class Backoff:
         """Forget a client."""
         self._forgive(client)
         self._answers.pop(client, None)
-        self._silent.discard(client)
+        self.silent.discard(client)
 
     def resting(self, round_: int) -> set[int]:
         """Return the clients that a round does not try."""
@@ -150,7 +147,7 @@ class Backoff:
                 self._times.get(client, 0.0),
                 self._until.get(client, 0),
                 self._waited.get(client, math.nan),
-                client in self._silent,
+                client in self.silent,
                 *answers.get(client, (math.nan, 0.0)),
             )
             for client in sorted(self._times.keys() | answers)
@@ -166,7 +163,7 @@ class Backoff:
             if not math.isnan(waited):
                 self._waited[client] = int(waited)
             if silent:
-                self._silent.add(client)
+                self.silent.add(client)
             if not math.isnan(last):
                 self._answers[client] = last, left
 
@@ -203,7 +200,7 @@ class RetryPolicy:
 
     def silent(self, *kinds: str) -> set[int]:
         """Return the clients that have left the last message of one of these kinds unanswered."""
-        return {client for kind in kinds for client in self._silences[kind].silent()}
+        return {client for kind in kinds for client in self._silences[kind].silent}
 
     def doubtful(self, *kinds: str) -> set[int]:
         """Return the clients that left messages of these kinds, or of any, unanswered."""

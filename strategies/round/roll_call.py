@@ -74,14 +74,14 @@ class RollCall:
     @property
     def turned_away(self) -> set[int]:
         """Return the connected nodes without a valid introduction, or of clients that the run does not name."""
-        return self._complaints.keys() | self.outside | self._mute.silent()
+        return self._complaints.keys() | self.outside | self._mute.silent
 
     @property
     def all_refused(self) -> str | None:
         """Why the first refused node cannot join, if all connected nodes are refused; else None."""
         if self._roster.available.any() or self.gone:
             return None
-        turned_away = self._complaints.keys() | self._mute.silent()
+        turned_away = self._complaints.keys() | self._mute.silent
         return next(iter(self._refused.values()), None) if turned_away == self._refused.keys() else None
 
     def call(
@@ -132,7 +132,7 @@ class RollCall:
         ]
         self.outside |= {node for node, intro, _ in replies if not self._roster.allows(intro)}
         replies = [reply for reply in replies if reply[0] not in self.outside]
-        replies.sort(key=_order)
+        replies.sort(key=lambda reply: (reply[1].number is None, reply[1].number or 0, reply[1].name))
         fresh = self._roster.admit([(node, intro) for node, intro, _ in replies], nodes, ask.round)
         for node, intro, answer in replies:
             client = self._roster.number(node)
@@ -169,7 +169,7 @@ class RollCall:
         found = self._introductions(exchange, exchange)
         self._unheard = self._unheard + 1 if exchange.missing - self._mute.mute() else self._unheard // 2
         for node in exchange.missing:
-            if node not in self._mute.silent():
+            if node not in self._mute.silent:
                 logger.warning("node %d has not answered the roll call", node)
             self._mute.note(node, ask.round)
         if exchange.missing:
@@ -201,11 +201,6 @@ class RollCall:
         if self._complaints.get(node) != text:
             self._complaints[node] = text
             logger.warning("%s", text)
-
-
-def _order(reply: _Reply) -> tuple[bool, int, str]:
-    intro = reply[1]
-    return intro.number is None, intro.number or 0, intro.name
 
 
 def _checked(intro: Introduction) -> Introduction:

@@ -4,7 +4,7 @@ import logging
 import math
 from collections import Counter
 from dataclasses import astuple, dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -37,31 +37,6 @@ _OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster tha
 _begun: Counter[int] = Counter()  # runs of ours by Flower's id
 
 
-class Inbox:
-    """Decisions on the next round that arrive with other replies.
-
-    A restart loses them, and the server asks again. A decision remains valid when the terms change after it.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
-
-    def put(self, question: ParticipationRequest, client: int, answer: ParticipationReply) -> None:
-        """Keep a client's answer to a question."""
-        self._held[client] = question, answer
-
-    def get(self, question: ParticipationRequest, client: int) -> ParticipationReply | None:
-        """Return a client's answer about the same round of the same run, or None."""
-        if client not in self._held:
-            return None
-        earlier, answer = self._held[client]
-        return answer if _about(earlier) == _about(question) else None
-
-
-def _about(question: ParticipationRequest) -> tuple[str, str | None, int, str]:
-    return question.run, question.token, question.round, question.wire
-
-
 @dataclass
 class RunProgress:
     """What has happened in a run up to now.
@@ -79,16 +54,6 @@ class RunProgress:
     unevaluable: bool = False
     idle: int = 0
 
-    def state_dict(self) -> NDArray[np.int64]:
-        """Return it as (4,) numbers."""
-        return np.array(astuple(self), np.int64)
-
-    @classmethod
-    def from_state(cls, state: NDArray[np.int64]) -> Self:
-        """Return what :meth:`state_dict` was made of."""
-        trained, evaluated, unevaluable, idle = state.tolist()
-        return cls(bool(trained), bool(evaluated), bool(unevaluable), idle)
-
 
 class Run:
     """The state of a run, shared by the parts of its rounds.
@@ -103,7 +68,9 @@ class Run:
 
     Attributes
     ----------
-    roster, clock, timer, inbox, progress, at_work, served : the parts that outlive a round
+    roster, clock, timer, progress, at_work, served : the parts that outlive a round
+    inbox : decisions on the next round that arrive with other replies, and what was asked, by client. A restart loses
+        them, and the server asks again. A decision remains valid when the terms change after it
     joining : waits for clients; None before the run has begun
     privacy : the account of a private run; None: the run is not private
     complete : why there is nothing more to do; None: there is
@@ -134,7 +101,8 @@ class Run:
             names=options.names,
         )
         self.clock: Clock = MACHINE
-        self.timer, self.inbox, self.progress = RoundTimer(options.round_seconds), Inbox(), RunProgress()
+        self.timer, self.progress = RoundTimer(options.round_seconds), RunProgress()
+        self.inbox: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
         self.at_work, self.served = AtWork(options, self.roster), ServedModel(options.serve_average)
         self.joining: Joining | None = None
         self.privacy: PrivacyGuarantee | None = None
@@ -148,7 +116,7 @@ class Run:
         """Return what the next round needs: (n,) arrays by client number, and the states of the parts."""
         return {
             **{name: getattr(self.roster, name) for name in _OF_CLIENTS},
-            "so_far": self.progress.state_dict(),
+            "so_far": np.array(astuple(self.progress), np.int64),
             "unable": np.array(sorted(self.unable), np.int64),
             **self.roster.patience.state_dict(simulated=self.clock.simulated is not None),
             **self.clock.state_dict(),
@@ -171,7 +139,7 @@ class Run:
             for name in _OF_CLIENTS:
                 getattr(self.roster, name)[: len(state[name])] = state[name]
             self.roster.patience.load_state_dict(state)
-            self.progress = RunProgress.from_state(state["so_far"])
+            self.progress = RunProgress(*state["so_far"].reshape(4).tolist())
             self.unable = set(state["unable"].tolist())
             if self.progress.idle == self.options.max_empty_rounds:  # the run stopped for that, and tries again
                 self.progress.idle = 0
@@ -219,8 +187,8 @@ class Run:
         places are free, so that as many clients begin as end.
         """
         decides, most_left = self.policy.traits.decides, self.most_at_work - self.options.buffer
-        exchange = self.at_work.send(grid, self.clock, messages, timeout)
-        self.round.recorder.begin_work(count := len(exchange.pending))
+        exchange = self.at_work.send(grid, messages, timeout)
+        self.round.recorder.record.at_work = count = len(exchange.pending)
         exchange.await_updates(math.inf if decides else min(self.options.buffer, count), most_left)
         return exchange
 
@@ -322,9 +290,9 @@ class Run:
             request = self.policy.request_for(self.request(round_), None, "hello") or request
         with recorder.timed("hello"):
             fresh, waited = joining.call_roll(grid, request)
-        recorder.connected(joining.roll.nodes if uploads(grid) else None)
+        recorder.record.nodes = joining.roll.nodes if uploads(grid) else None
         for client, answer in joining.roll.answers.items():
-            self.inbox.put(request, client, answer)
+            self.inbox[client] = request, answer
         for client, answer in joining.roll.late.items():
             if answer.next_round is not None and answer.next_round >= round_:  # it may sleep until then
                 self.roster.note_decision(client, answer, round_, self.round_duration)
@@ -376,7 +344,7 @@ class Run:
             self.clock.wait((), 0, 0.0, opened + ROUND_TRIP)
         recorder.close(self.clock.simulated, None if self.privacy is None else self.privacy.epsilon(recorder.round))
         if recorder.round == self.last or self.time_is_up:
-            self.at_work.end(recorder, self.clock)
+            self.at_work.end()
         self.progress.idle = self.progress.idle + 1 if recorder.record.empty else 0
         record = recorder.record.participation_only() if self.hidden else recorder.record
         self.observer.round_done(record, arrays, self.state_dict())

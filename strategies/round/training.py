@@ -133,8 +133,8 @@ class TrainingStep:
         drafts, requests = self._written(round_, config, grid)
         drafts = drafts if self._released is None else {}
         round_.sent = run.clock.now()
-        asleep = np.flatnonzero(run.roster.asleep(round_.number)).tolist()
-        return self._dispatch.messages(protocol.TRAIN, drafts, requests, asleep=asleep)
+        self._dispatch.begin(protocol.TRAIN, np.flatnonzero(run.roster.asleep(round_.number)).tolist())
+        return self._dispatch.write(drafts, requests)
 
     def _written(
         self, round_: Round, config: ConfigRecord, grid: Grid
@@ -200,7 +200,7 @@ class TrainingStep:
                 return collector.take(client, reply)
 
         def keep(exchange: Exchange, silent: set[int]) -> Collection[int]:
-            return run.at_work.keep(recorder, run.clock, exchange, collector, silent)
+            return run.at_work.keep(exchange, collector, silent)
 
         for client in self._dispatch.take(replies, take, keep):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
@@ -233,7 +233,7 @@ class TrainingStep:
     def add_late(self, collector: Collector, used: bool = True) -> list[int]:
         """Add the updates of earlier rounds that have arrived by now; return the clients."""
         run = self._run
-        works = run.at_work.come(run.round.recorder, run.clock)
+        works = run.at_work.come()
         if works:
             collector.add_late(run.aggregation if used and isinstance(run.aggregation, Mean) else None, works)
         return [work.client for work in works]
@@ -250,7 +250,7 @@ class TrainingStep:
         # A private round makes a model of noise alone too, so that an empty one cannot be told.
         used = arrays is not None and (run.privacy is None or recorder.record.trained > 0)
         run.progress.trained |= used
-        recorder.conclude(not used)
+        recorder.record.empty = not used
         if metrics is not None:
             recorder.note("train", metrics, training_loss_name(metrics))
         if not run.round.may_try_again(arrays):

@@ -76,11 +76,10 @@ class BudgetedPolicy(Policy):
         population = replace(population, ages=view.round - 1 - self._refreshed, now=None, foresight=None)
         if self._slopes is not None:
             population = replace(population, sensitivities=self._slopes.sensitivities(population.sizes))
-        if population.sensitivities is not None:
-            population = replace(population, sensitivities=self._bounded(view, population.sensitivities))
+        population = replace(population, sensitivities=self._bounded(view, np.asarray(population.sensitivities)))
         prices = self._prices(view, population.sensitivities)
         payable = population.available & np.isfinite(prices)
-        payments, bids, refused = _declared_payments(view), None, dict[int, str]()
+        payments, bids, refused = np.asarray(population.payments), None, dict[int, str]()
         if self.source == "bid":
             payments, bids, refused = self._bids(view, payable, payments)
         population = replace(population, payments=payments, available=payable)
@@ -96,8 +95,7 @@ class BudgetedPolicy(Policy):
         paid[chosen] = payments[chosen]
         trains, self._ledger = chosen, {"spent": 0.0}
         if self.trains == "all":
-            there = np.ones(len(paid), np.bool_) if population.connected is None else population.connected.copy()
-            there &= ~view.failed
+            there = np.asarray(population.connected) & ~view.failed
             there[list(refused)] = False
             trains = np.flatnonzero(there)
         return Plan(
@@ -240,7 +238,7 @@ class BudgetedPolicy(Policy):
 
     def _prices(self, view: RoundView, sensitivities: NDArray[np.float64] | None) -> NDArray[np.float64]:
         """Return (n,) declared payments; NaN for a client that lacks what the index needs."""
-        payments = _declared_payments(view)
+        payments = np.asarray(view.population.payments)
         if sensitivities is None or self.selector.index not in BY_SENSITIVITY:
             return payments
         return np.where(np.isfinite(sensitivities), payments, np.nan)
@@ -249,11 +247,6 @@ class BudgetedPolicy(Policy):
         """Return φ_i; an index that does not use it can do without, and so can the estimate."""
         needed = self.selector.index in BY_SENSITIVITY and self._slopes is None
         return record.sensitivity if needed else record.sensitivity or 1.0
-
-
-def _declared_payments(view: RoundView) -> NDArray[np.float64]:
-    payments = view.population.payments
-    return np.full(len(view.known), np.nan) if payments is None else payments
 
 
 def _unusable(bid: Bid, declared: float) -> str | None:

@@ -54,7 +54,7 @@ class MarkovRulePolicy(RulePolicy):
         if not own and not adaptive_dropout:
             alike = n > k > 1 and set(policy.probabilities) <= {0, 1}  # no coin is left
             self.traits = replace(self.traits, law=policy, warning=SAME_MEET if alike else "")
-        self._own = shares
+        self._shares = shares
         self._dropout = DropoutEstimate(float(k), policy.dropout * k) if adaptive_dropout else None
         self._warned = False
         self._kind = policy.kind
@@ -62,7 +62,7 @@ class MarkovRulePolicy(RulePolicy):
 
     def issue(self, view: RoundView) -> None:
         """Issue the round's tables."""
-        if self.rule.own and (rates := self._own.found(view)) is not None:
+        if self.rule.own and (rates := self._shares.found(view)) is not None:
             self.rule = self.rule.reissue(rates, view.round - 1, view.free)
         if self._dropout is not None:
             self._warn_beyond(self._dropout.value, view)
@@ -91,7 +91,7 @@ class MarkovRulePolicy(RulePolicy):
 
     def describe(self) -> dict[str, Any]:
         """Return the policy's kind, n, k, table, rates and coordination."""
-        rates, rule = self.rule.rates, self._own.rule
+        rates, rule = self.rule.rates, self._shares.rule
         return (
             {"kind": f"markov-{self._kind}"}
             | super().describe()

@@ -63,7 +63,6 @@ class RulePolicy(Policy):
         self.rule, self.clients, self.per_round = rule, clients, per_round
         self.coordination = make_coordination(coordination)
         self.availability = availability
-        self._shares = shares
         self.volunteers: VolunteerBound | None = None
         self._slept: NDArray[np.bool_] = np.zeros(0, np.bool_)  # the clients that looked for no message at first
         self._state: State = {}

@@ -20,8 +20,6 @@ from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, 
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.weighting import AUTO, UNBIASED
 
-_IN_VAIN = ("failed", "refused")  # results of a client that has responded, with nothing of use
-
 
 class SelectorPolicy(Policy):
     """A selector as a policy.
@@ -122,7 +120,8 @@ def report(outcomes: Sequence[ClientOutcome]) -> Report:
     """Return the losses and seconds of a round's updates, and the clients without a usable update."""
     ordered: list[ClientOutcome] = sorted(outcomes, key=lambda one: one.client)
     came = [one for one in ordered if one.result == "trained"]
-    late = [one for one in ordered if one.result in _IN_VAIN or _waited_for(one)]
+    in_vain = [one for one in ordered if one.result in ("failed", "refused", "late", "surplus")]
+    late = [one for one in in_vain if one.seconds is not None or one.result in ("failed", "refused")]
 
     def clients(of: list[ClientOutcome]) -> NDArray[np.int64]:
         return np.array([one.client for one in of], dtype=np.int64)
@@ -130,10 +129,6 @@ def report(outcomes: Sequence[ClientOutcome]) -> Report:
     losses, seconds = (np.array([getattr(one, name) for one in came], np.float64) for name in ("loss", "seconds"))
     waited = np.array([one.seconds or 0.0 for one in late], np.float64)
     return Report(clients(came), losses, seconds, clients(late), waited)  # None became NaN
-
-
-def _waited_for(one: ClientOutcome) -> bool:
-    return one.result in ("late", "surplus") and one.seconds is not None
 
 
 @cache

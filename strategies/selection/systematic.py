@@ -47,7 +47,7 @@ class SystematicRulePolicy(RulePolicy):
             n, k = rule.clients, rule.per_round
             alike = (rule.phase_rule, rule.jitter) == ("spread", 0.0) and n % k == 0 and n > k > 1
             self.traits = replace(self.traits, law=law, warning=f"{SAME_MEET} Or set a jitter." if alike else "")
-        self._own, self._fastest = shares, 0.0
+        self._shares, self._fastest = shares, 0.0
 
     def interval_law(self) -> IntervalLaw:
         """Return the law at the largest rate up to now, as present clients share the rates."""
@@ -56,7 +56,7 @@ class SystematicRulePolicy(RulePolicy):
 
     def issue(self, view: RoundView) -> None:
         """Give newcomers rate and phase."""
-        if (rates := self._own.found(view)) is None:
+        if (rates := self._shares.found(view)) is None:
             return
         here = np.ones(len(rates), np.bool_)
         if self.availability is None:
@@ -79,7 +79,7 @@ class SystematicRulePolicy(RulePolicy):
             {"kind": "systematic"}
             | super().describe()
             | {
-                "rates": self.rule.targets.tolist() if len(self.rule.targets) else self._own.rule,
+                "rates": self.rule.targets.tolist() if len(self.rule.targets) else self._shares.rule,
                 "phases": self.rule.phase_rule,
                 "jitter": self.rule.jitter,
             }
@@ -92,8 +92,8 @@ class SystematicRulePolicy(RulePolicy):
             "rates": self.rule.targets,
             "phases": self.rule.phases,
             "shifts": self.rule.shifts,
-            "members": self._own.members,
-            "known": self._own.known,
+            "members": self._shares.members,
+            "known": self._shares.known,
         }
         return state if self.availability is None else {**state, "asked": self.rule.rates}
 
@@ -111,7 +111,7 @@ class SystematicRulePolicy(RulePolicy):
             phases=state["phases"].copy(),
             shifts=state["shifts"].copy(),
         )
-        self._own.members, self._own.known = state["members"].copy(), state["known"].copy()
+        self._shares.members, self._shares.known = state["members"].copy(), state["known"].copy()
 
 
 class SystematicParticipation(AgeAwareStrategy):
