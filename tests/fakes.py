@@ -1,6 +1,7 @@
 """Fakes that tests share: a scripted grid, a toy app, an observer that records, and a federation made of them."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -177,7 +178,7 @@ class ToyApp(ClientApp):
 
     def __call__(self, message, context):
         self.sent.append(about := (*of(message), context.node_config["partition-id"]))
-        act = lambda: super(ToyApp, self).__call__(message, context)  # noqa: E731
+        act = partial(super().__call__, message, context)
         return act() if self.spoil is None else self.spoil(message, act, *about)
 
     def _fit(self, message, context):
@@ -242,10 +243,8 @@ def of(message):
 
 
 def reply_of(message, metrics, arrays=None):
-    content = (
-        {"metrics": MetricRecord(metrics)} if arrays is None else {"arrays": arrays, "metrics": MetricRecord(metrics)}
-    )
-    return Message(RecordDict(content), reply_to=message)
+    content = {} if arrays is None else {"arrays": arrays}
+    return Message(RecordDict(content | {"metrics": MetricRecord(metrics)}), reply_to=message)
 
 
 def record_of(arrays):
@@ -300,12 +299,9 @@ def hostile_app(spoil, kinds=("train",), whom=(HOSTILE,)):
 
     class Hostile(ClientApp):
         def __call__(self, message, context):
+            act = partial(super().__call__, message, context)
             meant = message.metadata.message_type in kinds and context.node_config["partition-id"] in whom
-            return (
-                spoil(message, lambda: super(Hostile, self).__call__(message, context))
-                if meant
-                else super().__call__(message, context)
-            )
+            return spoil(message, act) if meant else act()
 
     return honest_app(Hostile)
 
@@ -334,8 +330,7 @@ def play(
     """Run rounds and return observer, result and strategy; ``notes.grid`` is the grid."""
     notes = Notes() if notes is None else notes
     options = {"run": "r", "seed": 3, "deterministic": True, "join_timeout": 0.2, "evaluate_clients": 0} | options
-    resumed = {} if resume is None else {"resume": resume}
-    strategy = make(options=RoundOptions(**options), observer=notes, **resumed)
+    strategy = make(options=RoundOptions(**options), observer=notes, resume=resume)
     notes.grid = grid(app, {"runs-dir": str(folder), "seed": options["seed"]}, nodes)
     notes.grid.notes = notes
     result = strategy.start(notes.grid, start or model(), rounds, evaluate_fn=evaluate_fn)

@@ -13,7 +13,7 @@ from tests import fakes
 from tests.fakes import ASK, HELLO, ScriptedGrid, ToyApp, zeros
 
 N, ALL, ROUNDS = 6, 8, 12  # two more come in round 5
-POLICY = MarkovPolicy.increasing(N, 3, 5)
+markov = partial(MarkovParticipation, MarkovPolicy.increasing(N, 3, 5))
 
 
 def late(grid):
@@ -23,10 +23,6 @@ def late(grid):
 
 def learn(array, client, round_):
     return array + np.float32(client)
-
-
-def markov(**settings):
-    return MarkovParticipation(POLICY, **settings)
 
 
 def play(make, folder, far, monkeypatch, app=None, present=late, **settings):

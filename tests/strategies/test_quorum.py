@@ -10,14 +10,10 @@ from aoi_fl.science.errors import NodesError, NothingTrainedError
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies import MarkovParticipation, RandomSelection
 from tests import fakes
-from tests.fakes import MODEL, honest_app, hostile_app, same_model, steps_of, values
+from tests.fakes import MODEL, everyone, honest_app, hostile_app, same_model, steps_of, values
 from tests.refusals import refused
 
 N = 4
-
-
-def everyone(**settings):
-    return RandomSelection(N, weights="size", **settings)
 
 
 class Tagged(fakes.ScriptedGrid):
@@ -67,7 +63,7 @@ def test_a_run_without_any_quorum_names_the_quorum(tmp_path):
 
 
 def test_named_clients_are_in_every_round(tmp_path):
-    notes, _, _ = fakes.play(lambda **s: RandomSelection(1, **s), honest_app(), tmp_path, 8, N, must_include="client-2")
+    notes, _, _ = fakes.play(partial(RandomSelection, 1), honest_app(), tmp_path, 8, N, must_include="client-2")
     rounds = notes.trained()
     assert all(2 in clients and 1 <= len(clients) <= 2 for clients in rounds)
     assert len({client for clients in rounds for client in clients}) > 2

@@ -137,23 +137,21 @@ def test_a_taken_or_too_large_number_is_replaced(tmp_path):
     [
         (OSError("no power"), "no power"),
         (MetricRecord({"age": 1}), "malformed introduction"),
-        ({"name": ""}, "0 characters"),
         ({"name": "client-9\nRound 1: all is well"}, "printable"),
         ({"number": -1}, "number is -1"),
         ({"num-examples": 10**12}, "num-examples is 1000000000000"),
         ({"payment": 1.7e308}, "payment is 1.7e+308, allowed are 1e-30 to 1e+30"),
-        ({"sensitivity": -1.0}, "sensitivity is -1"),
         ({"data-age": -2}, "data-age is -2"),
     ],
 )
 def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_path, caplog):
     grid, _, roll = town(app_saying({1: said}), tmp_path, 3)
     assert [r.client for r in call(roll, grid)] == [0, 2]
-    (complaint,) = [r.getMessage() for r in caplog.records if "cannot join" in r.getMessage()]
+    (complaint,) = [message for message in caplog.messages if "cannot join" in message]
     assert f"node {grid.nodes[1]}" in complaint and words in complaint and complaint.isprintable()
     assert roll.nodes.connected == 3 and roll.nodes.refused == (complaint,)
     call(roll, grid, 2)
-    assert len([r for r in caplog.records if "cannot join" in r.getMessage()]) == 1
+    assert caplog.text.count("cannot join") == 1
 
 
 def test_a_silent_node_is_greeted_again(tmp_path):
