@@ -206,7 +206,7 @@ def test_an_answer_halves_the_count_of_silences():
     for answers in range(62):  # 3/2⁶² of a silence is forgotten
         assert silence.counted() == {7} and silence.resting(5) == ({7} if answers == 0 else set())
         silence.answer(7)
-        assert silence.mute() == silence.silent() == set()
+        assert silence.mute() == silence.silent == set()
     assert not silence.counted() and not len(silence.state_dict())
 
 
