@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,8 @@ def played(link, control):
     notes = link.folder / "notes"
     about = {"what": "fleet", "clients": CLIENTS, "per-round": 1, "rounds": 5, "round-seconds": 20.0, "out": str(notes)}
     link.submit(" ".join(f"{k}={json.dumps(v)}" for k, v in about.items()))
-    begun, lines = time.monotonic(), []
+    lines: list[dict[str, Any]] = []
+    begun = time.monotonic()
     while not lines or "ended" not in lines[-1]:
         assert time.monotonic() - begun < 300, link.log_tail()
         time.sleep(0.5)
@@ -75,7 +77,8 @@ def played(link, control):
 
 def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
     with superlink() as link:
-        control, starts, nodes = registered(link, tmp_path), Counter[int](), {}
+        control, starts = registered(link, tmp_path), Counter[int]()
+        nodes: dict[int, subprocess.Popen[bytes]] = {}
 
         def look_after() -> None:
             """Start the nodes that are due, as the timer does each minute."""

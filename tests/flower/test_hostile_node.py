@@ -28,7 +28,7 @@ from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
 from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
 from aoi_fl.lab.benchmarks.processes import Programs
-from tests.flower.test_replies import deflated
+from tests.flower.objects import deflated
 
 HONEST, DEADLINE, ROUNDS = 3, 12.0, 64
 _CALL, _START, _RUN = 15.0, 300.0, 900.0  # seconds, at most

@@ -14,16 +14,10 @@ from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.replies import Replies, size_of
 from aoi_fl.flower.seams import CALLS, REPLIES
+from tests.flower.objects import deflated
 
 pytestmark = pytest.mark.skipif(not REPLIES.there, reason=REPLIES.lost)
 LIAR, HONEST = 77, 78  # nodes
-
-
-def deflated(kind: str, children: list[str], body: bytes) -> bytes:
-    """Return an object as a node uploads it."""
-    return f"{kind}{HEAD_VALUE_DIVIDER}{','.join(children)}{HEAD_VALUE_DIVIDER}{len(body)}".encode() + (
-        HEAD_BODY_DIVIDER + body
-    )
 
 
 def asked(node: int) -> Message:
