@@ -34,13 +34,13 @@ def started(nodes, config=""):
 
 
 @contextmanager
-def deployment(nodes):
-    """Start a SuperLink and a SuperNode with each command, ``OURS`` or ``FLOWERS``.
+def deployment(nodes, config=""):
+    """Start a SuperLink and a SuperNode with each command, ``OURS`` or ``FLOWERS``; ``config`` as in :func:`started`.
 
     Yields a function that runs an app with settings in Flower's syntax. It returns the JSON that the ServerApp writes
     to the file of its run key ``out``, and raises Skipped without it.
     """
-    with started(nodes) as running:
+    with started(nodes, config) as running:
         out = running.folder / "found.json"
 
         def submit(app, settings):
