@@ -18,7 +18,7 @@ _FIRST_PORT = 8059  # of the pages
 
 
 @pytest.fixture(scope="session")
-def cluster(worker_id: str) -> Iterator[Cluster]:
+def cluster(worker_id: str, testrun_uid: str) -> Iterator[Cluster]:
     """A cluster of this checkout, and gone afterwards with everything it kept."""
     problem = engine_problem()
     if problem:
@@ -26,9 +26,11 @@ def cluster(worker_id: str) -> Iterator[Cluster]:
     number = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
     port = int(os.environ.get("AOI_E2E_PORT", _FIRST_PORT)) + number
     made = Cluster(f"aoi-e2e-{'http-' * NEWEST}{number}", AOI_PAGE_PORT=str(port))
-    with open(Path(tempfile.gettempdir()) / "aoi-e2e.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the second process finds it built
-        made.compose("build", timeout=600)
+    with open(Path(tempfile.gettempdir()) / f"aoi-e2e-{testrun_uid}.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not lock.seek(0, os.SEEK_END):  # another image, even of the same layers, would renew the other's cluster
+            made.compose("build", timeout=600)
+            lock.write("built")
     try:
         yield made
     finally:
