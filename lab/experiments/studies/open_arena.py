@@ -153,7 +153,7 @@ class OpenBarrier(OpenArena):
         _fairer(_MARKOV, "Without a barrier, Markov participation", _WITHOUT, "three"),
     )
     planned, first = 6, 401
-    committed = ""
+    committed = "08ad59c4"
 
     def summary(self, rows, settings):
         return (
