@@ -6,7 +6,6 @@ Each is played on the local engine, ten clients, and must learn as much as it di
 import importlib
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,9 +34,7 @@ def stock(row, tmp_path, monkeypatch):
         rewrite(folder / row.app / "server_app.py", *phrase)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path)
-    yield folder
-    for name in [name for name in sys.modules if name.partition(".")[0] == row.app]:
-        del sys.modules[name]
+    return folder
 
 
 def play(row, capsys):

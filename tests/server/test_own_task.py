@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -41,8 +40,6 @@ def fresh():
     yield
     for cache in (data._load, working.model, tensors):
         cache.cache_clear()
-    for name in ("mine", "my_model"):
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture

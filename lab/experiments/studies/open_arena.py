@@ -60,12 +60,16 @@ def _sooner(policy):
     return expect(claim, (_CASE,), policy + _WITHOUT, "accuracy_1", 1, policy)
 
 
-_LOAD = (
-    Measure("jain", "Jain's index of those available", 3, drawn=True),
-    Measure("never", "% never reached of those available", 1, 100.0, compared=False),
-    Measure("updates", "updates a round", 1, compared=False),
-    Measure("worked", "device-hours", 1, 1 / 3600, compared=False),
-)
+def _measures(hours):
+    """Return a run's accuracy after each of the hours, the first and the last of them drawn, and its load."""
+    shown = hours[0], hours[-1]
+    return (
+        *(Measure(f"accuracy_{h}", f"accuracy after {h} h, %", 2, 100.0, drawn=h in shown) for h in hours),
+        Measure("jain", "Jain's index of those available", 3, drawn=True),
+        Measure("never", "% never reached of those available", 1, 100.0, compared=False),
+        Measure("updates", "updates a round", 1, compared=False),
+        Measure("worked", "device-hours", 1, 1 / 3600, compared=False),
+    )
 
 
 class OpenArena(ArenaStudy):
@@ -79,13 +83,7 @@ class OpenArena(ArenaStudy):
     minutes = 60
     entrants = _ENTRANTS
     hours = _HOURS
-    measures = (
-        *(
-            Measure(f"accuracy_{hour}", f"accuracy after {hour} h, %", 2, 100.0, drawn=hour != _HOURS[1])
-            for hour in _HOURS
-        ),
-        *_LOAD,
-    )
+    measures = _measures(hours)
     hypotheses = (
         _level(_SYSTEMATIC, "Systematic participation at rates adapted from replies"),
         _level(_MARKOV, "Markov participation at rates adapted from replies"),
@@ -136,10 +134,7 @@ class OpenBarrier(OpenArena):
     title = "The same without a barrier: a new model after four updates"
     minutes = 60
     hours = _HOURS[:2]
-    measures = (
-        *(Measure(f"accuracy_{h}", f"accuracy after {h} h, %", 2, 100.0, drawn=True) for h in _HOURS[:2]),
-        *_LOAD,
-    )
+    measures = _measures(hours)
     entrants = {
         name + suffix: keys + more for name, keys in _OURS.items() for suffix, more in (("", ""), (_WITHOUT, _BUFFER))
     }
