@@ -134,7 +134,7 @@ class FlowerAggregation:
         self.opaque = is_opaque(model)
         for strategy in self._chain():
             if isinstance(getattr(strategy, "current_arrays", None), ArrayRecord):  # its own step, of all arrays
-                vars(strategy)["current_arrays"] = model
+                vars(strategy)["current_arrays"] = model.copy()  # QFedAvg empties it
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Keep a reply, with its arrays in the model's types if they came in others, until all are there.
