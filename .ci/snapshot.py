@@ -56,7 +56,7 @@ def main(tree: Path, folder: Path) -> None:
         shutil.rmtree(folder)
     for room in ("simulated", "ledgers"):
         (folder / room).mkdir(parents=True)
-    python("tests/golden/runs.py", str(folder / "golden"))
+    python("-m", "tests.golden.runs", str(folder / "golden"))
     kept = folder / "golden" / "checkpoints.json.gz"
     states = re.sub(rb'"seen-seconds": \[.*?\]\], ', b"", gzip.decompress(kept.read_bytes()))
     kept.with_suffix("").write_bytes(states)

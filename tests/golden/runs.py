@@ -1,7 +1,7 @@
 """The golden runs: small federations without torch. Tests compare their selections, ledger rows and models.
 
 ``runs.json`` has a line for each round. ``checkpoints.json.gz`` has the states of strategies and clients after round 6.
-``python tests/golden/runs.py FOLDER`` writes both files into FOLDER. A difference is a change of behaviour.
+``python -m tests.golden.runs FOLDER`` writes both files into FOLDER. A difference is a change of behaviour.
 """
 
 import gzip
@@ -26,6 +26,7 @@ from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import Resume
+from tests.fakes import Notes
 
 HERE = Path(__file__).parent
 N, ROUNDS, CUT = 12, 10, 6  # clients, rounds, and the round after which a run is cut
@@ -71,27 +72,6 @@ POLICIES = CENTRAL | {
 KINDS = ("plain", "evaluating", "late")
 RESUMED = ("evaluating", "late")  # kinds of which a run is cut, and goes on by what was written down then
 TIMED = ("oort", "fedcs")  # which go by seconds, so that their time is always simulated
-
-
-class Notes:
-    """An observer that keeps a line a round, and what a checkpoint would hold; it may end the run."""
-
-    def __init__(self, timed, cut=0):
-        self.lines = {}
-        self.clients = []
-        self.state_dict = {}
-        self.model = {}
-        self._timed, self._cut = timed, cut
-
-    def clients_seen(self, clients):
-        self.clients += clients
-
-    def round_done(self, record, arrays, memory):
-        self.state_dict = {name: np.array(array) for name, array in memory.items()}
-        self.model = {name: array.numpy() for name, array in arrays.items()}
-        self.lines[record.round] = line_of(record, self.model, self._timed)
-        if record.round == self._cut:
-            raise KeyboardInterrupt
 
 
 REWORDED = {"the run ended before": "the run was over bef"}  # reasons that say the same in other words
@@ -199,7 +179,7 @@ class Churning(LocalGrid):
 
 
 def play(row, kind, folder, *, cut=0, after=None):
-    """Play one of the runs, up to a round, or ``after`` what was kept of one that was cut."""
+    """Play one of the runs, up to a round, or ``after`` what was kept of one that was cut; return notes and lines."""
     keys = POLICIES[row]
     timed = kind == "late" or row in TIMED
     values = {"policy": row.split()[0], "num-clients": N, "clients-per-round": 5, "seed": 3, "join-timeout": 0.3}
@@ -214,7 +194,7 @@ def play(row, kind, folder, *, cut=0, after=None):
     rates = None
     if keys.get("rates") == "given":
         rates = [rate * config.sent / sum(RATES) for rate in RATES]
-    notes, app = Notes(timed, cut), app_of(fails=kind == "evaluating")
+    notes, app = Notes({cut}), app_of(fails=kind == "evaluating")
     about = {"runs-dir": str(folder), "seed": 3}
     grid = ClockedGrid(app, about, N, lambda: None, trace()) if timed else Churning(app, about, N + 1)
     model, resume = MODEL, None
@@ -233,18 +213,19 @@ def play(row, kind, folder, *, cut=0, after=None):
         strategy.start(grid, arrays, ROUNDS)
     except KeyboardInterrupt:
         assert cut
-    return notes
+    rounds = zip(notes.rounds, notes.models, strict=True)
+    return notes, {record.round: line_of(record, model, timed) for record, model in rounds}
 
 
 def checkpoint(row, kind, folder):
     """Return all that is kept of a run that is cut after round 6, as JSON."""
-    notes = play(row, kind, folder, cut=CUT)
-    assert CUT in notes.lines, "the run was over before"
+    notes, lines = play(row, kind, folder, cut=CUT)
+    assert CUT in lines, "the run was over before"
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         "round": CUT,
         "clients": [asdict(client) for client in notes.clients],
-        "model": {name: _plain(array) for name, array in notes.model.items()},
+        "model": {name: _plain(array) for name, array in notes.models[-1].items()},
         "memory": {name: _plain(array) for name, array in notes.state_dict.items()},
         "files": {str(path.relative_to(folder)): path.read_text() for path in files},
     }
@@ -269,14 +250,14 @@ def every(what, kinds):
 def write(folder):
     """Play all runs and write what is compared."""
     runs = {row: {} for row in POLICIES}
-    for row, kind, notes in every(play, KINDS):
-        runs[row][kind] = notes.lines
+    for row, kind, (_, lines) in every(play, KINDS):
+        runs[row][kind] = lines
     kept = {}
     for row, kind, state in every(checkpoint, RESUMED):
         kept.setdefault(row, {})[kind] = state
     resumed = every(lambda row, kind, at: play(row, kind, at, after=kept[row][kind]), RESUMED)
-    for row, kind, notes in resumed:
-        runs[row][f"{kind} resumed"] = notes.lines
+    for row, kind, (_, lines) in resumed:
+        runs[row][f"{kind} resumed"] = lines
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "runs.json").write_text(json.dumps(runs, indent=1) + "\n")
     with gzip.GzipFile(folder / "checkpoints.json.gz", "wb", mtime=0) as file:

@@ -17,11 +17,10 @@ from aoi_fl.strategies import (
     MarkovParticipation,
     OldestAge,
     RandomSelection,
-    RoundOptions,
 )
 from aoi_fl.strategies.round.retry import TRAINING, Backoff, RetryPolicy
 from tests import fakes
-from tests.fakes import ASK, EVALUATE, HUNG, TRAIN, Notes, ScriptedGrid, ToyApp, sines, slow, zeros
+from tests.fakes import ASK, EVALUATE, HUNG, TRAIN, Notes, ScriptedGrid, ToyApp, sines, zeros
 
 N = 6
 NOT_WAITED = "no reply, like the last time, so it was not waited for as long"
@@ -45,39 +44,37 @@ class Ticking(Clock):
         return self.ticks
 
 
-class Slow(ScriptedGrid):
+class Ticked(ScriptedGrid):
     """A grid with a clock of its own."""
 
-    def __init__(self, folder, script, takes=None):
-        app = ToyApp(sines, examples=lambda client: 10 + client, evaluates=lambda client: client)
-        super().__init__(app, {"runs-dir": str(folder), "seed": 5}, N, script=script, takes=takes)
+    def __init__(self, *arguments, **more):
         self.clock = Ticking()
+        super().__init__(*arguments, **more)
 
 
 class Timed(Notes):
-    """Notes of how long rounds took by a clock."""
+    """Notes of how long rounds took by the grid's clock."""
 
-    def __init__(self, kill=(), clock=MACHINE):
-        super().__init__(kill)
-        self.clock, self.ends = clock, []
+    def __init__(self):
+        super().__init__()
+        self.ends = []
 
     @property
     def took(self):
         return np.diff(self.ends, prepend=0.0)
 
     def round_done(self, record, arrays, memory):
-        self.ends.append(self.clock.now())
+        self.ends.append(self.grid.clock.now())
         super().round_done(record, arrays, memory)
 
 
-def play(make, folder, script, rounds=10, kind=Slow, **options):
+def play(make, folder, script=None, rounds=10, kind=Ticked, **options):
     """Run rounds in time that passes in waiting alone; return notes and grid."""
-    defaults = {"ask_timeout": 0.05, "train_timeout": 0.05, "evaluate_timeout": 0.05, "evaluate_clients": 0}
-    options = {"run": "r", "seed": 5, "deterministic": True, "join_timeout": 0.2, **defaults, **options}
-    grid = kind(folder, script)
-    notes = Timed(clock=grid.clock)
-    make(options=RoundOptions(**options), observer=notes).start(grid, zeros(5), rounds)
-    return notes, grid
+    app = ToyApp(sines, examples=lambda client: 10 + client, evaluates=float)
+    times = {"ask_timeout": 0.05, "train_timeout": 0.05, "evaluate_timeout": 0.05}
+    how = {"notes": Timed(), "start": zeros(5), "seed": 5, **times, **options}
+    notes, *_ = fakes.play(make, app, folder, rounds, N, partial(kind, script=script), **how)
+    return notes, notes.grid
 
 
 def willing(coordination):
@@ -87,21 +84,14 @@ def willing(coordination):
     return partial(MarkovParticipation.optimal, N, N, 0, coordination=coordination)
 
 
-def scripted(**behaviour):
-    """Return a script from ``c2=(kind, first, last, delay)``: how late client 2 is in these rounds."""
-
-    def script(kind, round_, client):
-        of, first, last, delay = behaviour.get(f"c{client}", (None, 0, 0, 0))
-        return delay if kind == of and first <= round_ <= last else 0
-
-    return script
+def silent(*clients):
+    """Return a script in which these clients never train."""
+    return lambda kind, round_, client: HUNG if kind == TRAIN and client in clients else 0
 
 
 @pytest.mark.parametrize("policy", ["random", "broadcast"])
 def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
-    notes, grid = play(
-        willing(policy), tmp_path, scripted(c2=(TRAIN, 1, 99, HUNG)), 9, train_timeout=1.0, evaluate_clients=N
-    )
+    notes, grid = play(willing(policy), tmp_path, silent(2), 9, train_timeout=1.0, evaluate_clients=N)
     assert grid.rounds(TRAIN, 2) == [1, 2, 4, 8]
     for record in notes.rounds:
         late = [(p.client, p.outcome) for p in record.participations if p.outcome != "trained"]
@@ -116,15 +106,13 @@ def test_a_silent_trainer_is_retried_with_growing_pauses(policy, tmp_path):
 def test_a_silent_trainer_is_not_forced(tmp_path):
     lonely = MarkovPolicy.optimal(N, 1, 0)  # everyone with probability 1/6: many a round is empty
 
-    notes, _ = play(
-        partial(MarkovParticipation, lonely), tmp_path, scripted(c0=(TRAIN, 1, 99, HUNG), c1=(TRAIN, 1, 99, HUNG)), 40
-    )
-    silent = set()
+    notes, _ = play(partial(MarkovParticipation, lonely), tmp_path, silent(0, 1), 40)
+    late = set()
     for record in notes.rounds:
         forced = [p.client for p in record.participations if p.forced]
-        assert not silent & set(forced)
-        silent |= {p.client for p in record.participations if p.outcome == "late"}
-    assert silent == {0, 1} and sum(record.forced for record in notes.rounds) > 5
+        assert not late & set(forced)
+        late |= {p.client for p in record.participations if p.outcome == "late"}
+    assert late == {0, 1} and sum(record.forced for record in notes.rounds) > 5
 
 
 def test_no_pause_grows_while_no_client_answers(tmp_path):
@@ -140,7 +128,7 @@ def test_no_pause_grows_while_no_client_answers(tmp_path):
 
 def test_a_client_that_sleeps_is_still_sent_its_training(tmp_path):
     def pushed(folder, **lie):
-        class Liar(Slow):
+        class Liar(Ticked):
             def heard(self, reply, kind, round_, client):
                 if kind == ASK and client == 1:
                     said = {"takes-part": True, "next-round": round_}
@@ -148,9 +136,7 @@ def test_a_client_that_sleeps_is_still_sent_its_training(tmp_path):
                 return reply
 
         make = partial(MarkovParticipation, POLICY, coordination="reserve")
-        _, grid = play(
-            make, folder, scripted(c1=(TRAIN, 1, 20, HUNG)), 20, kind=Liar, ask_timeout=1.0, round_seconds=0.01
-        )
+        _, grid = play(make, folder, silent(1), 20, kind=Liar, ask_timeout=1.0, round_seconds=0.01)
         return grid.rounds(TRAIN, 1)
 
     honest = pushed(tmp_path / "honest")
@@ -165,7 +151,6 @@ PATTERNS = [(True, False), (True, False, False), (True, True, False, False), (Tr
     [
         *(("poll", pattern) for pattern in PATTERNS),
         *((("random", "broadcast")[i % 2], pattern) for i, pattern in enumerate(PATTERNS)),
-        *slow(*((("broadcast", "random")[i % 2], pattern) for i, pattern in enumerate(PATTERNS))),
     ],
 )
 def test_who_answers_now_and_then_costs_one_deadline(pattern, wire, tmp_path):
@@ -236,9 +221,9 @@ def test_absence_forgives_no_silence(tmp_path):
 @cache
 def usual(policy):
     """Return the seconds of a run in which training takes each client 0.1 seconds."""
-    prompt = partial(Slow, takes=lambda kind, round_, client: 0.1 * (kind == TRAIN))
+    prompt = partial(Ticked, takes=lambda kind, round_, client: 0.1 * (kind == TRAIN))
     with TemporaryDirectory() as folder:
-        return play(willing(policy), folder, scripted(), 60, kind=prompt, train_timeout=1.0)[1].clock.now()
+        return play(willing(policy), folder, rounds=60, kind=prompt, train_timeout=1.0)[1].clock.now()
 
 
 @pytest.mark.parametrize(
@@ -246,13 +231,11 @@ def usual(policy):
     [
         *((policy, 1.05) for policy in ("random", "broadcast", "poll", "reserve")),
         *(("random", seconds) for seconds in (1.5, 3.0)),
-        *slow(*itertools.product(("broadcast", "poll", "reserve"), (1.5, 3.0))),
     ],
 )
 def test_a_client_that_is_just_late_costs_one_deadline(policy, client_takes, tmp_path):
     takes = lambda kind, round_, client: (client_takes if client == 2 else 0.1) if kind == TRAIN else 0.0  # noqa: E731
-    late = partial(Slow, takes=takes)
-    notes, grid = play(willing(policy), tmp_path, scripted(), 60, kind=late, train_timeout=1.0)
+    notes, grid = play(willing(policy), tmp_path, rounds=60, kind=partial(Ticked, takes=takes), train_timeout=1.0)
     assert grid.clock.now() - usual(policy) <= 1 + 0.15 * len(grid.rounds(TRAIN, 2))
     assert [record.trained for record in notes.rounds] == 60 * [N - 1] and len(grid.rounds(TRAIN, 2)) < 10
 
@@ -260,17 +243,10 @@ def test_a_client_that_is_just_late_costs_one_deadline(policy, client_takes, tmp
 def test_mute_newcomers_cost_two_waits_in_all(tmp_path):
     """In each round another node is connected that never answers; one that answers is still met."""
 
-    class Strangers(ScriptedGrid):
-        clock = None
-
-        def __init__(self, *arguments, **more):
-            self.clock = Ticking()
-            super().__init__(*arguments, **more)
-
     def present(grid):
         return [*range(N), N + len(grid.notes.rounds)]
 
-    grid = partial(Strangers, present=present, script=lambda kind, round_, client: HUNG if N <= client < 2 * N else 0)
+    grid = partial(Ticked, present=present, script=lambda kind, round_, client: HUNG if N <= client < 2 * N else 0)
     notes, *_ = fakes.play(everyone, ToyApp(), tmp_path, 2 * N, 3 * N, grid, ask_timeout=60.0, join_timeout=60.0)
     assert notes.grid.clock.now() <= 10.0 and [record.trained for record in notes.rounds] == [N] * 2 * N
     assert {record.client for record in notes.clients} >= set(range(N)) and len(notes.clients) == 2 * N
@@ -282,16 +258,11 @@ def test_a_silent_client_with_a_new_name_each_round_costs_one_deadline(wire, kin
     """Each name is of another node, and introduces itself; an honest newcomer of the last rounds still trains."""
     rounds = 20
 
-    class Renamed(ScriptedGrid):
-        def __init__(self, *arguments, **more):
-            self.clock = Ticking()
-            super().__init__(*arguments, **more)
-
     def present(grid):
         number = len(grid.notes.rounds) + 1
         return [*range(N), N + number, *([N] if number > 15 else [])]
 
-    grid = partial(Renamed, present=present, script=lambda kind, r, client: HUNG if kind in kinds and client > N else 0)
+    grid = partial(Ticked, present=present, script=lambda kind, r, client: HUNG if kind in kinds and client > N else 0)
     times = {"ask_timeout": 60.0, "train_timeout": 60.0}
     notes, *_ = fakes.play(willing(wire), ToyApp(), tmp_path, rounds, N + rounds + 1, grid, **times)
     assert notes.grid.clock.now() <= 1.1 * 60.0
@@ -302,11 +273,11 @@ def test_a_silent_client_with_a_new_name_each_round_costs_one_deadline(wire, kin
 def test_a_client_that_is_slow_and_silent_in_turn_costs_one_deadline(tmp_path):
     """It answers by the deadline in rounds that do not wait so long, and is silent in the next one."""
 
-    class Cunning(Slow):
+    class Cunning(Ticked):
         awaited = True
 
-        def __init__(self, folder, script):
-            super().__init__(folder, script, takes=self.answer)
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, takes=self.answer, **more)
 
         def answer(self, kind, round_, client):
             if (kind, client) != (TRAIN, 2):
@@ -318,6 +289,6 @@ def test_a_client_that_is_slow_and_silent_in_turn_costs_one_deadline(tmp_path):
             self.awaited |= (kind, client) == (TRAIN, 2)
             return super().heard(reply, kind, round_, client)
 
-    _, grid = play(everyone, tmp_path, scripted(), 60, kind=Cunning, train_timeout=1.0)
+    _, grid = play(everyone, tmp_path, rounds=60, kind=Cunning, train_timeout=1.0)
     tries = len(grid.rounds(TRAIN, 2))
     assert grid.clock.now() - usual("random") <= 1 + 0.15 * tries and tries < 10

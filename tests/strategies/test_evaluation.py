@@ -3,12 +3,11 @@
 from functools import partial
 
 import pytest
-from flwr.app import ConfigRecord
 
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation
 from tests import fakes
-from tests.fakes import ASK, EVALUATE, ToyApp, unchanged, zeros
+from tests.fakes import ASK, EVALUATE, ToyApp, unchanged, with_answer, with_record, zeros
 
 N, ROUNDS, SEED = 12, 6, 1  # a seed without an empty round
 
@@ -32,10 +31,7 @@ def play(folder, evaluate_clients, spoil):
 def test_an_unusable_early_answer_is_asked_again(change, tmp_path, caplog):
     def spoil(kind, round_, client, reply):
         if (kind, client) == (EVALUATE, 5) and "aoi" in reply.content:
-            if change is None:
-                del reply.content["aoi"]
-            else:
-                reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **change})
+            (with_record("aoi", None) if change is None else with_answer(**change))(None, lambda: reply)
 
     plain, _ = play(tmp_path / "plain", 0, spoil)
     riding, grid = play(tmp_path / "spoilt", N, spoil)

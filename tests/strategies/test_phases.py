@@ -1,14 +1,15 @@
 """Where a round's seconds go, for clients and an aggregation that take a known time."""
 
 import time
+from functools import partial
 
 from flwr.app import MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol.records import PHASES
-from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.fakes import Notes, ToyApp, zeros
+from aoi_fl.strategies import RandomSelection
+from tests.fakes import ToyApp, play, zeros
 
 TAKES = {"hello": 0.02, "train": 0.05, "aggregate": 0.06, "evaluate": 0.03, "test": 0.04}
 
@@ -28,11 +29,9 @@ def test_each_phase_takes_its_time_and_none_is_counted_twice(tmp_path):
         time.sleep(TAKES["test"])
         return MetricRecord({"loss": 1.0})
 
-    notes = Notes()
-    options = RoundOptions(run="r", seed=1, join_timeout=0.1)
-    grid = LocalGrid(ToyApp(evaluates=1.0, spoil=behave), {"runs-dir": str(tmp_path)}, 2)
-    strategy = RandomSelection(2, options=options, aggregation=Slow(), observer=notes)
-    strategy.start(grid, zeros(), 2, evaluate_fn=central)
+    make, app = partial(RandomSelection, 2, aggregation=Slow()), ToyApp(evaluates=1.0, spoil=behave)
+    how = {"start": zeros(), "evaluate_fn": central, "evaluate_clients": None}
+    notes, *_ = play(make, app, tmp_path, 2, 2, LocalGrid, **how)
     for record in notes.rounds:
         took = {phase: getattr(record, f"{phase}_seconds") for phase in PHASES}
         assert sum(took.values()) <= record.seconds

@@ -39,16 +39,13 @@ class First(Policy):
         pass
 
 
-def strategy_of(policy):
-    return partial(AgeAwareStrategy, policy)
-
-
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
     policy = First(ends=2)
-    notes, _, strategy = play(strategy_of(policy), honest_app(), tmp_path, rounds=9)
+    notes, _, strategy = play(partial(AgeAwareStrategy, policy), honest_app(), tmp_path, rounds=9)
     assert notes.trained() == [[0, 1]] * 2 and strategy.complete == "enough is known"
     assert policy.seen == [[(0, "trained"), (1, "trained")]] * 2
-    again, _, strategy = play(strategy_of(First(ends=2)), honest_app(), tmp_path, rounds=9, resume=notes.resume())
+    make = partial(AgeAwareStrategy, First(ends=2))
+    again, _, strategy = play(make, honest_app(), tmp_path, rounds=9, resume=notes.resume())
     assert not again.rounds and strategy.complete == "enough is known"
 
 
@@ -76,7 +73,7 @@ def test_policy_observes_a_round_once_where_a_client_is_forced(tmp_path):
     strategy = MarkovParticipation.optimal(4, 1, 30, coordination="broadcast", options=RoundOptions(seed=3))
     policy, observe = strategy.policy, strategy.policy.observe
     policy.observe = lambda outcome: outcomes.append(outcome) or observe(outcome)
-    notes, _, _ = play(strategy_of(policy), honest_app(), tmp_path, rounds=12)
+    notes, _, _ = play(partial(AgeAwareStrategy, policy), honest_app(), tmp_path, rounds=12)
     forced = [record.round for record in notes.rounds if record.forced]
     assert forced and [outcome.view.round for outcome in outcomes] == list(range(1, 13))
     for outcome in outcomes:

@@ -1,12 +1,15 @@
 """The served average and the server's momentum by hand."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.server.strategy import make_strategy
-from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies import RandomSelection
+from tests import fakes
 from tests.fakes import Notes, ScriptedGrid, ToyApp
 
 N, BETA = 3, 0.8
@@ -28,12 +31,11 @@ def model():
 
 def play(folder, share):
     """Return what was served in the end, what was trained, and what was evaluated, round by round."""
-    notes, evaluated = Notes(), []
-    options = RoundOptions(run="r", deterministic=True, join_timeout=0.2, evaluate_clients=0, serve_average=share)
-    strategy = RandomSelection(N, options=options, observer=notes)
+    evaluated = []
     evaluate = lambda round_, record: evaluated.append(record["w"].numpy())  # noqa: E731
-    served = strategy.start(ScriptedGrid(app, {"runs-dir": str(folder)}, N), model(), 6, evaluate_fn=evaluate).arrays
-    return served, [trained["w"] for trained in notes.models], evaluated
+    how = {"start": model(), "evaluate_fn": evaluate, "serve_average": share}
+    notes, result, _ = fakes.play(partial(RandomSelection, N), app, folder, 6, N, **how)
+    return result.arrays, [trained["w"] for trained in notes.models], evaluated
 
 
 def test_the_served_model_is_the_average_by_hand(tmp_path):

@@ -1,11 +1,14 @@
 """A run is judged after a break as without one."""
 
+from functools import partial
+
 import pytest
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.science.errors import NothingTrainedError
-from aoi_fl.strategies import RandomSelection, RoundOptions
-from tests.fakes import EVALUATE, TRAIN, Notes, ScriptedGrid, ToyApp, zeros
+from aoi_fl.strategies import RandomSelection
+from tests import fakes
+from tests.fakes import EVALUATE, TRAIN, Notes, ToyApp, zeros
 
 N = 3
 
@@ -27,16 +30,13 @@ def evaluated(app):
 
 def play(app, folder, rounds, after=(), aggregation=None, **options):
     """Run rounds, resumed after each of these; return their records and why the run stopped, if it did."""
-    notes, resume = Notes(after), None
-    for _ in range(len(after) + 1):
-        how = {"options": RoundOptions(run="r", join_timeout=0.2, **options), "observer": notes, "resume": resume}
-        strategy = RandomSelection(N, aggregation=aggregation, **how)
-        try:
-            grid = ScriptedGrid(app, {"runs-dir": str(folder)}, N)
-            strategy.start(grid, notes.arrays if notes.models else zeros(), rounds)
-        except KeyboardInterrupt:
-            resume = notes.resume()
-    return notes.rounds, strategy.stopped
+    make = partial(RandomSelection, N, aggregation=aggregation)
+    how = {"notes": (notes := Notes(after)), "start": zeros(), "evaluate_clients": None} | options
+    for _ in after:
+        with pytest.raises(KeyboardInterrupt):
+            fakes.play(make, app, folder, rounds, N, **how)
+        how |= {"resume": notes.resume(), "start": notes.arrays}
+    return notes.rounds, fakes.play(make, app, folder, rounds, N, **how)[2].stopped
 
 
 @pytest.mark.parametrize("after", [(), (2,), (1, 2, 3)])
