@@ -10,7 +10,7 @@ SuperLink fail. Other clients' replies are not affected.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -35,7 +35,8 @@ _TRIES = 3  # calls for one reply before it counts as lost
 # than _SOME objects above its message's.
 _MOST, _MORE, _SOME = 4, 256, 32
 _CHUNK = 1 << 20  # bytes of an array in one object, at least
-_HANDS = 8  # parallel calls that send small messages or fetch parts of small replies
+_HANDS = 8  # parallel calls that send small messages or fetch small replies
+_TOGETHER = 64  # small replies in memory at once
 _FIRST_REST, _LONGEST_REST = 0.05, 0.5  # seconds between two attempts to fetch an incomplete reply
 _KEPT = 1 << 16  # bytes of an object, at most, that is kept until its reply is complete
 
@@ -124,8 +125,8 @@ class Replies:
     Parameters
     ----------
     grid : a grid that :func:`batched` accepts
-    large : whether replies hold models; their objects are fetched one by one, because each thread's heap would keep an
-        array's memory
+    large : whether replies hold models; they are fetched one by one, because each thread's heap would keep an array's
+        memory
     sizes : number of objects of each message, by its id; a reply with many more is refused
     is_late : returns whether the deadline has passed; failed calls are not retried after it
     """
@@ -149,7 +150,7 @@ class Replies:
             Counter()
         )  # calls that the SuperLink broke off, by the message that they were about
         hands = None if large else ThreadPoolExecutor(_HANDS, thread_name_prefix="replies")
-        self._map: Callable[..., Iterable[Any]] = hands.map if hands else map
+        self._map: Callable[..., Iterable[Message | None]] = hands.map if hands else map
 
     def forget(self, message_ids: Iterable[str]) -> None:
         """Keep nothing of the replies to these messages."""
@@ -212,6 +213,18 @@ class Replies:
             del self._announced[message_id]
         return reply
 
+    def fetch_all(self, message_ids: list[str]) -> Iterator[Message]:
+        """Yield the complete ones of the announced replies to messages, in order; small ones are fetched in parallel.
+
+        Take all of them: one that was fetched and not taken is lost.
+        """
+        waiting = iter(message_ids)
+        while some := list(islice(waiting, _TOGETHER)):
+            for reply in self._map(self.fetch, some):
+                if reply is not None:
+                    yield reply
+                del reply  # the next one is decoded when this one is gone
+
     def _fetch(self, reply: _Announced) -> Message | None:
         reply_id = reply.envelope.metadata.message_id
         if reply.refused:  # not confirmed either: to delete its objects takes a SuperLink as long as to store them
@@ -226,7 +239,7 @@ class Replies:
                 reply.keep(reply.awaited.pop(), content)
             pull = self._object_in_time if reply.large else self._object
             missing = [part for part in reply.objects if part not in reply.kept]
-            contents = {**reply.kept, **dict(zip(missing, self._map(pull, missing), strict=True))}
+            contents = {**reply.kept, **{part: pull(part) for part in missing}}
         except LookupError as error:
             return self._lost(reply, str(error))
         except Exception as error:

@@ -309,18 +309,16 @@ class Exchange:
         begun, pending = self._clock.now(), list(self._pending)
         there = replies.look(pending)
         self._spent = self._clock.now() - begun
-        in_turn = self._ordered and wait
-        order = replies.small_first(there)
-        if in_turn:
-            pairs = zip(pending, there, strict=False)
-            order = [i for i, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-        for message_id in order:
+        if not (self._ordered and wait):
+            yield from replies.fetch_all(replies.small_first(there))
+            return
+        pairs = zip(pending, there, strict=False)
+        for message_id, _ in takewhile(lambda pair: pair[0] == pair[1], pairs):
             reply = replies.fetch(message_id)
-            if reply is not None:
-                yield reply
-                del reply  # the next one is decoded when this one is gone
-            elif in_turn:
+            if reply is None:
                 return
+            yield reply
+            del reply  # the next one is decoded when this one is gone
 
     def _awaited(self) -> tuple[Collection[str], int]:
         """Return the awaited replies and their number, for a clock that knows their arrival."""
