@@ -1,5 +1,6 @@
 """Replies as a node uploads them, object by object: what cannot be read is lost, and names its client."""
 
+from threading import Barrier
 from types import SimpleNamespace
 
 import grpc
@@ -117,10 +118,18 @@ def test_an_unreadable_reply_is_lost_and_others_are_not(blob, large):
     ids = [stub.upload(reply_of(LIAR), {"": blob}), stub.upload(reply_of(HONEST))]
     replies = replies_of(stub, large)
     assert replies.look(ids) == ids
-    lost, good = (replies.fetch(i) for i in ids)
+    lost, good = replies.fetch_all(ids)
     assert lost.has_error() and lost.error.code == MESSAGE_UNAVAILABLE
     assert (lost.metadata.src_node_id, lost.metadata.reply_to_message_id) == (LIAR, ids[0])
     assert good.content["a"] == {"n": 1} and len(stub.confirmed) == 2  # the SuperLink need not keep either
+
+
+def test_small_replies_are_fetched_at_the_same_time():
+    stub, both = Stub(), Barrier(2, timeout=10)
+    stub.ConfirmMessageReceived = lambda request: both.wait()
+    ids = [stub.upload(reply_of(node)) for node in (LIAR, HONEST)]
+    replies = replies_of(stub)
+    assert [reply.metadata.reply_to_message_id for reply in replies.fetch_all(replies.look(ids))] == ids
 
 
 PARTS = {
