@@ -239,7 +239,7 @@ class Replies:
                 reply.keep(reply.awaited.pop(), content)
             pull = self._object_in_time if reply.large else self._object
             missing = [part for part in reply.objects if part not in reply.kept]
-            contents = {**reply.kept, **{part: pull(part) for part in missing}}
+            contents: dict[str, Any] = {**reply.kept, **{part: pull(part) for part in missing}}
         except LookupError as error:
             return self._lost(reply, str(error))
         except Exception as error:
