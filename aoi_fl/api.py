@@ -58,8 +58,8 @@ def run(
         A key or value is wrong; nothing has started.
     """
     from aoi_fl.config.run import RunConfig
-    from aoi_fl.engine.local_run import run_local
     from aoi_fl.server.app import app as server_app
+    from aoi_fl.server.engine.local_run import run_local
     from aoi_fl.server.folder import run_folder
     from aoi_fl.server.observe import HOOK
     from aoi_fl.server.sources import named_clients, settled

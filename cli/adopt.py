@@ -89,8 +89,8 @@ def play(
     the clients that the policy selects.
     """
     from aoi_fl.client import attach
-    from aoi_fl.engine.local_run import run_local
     from aoi_fl.report import page
+    from aoi_fl.server.engine.local_run import run_local
     from aoi_fl.server.record import under
 
     known = [name for name in POLICIES if name not in BUDGETED]

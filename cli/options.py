@@ -28,7 +28,7 @@ def check_memory(clients: int, participations: float, clock: str) -> None:
     ------
     ConfigError : it needs more than four fifths of what this process may use.
     """
-    from aoi_fl.engine.machine import usable_memory
+    from aoi_fl.server.engine.machine import usable_memory
 
     a_client = _A_CLIENT + (_A_COIN if clock.startswith("bernoulli:") else 0)
     needed, room = a_client * clients + _A_PARTICIPATION * participations, 0.8 * usable_memory()

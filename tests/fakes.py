@@ -8,10 +8,10 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import send
 from aoi_fl.protocol.clock import MACHINE
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.plan import Resume
 

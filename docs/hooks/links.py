@@ -19,7 +19,7 @@ DOCUMENTS = {
 }
 COMMAND = "cli/main.py"  # its page is what it says of itself
 # The rooms whose names are for others to use; `aoi` is documented by its help, the figures by their results.
-ROOMS = ("strategies", "client", "server", "science", "learning", "config", "engine", "report", "protocol", "flower")
+ROOMS = ("strategies", "client", "server", "science", "learning", "config", "report", "protocol", "flower")
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 

@@ -8,12 +8,12 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.client.state import written_together
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.benchmarks.base import Row, Times, alternate, peak_memory, ratio_row
 from aoi_fl.lab.benchmarks.echo import ADD, client_app
 from aoi_fl.lab.benchmarks.engines import PARAMETERS, model
 from aoi_fl.lab.benchmarks.fleet.models import record
 from aoi_fl.protocol.packing import pack, unpack
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.validation import read_update

@@ -51,9 +51,9 @@ def run(data):
 def _play(clock):
     """Run the federation and return the number of used updates."""
     from aoi_fl.config.run import RunConfig
-    from aoi_fl.engine.local_run import run_local
     from aoi_fl.learning.client_app import app as client_app
     from aoi_fl.server.app import app as server_app
+    from aoi_fl.server.engine.local_run import run_local
     from aoi_fl.server.ledger import read
 
     with tempfile.TemporaryDirectory() as folder:

@@ -12,11 +12,11 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 
 from aoi_fl.client.state import written_together
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.benchmarks.base import APP, Skipped, Times, ratio_row, timed
 from aoi_fl.lab.benchmarks.echo import client_app
 from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.protocol.records import Log
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 
 PARAMETERS = 1_600_000

@@ -11,12 +11,12 @@ from io import StringIO
 from pathlib import Path
 
 from aoi_fl.client.state import written_together
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory
 from aoi_fl.lab.benchmarks.echo import ADD, client_app
 from aoi_fl.lab.benchmarks.engines import model
 from aoi_fl.protocol import RESERVE
 from aoi_fl.server.checkpoint import Checkpoints
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions

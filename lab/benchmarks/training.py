@@ -16,7 +16,6 @@ import torch
 
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.benchmarks.base import Row, Times, check_alike, need, ratio_row, stopwatch
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.client_app import app as client_app
@@ -25,6 +24,7 @@ from aoi_fl.protocol import PARTITION_FILE
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.science.draws import generator
 from aoi_fl.server.checkpoint import Checkpoints
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, make_run_folder
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.observe import Recorder

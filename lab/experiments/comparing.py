@@ -12,8 +12,6 @@ from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import MILLION
-from aoi_fl.engine.machine import check as check_workers
-from aoi_fl.engine.parent import unordered
 from aoi_fl.lab.experiments.harness.comparison import check_accuracy
 from aoi_fl.lab.experiments.harness.federation import complete_run, quiet
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
@@ -24,6 +22,8 @@ from aoi_fl.learning.data import load
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
 from aoi_fl.server.app import prepare
+from aoi_fl.server.engine.machine import check as check_workers
+from aoi_fl.server.engine.parent import unordered
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, named_clients, settled

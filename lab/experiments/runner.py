@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from aoi_fl.engine.parent import leave_with_parent, unordered
 from aoi_fl.lab.benchmarks.machine import processor
 from aoi_fl.lab.experiments.harness import drawing
 from aoi_fl.lab.experiments.harness.account import behind, telling, typed
@@ -22,6 +21,7 @@ from aoi_fl.lab.experiments.harness.pages import written
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import find, known
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.engine.parent import leave_with_parent, unordered
 from aoi_fl.server.observe import duration
 
 

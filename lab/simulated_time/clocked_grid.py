@@ -13,7 +13,6 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 
 from aoi_fl import protocol
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import RunValue
 from aoi_fl.lab.simulated_time.devices import Devices, DeviceTrace
 from aoi_fl.lab.simulated_time.virtual_clock import VirtualClock
@@ -21,6 +20,7 @@ from aoi_fl.protocol import Introduction, coding
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Foresight
 from aoi_fl.science.types import Floats, Mask
+from aoi_fl.server.engine.local import LocalGrid
 
 _EVALUATION = 1 / 3  # of the work of training on as many examples: the backward pass is the rest
 
@@ -30,8 +30,8 @@ class ClockedGrid(LocalGrid):
 
     Parameters
     ----------
-    client_app, run_config, nodes, settle : as in :class:`aoi_fl.engine.local.LocalGrid`; ``run_config`` also sets the
-        local epochs or steps, the batch size and the compression of updates
+    client_app, run_config, nodes, settle : as in :class:`aoi_fl.server.engine.local.LocalGrid`; ``run_config`` also
+        sets the local epochs or steps, the batch size and the compression of updates
     trace : the devices, one for each node
 
     Attributes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
-from aoi_fl.engine.local_run import run_local
+from aoi_fl.server.engine.local_run import run_local
 from tests.adopt.adoption import adopt, outcome, rewrite
 from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS

@@ -7,9 +7,9 @@ from flwr.client import NumPyClient
 from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 
 from aoi_fl.client import ClientApp, attach
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.science.errors import ConfigError, NothingTrainedError
+from aoi_fl.server.engine.local import LocalGrid
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from tests.fakes import ToyApp, zeros
 from tests.refusals import refused

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from flwr.serverapp.strategy import FedAvgM
 
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol.own_rule import OwnRule
 from aoi_fl.science.load import measure
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.ledger import read_run
 from aoi_fl.strategies import AgeAwareStrategy, RoundOutcome, SelectorPolicy
 from aoi_fl.strategies.policy import ClientOutcome

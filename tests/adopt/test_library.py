@@ -8,7 +8,7 @@ import sys
 from tests.adopt.installation import ROOT
 
 LIBRARY = ("science", "protocol", "strategies", "client")
-ABOVE = ("server", "engine", "report", "cli", "docker", "lab")
+ABOVE = ("server", "report", "cli", "docker", "lab")
 SCRIPT = f"""
 import importlib, json, pkgutil, sys
 for room in {LIBRARY!r}:

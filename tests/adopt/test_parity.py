@@ -13,7 +13,7 @@ from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection
 from tests.refusals import refused
 

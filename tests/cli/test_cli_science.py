@@ -153,7 +153,7 @@ def test_a_mistake_is_refused_with_key_and_value(monkeypatch, line, key, value):
 
 
 def test_an_estimate_ignores_rounds_beyond_the_end(aoi, monkeypatch):
-    monkeypatch.setattr("aoi_fl.engine.machine.usable_memory", lambda: 500_000.0)
+    monkeypatch.setattr("aoi_fl.server.engine.machine.usable_memory", lambda: 500_000.0)
     line = "simulate --policy random --clients 20 --per-round 5 --clock always --json"
     status, shown, err = aoi(f"{line} --until 1h")  # rounds of 11 s and not of 1 s
     assert status == 0 and json.loads(shown)["rounds"] == 328, err

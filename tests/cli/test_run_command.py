@@ -9,11 +9,11 @@ from safetensors.numpy import load_file
 
 from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.benchmarks.processes import simulate
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import NodesError
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.ledger import read_run
 from tests.ledgers import clients_of, left_behind, parts_of, rounds_of
 from tests.processes import ROOT, python
@@ -138,7 +138,9 @@ def test_given_rates_are_checked_before_there_is_a_folder(one_paragraph, keys, t
     ],
 )
 def test_tables_are_read_before_any_client_is_asked(one_paragraph, keys, tmp_path, monkeypatch, changes, text, words):
-    monkeypatch.setattr("aoi_fl.engine.local.LocalGrid.push_messages", lambda *_: pytest.fail("a client is asked"))
+    monkeypatch.setattr(
+        "aoi_fl.server.engine.local.LocalGrid.push_messages", lambda *_: pytest.fail("a client is asked")
+    )
     (tmp_path / "rates.csv").write_text(text)
     keys = {key: value for key, value in keys.items() if key != "clients-per-round" or changes is RATES} | changes
     one_paragraph(command(keys), *words)

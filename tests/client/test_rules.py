@@ -18,10 +18,10 @@ from aoi_fl.client.device.checks import configuration
 from aoi_fl.client.device.status import status
 from aoi_fl.client.device.unit import node_toml
 from aoi_fl.client.gate.rules import Rules
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.errors import DECLINED
 from aoi_fl.report.runs import ABSENT, load
 from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.record import record
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 from tests.fakes import ToyApp, unchanged, zeros

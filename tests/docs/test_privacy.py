@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.privacy.amplification import amplified
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account
 from aoi_fl.science.privacy.bounds import kept_bounds
 from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
+from aoi_fl.server.engine.local_run import run_local
 
 PAGE = (Path(__file__).parents[2] / "docs/privacy.md").read_text()
 POLICIES = {

@@ -10,12 +10,12 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from aoi_fl.cli.keys import pairs
 from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read_run
 from aoi_fl.strategies import AgeAwareStrategy, Plan, Policy, PolicyTraits

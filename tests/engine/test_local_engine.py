@@ -7,8 +7,8 @@ from flwr.app import Array, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.local_run import run_local
+from aoi_fl.server.engine.local import LocalGrid
+from aoi_fl.server.engine.local_run import run_local
 from tests.fakes import zeros
 
 

@@ -5,8 +5,8 @@ import pytest
 from tests.processes import python
 
 SCRIPT = """
-from aoi_fl.engine.machine import check_main
-from aoi_fl.engine.parent import unordered
+from aoi_fl.server.engine.machine import check_main
+from aoi_fl.server.engine.parent import unordered
 {}
     {}
 print("begun")

@@ -15,13 +15,13 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from aoi_fl.client.state import written_together
-from aoi_fl.engine import worker_process
-from aoi_fl.engine.machine import usable_cores
-from aoi_fl.engine.worker_grid import WorkerGrid
-from aoi_fl.engine.worker_pool import Workers
-from aoi_fl.engine.worker_process import load
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.checkpoint import Checkpoints
+from aoi_fl.server.engine import worker_process
+from aoi_fl.server.engine.machine import usable_cores
+from aoi_fl.server.engine.worker_grid import WorkerGrid
+from aoi_fl.server.engine.worker_pool import Workers
+from aoi_fl.server.engine.worker_process import load
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.observe import Recorder
 from aoi_fl.strategies import RandomSelection, RoundOptions
@@ -157,9 +157,9 @@ SERVER = """
 import sys
 sys.path[:0] = [{root!r}, {unruly!r}]
 from flwr.app import ConfigRecord, Message, RecordDict
-from aoi_fl.engine.worker_process import load
-from aoi_fl.engine.worker_grid import WorkerGrid
-from aoi_fl.engine.worker_pool import Workers
+from aoi_fl.server.engine.worker_process import load
+from aoi_fl.server.engine.worker_grid import WorkerGrid
+from aoi_fl.server.engine.worker_pool import Workers
 config = {{"villain": 0, "round-1": "hang", "slow-round": 0, "notes": {notes!r}}}
 with Workers("unruly:app", 1) as workers:
     grid = WorkerGrid(load("unruly:app"), config, 1, lambda: None, workers)

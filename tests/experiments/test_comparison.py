@@ -11,11 +11,11 @@ import pytest
 from flwr.app import MetricRecord
 from scipy import stats
 
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.experiments import comparing
 from aoi_fl.lab.experiments.harness.comparison import TIME, compare
 from aoi_fl.report.runs import Run, load
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.record import record
 from aoi_fl.strategies import OldestAge, RandomSelection, RoundOptions
 from tests.fakes import ToyApp, zeros

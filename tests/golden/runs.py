@@ -19,11 +19,11 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.protocol.records import ClientRecord
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import Resume
 from tests.fakes import Notes

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning.augment import MARGIN, cropped_and_flipped
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.task import Task
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import MODEL
 
 

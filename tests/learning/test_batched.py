@@ -11,7 +11,6 @@ from torch.func import functional_call, grad, vmap
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import MODELS
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.learning import batched, models, partition, sgd, stacked
 from aoi_fl.learning.client_app import app
 from aoi_fl.learning.form import Form
@@ -20,6 +19,7 @@ from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import to_record
 from aoi_fl.protocol.records import PHASES
 from aoi_fl.server.app import play
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read
 

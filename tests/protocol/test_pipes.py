@@ -11,7 +11,6 @@ from aoi_fl.client.device.enroll import read_node
 from aoi_fl.client.device.move import unpack
 from aoi_fl.client.supernode import node_config
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.simulated_time.traces import make_trace
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.partition import read_index
@@ -20,6 +19,7 @@ from aoi_fl.protocol.files import digest
 from aoi_fl.protocol.given_rates import read_rates
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import is_played, only_player
 
 

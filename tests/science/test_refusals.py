@@ -7,7 +7,6 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from aoi_fl.engine.machine import check
 from aoi_fl.lab.rivals.fedcs import FedCS
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.lab.simulated_time.availability import Availability, always, bernoulli
@@ -28,6 +27,7 @@ from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.weighting import weigh
+from aoi_fl.server.engine.machine import check
 from tests.refusals import refused
 from tests.science.populations import equals
 

@@ -26,7 +26,7 @@ def start(tmp_path_factory):
                 "aoi_fl.cli.run",
                 "aoi_fl.server.app",
                 "aoi_fl.learning.client_app",
-                "aoi_fl.engine.local",
+                "aoi_fl.server.engine.local",
                 "aoi_fl.report.summary",
                 "sklearn.datasets",
             ],

@@ -10,13 +10,13 @@ from safetensors.numpy import load_file
 
 from aoi_fl.config.policies import KEYS, REGISTRY
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.protocol import PARTITION_FILE
 from aoi_fl.protocol.records import PHASES
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.app import play
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.server.resume import recorded_run

@@ -9,10 +9,10 @@ from flwr.serverapp.strategy import FedAvgM
 from safetensors import safe_open
 
 from aoi_fl.client import ClientApp
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import AoiError, NothingTrainedError, ResumeError, StorageError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints, encode
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import LEDGER, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.server.observe import Recorder

@@ -8,10 +8,10 @@ import pytest
 from flwr.clientapp import ClientApp as PlainClientApp
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.server.app import play
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, MODEL, only_player
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.resume import extend

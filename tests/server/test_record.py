@@ -6,7 +6,6 @@ from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
 
 from aoi_fl.client import ClientApp
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline
@@ -14,6 +13,7 @@ from aoi_fl.report.measure import worst_tenth
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import settings
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.record import record

@@ -8,8 +8,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import OldestAge, RandomSelection
 from aoi_fl.strategies.fedavg_arguments import chain_of
 from tests.fakes import ToyApp, honest_app, model, record_of, zeros

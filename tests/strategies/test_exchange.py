@@ -7,7 +7,7 @@ import time
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from aoi_fl.engine.local import LocalGrid
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies.round.exchange import Exchange
 
 GRIDS = importlib.import_module("flwr.superlink.grid")  # Flower's, over gRPC or HTTP

@@ -7,9 +7,9 @@ import flwr.clientapp
 import pytest
 from flwr.app import Error, Message
 
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.science.errors import NodesError
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection
 from tests.fakes import (
     HUNG,

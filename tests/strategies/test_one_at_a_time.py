@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from aoi_fl.engine.local import LocalGrid
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies.round import collection
 from aoi_fl.strategies.validation import read_update
 from tests.fakes import MODEL, everyone, honest_app, play

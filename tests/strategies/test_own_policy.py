@@ -8,13 +8,13 @@ import pytest
 from aoi_fl.client.deciding import make_decider
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read, read_run
 from aoi_fl.strategies import Policy, PolicyTraits, RoundOptions

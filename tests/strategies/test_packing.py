@@ -6,8 +6,8 @@ import json
 import pytest
 
 from aoi_fl import protocol
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol import packing
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies.round import exchange
 from tests.fakes import HELLO, HOSTILE, everyone, honest_app, hostile_app, play, with_answer
 from tests.golden import runs as golden

@@ -6,8 +6,8 @@ from functools import partial
 from flwr.app import MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.protocol.records import PHASES
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection
 from tests.fakes import ToyApp, play, zeros
 

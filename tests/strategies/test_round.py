@@ -2,7 +2,7 @@
 
 from flwr.app import ConfigRecord
 
-from aoi_fl.engine.local import LocalGrid
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection, RoundOptions
 from tests.fakes import (
     TRAIN,

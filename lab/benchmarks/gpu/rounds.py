@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 from aoi_fl.config.run import RunConfig
-from aoi_fl.engine.local_run import run_local
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.registry import find
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.server.app import app as server_app
+from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read
 

@@ -4,8 +4,8 @@ import tempfile
 from typing import NamedTuple
 
 from aoi_fl import protocol
-from aoi_fl.engine.local import LocalGrid
 from aoi_fl.flower.messages import SERVER_NODE, bytes_of, context
+from aoi_fl.server.engine.local import LocalGrid
 
 
 class Passed(NamedTuple):

@@ -58,9 +58,9 @@ def complete_run(values, *, stopped=False):
     Raises ConfigError if the run did not complete, nor stopped where ``stopped`` counts.
     """
     from aoi_fl.config.run import RunConfig
-    from aoi_fl.engine.local_run import run_local
     from aoi_fl.learning.client_app import app as client_app
     from aoi_fl.server.app import app as server_app
+    from aoi_fl.server.engine.local_run import run_local
     from aoi_fl.server.folder import LEDGER
     from aoi_fl.server.ledger import read_run
 

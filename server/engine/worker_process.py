@@ -21,9 +21,9 @@ from pathlib import Path
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from aoi_fl.engine.local import answer
-from aoi_fl.engine.parent import leave_with_parent
 from aoi_fl.protocol.own_code import error_and_place, is_stop
+from aoi_fl.server.engine.local import answer
+from aoi_fl.server.engine.parent import leave_with_parent
 
 # Never fork: torch's and gRPC's threads do not survive it. A spawned process inherits no other worker's files.
 _SPAWN = multiprocessing.get_context("spawn")

@@ -7,9 +7,9 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 
 from aoi_fl import protocol
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.worker_pool import Outcome, Workers
 from aoi_fl.flower.messages import RunValue, failure
+from aoi_fl.server.engine.local import LocalGrid
+from aoi_fl.server.engine.worker_pool import Outcome, Workers
 
 
 class WorkerGrid(LocalGrid):
@@ -17,7 +17,7 @@ class WorkerGrid(LocalGrid):
 
     Parameters
     ----------
-    client_app, run_config, nodes, settle : as in :class:`aoi_fl.engine.local.LocalGrid`
+    client_app, run_config, nodes, settle : as in :class:`aoi_fl.server.engine.local.LocalGrid`
     workers : the processes that run ``client_app``
     """
 

@@ -21,9 +21,9 @@ from typing import Self
 
 from flwr.app import Context, Message, RecordDict
 
-from aoi_fl.engine.machine import usable_memory
-from aoi_fl.engine.worker_process import Job, Worker
 from aoi_fl.science.errors import AoiError
+from aoi_fl.server.engine.machine import usable_memory
+from aoi_fl.server.engine.worker_process import Job, Worker
 
 # pebble.ProcessPool has timeouts and restarts, but no memory cap. Its workers are daemons, which cannot start the
 # children of a DataLoader, and results wait in memory. So the pool stays our own.

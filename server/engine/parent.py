@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
-from aoi_fl.engine.machine import check_main
+from aoi_fl.server.engine.machine import check_main
 
 _Result = TypeVar("_Result")
 

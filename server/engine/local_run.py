@@ -10,13 +10,13 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from aoi_fl.client.state import written_together
-from aoi_fl.engine.local import LocalGrid
-from aoi_fl.engine.machine import check, check_main
-from aoi_fl.engine.worker_grid import WorkerGrid
-from aoi_fl.engine.worker_pool import Workers
-from aoi_fl.engine.worker_process import load
 from aoi_fl.flower.messages import SERVER_NODE, RunValue, context
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.server.engine.local import LocalGrid
+from aoi_fl.server.engine.machine import check, check_main
+from aoi_fl.server.engine.worker_grid import WorkerGrid
+from aoi_fl.server.engine.worker_pool import Workers
+from aoi_fl.server.engine.worker_process import load
 
 
 def run_local(
