@@ -251,6 +251,13 @@ def record_of(arrays):
     return ArrayRecord({name: Array(np.asarray(array)) for name, array in arrays.items()})
 
 
+def spells(rng, present, away, until):
+    """Return spells in which a device is present, by their mean length and that of the gaps."""
+    ends = np.cumsum(rng.exponential([present, away] * 60))
+    pairs = zip([0.0, *ends[1::2]], ends[::2], strict=False)
+    return [(float(a), float(b)) for a, b in pairs if b < until]
+
+
 def zeros(count=2):
     """Return a model of so many zeros."""
     return record_of({"w": np.zeros(count, np.float32)})
@@ -371,6 +378,11 @@ def with_arrays(change):
         return reply
 
     return spoil
+
+
+def with_w(change):
+    """Send what ``change`` makes of the update's array w."""
+    return with_arrays(lambda arrays: arrays | {"w": change(arrays["w"])})
 
 
 def with_metrics(**metrics):

@@ -273,9 +273,8 @@ class AtWork:
         exchange: Exchange,
         collector: Collector,
         replies: Iterable[Message],
-    ) -> set[int]:
-        """Keep the updates in replies to an earlier round's messages, drop the others, and return their clients."""
-        answered = set()
+    ) -> None:
+        """Keep the updates in replies to an earlier round's messages, and drop the others."""
         for reply in replies:
             work = self._works.get(exchange.client_of(reply))
             if work is None or work.round != collector.round:
@@ -287,9 +286,7 @@ class AtWork:
             except Refused as reason:
                 outcome = "failed" if reply.has_error() else "refused"
                 self._drop(work, outcome, str(reason))
-            answered.add(work.client)
             del reply  # the next one is made when this one is gone
-        return answered
 
     def _end(self, work: Work, reason: str) -> None:
         """End a work whose update no longer counts."""

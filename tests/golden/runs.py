@@ -10,23 +10,21 @@ import json
 import math
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, fields
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
-from aoi_fl.client import ClientApp
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
 from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.protocol.records import ClientRecord
-from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies.plan import Resume
-from tests.fakes import Notes
+from tests.fakes import Notes, ScriptedGrid, ToyApp, of, record_of, spells
 
 HERE = Path(__file__).parent
 N, ROUNDS, CUT = 12, 10, 6  # clients, rounds, and the round after which a run is cut
@@ -56,7 +54,7 @@ CENTRAL = {
 DECENTRALISED = {
     "markov-optimal": {"max-age": 5},
     "markov-few": {"policy": "markov-optimal", "clients-per-round": 1, "max-age": 10},  # some rounds have to be forced
-    "markov-given": {"policy": "markov-optimal", "rates": "given"},
+    "markov-given": {"policy": "markov-optimal"},  # with the rates of RATES
     "markov-dropout": {"policy": "markov-optimal", "compensate": "dropout", "rates": "size"},
     "markov-absence": {"policy": "markov-optimal", "compensate": "availability", "weights": "unbiased"},
     "markov-increasing": {"max-age": 5, "exponent": 2.0, "weights": "unbiased"},
@@ -102,80 +100,56 @@ def _digest(blob):
     return hashlib.sha256(blob).hexdigest()[:10]
 
 
-class App(ClientApp):
-    """An app that fails now and then, by client and round."""
+class Learners(ToyApp):
+    """Clients that lose less from round to round, and evaluate the model by its size."""
 
-    fails = False
+    def _fit(self, message, context):
+        reply = super()._fit(message, context)
+        reply.content["metrics"]["loss"] /= math.sqrt(of(message)[1])
+        return reply
 
-    def __call__(self, message, context):
-        client, round_, kind = (
-            context.node_config["partition-id"],
-            int(message.metadata.group_id),
-            message.metadata.message_type,
-        )
-        trains = self.fails and kind == "train" and (7 * client + 3 * round_) % 11 == 0
-        answers = self.fails and kind in ("query.participate", "query.bid") and (5 * client + round_) % 13 == 0
-        if trains or answers:
-            raise RuntimeError("lost")
-        return super().__call__(message, context)
+    def _judge(self, message, context):
+        reply = super()._judge(message, context)
+        reply.content["metrics"]["loss"] += abs(float(message.content["arrays"]["b"].numpy().sum()))
+        return reply
+
+
+def size(client):
+    return 10 * (client % 7 + 1)
 
 
 def app_of(fails):
-    """Return an app whose clients add a constant of their own, lose less from round to round, and have a price."""
-    app = App()
-    app.fails = fails
+    """Return an app whose clients add a constant of their own, have a price, and may fail by client and round."""
 
-    @app.introduce()
-    def introduce(context, ask):
-        client = context.node_config["partition-id"]
-        terms = {"payment": 4.0 + client % 5, "sensitivity": 0.5 + 0.1 * client}
-        return {"num-examples": 10 * (client % 7 + 1), **terms}
+    def declare(client):
+        return {"num-examples": size(client), "payment": 4.0 + client % 5, "sensitivity": 0.5 + 0.1 * client}
 
-    @app.train()
-    def train(message, context):
-        client, round_ = context.node_config["partition-id"], int(message.metadata.group_id)
-        arrays = {
-            k: v.numpy() * np.asarray(0.9, v.numpy().dtype) + np.asarray(0.01 * client, v.numpy().dtype)
-            for k, v in message.content["arrays"].items()
-        }
-        metrics = {"num-examples": 10 * (client % 7 + 1), "loss": (1 + client % 3) / math.sqrt(round_)}
-        content = {"arrays": ArrayRecord({k: Array(v) for k, v in arrays.items()}), "metrics": MetricRecord(metrics)}
-        return Message(RecordDict(content), reply_to=message)
+    def learn(array, client, round_):
+        return array * array.dtype.type(0.9) + array.dtype.type(0.01 * client)
 
-    @app.evaluate()
-    def evaluate(message, context):
-        client = context.node_config["partition-id"]
-        mean = abs(float(message.content["arrays"]["b"].numpy().sum()))
-        metrics = {"num-examples": 10 * (client % 7 + 1), "loss": mean + (5 * client % 7) / 10}
-        return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+    def behave(message, act, kind, round_, client):
+        trains = kind == "train" and (7 * client + 3 * round_) % 11 == 0
+        answers = kind in ("query.participate", "query.bid") and (5 * client + round_) % 13 == 0
+        if fails and (trains or answers):
+            raise RuntimeError("lost")
+        return act()
 
-    return app
+    losses = {"loss": lambda client: 1 + client % 3, "evaluates": lambda client: (5 * client % 7) / 10}
+    return Learners(learn, examples=size, declares=declare, spoil=behave, **losses)
 
 
 def trace():
     """Return devices of which each is there for minutes and away for one, and trains for 1 to 60 seconds."""
     rng, end = np.random.default_rng(3), 5_000.0
-    spells = []
-    for _ in range(N):
-        ends = np.cumsum(rng.exponential([90.0, 30.0] * 60))
-        spells.append([(float(a), float(b)) for a, b in zip([0.0, *ends[1::2]], ends[::2], strict=False) if b < end])
+    present = [spells(rng, 90.0, 30.0, end) for _ in range(N)]
     free = np.full(N, np.inf)
-    return DeviceTrace(Availability.from_spells(spells, end), rng.uniform(0.05, 0.9, N), "example", free, free)
+    return DeviceTrace(Availability.from_spells(present, end), rng.uniform(0.05, 0.9, N), "example", free, free)
 
 
-class Churning(LocalGrid):
-    """A grid that one client joins in round 3, and one leaves from round 4 to round 8."""
-
-    round = 0
-
-    def get_node_ids(self):
-        nodes = list(super().get_node_ids())
-        return [n for i, n in enumerate(nodes) if not ((i == N and self.round < 2) or (i == 0 and 3 <= self.round < 8))]
-
-    def push_messages(self, messages):
-        messages = list(messages)
-        self.round = max([self.round, *(int(message.metadata.group_id) for message in messages)])
-        return super().push_messages(messages)
+def churning(grid):
+    """Return the clients that are connected: one joins in round 3, and one leaves from round 4 to round 8."""
+    joined, left = grid.round >= 2, 3 <= grid.round < 8
+    return range(left, N + joined)
 
 
 def play(row, kind, folder, *, cut=0, after=None):
@@ -189,14 +163,16 @@ def play(row, kind, folder, *, cut=0, after=None):
         values |= {"clock": "generated", "train-timeout": 15.0}
     if kind == "late" and not {"budget", "weights"} & keys.keys() and row != "f3ast":
         values |= {"over-selection": 1.2, "late-rounds": 2}
-    values |= {key: value for key, value in keys.items() if key != "rates" or value != "given"}
-    config = RunConfig.parse(values)
+    config = RunConfig.parse(values | keys)
     rates = None
-    if keys.get("rates") == "given":
+    if row.startswith("markov-given"):
         rates = [rate * config.sent / sum(RATES) for rate in RATES]
     notes, app = Notes({cut}), app_of(fails=kind == "evaluating")
     about = {"runs-dir": str(folder), "seed": 3}
-    grid = ClockedGrid(app, about, N, lambda: None, trace()) if timed else Churning(app, about, N + 1)
+    if timed:
+        grid = ClockedGrid(app, about, N, lambda: None, trace())
+    else:
+        grid = ScriptedGrid(app, about, N + 1, present=churning)
     model, resume = MODEL, None
     if after is not None:
         model = {name: _array(array) for name, array in after["model"].items()}
@@ -205,14 +181,11 @@ def play(row, kind, folder, *, cut=0, after=None):
         for path, text in after["files"].items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text)
-        if isinstance(grid, Churning):
+        if isinstance(grid, ScriptedGrid):
             grid.round = after["round"]
     strategy = make_strategy(config, "r", rates=rates, observer=notes, resume=resume)
-    arrays = ArrayRecord({name: Array(array) for name, array in model.items()})
-    try:
-        strategy.start(grid, arrays, ROUNDS)
-    except KeyboardInterrupt:
-        assert cut
+    with suppress(KeyboardInterrupt):
+        strategy.start(grid, record_of(model), ROUNDS)
     rounds = zip(notes.rounds, notes.models, strict=True)
     return notes, {record.round: line_of(record, model, timed) for record, model in rounds}
 

@@ -7,7 +7,7 @@ from flwr.common.serde import message_from_proto, message_to_proto
 from aoi_fl.client.compression import Residuals
 from aoi_fl.protocol import ParticipationReply
 from aoi_fl.science.age import ClientAge
-from tests.fakes import HOSTILE, MODEL, ScriptedGrid, ToyApp, everyone, hostile_app, play, with_answer, with_arrays
+from tests.fakes import HOSTILE, MODEL, ScriptedGrid, ToyApp, everyone, hostile_app, play, with_answer, with_w
 
 CODES = ["float16", "int8"]
 
@@ -51,9 +51,8 @@ def test_models_differ_from_plain_ones_by_the_residuals(compression, tmp_path):
 
 
 NAN = float("nan")
-HALVES = with_arrays(lambda arrays: arrays | {"w": arrays["w"].astype("f2")})
 ADVERSARIES = {
-    "a code of another width": ("int8", HALVES, ["array w is float16", "int8"]),
+    "a code of another width": ("int8", with_w(lambda w: w.astype("f2")), ["array w is float16", "int8"]),
     "a NaN scale": ("int8", with_answer(scales=[0.1, NAN]), ["malformed answer", "scales"]),
     "a scale that overflows": ("int8", with_answer(scales=[3e38, 0.1]), ["array w holds NaN or Inf once"]),
     "no scales": ("int8", with_answer(scales=None), ["0 scales for 2 arrays"]),

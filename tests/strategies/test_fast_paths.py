@@ -63,11 +63,6 @@ def test_values_that_are_not_finite_are_found_wherever_they_are(dtype):
                 for part in (values, values[:, ::7]):
                     assert npy.is_finite(part) is bool(np.isfinite(part).all())
             values[place] = 1
-        values[0, :2], values[1, :2] = (
-            [np.inf, largest],
-            [-np.inf, largest],
-        )  # a sum must not make up for one by another
-        assert not npy.is_finite(values)
         values[:2, :2] = largest  # their sum is none, and each is a number
         with np.errstate(all="raise"):
             assert npy.is_finite(values)

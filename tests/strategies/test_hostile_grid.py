@@ -8,75 +8,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord
 from flwr.serverapp import strategy as flower
 
-from aoi_fl.config.policies import REGISTRY
+from aoi_fl.config.policies import BUDGETED, REGISTRY
 from aoi_fl.config.run import RunConfig
-from aoi_fl.science.budget import BudgetedSelector
-from aoi_fl.strategies import (
-    BudgetedRefresh,
-    F3astSelection,
-    MarkovParticipation,
-    OldestAge,
-    PrivateMean,
-    RandomSelection,
-    SystematicParticipation,
-)
+from aoi_fl.strategies import PrivateMean
 from tests import fakes
-from tests.fakes import ASK, EVALUATE, HELLO, HUNG, TRAIN, ToyApp, raises, with_arrays, with_metrics, zeros
+from tests.fakes import ASK, EVALUATE, HELLO, HUNG, TRAIN, ToyApp, raises, with_answer, with_metrics, with_w, zeros
 from tests.strategies.test_backoff import Ticked
-from tests.strategies.test_hostile_aggregation import mean_of
+from tests.strategies.test_hostile_aggregation import STRATEGIES, huge, mean_of
 
 N, K, ROUNDS, DEADLINE = 10, 4, 60, 100.0
 HOSTILE = 3
 
 
-def by_keys(name, **keys):
-    keys = {"policy": name, "num-clients": N, "clients-per-round": K, **keys}
+def by_keys(policy):
+    """Return a maker of a policy's strategy; another word after its name is its coordination, or its source."""
+    name, _, way = policy.partition(" ")
+    keys = {"policy": name, "num-clients": N, "clients-per-round": K}
+    if way:
+        keys["index-source" if way == "bid" else "coordination"] = way
+    if name in BUDGETED:
+        keys["budget"] = float(K)
     return partial(REGISTRY[name].make, RunConfig.parse(keys).flat())
 
 
-WAYS = ("poll", "broadcast", "reserve")
-OTHERS = ("proportional", "pow-d", "rpow-d", "oort", "fedcs", "refl")
-POLICIES = {
-    **{name: by_keys(name) for name in OTHERS},
-    "increasing reserve": by_keys("markov-increasing", coordination="reserve"),
-    "random": partial(RandomSelection, K),
-    "oldest-age": partial(OldestAge, K),
-    "f3ast": partial(F3astSelection, K),
-    **{f"markov {way}": partial(MarkovParticipation.optimal, N, K, coordination=way) for way in WAYS},
-    **{f"systematic {way}": partial(SystematicParticipation, N, K, coordination=way) for way in WAYS},
-    **{i: partial(BudgetedRefresh, BudgetedSelector(float(K), i, 1), N) for i in ("whittle", "abs", "maxpack")},
-    "random budget": partial(BudgetedRefresh, BudgetedSelector(float(K), "random", 1), N),
-    "bids": partial(BudgetedRefresh, BudgetedSelector(float(K), "whittle", 1), N, source="bid"),
-}
-AGGREGATIONS = {
-    "FedAvg": flower.FedAvg,
-    "FedAdam": partial(flower.FedAdam, eta=0.1),
-    "FedYogi": partial(flower.FedYogi, eta=0.1),
-    "FedAdagrad": partial(flower.FedAdagrad, eta=0.1),
-    "FedAvgM": partial(flower.FedAvgM, server_momentum=0.9),
+AGGREGATIONS = STRATEGIES | {
     "FedProx": partial(flower.FedProx, proximal_mu=0.1),
-    "QFedAvg": partial(flower.QFedAvg, client_learning_rate=0.1, train_loss_key="loss"),
-    "Krum": partial(flower.Krum, num_malicious_nodes=1),
     "MultiKrum": partial(flower.MultiKrum, num_malicious_nodes=1, num_nodes_to_select=2),
     "Bulyan": partial(flower.Bulyan, num_malicious_nodes=0),
-    "median": flower.FedMedian,
     "trimmed mean": partial(flower.FedTrimmedAvg, beta=0.3),
     "private": partial(PrivateMean, clip=1.0, noise_multiplier=0.1, rounds=ROUNDS, per_round=K),
 }
-
-
-def whole(array):
-    return with_arrays(lambda arrays: {"w": array})
-
-
-def bids(message, act):
-    reply = act()
-    if message.metadata.message_type == "query.bid":
-        reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], "bid": 1e300})
-    return reply
 
 
 def at(*kinds, delay):
@@ -85,12 +48,12 @@ def at(*kinds, delay):
 
 # What the hostile client does with training, and when it answers.
 KINDS = {
-    "huge": {"spoil": whole(np.full(3, 1e30, np.float32))},
-    "largest": {"spoil": whole(np.full(3, 3.4e38, np.float32))},
-    "large": {"spoil": whole(np.full(3, 5e32, np.float32))},
-    "NaN": {"spoil": whole(np.full(3, np.nan, np.float32))},
-    "wrong shape": {"spoil": whole(np.zeros(5, np.float32))},
-    "wrong type": {"spoil": whole(np.zeros(3, np.int64))},
+    "huge": {"spoil": huge(1e30)},
+    "largest": {"spoil": huge(3.4e38)},
+    "large": {"spoil": huge(5e32)},
+    "NaN": {"spoil": huge(math.nan)},
+    "wrong shape": {"spoil": with_w(lambda w: np.resize(w, 5))},
+    "wrong type": {"spoil": with_w(lambda w: w.astype(np.int64))},
     "errors": {"spoil": raises(RuntimeError("broken"))},
     "omits": {"spoil": with_metrics(num_examples=10)},
     "NaN loss": {"spoil": with_metrics(num_examples=10, loss=math.nan)},
@@ -100,7 +63,7 @@ KINDS = {
     "mute": {"script": at(HELLO, delay=HUNG)},
     "just late": {"takes": lambda kind, round_, client: DEADLINE + 1.0 if (client, kind) == (HOSTILE, TRAIN) else 0.0},
     "leaves and returns": {"script": at(TRAIN, delay=HUNG), "away": lambda round_: round_ % 2 == 0},
-    "extreme bid": {"bids": True},
+    "extreme bid": {"to": "query.bid", "spoil": with_answer(bid=1e300)},
 }
 
 
@@ -112,11 +75,10 @@ class Grid(Ticked):
 
 def making(policy, aggregation):
     """Return what makes the strategy."""
-    make = AGGREGATIONS.get(aggregation)
-    how = {} if make is None else {"aggregation": make()}
+    how = {"aggregation": AGGREGATIONS[aggregation]()} if aggregation in AGGREGATIONS else {}
     if aggregation == "mean with a function":
         how = {"train_metrics_aggr_fn": mean_of("loss")}
-    return partial(POLICIES[policy], **how)
+    return partial(by_keys(policy), **how)
 
 
 def run(folder, policy, aggregation, kind):
@@ -124,14 +86,11 @@ def run(folder, policy, aggregation, kind):
     how = {} if kind is None else KINDS[kind]
 
     def spoil(message, act, what, round_, client):
-        if client != HOSTILE or kind is None:
-            return act()
-        if what == TRAIN and "spoil" in how:
-            return how["spoil"](message, act)
-        return bids(message, act) if "bids" in how else act()
+        meant = client == HOSTILE and what == how.get("to", TRAIN)
+        return how["spoil"](message, act) if meant and "spoil" in how else act()
 
     def declare(i):
-        extreme = 1e30 if "bids" in how and i == HOSTILE else 1.0
+        extreme = 1e30 if kind == "extreme bid" and i == HOSTILE else 1.0
         return {"num-examples": 10, "payment": 1.0, "sensitivity": extreme}
 
     learn = lambda array, client, round_: array + array.dtype.type(0.1)  # noqa: E731
@@ -155,25 +114,25 @@ CELLS = [  # they have each policy, aggregation and kind
     ("oldest-age", "trimmed mean", "silent"),
     ("f3ast", "mean", "leaves and returns"),
     ("random", "FedAvgM", "many metrics"),
-    ("markov reserve", "mean with a function", "omits"),
-    ("markov broadcast", "FedAvg", "NaN loss"),
+    ("markov-optimal reserve", "mean with a function", "omits"),
+    ("markov-optimal broadcast", "FedAvg", "NaN loss"),
     ("systematic broadcast", "Krum", "wrong shape"),
     ("systematic poll", "FedAdam", "silent to all"),
-    ("bids", "FedYogi", "extreme bid"),
-    ("abs", "median", "silent"),
-    ("random budget", "mean", "wrong type"),
+    ("wics bid", "FedYogi", "extreme bid"),
+    ("abs", "FedMedian", "silent"),
+    ("random-budget", "mean", "wrong type"),
     ("random", "private", "NaN"),
     ("systematic reserve", "FedAvg", "just late"),
-    ("markov poll", "mean", "mute"),
+    ("markov-optimal poll", "mean", "mute"),
     ("maxpack", "FedAvgM", "leaves and returns"),
-    ("whittle", "FedAvgM", "largest"),
+    ("wics", "FedAvgM", "largest"),
     ("proportional", "QFedAvg", "NaN"),
     ("pow-d", "FedProx", "silent to all"),
     ("rpow-d", "MultiKrum", "errors"),
     ("oort", "mean", "leaves and returns"),
     ("fedcs", "Bulyan", "wrong shape"),
     ("refl", "FedAvg", "silent"),
-    ("increasing reserve", "mean", "huge"),
+    ("markov-increasing reserve", "mean", "huge"),
     ("random", "FedAvgM", "large"),
 ]
 FEWEST = {"Bulyan": 3}  # updates without which an aggregation makes no model

@@ -137,12 +137,11 @@ def trained(folder, rounds):
     return [None if round_ in forced else who for round_, who in enumerate(chosen, 1)]
 
 
-@pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
-def test_rule_of_ones_own_decides_as_simulated(wire, lay, aoi, tmp_path):
-    """The simulator knows no forced client: up to there they agree, whatever the coordination."""
-    name, rounds = lay(RULE, "Impatient", f"own_rule_{wire}"), 8
+def decides_as_simulated(name, wire, aoi, folder):
+    """Check a run against the simulator, which knows no forced client: up to there they agree."""
+    rounds = 8
     more = {"num-clients": 8, "clients-per-round": 4, "num-server-rounds": rounds, "coordination": wire}
-    folder = run(name, tmp_path, **more)
+    folder = run(name, folder, **more)
     shape = f"--clients 8 --per-round 4 --rounds {rounds} --seed 3 --trace --json --weights unbiased".split()
     status, out, errors = aoi("simulate", "--policy", name, *shape)
     assert status == 0, errors
@@ -150,6 +149,11 @@ def test_rule_of_ones_own_decides_as_simulated(wire, lay, aoi, tmp_path):
     until = found.index(None) if None in found else rounds
     assert until >= 3 and found[:until] == wanted[:until]
     assert read_run(folder / LEDGER)["policy"]["kind"] == name
+
+
+@pytest.mark.parametrize("wire", ["poll", "broadcast", "reserve"])
+def test_rule_of_ones_own_decides_as_simulated(wire, lay, aoi, tmp_path):
+    decides_as_simulated(lay(RULE, "Impatient", f"own_rule_{wire}"), wire, aoi, tmp_path)
 
 
 def test_client_refuses_a_rule_of_another_digest(lay, tmp_path):

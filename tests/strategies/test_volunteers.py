@@ -43,9 +43,13 @@ def test_an_honest_client_is_ever_left_out_with_the_stated_error(law):
         hit |= willing & ~allowed
         kept += willing & allowed
         outcomes = [outcome(client) for client in np.flatnonzero(willing & allowed)]
-        bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
+        note(bound, round_, outcomes)
     assert hit.mean() <= error + 3 * np.sqrt(error / clients)
     assert kept.mean() == pytest.approx(rounds / law.interval_mean, rel=0.02)
+
+
+def note(bound, round_, outcomes):
+    bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
 
 
 def outcome(client, result="trained"):
@@ -66,7 +70,7 @@ def test_no_course_of_useless_replies_hides_a_volunteer(course):
         taken = result != "-" and bool(bound.allowed(law, 1, round_, 0.001)[0])
         if not taken:
             bound.allowed(law, 1, round_, 0.001)
-        bound.note(SimpleNamespace(clients=[outcome(0, result)] * taken, view=SimpleNamespace(round=round_)))
+        note(bound, round_, [outcome(0, result)] * taken)
         used += taken and result == "trained"
     assert used <= 0.25 * rounds
 
@@ -99,7 +103,7 @@ def test_a_resumed_run_remembers_its_volunteers():
         allowed = bound.allowed(law, 4, round_, 0.01)
         assert allowed.tolist() == resumed.allowed(law, 4, round_, 0.01).tolist()
         outcomes = [outcome(client) for client in range(4) if allowed[client] and round_ % (client + 1) == 0]
-        bound.note(SimpleNamespace(clients=outcomes, view=SimpleNamespace(round=round_)))
+        note(bound, round_, outcomes)
         resumed = VolunteerBound()
         resumed.load_state_dict(bound.state_dict())
 

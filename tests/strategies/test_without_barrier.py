@@ -28,7 +28,7 @@ from aoi_fl.strategies import (
     SystematicParticipation,
 )
 from aoi_fl.strategies.round.exchange import Uploads
-from tests.fakes import HUNG, Notes, ScriptedGrid, ToyApp, everyone, play, record_of
+from tests.fakes import HUNG, Notes, ScriptedGrid, ToyApp, everyone, play, record_of, spells
 from tests.refusals import refused
 
 N, ROUNDS, END, POWER = 9, 14, 5000.0, 0.7
@@ -44,8 +44,8 @@ def buffered(folder, make=everyone, app=None, **how):
     return play(make, app or ToyApp(), folder, **{"rounds": 6, "start": START, "buffer": 2, "late_rounds": 9} | how)[0]
 
 
-def clocked(trace, kind=ClockedGrid):
-    return lambda app, config, nodes: kind(app, config, nodes, lambda: None, trace)
+def clocked(trace):
+    return lambda app, config, nodes: ClockedGrid(app, config, nodes, lambda: None, trace)
 
 
 class Noted:
@@ -68,11 +68,7 @@ class Events:
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
         self.seed, self.seconds = seed, rng.uniform(2, 40, N) * rng.choice([1, 4], N, p=[0.8, 0.2])
-        self.spells = [[(0.0, END)]]  # one device is always there
-        for _ in range(N - 1):
-            ends = np.cumsum(rng.exponential([120.0, 40.0] * 60))
-            pairs = zip([0.0, *ends[1::2]], ends[::2], strict=False)
-            self.spells.append([(float(a), float(b)) for a, b in pairs if b < END])
+        self.spells = [[(0.0, END)], *(spells(rng, 120.0, 40.0, END) for _ in range(N - 1))]  # one is always there
         self.at_work = int(rng.integers(2, 8))
         self.buffer = int(rng.integers(1, self.at_work + 1))
         self.late, self.timeout = int(rng.integers(1, 6)), float(rng.choice([30.0, 90.0]))
@@ -183,39 +179,19 @@ def test_rounds_follow_a_plain_model_of_their_events(seed, tmp_path):
         assert lines(notes) == {round_: line for round_, line in found.items() if cut < round_ <= next_cut}
 
 
-class Recording(ClockedGrid):
-    """A grid that notes when clients are sent something."""
-
-    def __init__(self, *how):
-        super().__init__(*how)
-        self.sent = {}
-
-    def push_messages(self, messages):
-        messages = list(messages)
-        for message in messages:
-            about = message.metadata.message_type, self.clock.now()
-            self.sent.setdefault(self._number[message.metadata.dst_node_id], []).append(about)
-        return super().push_messages(messages)
-
-
 @pytest.mark.parametrize("coordination", ["poll", "broadcast", "reserve"])
 @pytest.mark.parametrize("policy", [MarkovParticipation.optimal, SystematicParticipation])
 def test_clients_that_decide_keep_as_many_at_work(policy, coordination, tmp_path):
     """Of 30 devices of unequal speed 8 are to work, and a model needs 3."""
     seconds, free = np.random.default_rng(4).uniform(5, 60, 30), np.full(30, np.inf)
-    grid = clocked(DeviceTrace(always(30), seconds, "training", free, free), Recording)
+    grid = clocked(DeviceTrace(always(30), seconds, "training", free, free))
     make, how = partial(policy, 30, 3, coordination=coordination), {"buffer": 3, "at_work": 8, "late_rounds": 50}
     notes = buffered(tmp_path, make, rounds=45, nodes=30, grid=grid, train_timeout=200.0, **how)
-    sent, later = notes.grid.sent, notes.rounds[15:]
+    later = notes.rounds[15:]
     assert abs(np.mean([record.trained for record in later]) - 3) < 0.5
     if coordination != "broadcast":  # there each client that is asked has the model for a moment
         assert abs(np.mean([record.at_work for record in later]) - 8) < 1
     assert not any(record.forced or record.empty for record in notes.rounds)
-    for record in notes.rounds:
-        for part in (part for part in record.participations if part.outcome == "trained"):
-            begins = [when for kind, when in sent[part.client] if kind == "train" and when <= record.clock]
-            begun = next(when for when in reversed(begins) if when + part.seconds <= record.clock + 1e-9)
-            assert not [when for _, when in sent[part.client] if begun < when < begun + part.seconds]
     if coordination == "reserve":  # a decision is the number of a model
         reserved = {p.client: p.next_round for r in notes.rounds[:30] for p in r.participations if p.next_round}
         assert len(reserved) > 10 and all(round_ > 0 for round_ in reserved.values())
@@ -335,9 +311,9 @@ def test_a_client_cannot_claim_another_staleness(tmp_path):
 
     honest = buffered(tmp_path / "honest", buffer=1, rounds=8)
     notes = buffered(tmp_path / "claims", app=ToyApp(spoil=claims), buffer=1, rounds=8)
-    late = [[(p.client, p.rounds_late) for p in record.participations] for record in honest.rounds]
-    assert late == [[(p.client, p.rounds_late) for p in record.participations] for record in notes.rounds]
-    assert max(rounds for parts in late for _, rounds in parts if rounds) > 1
+    late, claimed = ([[p.rounds_late for p in r.participations] for r in one.rounds] for one in (honest, notes))
+    assert late == claimed and notes.trained() == honest.trained()
+    assert max(rounds for parts in late for rounds in parts if rounds) > 1
     np.testing.assert_array_equal(notes.models[-1]["w"], honest.models[-1]["w"])
 
 
@@ -362,7 +338,6 @@ def test_over_a_network_a_resumed_run_sends_again_what_was_at_work(tmp_path):
 def test_every_aggregation_gets_rebased_updates(wrap, tmp_path):
     """The running variance of a normalisation moves towards the update, and never below zero."""
     start = {"w": np.zeros(3, np.float32), "bn.running_var": np.ones(2, np.float32), "n": np.array(5)}
-    trained = {"w": 1.0, "bn.running_var": 1e-3}
 
     def learn(array, client, round_):
         if array.dtype.kind == "i":
@@ -380,10 +355,8 @@ def test_every_aggregation_gets_rebased_updates(wrap, tmp_path):
                 steps.append(
                     {
                         "w": model["w"] + factor * (part.client + 1),
-                        "n": np.rint(model["n"] + factor * 2),
                         "bn.running_var": model["bn.running_var"]
-                        + factor
-                        * (trained["bn.running_var"] - (base if part.rounds_late == 0 else model)["bn.running_var"]),
+                        + factor * (1e-3 - (base if part.rounds_late == 0 else model)["bn.running_var"]),
                     }
                 )
         for name in ("w", "bn.running_var"):
@@ -407,8 +380,6 @@ BUFFER = {"policy": "random", "num-clients": 20, "clients-per-round": 8, "buffer
         ({"policy": "markov-optimal", "privacy": "white"}, "buffer", 4),
         ({"must-include": "client-1"}, "buffer", 4),
         ({"buffer": 0, "staleness-power": 1.0}, "staleness-", 1.0),
-        ({"policy": "markov-optimal", "buffer": 9}, "buffer", 9),
-        ({"num-clients": 3, "clients-per-round": 3}, "buffer", 4),
         ({"min-updates": 2}, "min-updates", 2),
         ({"max-weight": 0.5}, "max-weight", 0.5),
         ({"policy": "wics", "clients-per-round": 5}, "buffer", 4),
@@ -425,8 +396,6 @@ def test_keys_that_oppose_a_buffer_are_refused_by_name(keys, key, value):
     [
         (partial(RandomSelection, 4), {"buffer": 5}, "buffer", 5),
         (partial(RandomSelection, 4), {"buffer": 3, "min_clients": 2}, "buffer", 3),
-        (partial(RandomSelection, 4), {"buffer": 2, "late_rounds": 0}, "late-rounds", 0),
-        (partial(RandomSelection, 4), {"buffer": 2, "enough": 3}, "buffer", 2),
         (partial(RandomSelection, 4, weights="unbiased"), {"buffer": 2}, "buffer", 2),
         (partial(MarkovParticipation.optimal, 9, 4), {"buffer": 2, "at_work": 4}, "per_round", 4),
         (partial(MarkovParticipation.optimal, 9, 2), {"buffer": 2}, "at_work", None),
