@@ -175,24 +175,6 @@ HTTP_FLEET = Seam(
     "a client that was killed is refused until its former session ends, and `aoi doctor` cannot try its key",
     on=HTTP,
 )
-VIRTUAL = Seam(
-    "many SuperNodes in one process",
-    "virtual",
-    """
-    flwr.proto.fleet_pb2_grpc: FleetStub
-    flwr.proto.fleet_pb2: PullMessagesRequest PushMessagesRequest
-    flwr.proto.fab_pb2: GetFabRequest
-    flwr.proto.run_pb2: GetRunRequest
-    flwr.proto.message_pb2: PullObjectRequest PushObjectRequest ConfirmMessageReceivedRequest
-    flwr.common.config: get_fused_config_from_fab
-    flwr.common.serde: message_from_proto message_to_proto run_from_proto
-    flwr.supercore.grpc: GRPC_MAX_MESSAGE_LENGTH
-    flwr.supercore.inflatable.inflatable_object: get_all_nested_objects get_object_tree iterate_object_tree
-    flwr.supercore.inflatable.inflatable_object: no_object_id_recompute
-    flwr.supercore.inflatable.inflatable_utils: inflate_object_from_contents
-    """,
-    "the benchmark fleet cannot run",
-)
 SIZES = Seam(
     "bytes on the wire",
     "messages",

@@ -3,11 +3,10 @@
 import psutil
 import pytest
 
-from aoi_fl.flower.seams import VIRTUAL
 from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet import kills
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.alone

@@ -2,10 +2,7 @@
 
 import pytest
 
-from aoi_fl.flower.seams import VIRTUAL
 from aoi_fl.lab.benchmarks.fleet.models import MODELS
-
-needs_fleet = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
 
 
 @pytest.mark.slow
@@ -15,7 +12,6 @@ def test_a_resnet_has_torchvisions_arrays():
     assert MODELS["resnet18"] == theirs and len(theirs) == 122
 
 
-@needs_fleet
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_model_of_122_arrays_costs_a_client_few_calls():

@@ -2,12 +2,9 @@
 
 import pytest
 
-from aoi_fl.flower.seams import VIRTUAL
 from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet import rows
 from aoi_fl.lab.benchmarks.fleet.scenario import Played, Scenario
-
-pytestmark = pytest.mark.skipif(not VIRTUAL.there, reason=VIRTUAL.lost)
 
 
 def test_nodes_that_join_are_judged_by_their_greeting():

@@ -10,11 +10,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.proto.node_pb2 import Node
 
-from aoi_fl.flower import doors, http_channel, lane
+from aoi_fl.flower import doors, lane
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.seams import LANE
 from aoi_fl.flower.versions import Seam
-from aoi_fl.flower.virtual import public_pem
+from aoi_fl.lab.benchmarks.fleet import http_channel
+from aoi_fl.lab.benchmarks.fleet.virtual import public_pem
 
 INNER, OUTER = "172.20.0.2", "172.21.0.2"
 

@@ -22,11 +22,11 @@ from aoi_fl.client.poll_schedule import HEARTBEAT
 from aoi_fl.client.state import written_together
 from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.messages import context, in_error, sign
-from aoi_fl.flower.virtual import Node, channels, public_pem
 from aoi_fl.lab.benchmarks.echo import client_app
 from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
 from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
+from aoi_fl.lab.benchmarks.fleet.virtual import Node, channels, public_pem
 from aoi_fl.lab.benchmarks.processes import Programs
 from tests.flower.objects import deflated
 

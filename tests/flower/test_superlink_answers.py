@@ -13,9 +13,9 @@ from sqlalchemy import event
 from aoi_fl.flower import link_state, superlink
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
-from aoi_fl.flower.http_channel import _headers
 from aoi_fl.flower.seams import ANSWERS, AUTH, KEYS, RETRIES
 from aoi_fl.flower.versions import HTTP, SPOKEN
+from aoi_fl.lab.benchmarks.fleet.http_channel import _headers
 
 needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
 

@@ -7,7 +7,7 @@ import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.poll_schedule import HEARTBEAT
-from aoi_fl.flower.virtual import Node, channels
+from aoi_fl.lab.benchmarks.fleet.virtual import Node, channels
 
 ROUNDS = 3  # between two faults, so that a normal round follows each fault's round
 STRANGERS = 1000

@@ -12,8 +12,8 @@ import grpc
 from aoi_fl import protocol
 from aoi_fl.client.poll_schedule import HEARTBEAT, foretold, waited
 from aoi_fl.flower.messages import context
-from aoi_fl.flower.virtual import Node
 from aoi_fl.lab.benchmarks.echo import client_app
+from aoi_fl.lab.benchmarks.fleet.virtual import Node
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.packing import unpack
 

@@ -11,13 +11,13 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.state import written_together
-from aoi_fl.flower.virtual import channels, public_pem
 from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet import kills
 from aoi_fl.lab.benchmarks.fleet.behaviour import BEHAVIOURS
 from aoi_fl.lab.benchmarks.fleet.link import failure, register, superlink
 from aoi_fl.lab.benchmarks.fleet.node import Traffic, VirtualNode
 from aoi_fl.lab.benchmarks.fleet.scenario import Played
+from aoi_fl.lab.benchmarks.fleet.virtual import channels, public_pem
 from aoi_fl.lab.simulated_time.traces import GENERATED, make_trace
 
 _CHANNELS = 16

@@ -54,7 +54,7 @@ def channels(address: str, authority: bytes, count: int) -> list[Any]:
     count : number of channels
     """
     if SPOKEN == HTTP:
-        from aoi_fl.flower.http_channel import HttpChannel
+        from aoi_fl.lab.benchmarks.fleet.http_channel import HttpChannel
 
         return [HttpChannel(address, authority) for _ in range(count)]
     credentials = grpc.ssl_channel_credentials(authority)
