@@ -103,6 +103,19 @@ def test_a_strategys_configuration_persists_to_the_next_round(given, tmp_path):
     assert seen["evaluate"] == ([4.0, 2.0, 1.0] if given else [2.0, 1.0, 0.5])
 
 
+def test_the_configuration_of_a_round_reaches_the_client(tmp_path):
+    seen = []
+
+    def note(message, act, kind, round_, client):
+        if (kind, round_) == ("train", 2):
+            seen.append(dict(message.content["config"]))
+        return act()
+
+    strategy, given = RandomSelection(N, configure=lambda round_: {"lr": 1 / round_}), {"lr": 9.0, "word": "x"}
+    strategy.start(grid(tmp_path, ToyApp(spoil=note)), model(), 2, train_config=ConfigRecord(given))
+    assert seen == [{"lr": 0.5, "word": "x", "server-round": 2}] * N
+
+
 class Personal(flower.FedAvg):
     """Its messages are of types of their own."""
 

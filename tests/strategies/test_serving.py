@@ -4,13 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.strategies import RandomSelection
 from tests import fakes
-from tests.fakes import Notes, ScriptedGrid, ToyApp
+from tests.fakes import Notes, ScriptedGrid, ToyApp, record_of
 
 N, BETA = 3, 0.8
 
@@ -24,9 +23,7 @@ app = ToyApp(towards_one, examples=1, loss=None)
 
 
 def model():
-    return ArrayRecord(
-        {"w": Array(np.array([0.0, 2.0], np.float32)), "steps": Array(np.array([0])), "scale": Array(np.array(0.5))}
-    )
+    return record_of({"w": np.array([0.0, 2.0], np.float32), "steps": np.array([0]), "scale": np.array(0.5)})
 
 
 def play(folder, share):

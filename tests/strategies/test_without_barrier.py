@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import strategy as flower
 
 from aoi_fl.config.run import RunConfig
@@ -416,5 +416,5 @@ def test_a_configure_train_of_ones_own_and_a_model_of_bytes_are_refused(tmp_path
     with refused("buffer", 2):
         buffered(tmp_path, partial(Own, 4))
     with refused("buffer", 2):
-        trees = ArrayRecord({"0": Array(np.zeros(9, np.uint8))})
+        trees = record_of({"0": np.zeros(9, np.uint8)})
         buffered(tmp_path, partial(everyone, aggregation=flower.FedXgbBagging()), start=trees)
