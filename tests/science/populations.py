@@ -1,4 +1,4 @@
-"""Clients to choose from, with nothing learnt about them yet."""
+"""Clients to choose from, with nothing learnt about them yet, and the law that a chain keeps."""
 
 from dataclasses import replace
 
@@ -17,3 +17,9 @@ def population(sizes, available=None, **more):
 def equals(clients):
     """Return clients of equal size."""
     return population(np.ones(clients))
+
+
+def stationary(matrix):
+    """Return the law that a chain keeps."""
+    n = len(matrix)
+    return np.linalg.lstsq(np.vstack([matrix.T - np.eye(n), np.ones(n)]), np.append(np.zeros(n), 1.0), rcond=None)[0]

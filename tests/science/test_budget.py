@@ -60,21 +60,26 @@ def test_a_choice_by_chunks_equals_the_plain_loop(clients, budget, variant, limi
         assert choose(index, payments, budget, *variant).tolist() == plainly(index, payments, budget, *variant)
 
 
-def test_sums_are_judged_as_written_not_as_rounded():
-    ones = np.ones(10)
-    assert choose(ones, ones * 0.1, 1.0).size == 10
-    assert choose(ones, ones * 0.1, 1.0, strict=True).size == 9
-    assert choose(np.ones(2), np.array([0.1, 0.2]), 0.3).size == 2  # 0.1 + 0.2 > 0.3 in binary
-    assert choose(np.ones(2), np.array([0.1, 0.2]), 0.3, strict=True).size == 1
-    assert choose(np.ones(3), np.array([1e12 + 1, 1e12 - 1, 1.0]), 2e12).tolist() == [0, 1]
-    assert choose(np.ones(2), np.array([2e-9, 1e-9]), 3e-9).size == 2
-    assert choose(np.ones(2), np.array([0.5, 0.5 + 1e-14]), 1.0).size == 1
-    assert choose(np.ones(1), np.array([0.1 + 0.2]), 0.3).size == 1
+@pytest.mark.parametrize(
+    ("payments", "budget", "paid", "strictly"),
+    [
+        ([0.1] * 10, 1.0, 10, 9),
+        ([0.1, 0.2], 0.3, 2, 1),  # 0.1 + 0.2 > 0.3 in binary
+        ([0.1 + 0.2], 0.3, 1, 0),
+        ([1e12 + 1, 1e12 - 1], 2e12, 2, 1),
+        ([2e-9, 1e-9], 3e-9, 2, 1),
+        ([0.5, 0.5 + 1e-14], 1.0, 1, 1),
+        *[([40 / count] * count, 40.0, count, count - 1) for count in (3, 7, 100_000)],
+        ([40.0] * 1000, 40.0, 1, 0),  # sums beyond 64 bits, were they formed
+    ],
+)
+def test_sums_are_judged_as_written_not_as_rounded(payments, budget, paid, strictly):
+    for strict, size in ((False, paid), (True, strictly)):
+        assert choose(np.ones(len(payments)), np.array(payments), budget, strict).tolist() == list(range(size))
+
+
+def test_a_budget_that_payments_add_up_to_pays_for_them():
     assert BudgetAccount(0.3).book(np.array([0.1 + 0.2])) == 0
-    for count in (3, 7, 100_000):
-        assert choose(np.ones(count), np.full(count, 40 / count), 40.0).size == count
-        assert choose(np.ones(count), np.full(count, 40 / count), 40.0, strict=True).size == count - 1
-    assert choose(np.ones(1000), np.full(1000, 40.0), 40.0).tolist() == [0]  # sums beyond 64 bits, were they formed
     assert choose(np.ones(1000), np.full(1000, 1e300), 40.0, stop_at_first=True).size == 0
     rng = np.random.default_rng(3)
     for _ in range(200):  # a budget that is the sum of some payments, in any order

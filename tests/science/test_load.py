@@ -1,5 +1,6 @@
 """Measures of a history by hand and against loops over a full matrix; pairs of clients that meet, against sets."""
 
+from collections import Counter
 from dataclasses import asdict
 from itertools import combinations, pairwise
 
@@ -41,7 +42,7 @@ def test_against_loops_over_a_full_matrix(case):
     again = History.from_arrays(n, rounds, when[::-1] + 1, who[::-1], history.weights[::-1], first_ages)
     assert (again.members.tolist(), again.weights.tolist()) == (history.members.tolist(), history.weights.tolist())
 
-    intervals, ages, weights = [], [], []
+    intervals, ages = [], []
     for i in range(n):
         taken = [t for t in range(rounds) if table[t, i]]
         intervals += [b - a for a, b in pairwise(taken)]
@@ -49,14 +50,9 @@ def test_against_loops_over_a_full_matrix(case):
         for t in range(rounds):
             ages.append(age)
             age = 0 if table[t, i] else age + 1
-    for row in table:
-        if row.sum():
-            weights.append(row / row.sum())
-    if intervals:
-        assert m.interval_counts == {x: intervals.count(x) for x in sorted(set(intervals))}
-        assert (m.interval_mean, m.interval_variance) == pytest.approx((np.mean(intervals), np.var(intervals)))
-    else:
-        assert (m.interval_counts, m.interval_mean, m.interval_variance) == ({}, None, None)
+    assert m.interval_counts == Counter(intervals)
+    moments = (np.mean(intervals), np.var(intervals)) if intervals else (None, None)
+    assert (m.interval_mean, m.interval_variance) == pytest.approx(moments)
     assert list(m.window_deviation) == [length for length in WINDOWS if length <= rounds]
     for length, value in m.window_deviation.items():
         y = [table[a : a + length, i].sum() for a in range(0, rounds - length + 1, length) for i in range(n)]
@@ -68,10 +64,9 @@ def test_against_loops_over_a_full_matrix(case):
     )
     assert m.empty_rounds == sum(not row.any() for row in table)
     assert (m.mean_age, m.peak_age) == (pytest.approx(np.mean(ages)), max(ages))
-    if weights:
-        assert m.weight_variance == pytest.approx(np.var(weights, axis=0).sum(), abs=1e-12)
-    else:
-        assert m.weight_variance is None
+    weights = [row / row.sum() for row in table if row.any()]
+    spread = np.var(weights, axis=0).sum() if weights else None
+    assert m.weight_variance == pytest.approx(spread, abs=1e-12)
 
 
 def test_a_run_without_rounds_yet_has_metrics():

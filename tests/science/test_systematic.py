@@ -20,12 +20,7 @@ UNEQUAL = np.array([0.5, 0.5, 0.25, 0.3, 0.3, 0.3, 1.0, 1 / 7, 0.85, 2 / 3])
 
 def played(policy, rounds):
     """Return (rounds, n) the clients that take part, by their counts round after round."""
-    before = policy.count(0)
-    chosen = []
-    for round_ in range(1, rounds + 1):
-        chosen.append((now := policy.count(round_)) > before)
-        before = now
-    return np.array(chosen)
+    return np.diff([policy.count(round_) for round_ in range(rounds + 1)], axis=0) > 0
 
 
 def takes_part(client, round_):
@@ -48,15 +43,14 @@ def test_given_rates_follow_their_law_for_a_whole_cycle(phases):
         fractions = [exact(rate) for rate in rates.tolist()]
         rounds = max(2 * fraction.denominator for fraction in fractions) + 1
         chosen = played(policy, rounds)
-        pooled = square = Fraction(0)
+        waits, weights = [], []
         for i, fraction in enumerate(fractions):
             assert chosen[:, i].tolist() == by_definition(fraction, policy.phases[i], range(1, rounds + 1))
-            waits = np.diff(np.flatnonzero(chosen[:, i]))[: fraction.numerator].tolist()
-            assert sum(waits) == fraction.denominator and set(StrideLaw(rates[i]).probabilities()) == set(waits)
-            pooled += Fraction(sum(waits), fraction.denominator)  # of which each round brings one in 1/b
-            square += Fraction(sum(wait**2 for wait in waits), fraction.denominator)
-        per_round = sum(fractions)
-        variance = square / per_round - (pooled / per_round) ** 2
+            own = np.diff(np.flatnonzero(chosen[:, i]))[: fraction.numerator].tolist()
+            assert sum(own) == fraction.denominator and set(StrideLaw(rates[i]).probabilities()) == set(own)
+            waits += own
+            weights += [1 / fraction.denominator] * len(own)  # of which each round brings one in 1/b
+        variance = np.cov(waits, ddof=0, aweights=weights)
         assert policy.law().interval_variance == pytest.approx(float(variance), abs=1e-9)
 
 
