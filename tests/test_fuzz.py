@@ -3,11 +3,13 @@
 Each test ends by itself, and all of them together take half a minute.
 """
 
+import hashlib
 import json
 import sqlite3
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -97,30 +99,9 @@ metric = st.one_of(st.integers(-(2**62), 2**62), st.floats(), st.lists(st.floats
 setting = st.one_of(
     metric, st.booleans(), st.text(max_size=9), st.binary(max_size=9), st.lists(st.text(max_size=5), max_size=3)
 )
-names = st.one_of(
-    st.text(max_size=8),
-    st.sampled_from(
-        [
-            "w",
-            "b",
-            "steps",
-            "loss",
-            "num-examples",
-            "name",
-            "takes-part",
-            "age",
-            "next-round",
-            "scales",
-            "compression",
-            "bid",
-            "payment",
-            "number",
-            "data-age",
-            "last-round",
-            "sensitivity",
-        ]
-    ),
-)
+RECORDS = (ParticipationReply, Bid, Introduction, ParticipationRequest)
+KNOWN = {field.name.replace("_", "-") for kind in RECORDS for field in fields(kind)}
+names = st.one_of(st.text(max_size=8), st.sampled_from([*MODEL, "loss", "scales", "compression", *sorted(KNOWN)]))
 records = st.one_of(
     st.dictionaries(names, arrays(), max_size=4).map(ArrayRecord),
     st.dictionaries(names, metric, max_size=5).map(MetricRecord),
@@ -138,10 +119,7 @@ def reply_of(content):
 def judged(reply):
     model = ArrayRecord({name: Array(array) for name, array in MODEL.items()})
     readers = [lambda: read_answer(reply), lambda: check_metrics(reply, "num-examples")]
-    readers += [
-        lambda kind=kind: read_record(reply, kind)
-        for kind in (ParticipationReply, Bid, Introduction, ParticipationRequest)
-    ]
+    readers += [lambda kind=kind: read_record(reply, kind) for kind in RECORDS]
     readers += [
         lambda kind=kind: read_update(reply, model, "num-examples", kind) for kind in (None, "int8", "float16", "sign")
     ]
@@ -214,23 +192,11 @@ notes = st.tuples(
         st.one_of(json_values.map(json.dumps), st.text(max_size=9)),
     ),
 )
-inner = st.sampled_from(
-    [("config", key) for key in ["policy", "num-clients", "num-server-rounds", "until", "dataset", "seed", "clock"]]
-    + [
-        ("policy", key)
-        for key in [
-            "budget",
-            "total_budget",
-            "clients",
-            "per_round",
-            "probabilities",
-            "rates",
-            "kind",
-            "jitter",
-            "index",
-        ]
-    ]
-).flatmap(
+IN_RUN = {
+    "config": "policy num-clients num-server-rounds until dataset seed clock",
+    "policy": "budget total_budget clients per_round probabilities rates kind jitter index",
+}
+inner = st.sampled_from([(table, key) for table, keys in IN_RUN.items() for key in keys.split()]).flatmap(
     lambda place: st.tuples(
         st.just(f"UPDATE run SET value = json_set(value, '$.\"{place[1]}\"', json(?1)) WHERE key = '{place[0]}'"),
         st.tuples(json_values.filter(lambda value: "Infinity" not in json.dumps(value)).map(json.dumps)),
@@ -300,14 +266,12 @@ BODY = {"version": 1, "seed": 7, "age": AGE, "data": None, "turn": None, "token"
 
 
 def test_state_files():
-    import hashlib
-
-    fields = st.dictionaries(st.sampled_from([*BODY, "other"]), json_values, max_size=3)
+    values = st.dictionaries(st.sampled_from([*BODY, "other"]), json_values, max_size=3)
     ages = st.dictionaries(st.sampled_from([*AGE, "other"]), json_values, max_size=3)
     blobs = st.one_of(
         st.binary(max_size=200),
         json_values.map(lambda value: json.dumps(value).encode()),
-        st.tuples(fields, ages).map(lambda both: BODY | {"age": AGE | both[1]} | both[0]),
+        st.tuples(values, ages).map(lambda both: BODY | {"age": AGE | both[1]} | both[0]),
     )
 
     @fuzzed(blobs, st.binary(max_size=60), json_values, most=3000)

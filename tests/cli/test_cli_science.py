@@ -5,18 +5,25 @@ import numpy as np
 import pytest
 
 from aoi_fl.cli.main import app
-from aoi_fl.config.policies import BUDGETED, POLICIES, users_of
+from aoi_fl.config.policies import BUDGETED, POLICIES
 from aoi_fl.science.sizes import make_sizes
 from tests.processes import python
 from tests.refusals import refused
 
 
-def test_policy_json_against_the_closed_forms(told):
-    shown = told("policy --clients 100 --per-round 15 --max-age 10")
-    assert shown["probabilities"] == pytest.approx([0] * 5 + [1 / 3] + [1] * 5)
-    assert shown["stationary"] == pytest.approx([0.15] * 6 + [0.1] + [0] * 4)
-    assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
-    assert (shown["interval_mean"], shown["interval_variance"]) == pytest.approx((20 / 3, 2 / 9))
+def test_policy_json_against_the_closed_forms(aoi, told):
+    line = "policy --clients 100 --per-round 15 --policy"
+    markov, systematic = (told(f"{line} {policy}") for policy in ("markov-optimal --max-age 10", "systematic"))
+    for shown in (markov, systematic):
+        assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
+        assert (shown["interval_mean"], shown["interval_variance"]) == pytest.approx((20 / 3, 2 / 9))
+    assert markov["probabilities"] == pytest.approx([0] * 5 + [1 / 3] + [1] * 5)
+    assert markov["stationary"] == pytest.approx([0.15] * 6 + [0.1] + [0] * 4)
+    deviation = systematic["window_deviation"]
+    assert (deviation["10"], deviation["100"]) == pytest.approx((0.05, 0))
+    jittered = told(f"{line} systematic --jitter 0.2")
+    assert (jittered["least_variance"], jittered["interval_variance"]) == pytest.approx((2 / 9, 0.46528), abs=1e-5)
+    assert "Law of X" in aoi("policy --policy systematic")[1] and "takes part with" in aoi("policy")[1]
 
 
 def test_policy_options_reach_the_policy(told):
@@ -44,28 +51,15 @@ def test_simulate_json_is_consistent_with_its_trace(told):
     sizes = make_sizes("uniform:1:9", 20, 3)
     assert shown["data_a_participation"] == pytest.approx((taken * sizes).sum() / taken.sum() / sizes.mean())
     assert told(line) == shown  # the same seed, the same rounds
+    assert "selections" not in told(line.removesuffix("--trace"))
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in BUDGETED and name != "systematic"])
-def test_every_policy_plays_and_is_shown_to_people(aoi, told, policy):
-    more = "--max-age 4 --start zero" if policy in users_of("max-age") else ""
-    options = f"simulate --policy {policy} --clients 20 --per-round 6 {more} --rounds 12 --trace"
-    status, out, _ = aoi(options)
+def test_a_simulation_is_shown_to_people(aoi):
+    line = "simulate --policy markov-optimal --clients 20 --per-round 6 --max-age 4 --start zero --rounds 12 --trace"
+    status, out, _ = aoi(line)
     assert status == 0
-    for heading in (policy, "Intervals X", "√Var(Y)/T", "Jain", "Selections"):
+    for heading in ("markov-optimal", "Intervals X", "√Var(Y)/T", "Jain", "Selections"):
         assert heading in out
-    assert "selections" not in told(options.removesuffix("--trace"))
-
-
-def test_systematic_policy_against_the_closed_forms(aoi, told):
-    line = "policy --policy systematic --clients 100 --per-round 15"
-    shown = told(line)
-    assert shown["interval_pmf"] == pytest.approx({"6": 1 / 3, "7": 2 / 3})
-    assert (shown["interval_mean"], shown["interval_variance"]) == pytest.approx((20 / 3, 2 / 9))
-    assert (shown["window_deviation"]["10"], shown["window_deviation"]["100"]) == pytest.approx((0.05, 0))
-    jittered = told(f"{line} --jitter 0.2")
-    assert (jittered["least_variance"], jittered["interval_variance"]) == pytest.approx((2 / 9, 0.46528), abs=1e-5)
-    assert "Law of X" in aoi("policy --policy systematic")[1] and "takes part with" in aoi("policy")[1]
 
 
 @pytest.mark.parametrize("policy", ["markov-optimal", "systematic"])

@@ -70,17 +70,11 @@ def test_flowers_simulation_plays_the_app(tmp_path, monkeypatch):
     assert len(rounds_of(tmp_path / "runs/ray")) == 4
 
 
-@pytest.mark.parametrize("name", ["", "My-App", "a/b", "class", "x" * 51])
-def test_a_name_that_is_no_packages_is_refused(name, tmp_path):
+@pytest.mark.parametrize("name", ["", "My-App", "a/b", "class", "x" * 51, "json", "numpy", "aoi-fl"])
+def test_a_name_that_is_no_packages_or_a_modules_is_refused(name, tmp_path):
     with refused("NAME", name):
         scaffold.write(name, "random", tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["json", "numpy", "aoi-fl"])
-def test_a_name_that_a_module_has_is_refused(name, tmp_path):
-    with refused("NAME", name, "Python module"):
-        scaffold.write(name, "random", tmp_path)
 
 
 def test_what_is_there_stays_as_it_is(aoi, refusal, tmp_path):

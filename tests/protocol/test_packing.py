@@ -125,18 +125,12 @@ def test_a_layout_that_does_not_fit_is_refused(layout):
         unpack(content)
 
 
-def without_bytes(content):
-    del content[protocol.AOI]["data"]
-
-
 OTHERS = {
     "a record more": lambda content: content.update(more=ConfigRecord({"data": b""})),
     "no array": lambda content: content.pop("arrays"),
-    "an array more": lambda content: content["arrays"].update(to_record({"w": np.ones(2)})),
     "another array": lambda content: content.update(arrays=to_record({"w": np.ones(2)})),
     "an array of another format": lambda content: setattr(content["arrays"]["packed"], "stype", "numpy.ndarray"),
     "metrics in place of the array": lambda content: content.update(arrays=MetricRecord({"data": 7})),
-    "no bytes": without_bytes,
     "a number in place of bytes": lambda content: content[protocol.AOI].update(data=7),
 }
 
