@@ -59,8 +59,8 @@ class Row:
 class Times:
     """Seconds of repeated calls: wall-clock time and this process's CPU time."""
 
-    wall: list[float]
-    cpu: list[float]
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
 
     @property
     def seconds(self):
@@ -79,11 +79,11 @@ class Times:
 
 def alternate(*functions, repeats=9):
     """Call functions in turns, so that disturbances affect all; the first calls do not count."""
-    times = [Times([], []) for _ in functions]
+    times = [Times() for _ in functions]
     for turn in range(repeats + 1):
         for function, measured in zip(functions, times, strict=True):
             gc.collect()
-            with stopwatch(measured if turn else Times([], [])):
+            with stopwatch(measured if turn else Times()):
                 function()
     return times
 

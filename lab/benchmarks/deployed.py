@@ -32,7 +32,7 @@ def play(grid, config):
     """
     content = RecordDict({"arrays": model(100_000)})
     ours, flowers = _by_kind(grid, content)
-    times = {"ours": Times([], []), "stock": Times([], []), "stock loop": Times([], [])}
+    times = {"ours": Times(), "stock": Times(), "stock loop": Times()}
     for _ in range(config["rounds"]):
         with stopwatch(times["ours"]):
             exchange = Exchange(grid, dict(enumerate(_messages(content, ours))), _TIMEOUT, sequential=True)

@@ -28,7 +28,7 @@ class EngineClock(Log):
 
     def __init__(self):
         self.rounds = []
-        self.times = Times([], [])
+        self.times = Times()
         self._cpu = time.process_time()
 
     def round_done(self, record, *_):
@@ -66,7 +66,7 @@ def play(grid, config):
         if any(r.trained != 15 for r in clock.rounds):
             raise RuntimeError(f"not all clients handed the model back: {clock.rounds[-1]}")
     else:
-        asking, spent = MarkovParticipation.optimal(config["clients"], 15, 10, options=options), Times([], [])
+        asking, spent = MarkovParticipation.optimal(config["clients"], 15, 10, options=options), Times()
         asking.policy.plan = timed(asking.policy.plan, spent)  # type: ignore[method-assign]
         asking.start(grid, model(1000), rounds)
         times = spent.after_first()

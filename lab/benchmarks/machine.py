@@ -39,18 +39,18 @@ def versions():
 
 def processor():
     """Return the processor's name."""
-    return _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+    return _field("model name") or platform.processor() or platform.machine()
 
 
 def _processor():
     """Return the processor's name and, if a virtual machine hides it, its family and model."""
-    name, family, model = processor(), _field("/proc/cpuinfo", "cpu family"), _field("/proc/cpuinfo", "model\t")
+    name, family, model = processor(), _field("cpu family"), _field("model\t")
     return f"{name} (family {family}, model {model})" if family and model else name
 
 
-def _field(path, name):
+def _field(name):
     try:
-        with open(path, encoding="utf-8") as file:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next((line.partition(":")[2].strip() for line in file if line.startswith(name)), None)
     except OSError:
         return None

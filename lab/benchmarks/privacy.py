@@ -30,7 +30,7 @@ def run(data):
     """Measure private rounds with training, and the calls of the mechanism in them."""
     need(data, "mnist")
     config = RunConfig.parse({**KEYS, "data-dir": str(data.absolute())})
-    spent = Times([], [])
+    spent = Times()
     with federation(config) as (play, _, _), ExitStack() as stack:
         for kind, name in _MECHANISM:
             stack.enter_context(patch.object(kind, name, timed(getattr(kind, name), spent)))

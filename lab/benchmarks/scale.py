@@ -107,7 +107,7 @@ def peak(per_round):
 
 def _import():
     """Measure the imports of a client's process before it can reply, beside Flower's own."""
-    ours, flower = Times([], []), Times([], [])
+    ours, flower = Times(), Times()
     for _ in range(3):
         for found, module in ((flower, "flwr.clientapp"), (ours, "aoi_fl.learning.client_app")):
             wall, cpu, torch = _in_a_process("cost_of_import", module)

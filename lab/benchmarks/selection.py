@@ -119,7 +119,7 @@ def bytes_a_client(function, clients):
 def _simulator():
     """Simulate 100 rounds of 10^6 Markov clients without learning."""
     policy, people = MarkovPolicy.optimal(MILLION, 150_000, 10), population(MILLION)
-    times, drawing = Times([], []), Times([], [])
+    times, drawing = Times(), Times()
     with stopwatch(times):
         simulate(policy, people, 100, seed=1)
     philox = np.random.Generator(np.random.Philox(7))

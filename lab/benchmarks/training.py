@@ -36,7 +36,7 @@ class Timed(Recorder):
 
     def start(self):
         """Start the first round's clock."""
-        self.times, self.records = Times([], []), []
+        self.times, self.records = Times(), []
         self._since = time.perf_counter(), time.process_time()
 
     def round_done(self, record, *rest):
@@ -138,7 +138,7 @@ def _bare_loop(config, task, parts, trained):
     model = models.build(config.model, task.form, seed=config.seed)
     model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in task.initial_arrays().items()})
     x, y = torch.from_numpy(task.data.train_x), torch.from_numpy(task.data.train_y)
-    loss, times = models.loss_of(config.model), Times([], [])
+    loss, times = models.loss_of(config.model), Times()
     for round_, clients in enumerate(trained, start=1):
         with stopwatch(times):
             start = {k: v.clone() for k, v in model.state_dict().items()}

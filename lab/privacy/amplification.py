@@ -31,6 +31,7 @@ I. Waudby-Smith, A. Ramdas 2024, Estimating means of bounded random variables by
 import math
 from collections.abc import Callable
 from functools import reduce
+from itertools import product
 
 import numpy as np
 
@@ -107,8 +108,8 @@ class PatternMixture:
         logs = self._tuples(power, copies).ravel()
         shares = np.exp(logs - log_sum(logs))
         chosen = generator.choice(len(logs), size=samples, p=shares / shares.sum())
-        chosen_means = [self._means[which] for which in np.unravel_index(chosen, (self.states,) * copies)]
-        means: Floats = power * sum(chosen_means[1:], chosen_means[0]).T
+        patterns = np.unravel_index(chosen, (self.states,) * copies)
+        means: Floats = power * np.sum([self._means[which] for which in patterns], axis=0).T
         return means + generator.standard_normal(means.shape)
 
     def log_likelihoods(self, observed: Floats, power: float) -> tuple[Floats, Floats]:
@@ -165,7 +166,7 @@ class AgeMixture:
         chosen = generator.choice(first.size, size=samples, p=first.ravel() / first.sum())
         ages = list(np.unravel_index(chosen, first.shape))
         observed = generator.standard_normal((self.rounds, samples))
-        joins = [np.array([number >> copy & 1 for copy in range(copies)]) for number in range(2**copies)]
+        joins = [join[::-1] for join in product((0, 1), repeat=copies)]
         for round_, message in enumerate(messages):
             shares, following = [], []
             for join in joins:

@@ -18,7 +18,6 @@ V. Doroshenko et al. 2022, Connect the Dots: Tighter Discrete Approximations of 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,25 +31,6 @@ _ROUNDING = 1e-14  # of a convolution, a round and a number
 _ORDERS = np.geomspace(1e-3, 1e3, 60)
 
 
-@dataclass(frozen=True, eq=False)
-class _Losses:
-    """A round's privacy loss on an even grid.
-
-    Attributes
-    ----------
-    grid : (M,) losses
-    ours, theirs : (M,) their probabilities in the run with the client's updates, and without
-    above : the probability of a larger loss in the run with the updates
-    below : the probability of a smaller one in the run without
-    """
-
-    grid: Floats
-    ours: Floats
-    theirs: Floats
-    above: float
-    below: float
-
-
 def epsilon_without_replacement(rate: float, deviation: float, rounds: int, delta: float) -> float:
     """Return a bound of ε for white noise.
 
@@ -61,12 +41,14 @@ def epsilon_without_replacement(rate: float, deviation: float, rounds: int, delt
     rounds : T
     delta : δ
     """
-    one = _one_round(rate, deviation, rounds, delta)
-    forth = _composed(one.grid, one.ours, one.above, rounds, delta)
-    return max(forth, _composed(-one.grid[::-1], one.theirs[::-1], one.below, rounds, delta))
+    return max(_composed(*way, rounds, delta) for way in _one_round(rate, deviation, rounds, delta))
 
 
-def _one_round(q: float, s: float, rounds: int, delta: float) -> _Losses:
+def _one_round(q: float, s: float, rounds: int, delta: float) -> list[tuple[Floats, Floats, float]]:
+    """Return a round's losses in the run with the client's updates, and in the one without, there with the other sign.
+
+    Each has an even grid of losses, their probabilities, and the probability of a larger one.
+    """
     far = s * math.sqrt(2 * math.log(1e6 * rounds / delta))  # δ/10⁶ of all rounds lies beyond
     other = math.log1p(-q) - (1.5 + far) / s**2
     most = np.logaddexp(math.log(q) + (0.5 + far) / s**2, other) - np.logaddexp(math.log(q), other)
@@ -98,7 +80,7 @@ def _one_round(q: float, s: float, rounds: int, delta: float) -> _Losses:
     ours = theirs * np.exp(grid)
     ours[0] += kept[0]
     theirs[-1] += pairs[0][2][-1]
-    return _Losses(grid, ours, theirs, float(pairs[0][1][-1]), float(pairs[1][2][0]))
+    return [(grid, ours, float(pairs[0][1][-1])), (-grid[::-1], theirs[::-1], float(pairs[1][2][0]))]
 
 
 def _composed(grid: Floats, masses: Floats, beyond: float, rounds: int, delta: float) -> float:

@@ -19,7 +19,7 @@ from aoi_fl.lab.simulated_time.virtual_clock import VirtualClock
 from aoi_fl.protocol import Introduction, coding
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Foresight
-from aoi_fl.science.types import Floats, Mask
+from aoi_fl.science.types import Floats
 from aoi_fl.server.engine.local import LocalGrid
 
 _EVALUATION = 1 / 3  # of the work of training on as many examples: the backward pass is the rest
@@ -112,10 +112,8 @@ class ClockedGrid(LocalGrid):
         ids = list(self.push_messages(messages))
         coming = [i for i in ids if i in self._waiting]
         end = np.inf if timeout is None else self.clock.now() + timeout
-        if len(coming) < len(ids) and timeout is not None:
-            self.clock.wait(ids, len(ids), 0.0, end)
-        elif coming:
-            self.clock.wait(coming, len(coming), 0.0, end)
+        if awaited := coming if timeout is None else ids:
+            self.clock.wait(awaited, len(awaited), 0.0, end)
         return self.pull_messages(coming)
 
     def _has_come(self, message_id: str) -> bool:
@@ -139,17 +137,11 @@ class ClockedGrid(LocalGrid):
         if trains:
             short = devices.seconds(clients, np.zeros(len(clients)), down)
             reached = np.isfinite(devices.fates(clients, self.clock.now(), short).arrives)
-            seconds = np.where(self._sit_out(messages, reached), short, seconds)
+            declines = [bool(hears) and self._sits_out(m) for m, hears in zip(messages, reached, strict=True)]
+            seconds = np.where(declines, short, seconds)
             self.clock.model = float(down.max())
             self.clock.foresight = self._foreseen(devices)
         return self.clock.depart(messages, clients, devices, seconds)
-
-    def _sit_out(self, messages: list[Message], reached: Mask) -> Mask:
-        """Ask each reached client whether it declines the model; return (s,) the ones that do."""
-        declines = np.zeros(len(messages), np.bool_)
-        for i in np.flatnonzero(reached):
-            declines[i] = self._sits_out(messages[i])
-        return declines
 
     def _begin(self) -> Devices:
         """Make the devices, once the clients have reported their numbers of examples."""

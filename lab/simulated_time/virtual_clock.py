@@ -131,7 +131,7 @@ class VirtualClock(Clock):
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
         """Make all replies that will arrive available now and return their ids; see :meth:`came`."""
-        coming = [i for i in message_ids if i in self._flights and np.isfinite(self._flights[i].arrives)]
+        coming = [i for i in message_ids if np.isfinite(self.arrives(i))]
         self._foreseen.update(coming)
         return coming
 

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -167,17 +166,13 @@ def _spent(run):
         seconds[round_] += part.get("device_seconds") or 0.0
     found = {TIME: np.arange(1.0, len(run.rounds) + 1)}
     if run.config.get("clock"):
-        found = {CLOCK: run.column("clock") / 60, WORK: _summed(seconds) / 3600}
-    found[UPDATES] = _summed(updates)
+        found = {CLOCK: run.column("clock") / 60, WORK: np.cumsum([*seconds.values()]) / 3600}
+    found[UPDATES] = np.cumsum([*updates.values()])
     if size := run.about.get("model_bytes"):
         head = str(run.config.get("compression") or coding.NONE)
         share = coding.code_type(head, np.dtype(np.float32)).itemsize / 4
-        found[TRAFFIC] = (_summed(sent) + share * found[UPDATES]) * size / 1e6
+        found[TRAFFIC] = (np.cumsum([*sent.values()]) + share * found[UPDATES]) * size / 1e6
     return found
-
-
-def _summed(each):
-    return np.array(list(accumulate(each.values())), np.float64)
 
 
 def _values(run, level):
@@ -281,9 +276,8 @@ def _finding(name, ours, base, margin, less, rounding, least):
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return _censored(name, a, b, margin)
     found = difference(np.where(np.abs(a - b) < _NOTHING, b, a), b)
-    found = replace(found, half=max(found.half, least))
-    if rounding and found.count > 1:
-        found = replace(found, half=max(found.half, quantile(found.count) * math.sqrt(rounding / found.count)))
+    rounded = quantile(found.count) * math.sqrt(rounding / found.count) if found.count > 1 else 0.0
+    found = replace(found, half=max(found.half, least, rounded))
     return RunFinding(name, found, margin, judged(found, margin, -1 if less else 1))
 
 

@@ -148,6 +148,13 @@ class Dealt(Federation):
         """Return the test accuracy after these rounds."""
         return [self.task.evaluate_test(model)[1] for t, model in self.rounds(history) if t in rounds]
 
+    def curve(self, history):
+        """Yield a row for each round: the test accuracy and loss after it, and how many clients trained."""
+        for t, model in self.rounds(history):
+            loss, accuracy = self.task.evaluate_test(model)
+            trained = len(history.selection(t).clients)
+            yield {"round": t, "accuracy": accuracy, "loss": round(loss, 7), "trained": trained}
+
     def initial_arrays(self):
         """Return the task's first model."""
         return self.task.initial_arrays()

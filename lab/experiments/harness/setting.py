@@ -65,8 +65,7 @@ def section5(clients, seed):
 
 def policy(name, seed):
     """Return a policy in this setting: a selector, or the rule by which clients decide."""
-    keys = {"policy": name, "num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE, "seed": seed}
-    return REGISTRY[name].build(RunKeys.model_validate(keys).flat())
+    return REGISTRY[name].build(RunKeys.model_validate({"policy": name, **PAPER_KEYS, "seed": seed}).flat())
 
 
 def play(name, rounds, seed, dealt=None):
@@ -77,20 +76,14 @@ def play(name, rounds, seed, dealt=None):
 def weights_of(history):
     """Return (T, n) weights ω."""
     weights = np.zeros((history.rounds, history.clients))
-    for t in range(1, history.rounds + 1):
-        selection = history.selection(t)
-        weights[t - 1, selection.clients] = selection.weights
+    rounds = np.repeat(np.arange(history.rounds), np.diff(history.offsets))
+    weights[rounds, history.members] = history.weights
     return weights
 
 
 def ages_of(history):
     """Return (T, n) ages after the refreshes of each round."""
-    ages, now = np.empty((history.rounds, history.clients), dtype=np.int64), history.first_ages.copy()
-    for t in range(history.rounds):
-        now += 1
-        now[history.selection(t + 1).clients] = 0
-        ages[t] = now
-    return ages
+    return np.array([ages.copy() for ages in history.ages()])[1:]
 
 
 class PolicyFigure(Experiment):

@@ -89,7 +89,7 @@ class Store:
 
     def has(self, unit):
         """Return whether a unit is complete."""
-        return any(known["unit"] == unit for known in self._units)
+        return unit in self.units
 
     def add(self, unit, rows, seconds):
         """Add a finished unit, with its seconds of one core."""
@@ -109,13 +109,16 @@ class Store:
 
     def arrange(self, units):
         """Sort units and their rows in the order given, others after them: processes finish in any order."""
-        place = {key_of(unit): i for i, unit in enumerate(units)}
-        before = [key_of(unit) for unit in self.units]
-        if sorted(before, key=lambda key: place.get(key, len(place))) == before:
+        places = {key_of(unit): i for i, unit in enumerate(units)}
+
+        def place(unit):
+            return places.get(key_of(unit), len(places))
+
+        if sorted(self.units, key=place) == self.units:
             return
         columns = tuple(self._units[0]["unit"])
-        self._units.sort(key=lambda known: place.get(key_of(known["unit"]), len(place)))
-        self.rows.sort(key=lambda row: place.get(key_of({c: row[c] for c in columns}), len(place)))
+        self._units.sort(key=lambda known: place(known["unit"]))
+        self.rows.sort(key=lambda row: place({c: row[c] for c in columns}))
         self._write()
 
     def _write(self):

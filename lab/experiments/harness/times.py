@@ -49,12 +49,10 @@ def shifts(ours, base, target, spent=None):
     With ``spent`` of both it is the difference in spending. NaN for a seed that never reaches some level.
     """
     own, theirs = (None, None) if spent is None else spent
-    late = [(reached(ours, level, own), reached(base, level, theirs)) for level in levels(target)]
-    both = [np.isfinite(a) & np.isfinite(b) for a, b in late]
-    found = np.mean(
-        [np.where(fine, a, 0.0) - np.where(fine, b, 0.0) for (a, b), fine in zip(late, both, strict=True)], axis=0
-    )
-    return np.where(np.all(both, axis=0), found, np.nan)
+    pairs = [(reached(ours, level, own), reached(base, level, theirs)) for level in levels(target)]
+    times = np.array(pairs)
+    times[np.isinf(times)] = np.nan
+    return (times[:, 0] - times[:, 1]).mean(axis=0)
 
 
 def shift(ours, base, target, spent=None):

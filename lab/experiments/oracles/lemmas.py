@@ -8,6 +8,7 @@ from functools import cmp_to_key
 from itertools import combinations, product
 
 import numpy as np
+from scipy.special import log_softmax
 
 from aoi_fl.lab.experiments.harness import setting
 
@@ -134,9 +135,7 @@ def curvatures(seed):
     short = 1e-4 * rng.normal(size=(5, 3))
 
     def logistic(weights):
-        outputs = x @ weights
-        outputs = outputs - outputs.max(axis=1, keepdims=True)
-        return (np.log(np.exp(outputs).sum(axis=1)) - outputs[np.arange(40), y]).mean()
+        return -log_softmax(x @ weights, axis=1)[np.arange(40), y].mean()
 
     def hinge(weights):
         margins = x @ weights

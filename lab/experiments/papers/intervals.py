@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.lab.experiments.harness.base import by_seed, pick
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
@@ -120,12 +121,8 @@ class Intervals(setting.PolicyFigure):
 
 def _table(rows, policy, rounds):
     """Return (seeds, R−1) counts of the intervals 1 … R−1."""
-    numbers = sorted({row["seed"] for row in rows})
-    table = np.zeros((len(numbers), rounds - 1))
-    for row in rows:
-        if row["policy"] == policy:
-            table[numbers.index(row["seed"]), row["interval"] - 1] = row["count"]
-    return table
+    runs = by_seed(rows, policy=policy).values()
+    return np.array([np.bincount(pick(run, "interval"), pick(run, "count"), rounds)[1:] for run in runs])
 
 
 def _pooled(found, exact):

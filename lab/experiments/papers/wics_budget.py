@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, having, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, having, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
@@ -103,10 +103,10 @@ class WicsBudget(Experiment):
 
 def _table(rows, model, dataset):
     """Return each policy's loss at the end, and by how much WICS's is above it."""
-    there = [p for p in POLICIES if having(rows, model=model, dataset=dataset, policy=p)]
-    own = [[p, *(interval([*_paired(rows, model, dataset, b, p).values()]).show(4) for b in _BUDGETS)] for p in there]
-    rivals = [p for p in there if p != "wics"]
-    above = [[f"WICS above {p}", *(_ahead(rows, model, dataset, b, p).show(4) for b in _BUDGETS)] for p in rivals]
+    losses = [_losses(rows, model, dataset, budget) for budget in _BUDGETS]
+    own = [[p, *(interval(of[p]).show(4) for of in losses)] for p in losses[0]]
+    rivals = [p for p in losses[0] if p != "wics"]
+    above = [[f"WICS above {p}", *(difference(of["wics"], of[p]).show(4) for of in losses)] for p in rivals]
     head = ("policy", *(f"B = {b}" for b in _BUDGETS))
     return Table(f"{model} on {dataset}, test loss at the end", head, own + above)
 
@@ -115,28 +115,17 @@ def _there(rows):
     return list(dict.fromkeys((row["model"], row["dataset"]) for row in rows))
 
 
-def _paired(rows, model, dataset, budget, policy):
-    """Return the loss by seed."""
-    runs = by_seed(rows, model=model, dataset=dataset, budget=budget, policy=policy)
-    return {seed: run[-1]["loss"] for seed, run in runs.items()}
-
-
-def _ahead(rows, model, dataset, budget, rival):
-    """Return by how much WICS's loss is above a rival's at one budget, in pairs."""
-    ours, theirs = (_paired(rows, model, dataset, budget, p) for p in ("wics", rival))
-    return interval([ours[s] - theirs[s] for s in sorted(ours.keys() & theirs.keys())])
+def _losses(rows, model, dataset, budget):
+    """Return each policy's losses at one budget, (seeds,), over the seeds that all of them have."""
+    these = having(rows, model=model, dataset=dataset, budget=budget)
+    return paired_curves(these, "policy", POLICIES, "loss", sum)
 
 
 def _similar(rows):
     """Judge that WICS's lead at B = 40 is there at other budgets too, under LR."""
     others = [b for b in _BUDGETS if b != _SHOWN]
-    found = [
-        _ahead(rows, model, dataset, b, p)
-        for model, dataset in _there(rows)
-        if model == "lr"
-        for b in others
-        for p in POLICIES[1:]
-    ]
+    played = [_losses(rows, *task, b) for task in _there(rows) if task[0] == "lr" for b in others]
+    found = [difference(of["wics"], of[p]) for of in played for p in POLICIES[1:] if p in of]
     lower, higher = (beyond(found, wanted) for wanted in (-1, 1))
     ours = (
         f"at B = {', '.join(map(str, others))}, WICS's loss at the end is lower beyond chance in {lower} of "

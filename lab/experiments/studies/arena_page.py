@@ -111,8 +111,7 @@ def _missed(run, clients, there):
 
 def points_above(runs, usual):
     """Return by how many points of accuracy runs end above the usual of the same seed."""
-    finals, theirs = ({run["seed"]: run["final"] for run in of if run["final"] is not None} for of in (runs, usual))
-    return [100 * (finals[seed] - theirs[seed]) for seed in finals if seed in theirs]
+    return [100 * (final - other) for final, other in _pairs(runs, usual, "final") if math.isfinite(final - other)]
 
 
 def _later(runs, usual, unit=""):
@@ -124,10 +123,10 @@ def _later(runs, usual, unit=""):
     return (minutes.show(1, unit) if np.isfinite(pairs).all() else NOT_BY_ALL) + _chance(pairs)
 
 
-def _pairs(runs, usual, level):
-    """Return the seconds until a level, ours and the usual, of the seeds that both have; infinite where never."""
-    seconds, theirs = ({r["seed"]: math.inf if r[level] is None else r[level] for r in of} for of in (runs, usual))
-    return [(seconds[seed], theirs[seed]) for seed in seconds if seed in theirs]
+def _pairs(runs, usual, column):
+    """Return a column of runs, ours and the usual, of the seeds that both have; infinite where it is missing."""
+    ours, theirs = ({r["seed"]: math.inf if r[column] is None else r[column] for r in of} for of in (runs, usual))
+    return [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
 
 
 def _chance(pairs):

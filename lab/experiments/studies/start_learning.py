@@ -80,12 +80,7 @@ class StartLearning(Experiment):
             if unit["start"] == "random"
             else history_of(unit["start"], rounds, seed)
         )
-        rows = []
-        for t, model in there.rounds(history):
-            loss, accuracy = there.task.evaluate_test(model)
-            trained = len(history.selection(t).clients)
-            rows.append({"round": t, "accuracy": accuracy, "loss": round(loss, 7), "trained": trained})
-        return rows
+        return list(there.curve(history))
 
     def conclude(self, rows, settings):
         curves = paired_curves(rows, "start", STARTS, "accuracy")

@@ -99,12 +99,10 @@ class Unequal(Experiment):
             "largest": round(float(there.sizes.max() / there.sizes.sum()), 4),
         }
         rows = []
-        for t, model in there.rounds(history):
-            loss, accuracy = there.task.evaluate_test(model)
-            these = history.selection(t).clients
-            data = float(there.sizes[these].sum() / there.sizes.mean() / _PER_ROUND)  # 1 for k average clients
-            curve = {"round": t, "accuracy": accuracy, "loss": round(loss, 7)}
-            rows.append({**curve, "trained": len(these), "data": round(data, 4), **about})
+        for row in there.curve(history):
+            trained = there.sizes[history.selection(row["round"]).clients].sum()
+            data = float(trained / there.sizes.mean() / _PER_ROUND)  # 1 for k average clients
+            rows.append({**row, "data": round(data, 4), **about})
         return rows
 
     def conclude(self, rows, settings):
