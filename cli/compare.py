@@ -16,6 +16,7 @@ from aoi_fl.cli import run
 from aoi_fl.cli.keys import typed
 from aoi_fl.cli.log import Quiet
 from aoi_fl.config.policies import POLICIES
+from aoi_fl.config.task import OWN_DATA
 from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, install
 
@@ -49,6 +50,7 @@ def compare(
     """
     try:
         from aoi_fl.lab.experiments import comparing
+        from aoi_fl.lab.experiments.harness.comparison import check_accuracy
     except ImportError as error:
         raise ConfigError(str(error.name), None, "installed", f"For aoi compare, {install('all')}.") from error
     from aoi_fl.report.runs import matching
@@ -69,7 +71,8 @@ def compare(
         folders = matching([runs], "--runs")
     else:
         planned = comparing.plan(str(policies), seeds, keys)
-        comparing.check_target(planned[0], target)
+        if not planned[0]["dataset"].startswith(OWN_DATA):  # which may be judged by an RMSE
+            check_accuracy(target)
         folders = complete(planned, workers, quiet=quiet)
     show(folders, target, as_json)
 
@@ -77,9 +80,10 @@ def compare(
 def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool = False) -> list[Path]:
     """Run the configurations without a complete run, and return the folders of all."""
     from aoi_fl.lab.experiments import comparing
+    from aoi_fl.server.engine import machine
     from aoi_fl.server.observe import duration
 
-    comparing.check_machine(configs, workers)
+    machine.check(workers, max(int(config["threads"]) for config in configs))
     for warning in comparing.check_devices(configs):
         print(f"aoi: {warning}", file=sys.stderr)
     left = comparing.missing(configs)

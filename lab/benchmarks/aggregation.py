@@ -10,11 +10,11 @@ from flwr.serverapp.strategy import FedAvg
 from aoi_fl.client.state import written_together
 from aoi_fl.lab.benchmarks.base import Row, Times, alternate, peak_memory, ratio_row
 from aoi_fl.lab.benchmarks.echo import ADD, client_app
-from aoi_fl.lab.benchmarks.engines import PARAMETERS, model
+from aoi_fl.lab.benchmarks.engines import OPTIONS, PARAMETERS, model
 from aoi_fl.lab.benchmarks.fleet.models import record
 from aoi_fl.protocol.packing import pack, unpack
 from aoi_fl.server.engine.local import LocalGrid
-from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.validation import read_update
 
@@ -69,7 +69,7 @@ def play(by_flower):
         strategy = RandomSelection(
             CLIENTS,
             aggregation=FedAvg() if by_flower else None,
-            options=RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0),
+            options=OPTIONS,
             configure=lambda round_: {ADD: float(round_)},
         )
         strategy.start(

@@ -6,6 +6,7 @@ The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the loc
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
 
 PARAMETERS = 1_600_000
+OPTIONS = RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0)
 HANDBACK, ASK = "handback", "ask"
 
 
@@ -48,15 +50,7 @@ def model(parameters):
 
 def play(grid, config):
     """Run some rounds and return the measured times."""
-    options = RoundOptions(
-        run="bench",
-        seed=1,
-        deterministic=True,
-        join_timeout=300,
-        ask_timeout=300,
-        train_timeout=300,
-        evaluate_clients=0,
-    )
+    options = replace(OPTIONS, join_timeout=300, ask_timeout=300, train_timeout=300)
     rounds = config["rounds"]
     if config["what"] == HANDBACK:
         clock = EngineClock()

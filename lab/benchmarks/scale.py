@@ -13,13 +13,13 @@ from pathlib import Path
 from aoi_fl.client.state import written_together
 from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory
 from aoi_fl.lab.benchmarks.echo import ADD, client_app
-from aoi_fl.lab.benchmarks.engines import model
+from aoi_fl.lab.benchmarks.engines import OPTIONS, model
 from aoi_fl.protocol import RESERVE
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER
 from aoi_fl.server.ledger import Ledger
-from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
+from aoi_fl.strategies import MarkovParticipation, RandomSelection
 
 MANY, PER_ROUND, ROUNDS = 10**5, 100, 21
 BIG = 6_250_000  # float32 parameters: 25 MB
@@ -48,7 +48,7 @@ def _reserve():
             MANY,
             PER_ROUND,
             coordination=RESERVE,
-            options=RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0),
+            options=OPTIONS,
             observer=observer,
         )
         observer.start()
@@ -99,8 +99,7 @@ def peak(per_round):
     """Run two rounds in this process and return its peak memory, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, 200)
-        options = RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients=0)
-        strategy = RandomSelection(per_round, options=options, configure=lambda round_: {ADD: float(round_)})
+        strategy = RandomSelection(per_round, options=OPTIONS, configure=lambda round_: {ADD: float(round_)})
         strategy.start(grid, model(BIG), 2)
     return peak_memory()
 

@@ -12,7 +12,6 @@ from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import MILLION
-from aoi_fl.lab.experiments.harness.comparison import check_accuracy
 from aoi_fl.lab.experiments.harness.federation import complete_run, quiet
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import own_keys
@@ -84,15 +83,11 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
 
 def _run_name(config, policy):
     """Return the name of a run: its settings, its own files and its seed."""
-    own = {key: content for key, content in own_sources(RunConfig.parse(config)).items() if content}
+    parsed = RunConfig.parse(config)
+    others = ("clock_source",) if parsed.dataset.startswith(OWN_DATA) else ("clock_source", "data_source")
+    sources = {**given_sources(parsed), "clients_source": clients_digest(parsed)}
+    own = {key: content for key, content in sources.items() if content and key not in others}
     return f"compare-{policy.rpartition(':')[2]}-{digest(dict(config) | own)}-s{config['seed']}"
-
-
-def own_sources(config: RunConfig) -> dict[str, str]:
-    """Return the digests of the user's own files that a configuration names, by the ledger's keys; "" without one."""
-    own = {key: content for key, content in given_sources(config).items() if key != "clock_source"}
-    own["data_source"] = own["data_source"] if config.dataset.startswith(OWN_DATA) else ""
-    return {**own, "clients_source": clients_digest(config)}
 
 
 def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[str, str]]:
@@ -128,12 +123,6 @@ def describe_data(configs: Sequence[Mapping[str, Any]]) -> list[str]:
             table = load(name, "", target=target, client=client, drop=drop, missing=missing)
             lines += [f"{name}: {line}" for line in (table.understood, *cautions(table)) if line]
     return lines
-
-
-def check_target(config: Mapping[str, Any], target: float | None) -> None:
-    """Raise ConfigError for a target that no accuracy reaches; own data may be judged by an RMSE."""
-    if not config["dataset"].startswith(OWN_DATA):
-        check_accuracy(target)
 
 
 def digest(config: Mapping[str, Any]) -> str:
@@ -175,11 +164,6 @@ def check_settings(configs: Sequence[Mapping[str, Any]]) -> None:
 def play(configs: Sequence[Mapping[str, Any]], workers: int) -> Iterator[Path]:
     """Run or resume runs in worker processes; yield the folder of each as it completes."""
     return unordered(_play, configs, workers)
-
-
-def check_machine(configs: Sequence[Mapping[str, Any]], workers: int) -> None:
-    """Refuse more processes than cores."""
-    check_workers(workers, max(int(config["threads"]) for config in configs))
 
 
 def _play(config):

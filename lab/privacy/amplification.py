@@ -140,13 +140,12 @@ class AgeMixture:
     """
 
     def __init__(self, hazards: Floats, column: Floats, deviation: float, rounds: int) -> None:
-        self._hazards = np.append(hazards, np.repeat(hazards[-1], max(len(column) + 1 - len(hazards), 0)))
+        self._hazards = np.pad(hazards, (0, max(len(column) + 1 - len(hazards), 0)), "edge")
         self.states, self.rounds = len(self._hazards), rounds
         ages = np.arange(self.states)
         self._older = np.minimum(ages + 1, self.states - 1)
         self._first = stationary(self._hazards)
-        shown = np.zeros(self.states)
-        shown[: len(column)] = column / deviation
+        shown = np.pad(column / deviation, (0, self.states - len(column)))
         # of each round and age at its end; participations before round 1 show nothing
         self._means = np.where(ages <= np.arange(rounds)[:, None], shown, 0.0)
         self.most_copies = 2 if self.states**2 * rounds <= _PAIRS else 1

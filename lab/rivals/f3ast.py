@@ -11,15 +11,11 @@ M. Ribero, H. Vikalo, G. de Veciana, "Federated Learning Under Intermittent Clie
 Communication Constraints", IEEE J. Sel. Top. Signal Process. 17(1), 2023 (arXiv 2205.06730, 2022), Algorithm 1.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.lab.rivals.learning import LearningSelector
-from aoi_fl.science import draws
+from aoi_fl.lab.rivals.learning import LearningSelector, State
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Population, Selection
 from aoi_fl.science.types import Floats, Ints
@@ -50,10 +46,9 @@ class F3ast(LearningSelector):
         n = len(population.ages)
         self._reach(n)
         here = np.flatnonzero(population.available & (population.sizes > 0))
-        ties = draws.uniforms(self.seed, round_, "select", n)[here]
         # The root of the steepness, up to a common factor; a vanished rate does not divide.
         steep = population.sizes[here] / np.maximum(self.rates[here], np.finfo(np.float64).tiny)
-        chosen = np.sort(here[np.lexsort((ties, -steep))[: self.per_round]])
+        chosen = self.take_smallest(round_, here, n, -steep)
         weights = population.sizes[chosen] / population.sizes.sum() / self.after(chosen)[chosen]
         return Selection(chosen, weights, np.ones_like(chosen))
 
@@ -69,11 +64,11 @@ class F3ast(LearningSelector):
         self._reach(len(population.ages))
         self.rates = self.after(report.clients)
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Add the rates."""
         return {**super().state_dict(), "f3ast-rates": self.rates}
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
         self.rates = state["f3ast-rates"].copy()

@@ -4,15 +4,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from aoi_fl.science import draws
 from aoi_fl.science.client_stats import ClientArrays, Report
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population, Selection, check_per_round, smallest
-from aoi_fl.science.types import Floats, Ints
+from aoi_fl.science.types import Floats, Ints, Mask
+
+State: TypeAlias = Mapping[str, NDArray[Any]]  # what a selector has learned, as arrays by name
 
 
 @dataclass(eq=False)
@@ -86,15 +89,20 @@ class LearningSelector:
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round."""
 
+    def take_smallest(self, round_: int, who: Ints, clients: int, *keys: Floats | Mask) -> Ints:
+        """Return the k of these clients with the smallest keys, the last key first, ties at random; ascending."""
+        ties = draws.uniforms(self.seed, round_, "select", clients)[who]
+        return np.sort(who[np.lexsort((ties, *keys))[: self.per_round]])
+
     def learn(self, round_: int, population: Population, report: Report) -> None:
         """Take note of the outcome of a round that was chosen for from this population."""
         self.seen.note(round_, report)
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Return the learned state, as arrays by name."""
         return self.seen.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restore :meth:`state_dict`."""
         self.seen = ClientStats.recalled(state)
 

@@ -11,14 +11,12 @@ F. Lai, X. Zhu, H. V. Madhyastha, M. Chowdhury, "Oort: Efficient Federated Learn
 OSDI 2021: eqs. (1)-(2), Algorithm 1, Section 4. Where it leaves a choice, we do as the authors' published code does.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.lab.rivals.learning import LearningSelector, sequential
+from aoi_fl.lab.rivals.learning import LearningSelector, State, sequential
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import Population, Selection, by_size
@@ -143,11 +141,11 @@ class OortSelector(LearningSelector):
         """Return Oort's constants."""
         return asdict(self.oort)
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Add the pacer's state."""
         return {**super().state_dict(), "oort-pace": np.array([self.pace]), "oort-brought": self._brought}
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
         self.pace, self._brought = float(state["oort-pace"][0]), state["oort-brought"].copy()

@@ -53,8 +53,7 @@ class PowerOfChoice(LearningSelector):
         else:
             losses = self.ask(round_, who)
             who, losses = who[~np.isnan(losses)], losses[~np.isnan(losses)]
-        ties = draws.uniforms(self.seed, round_, "select", len(population.ages))[who]
-        return evenly(np.sort(who[np.lexsort((ties, -losses))[: self.per_round]]))
+        return evenly(self.take_smallest(round_, who, len(population.ages), -losses))
 
     def describe(self) -> dict[str, Any]:
         """Return d."""

@@ -7,15 +7,12 @@ Section 4.1, intelligent participant selection, and Section 4.2, staleness-aware
 :mod:`aoi_fl.strategies.round.at_work` for any policy. Its adaptive target is left out.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aoi_fl.lab.rivals.learning import LearningSelector
-from aoi_fl.science import draws
+from aoi_fl.lab.rivals.learning import LearningSelector, State
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.selection import Population, Selection, evenly
@@ -50,9 +47,7 @@ class Refl(LearningSelector):
         here = np.flatnonzero(population.available & (population.sizes > 0))
         last = self.seen.reach(n).last[here]
         resting = (last > 0) & (last >= round_ - self.rest)
-        ties = draws.uniforms(self.seed, round_, "select", n)[here]
-        order = np.lexsort((ties, self.forecast(population)[here], resting))
-        return evenly(np.sort(here[order[: self.per_round]]))
+        return evenly(self.take_smallest(round_, here, n, self.forecast(population)[here], resting))
 
     def forecast(self, population: Population) -> Floats:
         """Return (n,) each client's chance of availability in the slot after this round."""
@@ -74,7 +69,7 @@ class Refl(LearningSelector):
         """Return the rounds of rest."""
         return {"rest": self.rest}
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> State:
         """Add availability and round lengths."""
         return {
             **super().state_dict(),
@@ -82,7 +77,7 @@ class Refl(LearningSelector):
             "refl-times": np.array([self._length, self._begun]),
         }
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restore :meth:`state_dict`."""
         super().load_state_dict(state)
         self.presence = Presence.recalled(state)

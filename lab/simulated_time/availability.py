@@ -50,19 +50,17 @@ class Availability:
 
         Raises ConfigError for seconds that are not finite, not ascending, negative, or after the period.
         """
-        starts = np.asarray(offsets, dtype=np.int64)
         when, on = np.asarray(seconds, dtype=np.float64), np.asarray(present, dtype=np.bool_)
-        counts = np.diff(starts)
-        until = np.append(when[1:], period)
-        until[starts[1:][counts > 0] - 1] = period
+        counts = np.diff(offsets)
         client = np.repeat(np.arange(len(counts)), counts)
-        follows = np.append(False, client[1:] == client[:-1])[: len(client)]
-        before, on_before = (np.append(first, of[:-1])[: len(client)] for first, of in ((0.0, when), (False, on)))
+        follows = client == np.roll(client, 1)
+        follows[:1] = False
+        until = np.where(np.roll(follows, -1), np.roll(when, -1), period)
         refuse(~np.isfinite(when), client, "second", when, "finite, counted from the trace's start")
-        refuse(follows & (when <= before), client, "second", when, "above the one before; sort the seconds")
+        refuse(follows & (when <= np.roll(when, 1)), client, "second", when, "above the one before; sort the seconds")
         refuse(when < 0, client, "second", when, "at least 0, the trace's start")
         twice = "a change, and the client is available already"
-        refuse(on & on_before & follows, client, "change", when, twice, "to available at second {:g}")
+        refuse(on & np.roll(on, 1) & follows, client, "change", when, twice, "to available at second {:g}")
         keep = on & (until > when)
         return cls(offsets_of(client[keep], len(counts)), when[keep], until[keep], period)
 
@@ -87,16 +85,12 @@ class Availability:
     def starting(self, seconds: float) -> "Availability":
         """Return the same spells, counted from this second on."""
         start = math.fmod(seconds, self.period)
-        begins, ends = self.begins - start, self.ends - start
-        over = ends <= 0  # these come at the end of the period now, and of those that are cut in two the beginnings
-        cut = (begins < 0) & ~over
-        who = np.concatenate([self._owners, self._owners[cut]])
-        begins = np.concatenate(
-            [np.where(over, begins + self.period, np.maximum(begins, 0.0)), begins[cut] + self.period]
-        )
-        ends = np.concatenate([np.where(over, ends + self.period, ends), np.full(int(cut.sum()), self.period)])
-        order = np.lexsort((begins, who))
-        who, begins, ends = who[order], begins[order], np.minimum(ends[order], self.period)
+        # The spells of this period and of the next one, of which those between the start and a period later count.
+        begins, ends = (np.concatenate([of - start, of - start + self.period]) for of in (self.begins, self.ends))
+        who = np.tile(self._owners, 2)
+        inside = np.flatnonzero((ends > 0) & (begins < self.period))
+        order = inside[np.lexsort((begins[inside], who[inside]))]
+        who, begins, ends = who[order], begins[order].clip(0.0), ends[order].clip(max=self.period)
         apart = np.ones(len(who), np.bool_)  # from the spell before: what was cut at the period's end is whole again
         apart[1:] = (who[1:] != who[:-1]) | (begins[1:] > ends[:-1] + _TOUCHING)
         last = np.append(apart[1:], True) if len(who) else apart

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +131,9 @@ def by_seed(rows: Iterable[Row], **where: Any) -> dict[int, list[Row]]:
 
 def grouped(rows: Iterable[Row], *columns: str) -> dict[Any, list[Row]]:
     """Return the rows by the values of a column, or by tuples of the values of several."""
-    groups = {}
+    groups, key = {}, itemgetter(*columns)
     for row in rows:
-        key = row[columns[0]] if len(columns) == 1 else tuple(row[c] for c in columns)
-        groups.setdefault(key, []).append(row)
+        groups.setdefault(key(row), []).append(row)
     return groups
 
 

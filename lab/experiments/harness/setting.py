@@ -31,7 +31,7 @@ def learning(options, dataset, rounds, **keys):
     """Return run keys of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
     count = options.rounds or rounds[options.quick]
     shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
-    return shared if dataset == "digits" else shared | TRAINING
+    return shared if dataset == "digits" else TRAINING | shared
 
 
 def constant_rate(options):

@@ -73,8 +73,8 @@ class Dropout(Experiment):
         for table, title in _TABLES.items():
             exact = policy(table, _SHOWN)
             mean, variance = f"{exact.interval_mean:.3f}", f"{exact.interval_variance:.3f}"
-            lines.append([title, shown(table, "mean"), mean, shown(table, "variance"), variance])
-            lines[-1].append(shown(table, "counted", 2))
+            measured = [shown(table, "mean"), mean, shown(table, "variance"), variance, shown(table, "counted", 2)]
+            lines.append([title, *measured])
         paragraph = (
             f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "
             f"{shown('adaptive', 'estimate')}; its theory is of the table made for d. Measured means and variances of "

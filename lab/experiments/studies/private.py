@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.federation import evaluated, played
@@ -74,22 +75,18 @@ class PrivateLearning(Study):
 
     def settings(self, options):
         clients, per_round = (90, 9) if options.quick else (CLIENTS, PER_ROUND)
-        rounds = options.rounds or (6 if options.quick else ROUNDS)
-        return {
-            "dataset": self.datasets(options)[0],
+        keys = {
+            **setting.TRAINING,
             "model": "lr",
             "num-clients": clients,
             "clients-per-round": per_round,
-            "num-server-rounds": rounds,
             "local-epochs": LOCAL_EPOCHS,
-            "batch-size": 50,
-            "learning-rate": 0.1,
-            "learning-rate-decay": 0.998,
             "clip": CLIP,
             "delta": DELTA,
-            "evaluate-every": max(rounds // 20, 1),
             "train-together": "always",
         }
+        found = setting.learning(options, *self.datasets(options), (ROUNDS, 6), **keys)
+        return {**found, "evaluate-every": max(found["num-server-rounds"] // 20, 1)}
 
     def own(self, unit):
         """Return the keys of a unit's policy and noise."""

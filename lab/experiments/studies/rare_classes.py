@@ -90,16 +90,14 @@ class RareClasses(Study):
     committed = "3eb5df9a"
 
     def settings(self, options):
-        return {
-            "dataset": self.datasets(options)[0],
-            "model": "2nn",
+        keys = {
             "num-clients": _CLIENTS,
             "clients-per-round": _PER_ROUND,
             "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}",
             "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
-            "num-server-rounds": options.rounds or (8 if options.quick else 120),
             **setting.constant_rate(options),
         }
+        return setting.learning(options, *self.datasets(options), (120, 8), **keys)
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
