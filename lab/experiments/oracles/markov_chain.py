@@ -16,17 +16,21 @@ from aoi_fl.science import age
 _MOST = 10_000  # rounds that are counted
 
 
+def transition(hazards):
+    """Return (m+1, m+1) the chain's probabilities, from the age in a row to the one in a column."""
+    step, ages = np.zeros((len(hazards), len(hazards))), np.arange(len(hazards))
+    step[ages, np.minimum(ages + 1, ages[-1])] = 1 - hazards
+    step[:, 0] += hazards
+    return step
+
+
 def rounds_to_mix(hazards, tolerance=0.05):
     """Return the rounds until ages that start at 0 are within a total variation distance of their final law.
 
     The distance never grows. None if there is none within 10,000 rounds, as for the optimal table when k divides n and
     m ≥ n/k − 1: then all clients stay in step.
     """
-    final, ages = age.stationary(hazards), np.arange(len(hazards))
-    step = np.zeros((len(hazards), len(hazards)))
-    step[ages, np.minimum(ages + 1, ages[-1])] = 1 - hazards
-    step[:, 0] += hazards
-    law = np.eye(len(hazards))[0]
+    final, step, law = age.stationary(hazards), transition(hazards), np.eye(len(hazards))[0]
     for rounds in range(_MOST):
         if np.abs(law - final).sum() / 2 <= tolerance:
             return rounds

@@ -1,5 +1,7 @@
 """Clients that join and leave, and the load that those present then get."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
@@ -7,9 +9,11 @@ from aoi_fl.lab.experiments.harness.base import Experiment, pick
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
-from aoi_fl.science import age, draws
-from aoi_fl.science.phases import make_phases, newcomer_phase
-from aoi_fl.science.strides import Strides
+from aoi_fl.lab.experiments.oracles.markov_chain import transition
+from aoi_fl.science import draws
+from aoi_fl.science.phases import newcomer_phase
+from aoi_fl.science.rule import Clocks
+from aoi_fl.science.systematic import SystematicPolicy
 
 _LEAVING = (0.01, 0.02, 0.05, 0.1, 0.2)  # probability that a client present leaves after a round
 _KINDS = {
@@ -18,8 +22,9 @@ _KINDS = {
     "gap": "newcomers, each with its phase in the widest gap",
     "returning": "the same clients come back, ages grown meanwhile",
 }
-_AGES = ("stationary", "zero", "returning")
-_PLAYED = {"markov-optimal": _AGES, "markov-increasing": _AGES, setting.SYSTEMATIC: ("gap", "returning")}
+_MARKOV = ("markov-optimal", "markov-increasing")
+_PLAYED = {**dict.fromkeys(_MARKOV, ("stationary", "zero", "returning")), setting.SYSTEMATIC: ("gap", "returning")}
+_RATE = setting.PER_ROUND / setting.CLIENTS
 _SPREAD_AT = 0.1  # the share leaving for the table's spread of the rounds
 _WARM_UP = 300  # rounds before counting
 
@@ -48,14 +53,8 @@ def expected_rate(policy, kind, leaving):
         passed = pmf @ (1 - leaving) ** np.arange(1, len(pmf) + 1)  # E[z^X]
         return leaving / (1 - leaving) * passed / (1 - passed)
     states = table.max_age + 1
-    step = np.zeros((2 * states, 2 * states))  # first the states of clients present, then of those away
-    for a, p in enumerate(table.probabilities):
-        older = min(a + 1, table.max_age)
-        for target, chance in ((0, p), (older, 1 - p)):
-            step[a, target] += chance * (1 - leaving)
-            step[a, states + target] += chance * leaving
-        step[states + a, older] += leaving
-        step[states + a, states + older] += 1 - leaving
+    here, away = transition(table.hazards), transition(np.zeros(states))
+    step = np.block([[(1 - leaving) * here, leaving * here], [leaving * away, (1 - leaving) * away]])
     system = np.vstack([step.T - np.eye(2 * states), np.ones(2 * states)])
     law = np.linalg.lstsq(system, np.append(np.zeros(2 * states), 1.0), rcond=None)[0]
     present = law[:states]
@@ -122,70 +121,34 @@ class Churn(Experiment):
 def _play(policy, kind, leaving, rounds, seed):
     """Return how many clients were present, and how many took part, in each round after the warm-up."""
     places = setting.CLIENTS * (2 if kind == "returning" else 1)
-    crowd = _Systematic(places, seed) if policy == setting.SYSTEMATIC else _Markov(policy, kind, places, seed)
+    rule = setting.markov(policy) if policy in _MARKOV else SystematicPolicy.rated(np.full(places, _RATE), seed=seed)
+
+    def first_ages(round_):
+        """Return (places,) the ages of clients that join after a round."""
+        return rule.first_age(round_ + 1, draws.uniforms(seed, round_, "first-age", places))
+
+    last = -first_ages(0)
+    clocks = Clocks(last, rule.counts(last))
     here = np.ones(places, dtype=np.bool_)
     if kind == "returning":
         here = draws.uniforms(seed, 0, "present", places) < 0.5
     present, took_part = [], []
     for t in range(1, _WARM_UP + rounds + 1):
-        willing = here & crowd.due(t)
+        willing = here & rule.participates(clocks, t, draws.uniforms(seed, t, "participate", places))
         if t > _WARM_UP:
             present.append(int(here.sum()))
             took_part.append(int(willing.sum()))
-        crowd.pass_round(willing)
+        clocks = rule.advance(clocks, t, willing)
         moves = draws.uniforms(seed, t, "churn", places) < leaving
         if kind == "returning":
             here = here ^ moves
-        else:  # a place that falls free goes to a newcomer at once
-            crowd.replace(moves, t)
+            continue
+        if kind == "gap":
+            phases = rule.phases.copy()
+            for place in np.flatnonzero(moves):
+                phases[place] = newcomer_phase(np.delete(phases, place))
+            rule = replace(rule, phases=phases)
+        # A place that falls free goes to a newcomer at once.
+        last = np.where(moves, t - (0 if kind == "zero" else first_ages(t)), clocks.last)
+        clocks = Clocks(last, rule.counts(last))
     return np.array(present), np.array(took_part)
-
-
-class _Markov:
-    """Clients with ages and a coin a round."""
-
-    def __init__(self, policy, kind, places, seed):
-        self._table = setting.markov(policy).probabilities
-        self._kind, self._places, self._seed = kind, places, seed
-        self._ages = self._first(0)
-
-    def due(self, round_):
-        """Return (places,) the participants, if present."""
-        return draws.uniforms(self._seed, round_, "participate", self._places) < age.hazards(self._table, self._ages)
-
-    def pass_round(self, took_part):
-        """Grow older, those present and those away."""
-        self._ages = np.where(took_part, 0, self._ages + 1)
-
-    def replace(self, where, round_):
-        """Let newcomers take places after a round."""
-        self._ages = np.where(where, 0 if self._kind == "zero" else self._first(round_), self._ages)
-
-    def _first(self, round_):
-        return age.first_age(self._table, draws.uniforms(self._seed, round_, "first-age", self._places))
-
-
-class _Systematic:
-    """Clients with a rate and a phase; an absent one makes up its round in the first one that it can."""
-
-    def __init__(self, places, seed):
-        self._rates = np.full(places, setting.PER_ROUND / setting.CLIENTS)
-        self._phases = make_phases("spread", self._rates, seed)
-        self._strides = Strides(self._rates, self._phases)
-        self._owing = np.zeros(places, dtype=np.bool_)
-
-    def due(self, round_):
-        """Return (places,) the participants, if present."""
-        self._owing |= self._strides.begin(round_)
-        return self._owing
-
-    def pass_round(self, took_part):
-        """Cross off the participations."""
-        self._owing = self._owing & ~took_part
-
-    def replace(self, where, round_):
-        """Let newcomers take places in sequence, each with its phase in the widest gap."""
-        for place in np.flatnonzero(where):
-            self._phases[place] = newcomer_phase(np.delete(self._phases, place))
-        self._owing &= ~where
-        self._strides = Strides(self._rates, self._phases)
