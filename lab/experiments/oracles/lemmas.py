@@ -4,6 +4,7 @@ Enumeration of every round for Javani & Wang 2025; exact chances of clients that
 printed, with its comparisons counted.
 """
 
+from dataclasses import replace
 from functools import cmp_to_key
 from itertools import combinations, product
 
@@ -11,6 +12,10 @@ import numpy as np
 from scipy.special import log_softmax
 
 from aoi_fl.lab.experiments.harness import setting
+from aoi_fl.science.budget import BudgetedSelector
+from aoi_fl.science.selection import everyone
+from aoi_fl.science.simulate import simulate
+from aoi_fl.science.whittle import whittle_index
 
 _EQUAL = ((3, 1), (4, 2), (5, 2), (5, 4), (6, 3), (7, 3), (8, 5), (6, 6))  # clients n and how many a round, m
 _DIMENSION, _POINTS = 3, 50
@@ -182,9 +187,8 @@ def heard():
     return rows
 
 
-def algorithm1(ages, payments, sensitivities, budget):
-    """Return the clients selected, in the order of their index, and how many comparisons that took."""
-    index = [(a + 1) * (a + 2) * budget * w / (2 * p) for a, p, w in zip(ages, payments, sensitivities, strict=True)]
+def sorting(index):
+    """Return how many comparisons it takes to sort clients by their index."""
     compared = 0
 
     def later(one, other):
@@ -192,15 +196,8 @@ def algorithm1(ages, payments, sensitivities, budget):
         compared += 1
         return -1 if index[one] > index[other] else 1 if index[one] < index[other] else one - other
 
-    order = sorted(range(len(index)), key=cmp_to_key(later))
-    chosen = []
-    spent = 0.0
-    for client in order:
-        compared += 1
-        if spent + payments[client] < budget:
-            chosen.append(client)
-            spent += payments[client]
-    return chosen, compared
+    sorted(range(len(index)), key=cmp_to_key(later))
+    return compared
 
 
 def comparisons():
@@ -209,18 +206,14 @@ def comparisons():
     for clients in _SIZES:
         rng = np.random.default_rng(clients)
         ages, payments, sensitivities = rng.integers(0, 50, clients), rng.uniform(5, 15, clients), rng.random(clients)
-        _, compared = algorithm1(ages, payments, sensitivities, 40.0)
+        compared = sorting(whittle_index(ages, payments, sensitivities, 40.0).tolist())
+        compared += clients  # each one's payment with the rest of the budget
         rows.append(_row("sorting", compared, clients * np.log2(clients)))
     return rows
 
 
 def starved():
     """Return how many selections Algorithm 1 makes with p = (5, 5, 5), B = 5, beside those that B pays for."""
-    payments, sensitivities, ages = np.full(3, 5.0), np.full(3, 0.5), np.zeros(3, dtype=np.int64)
-    made, rounds = 0, 100
-    for _ in range(rounds):
-        chosen, _ = algorithm1(ages, payments, sensitivities, 5.0)
-        ages += 1
-        ages[chosen] = 0
-        made += len(chosen)
-    return _row("starved", made, rounds)
+    people, rounds = replace(everyone(np.ones(3)), payments=np.full(3, 5.0), sensitivities=np.full(3, 0.5)), 100
+    made = simulate(BudgetedSelector(5.0, strict=True), people, rounds, 1).members
+    return _row("starved", len(made), rounds)

@@ -1,59 +1,41 @@
 """The exact optimum of P2 for three clients, by average-cost dynamic programming over all their ages."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from aoi_fl.lab.experiments.oracles.packing import packings
-from aoi_fl.science.budget import choose
-from aoi_fl.science.types import Floats
-from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
+from aoi_fl.science.selection import everyone
 
 CLIENTS = 3
 _TIE = 1e-9
 
 
-@dataclass(frozen=True)
-class Instance:
-    """Payments and sensitivities φ of three clients, (3,) each, and the budget of a round."""
-
-    payments: Floats
-    sensitivities: Floats
-    budget: float
-
-
-POLICIES = {
-    "wics": lambda ages, case: whittle_index(ages, case.payments, case.sensitivities, case.budget),
-    "abs": lambda ages, case: abs_index(ages, case.payments, case.sensitivities),
-    "maxpack": lambda ages, case: maxpack_index(ages),
-}
-
-
 def draw_instance(seed):
-    """Return an instance with the payments of Section 5, each client affordable, not all of them at once."""
+    """Return three clients with the payments of Section 5, and a budget that pays for each, not for all at once."""
     rng = np.random.default_rng(seed)
     while True:
         payments = rng.uniform(5, 15, CLIENTS).round(2)
         budget = round(float(rng.uniform(payments.max(), payments.sum())), 2)
         sensitivities = rng.uniform(0.02, 1, CLIENTS)
         if payments.max() <= budget < payments.sum():
-            return Instance(payments, sensitivities, budget)
+            return replace(everyone(np.ones(CLIENTS)), payments=payments, sensitivities=sensitivities), budget
 
 
-def long_run_p2(instance, index):
+def long_run_p2(people, selector):
     """Return the exact long-run P2 of an index policy from age 0: the mean over the cycle that it falls into."""
-    ages, costs = np.zeros(CLIENTS, dtype=np.int64), []
+    ages, costs = people.ages, []
     seen = {}
     while tuple(ages.tolist()) not in seen:
         seen[tuple(ages.tolist())] = len(costs)
-        chosen = choose(index(ages, instance), instance.payments, instance.budget)
+        chosen = selector.select(0, replace(people, ages=ages)).clients
         ages = ages + 1
         ages[chosen] = 0
-        costs.append(instance.sensitivities @ ages / CLIENTS)
+        costs.append(people.sensitivities @ ages / CLIENTS)
     return float(np.mean(costs[seen[tuple(ages.tolist())] :]))
 
 
-def exact_optimum(instance):
+def exact_optimum(people, budget):
     """Return the least long-run P2 from age 0.
 
     A cap on ages can only lower the cost. If the optimal cycle from age 0 never touches it, the value is exact;
@@ -61,25 +43,23 @@ def exact_optimum(instance):
     """
     cap = 8
     while True:
-        mean, oldest = _solve(instance, cap)
+        mean, oldest = _solve(people, budget, cap)
         if oldest < cap:
             return mean
         cap *= 2
 
 
-def _solve(instance, cap):
+def _solve(people, budget, cap):
     """Return the least mean cost from age 0 with ages capped, and the oldest age on the cycle that attains it."""
     shape = (cap + 1,) * CLIENTS
     ages = np.indices(shape).reshape(CLIENTS, -1)
     ages = ages[:, ages.min(axis=0) == 0]  # every round refreshes a client
     number = np.full(shape, -1)
     number[tuple(ages)] = np.arange(ages.shape[1])
-    after = [
-        np.where(chosen[:, None], 0, np.minimum(ages + 1, cap))
-        for chosen in packings(instance.payments, instance.budget)
-    ]
+    sets = packings(people.payments, budget)
+    after = [np.where(chosen[:, None], 0, np.minimum(ages + 1, cap)) for chosen in sets]
     successors = np.array([number[tuple(a)] for a in after])
-    costs = np.array([instance.sensitivities @ a / CLIENTS for a in after])
+    costs = np.array([people.sensitivities @ a / CLIENTS for a in after])
 
     # Value iteration, damped by one half since the optimal chain is periodic. The least mean cost lies between the
     # smallest and the largest gain of a step.

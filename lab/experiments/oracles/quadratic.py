@@ -161,7 +161,7 @@ def ageing(seeds, marks):
         best = shares * curves @ centres / (shares @ curves)
         start = excess(0.0, curves, centres, shares)
         for policy, index in BUDGETED.items():
-            player = BudgetedSelector(_BUDGET, index, seed, False, False)
+            player = BudgetedSelector(_BUDGET, index, seed)
             ages = setting.ages_of(simulate(player, table, max(marks), seed))
             noise = np.random.default_rng([seed, 9])
             theta, seen = 0.0, (curves * (best - centres)) ** 2
