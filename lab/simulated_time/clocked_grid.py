@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from aoi_fl import protocol
 from aoi_fl.flower.messages import RunValue
-from aoi_fl.lab.simulated_time.devices import Devices, DeviceTrace
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.lab.simulated_time.virtual_clock import VirtualClock
 from aoi_fl.protocol import Introduction, coding
 from aoi_fl.science.errors import ConfigError
@@ -58,7 +58,7 @@ class ClockedGrid(LocalGrid):
             )
         self.clock = VirtualClock()
         self._trace = trace
-        self._devices: Devices | None = None  # until the roll call is complete
+        self._devices: DeviceTrace | None = None  # until the roll call is complete
         self._number = {node: number for number, node in enumerate(self._contexts)}
         self._enrolling = True
         self._examples = np.full(nodes, np.nan)
@@ -143,7 +143,7 @@ class ClockedGrid(LocalGrid):
             self.clock.foresight = self._foreseen(devices)
         return self.clock.depart(messages, clients, devices, seconds)
 
-    def _begin(self) -> Devices:
+    def _begin(self) -> DeviceTrace:
         """Make the devices, once the clients have reported their numbers of examples."""
         sizes = self._examples[np.isfinite(self._examples)]
         sizes = sizes if len(sizes) else np.ones(1)
@@ -152,7 +152,7 @@ class ClockedGrid(LocalGrid):
         self.clock.foresight = self._foreseen(devices)
         return devices
 
-    def _foreseen(self, devices: Devices) -> Foresight:
+    def _foreseen(self, devices: DeviceTrace) -> Foresight:
         """Return the availability and speed of all devices, by the size of the last sent model."""
         coded, everyone = self.clock.model * self._coded, np.arange(len(self._examples))
         seconds = devices.seconds(everyone, self._work(self._examples), self.clock.model, coded)

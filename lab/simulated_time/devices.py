@@ -13,37 +13,6 @@ from aoi_fl.protocol.clock import ROUND_TRIP
 from aoi_fl.science.types import Floats, Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Devices:
-    """n devices.
-
-    Attributes
-    ----------
-    availability : of each
-    seconds_per_example : (n,) float64, of one pass over one example
-    download, upload : (n,) float64, bytes a second; inf: loading takes no time
-    """
-
-    availability: Availability
-    seconds_per_example: Floats
-    download: Floats
-    upload: Floats
-
-    def seconds(self, clients: Ints, examples: Floats, down: float | Floats = 0.0, up: float | Floats = 0.0) -> Floats:
-        """Return (s,) how long clients take to load ``down`` bytes, train on examples, and send ``up`` bytes back.
-
-        ``examples`` (s,) counts an example once for each local epoch.
-        """
-        loading = down / self.download[clients] + up / self.upload[clients]
-        return ROUND_TRIP + loading + self.seconds_per_example[clients] * examples
-
-    def fates(self, clients: Ints, start: float, seconds: Floats) -> "Fates":
-        """Return the fates of work of these lengths that clients get at a time."""
-        leaves = self.availability.until(start, clients)
-        done = start + seconds
-        return Fates(np.where(leaves >= done, done, np.inf), np.minimum(done, leaves))
-
-
 class Fates(NamedTuple):
     """The fates of work given to s clients.
 
@@ -59,14 +28,15 @@ class Fates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeviceTrace:
-    """n devices as a file or a generator describes them, before the run's work is known.
+    """n devices.
 
     Attributes
     ----------
     availability : of each
     speed : (n,) float64, seconds
-    unit : of the speed: an ``example``, or a local ``training`` on the mean number of examples
-    download, upload : (n,) float64, bytes a second
+    unit : of the speed: one pass over an ``example``; or, before the run's work is known, a local ``training`` on the
+        mean number of examples
+    download, upload : (n,) float64, bytes a second; inf: loading takes no time
 
     Raises ConfigError, with client and value, for a speed that is negative or not finite, or a bandwidth not above 0.
     """
@@ -102,10 +72,23 @@ class DeviceTrace:
         """Return these devices in a run that begins at another second of the trace."""
         return replace(self, availability=self.availability.starting(seconds)) if seconds else self
 
-    def devices(self, work: float) -> Devices:
+    def devices(self, work: float) -> "DeviceTrace":
         """Return the devices of a run with a mean local training of ``work`` examples, epochs counted."""
-        per_example = self.speed if self.unit == "example" else self.speed / work
-        return Devices(self.availability, per_example, self.download, self.upload)
+        return self if self.unit == "example" else replace(self, speed=self.speed / work, unit="example")
+
+    def seconds(self, clients: Ints, examples: Floats, down: float | Floats = 0.0, up: float | Floats = 0.0) -> Floats:
+        """Return (s,) how long clients take to load ``down`` bytes, train on examples, and send ``up`` bytes back.
+
+        ``examples`` (s,) counts an example once for each local epoch. The unit of the speed is an example.
+        """
+        loading = down / self.download[clients] + up / self.upload[clients]
+        return ROUND_TRIP + loading + self.speed[clients] * examples
+
+    def fates(self, clients: Ints, start: float, seconds: Floats) -> Fates:
+        """Return the fates of work of these lengths that clients get at a time."""
+        leaves = self.availability.until(start, clients)
+        done = start + seconds
+        return Fates(np.where(leaves >= done, done, np.inf), np.minimum(done, leaves))
 
 
 def alike(availability: Availability, seconds: float = 10.0) -> DeviceTrace:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aoi_fl.lab.simulated_time.devices import Devices
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.protocol.clock import FIRST, ROUND_TRIP
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
@@ -37,7 +37,7 @@ class RoundClock:
     Raises ConfigError if no device is ever available.
     """
 
-    devices: Devices
+    devices: DeviceTrace
     work: Floats
     deadline: float = 3600.0
     enough: int | None = None

@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import Message
 
 from aoi_fl.lab.simulated_time.availability import Availability
-from aoi_fl.lab.simulated_time.devices import Devices
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.protocol.clock import Clock
 from aoi_fl.protocol.records import State
 from aoi_fl.science.selection import Foresight
@@ -64,7 +64,7 @@ class VirtualClock(Clock):
         """Let time pass; it never runs back."""
         self._now = max(self._now, when)
 
-    def depart(self, messages: Sequence[Message], clients: Ints, devices: Devices, seconds: Floats) -> list[str]:
+    def depart(self, messages: Sequence[Message], clients: Ints, devices: DeviceTrace, seconds: Floats) -> list[str]:
         """Record sent messages with the time that each takes; return the ids of the lost ones.
 
         Parameters

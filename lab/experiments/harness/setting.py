@@ -6,6 +6,7 @@ from aoi_fl.config.keys import RunKeys
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.protocol.clients import section5_instance
+from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, everyone
 from aoi_fl.science.simulate import simulate
@@ -55,6 +56,11 @@ def markov(name):
     if name == "random":
         return MarkovPolicy.uniform(CLIENTS, PER_ROUND, MAX_AGE)
     return policy(name, 0)
+
+
+def law(name):
+    """Return the law of X of a policy under which each client has the same one."""
+    return StrideLaw(PER_ROUND / CLIENTS) if name == SYSTEMATIC else markov(name)
 
 
 def section5(clients, seed):

@@ -63,15 +63,15 @@ def thresholds(seeds):
     cost = budget * sensitivity / payment
     charge = cost * wanted * (wanted + 1) / 2  # so that thresholds are spread evenly
     selecting = selecting_ages(cost, charge, _OLDEST)
+    printed = threshold(charge, payment, sensitivity, budget)
     rows = []
     for j, seed in enumerate(seeds):
         first = int(selecting[j].argmax())
-        printed = threshold(charge[j], payment[j : j + 1], sensitivity[j : j + 1], budget[j])
         rows.append(
             {
                 "seed": seed,
                 "root": -0.5 + math.sqrt(0.25 + 2 * charge[j] / cost[j]),
-                "floor": int(printed[0]),
+                "floor": int(printed[j]),
                 "optimal": first,
                 "structured": int(selecting[j, first:].all()),
             },

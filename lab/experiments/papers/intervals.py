@@ -10,7 +10,6 @@ from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
-from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.load import interval_counts
 
 _OPTIMAL = "markov-optimal"
@@ -30,13 +29,10 @@ def expected_counts(policy, rounds):
         shares = setting.sizes() / setting.sizes().sum()
         rates = 1 - (1 - shares) ** setting.PER_ROUND
         found = (rates[:, None] ** 2 * (1 - rates[:, None]) ** (x - 1)).sum(axis=0)
-    elif policy == setting.SYSTEMATIC:
-        law = StrideLaw(setting.PER_ROUND / setting.CLIENTS).probabilities()
-        found = setting.PER_ROUND * np.array([law.get(length, 0.0) for length in x.tolist()])
     else:
-        table = setting.markov(policy)
-        pmf = table.interval_pmf()[: rounds - 1]
-        found = setting.CLIENTS / table.interval_mean * np.pad(pmf, (0, rounds - 1 - len(pmf)))
+        law = setting.law(policy)
+        pmf = law.interval_pmf()[: rounds - 1]
+        found = setting.CLIENTS / law.interval_mean * np.pad(pmf, (0, rounds - 1 - len(pmf)))
     return found * (rounds - x)
 
 

@@ -12,7 +12,6 @@ from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import beyond, joint, side
-from aoi_fl.science.interval_law import StrideLaw
 from aoi_fl.science.interval_law import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
 
@@ -30,10 +29,8 @@ def expected_variance(policy, window, rounds):
         shares = setting.sizes() / setting.sizes().sum()
         second = (drawn * shares * (1 - shares) + (drawn * shares) ** 2).mean()
         return (second - (drawn / clients) ** 2) / window**2
-    if policy == setting.SYSTEMATIC:
-        return StrideLaw(setting.PER_ROUND / clients).window_variances([window])[0] / window**2
     deviation = _deviations(policy)[window - 1]
-    if policy == "random":
+    if policy in ("random", setting.SYSTEMATIC):
         return deviation**2
     overall = _deviations(policy)[rounds // window * window - 1]
     return deviation**2 - overall**2 / clients
@@ -212,7 +209,7 @@ def _where(windows, verdicts):
 @cache
 def _deviations(policy):
     """Return the exact √Var(Y)/T of one client for every window T from 1 to 1000."""
-    return renewal_deviation(setting.markov(policy), range(1, 1001))
+    return renewal_deviation(setting.law(policy), range(1, 1001))
 
 
 def _root(value):
