@@ -21,7 +21,6 @@ from aoi_fl.learning.data import load
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
 from aoi_fl.server.app import prepare
-from aoi_fl.server.engine.machine import check as check_workers
 from aoi_fl.server.engine.parent import unordered
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
