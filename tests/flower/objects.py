@@ -1,6 +1,14 @@
-"""Objects as a node uploads them."""
+"""Objects as a node uploads them, and tests that need what only some versions of Flower have."""
 
+import pytest
 from flwr.supercore.constant import HEAD_BODY_DIVIDER, HEAD_VALUE_DIVIDER
+
+from aoi_fl.flower.versions import Seam
+
+
+def needs(seam: Seam) -> pytest.MarkDecorator:
+    """Return the mark of a test that is skipped where this Flower lacks a seam."""
+    return pytest.mark.skipif(not seam.there, reason=seam.lost or seam.name)
 
 
 def deflated(kind: str, children: list[str], body: bytes) -> bytes:

@@ -3,6 +3,7 @@
 import copy
 import shutil
 import sqlite3
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -18,8 +19,9 @@ from aoi_fl.flower import link_state, plain, plain_messages, transactions
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.seams import PLAIN
 from aoi_fl.flower.versions import GRPC, SPOKEN
+from tests.flower.objects import needs
 
-pytestmark = pytest.mark.skipif(not PLAIN.there, reason=PLAIN.lost)
+pytestmark = needs(PLAIN)
 NODES, MESSAGES, NONE = 4, 5, "0" * 64
 ROOT = 7  # the object that is the first message itself
 STRANGE = (
@@ -35,10 +37,6 @@ STRANGE = (
 )
 
 
-def clock(world):
-    return lambda: world.now
-
-
 class World:
     """Two states on equal databases, Flower's own and one of plain statements, and what they are asked about."""
 
@@ -51,23 +49,21 @@ class World:
 
         self.start = self.now = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
         for module in (date, sql_corestate, sql_linkstate, utils, validator, message):
-            monkeypatch.setattr(module, "now", clock(self))
+            monkeypatch.setattr(module, "now", lambda: self.now)
         for module in (sql_corestate, plain_messages):
             monkeypatch.setattr(module, "uuid4", lambda: f"session {self.step}")
-        self.paths = [folder / "flower.db", folder / "plain.db"]
+        self.paths, self.first = [folder / "flower.db", folder / "plain.db"], folder / "first.db"
         flowers = link_state.open_state(str(self.paths[0]), False)
         self._furnish(flowers)
-        shutil.copy(self.paths[0], self.paths[1])
+        for copied in (self.first, self.paths[1]):
+            shutil.copy(self.paths[0], copied)
         self.states = [flowers, link_state.open_state(str(self.paths[1]), True)]
-        self.tables = self._tables()
-        self._first = self._contents(self.paths[0])
 
     def _furnish(self, state):
         self.runs = [state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp") for _ in range(2)]
         for task in [run.primary_task_id for run in state.get_run_info(run_ids=self.runs)]:
             assert state.claim_task(task) and state.activate_task(task)
-        self.keys = [b"key %d" % i for i in range(NODES)]
-        self.nodes = [state.create_node("", "", key, 0) for key in self.keys]
+        self.nodes = [state.create_node("", "", b"key %d" % i, 0) for i in range(NODES)]
         for node in self.nodes[:-1]:
             state.activate_node(node, 300.0)
         state.delete_node("", self.nodes[1])
@@ -80,6 +76,8 @@ class World:
         for i in range(MESSAGES):
             reply = Message(RecordDict({"w": shared, "b": ConfigRecord({"n": i})}), reply_to=self.messages[i][0])
             self.messages.append(self._whole(reply))
+        self.runs.append(7)  # one that there is not
+        self.nodes.append(7)
         with state._engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -90,35 +88,29 @@ class World:
         self.objects |= {part: found.deflate() for part, found in get_all_nested_objects(message).items()}
         return message, get_object_tree(message)
 
-    def _tables(self):
-        with closing(sqlite3.connect(self.paths[0])) as db:
-            return [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-
-    def _contents(self, path):
+    def contents(self, path):
+        """Return the rows of a database's tables."""
         with closing(sqlite3.connect(path)) as db:
-            return {table: sorted(db.execute(f"SELECT * FROM {table}"), key=repr) for table in self.tables}
+            tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            return {table: sorted(db.execute(f"SELECT * FROM {table}"), key=repr) for (table,) in tables}
 
     def reset(self):
         self.now, self.step, self.sessions = self.start, 0, ["", "unknown"]
         for path in self.paths:
-            with closing(sqlite3.connect(path)) as db:
-                for table, rows in self._first.items():
-                    db.execute(f"DELETE FROM {table}")
-                    marks = ", ".join("?" * len(rows[0])) if rows else ""
-                    db.executemany(f"INSERT INTO {table} VALUES ({marks})", rows) if rows else None
-                db.commit()
+            with closing(sqlite3.connect(self.first)) as first, closing(sqlite3.connect(path)) as db:
+                first.backup(db)
 
     def play(self, steps):
-        """Play steps on both, and compare each answer and all tables after it; return the answers."""
+        """Play steps on both, and compare each answer and all tables after it; return the answers by steps' names."""
         self.reset()
-        found = []
-        for step in steps:
+        found = defaultdict(list)
+        for name, *of in steps:
             self.step += 1
-            answers = [self._answer(state, *step) for state in self.states]
-            assert answers[0] == answers[1], step
-            assert self._contents(self.paths[0]) == self._contents(self.paths[1]), step
-            found.append(answers[0])
-            if step[0] == "session":
+            theirs, ours = (self._answer(state, name, *of) for state in self.states)
+            assert theirs == ours, (name, of)
+            assert self.contents(self.paths[0]) == self.contents(self.paths[1]), (name, of)
+            found[name].append(ours)
+            if name == "session":
                 self.sessions.append(f"session {self.step}")
         return found
 
@@ -126,46 +118,47 @@ class World:
         try:
             return str(getattr(self, f"do_{name}")(state, *of))
         except Exception as error:
-            return type(error).__name__, str(getattr(error, "orig", error))
+            return f"{type(error).__name__}: {getattr(error, 'orig', error)}"
 
     def object(self, number):
         return [*self.objects, NONE][number % (len(self.objects) + 1)]
 
+    def content(self, number, good):
+        return self.object(number), self.objects.get(self.object(number), b"") if good else b"forged"
+
     def do_session(self, state, run):
-        return state.start_session(self.runs[run % 2])
+        return state.start_session(self.runs[run])
 
     def do_push(self, state, message, session):
         from flwr.common.serde import message_from_proto, message_to_proto
 
-        found, tree = self.messages[message % len(self.messages)]
+        found, tree = self.messages[message]
         bare = message_from_proto(message_to_proto(Message(RecordDict(), metadata=found.metadata)))
         return state.store_message_and_object_tree(bare, tree, self.sessions[session % len(self.sessions)])
 
     def do_upload(self, state, session, run):
         """Store all objects of a session."""
         kept = self.sessions[session % len(self.sessions)]
-        return [state.store_object(self.runs[run % 2], kept, part, blob) for part, blob in self.objects.items()]
+        return [state.store_object(self.runs[run], kept, part, blob) for part, blob in self.objects.items()]
 
     def do_store(self, state, session, run, part, good):
-        kept, number = self.sessions[session % len(self.sessions)], self.object(part)
-        blob = self.objects.get(number, b"") if good else b"forged"
-        return state.store_object(self.runs[run % 2], kept, number, blob)
+        kept = self.sessions[session % len(self.sessions)]
+        return state.store_object(self.runs[run], kept, *self.content(part, good))
 
     def do_register(self, state, message, run):
-        return state.object_store.preregister(self.runs[run % 2], self.messages[message % len(self.messages)][1])
+        return state.object_store.preregister(self.runs[run], self.messages[message][1])
 
     def do_forge(self, state, message, part):
         """Register an object with other children than its own, or with the same child twice, or none that is."""
         from flwr.proto.message_pb2 import ObjectTree
 
-        root = self.messages[message % len(self.messages)][1].object_id
+        root = self.messages[message][1].object_id
         children = [ObjectTree(object_id=self.object(part))] * (1 + part % 2)
         tree = ObjectTree(object_id="none" if part % 5 == 0 else root, children=children)
         return state.object_store.preregister(self.runs[0], tree)
 
     def do_put(self, state, part, good):
-        number = self.object(part)
-        return state.object_store.put(number, self.objects.get(number, b"") if good else b"forged")
+        return state.object_store.put(*self.content(part, good))
 
     def do_get(self, state, part):
         return state.object_store.get(self.object(part)), state.get_object(self.runs[0], self.object(part))
@@ -177,7 +170,7 @@ class World:
         return state.object_store.delete(self.object(part))
 
     def do_look(self, state, node, limit):
-        return [m.metadata for m in state.get_message_ins(self.nodes[node % NODES], limit)]
+        return [m.metadata for m in state.get_message_ins(self.nodes[node], limit)]
 
     def do_replies(self, state):
         numbers = {message.metadata.message_id for message, _ in self.messages[:MESSAGES]}
@@ -185,17 +178,17 @@ class World:
         return sorted(str(m.metadata.reply_to_message_id) for m in state.get_message_res(numbers, **of))
 
     def do_key(self, state, key):
-        return state.get_node_id_by_public_key([*self.keys, b"another"][key % (NODES + 1)])
+        return state.get_node_id_by_public_key(b"key %d" % key)
 
     def do_nodes(self, state, run):
-        return sorted(state.get_nodes([*self.runs, 7][run % 3]))
+        return sorted(state.get_nodes(self.runs[run]))
 
     def do_info(self, state, kind):
         from flwr.common.constant import NOOP_FLWR_AID
 
         asked = (
             {},
-            {"node_ids": [*self.nodes[1:], 7]},
+            {"node_ids": self.nodes[1:]},
             {"owner_aids": ["", NOOP_FLWR_AID]},
             {"statuses": ["online", "unregistered"]},
             {"node_ids": [], "statuses": ["online"]},
@@ -204,43 +197,43 @@ class World:
         return sorted(map(str, state.get_node_info(**asked[kind])))
 
     def do_activate(self, state, node, seconds):
-        return state.activate_node([*self.nodes, 7][node % (NODES + 1)], seconds)
+        return state.activate_node(self.nodes[node], seconds)
 
     def do_leave(self, state, node):
-        return state.deactivate_node(self.nodes[node % NODES])
+        return state.deactivate_node(self.nodes[node])
 
     def do_beat(self, state, node, seconds):
-        return state.acknowledge_node_heartbeat([*self.nodes, 7][node % (NODES + 1)], seconds)
+        return state.acknowledge_node_heartbeat(self.nodes[node], seconds)
 
     def do_traffic(self, state, run, sent, received):
-        return state.store_traffic([*self.runs, 7][run % 3], bytes_sent=sent, bytes_recv=received)
+        return state.store_traffic(self.runs[run], bytes_sent=sent, bytes_recv=received)
 
     def do_runtime(self, state, run, seconds):
-        return state.add_clientapp_runtime([*self.runs, 7][run % 3], seconds)
+        return state.add_clientapp_runtime(self.runs[run], seconds)
 
     def do_forget(self, state, message):
-        return state.delete_messages({self.messages[message % MESSAGES][0].metadata.message_id})
+        return state.delete_messages({self.messages[message][0].metadata.message_id})
 
     def do_valid(self, state, message):
-        return state.get_valid_message_ins(self.messages[message % len(self.messages)][0].metadata.message_id)
+        return state.get_valid_message_ins(self.messages[message][0].metadata.message_id)
 
     def do_strange(self, state, message, change):
         """Push a message of another time, run or node."""
-        found, tree = self.messages[message % len(self.messages)]
+        found, tree = self.messages[message]
         metadata = copy.copy(found.metadata)
-        for key, value in STRANGE[change % len(STRANGE)].items():
+        for key, value in STRANGE[change].items():
             metadata.__dict__[f"_{key}"] = value
         return state.store_message_and_object_tree(Message(RecordDict(), metadata=metadata), tree, self.sessions[-1])
 
     def do_finish(self, state, run):
-        (of_it,) = state.get_run_info(run_ids=[self.runs[run % 2]])
+        (of_it,) = state.get_run_info(run_ids=[self.runs[run]])
         return state.finish_task(of_it.primary_task_id, "completed", "")
 
     def do_wait(self, state, seconds):
         self.now += timedelta(seconds=seconds / 2)  # once for each of the two
 
     def do_clean(self, state, run):
-        return state.cleanup_run(self.runs[run % 2])
+        return state.cleanup_run(self.runs[run])
 
 
 @pytest.fixture(scope="module")
@@ -249,35 +242,36 @@ def world(tmp_path_factory):
         yield World(tmp_path_factory.mktemp("plain"), monkeypatch)
 
 
-number = st.integers(0, 60)
-few = st.integers(0, 5)
+part, message, session = (st.integers(0, most) for most in (60, 2 * MESSAGES - 1, 5))
+node, run, kind = (st.integers(0, most) for most in (NODES, 2, 5))
+seconds = st.sampled_from([10.0, 300.0])
 STEPS = {
-    "session": (few,),
-    "push": (few, few),
-    "upload": (few, few),
-    "store": (few, few, number, st.booleans()),
-    "register": (few, few),
-    "forge": (few, number),
-    "put": (number, st.booleans()),
-    "get": (number,),
-    "tree": (number,),
-    "delete": (number,),
-    "look": (few, st.sampled_from([None, 1, 2])),
+    "session": (run,),
+    "push": (message, session),
+    "upload": (session, run),
+    "store": (session, run, part, st.booleans()),
+    "register": (message, run),
+    "forge": (message, part),
+    "put": (part, st.booleans()),
+    "get": (part,),
+    "tree": (part,),
+    "delete": (part,),
+    "look": (node, st.sampled_from([None, 1, 2])),
     "replies": (),
-    "key": (few,),
-    "beat": (few, st.sampled_from([10.0, 300.0])),
-    "traffic": (few, st.integers(-1, 5), st.integers(-1, 5)),
+    "key": (node,),
+    "beat": (node, seconds),
+    "traffic": (run, st.integers(-1, 5), st.integers(-1, 5)),
     "wait": (st.sampled_from([1.0, 60.0, 400.0]),),
-    "clean": (few,),
-    "forget": (few,),
-    "valid": (few,),
-    "runtime": (few, st.sampled_from([0.0, 0.1, 1e300])),
-    "strange": (few, few),
-    "finish": (few,),
-    "nodes": (few,),
-    "leave": (few,),
-    "info": (few,),
-    "activate": (few, st.sampled_from([10.0, 300.0])),
+    "clean": (run,),
+    "forget": (message,),
+    "valid": (message,),
+    "runtime": (run, st.sampled_from([0.0, 0.1, 1e300])),
+    "strange": (message, st.integers(0, len(STRANGE) - 1)),
+    "finish": (run,),
+    "nodes": (run,),
+    "leave": (node,),
+    "info": (kind,),
+    "activate": (node, seconds),
 }
 steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
 
@@ -397,28 +391,24 @@ LATER = [
 
 
 def test_a_round_leaves_the_same_answers_and_tables(world):
-    answers = world.play(ROUND)
+    told = world.play(ROUND)
     assert {step[0] for step in ROUND + LATER + EXPIRED} == STEPS.keys()
-    told = {name: [a for step, a in zip(ROUND, answers, strict=True) if step[0] == name] for name in STEPS}
-    assert sum(isinstance(a, str) and a.startswith("(True") for a in told["push"]) >= 4
-    assert sum("True" in a for a in told["upload"]) >= 2 and any(len(a) > 2 for a in told["look"])
-    assert any("children" in a for a in told["tree"]) and any("NUMPY" in a for a in told["get"])
+    assert sum(answer.startswith("(True") for answer in told["push"]) >= 4
+    assert sum("True" in answer for answer in told["upload"]) >= 2 and any(len(answer) > 2 for answer in told["look"])
+    assert "children" in str(told["tree"]) and "NUMPY" in str(told["get"])
 
 
 def test_expired_uploads_and_nodes_leave_the_same_answers_and_tables(world):
-    answers = world.play(EXPIRED)
+    told = world.play(EXPIRED)
     assert [*world.objects][ROOT] == world.messages[0][1].object_id
-    told = [answer for step, answer in zip(EXPIRED, answers, strict=True) if step[0] == "nodes"]
-    assert [node.count(",") for node in told] == [1, 0, 0, 0, 0, 2] and told[1] == "[]" != told[-2]
-    told = [answer.count("node_id") for step, answer in zip(EXPIRED, answers, strict=True) if step[0] == "info"]
-    assert told == [0, 0, NODES, NODES - 1, NODES, 2, 0, 1]
+    assert [node.count(",") for node in told["nodes"]] == [1, 0, 0, 0, 0, 2]
+    assert told["nodes"][1] == "[]" != told["nodes"][-2]
+    assert [info.count("node_id") for info in told["info"]] == [0, 0, NODES, NODES - 1, NODES, 2, 0, 1]
 
 
 def test_strange_messages_leave_the_same_answers_and_tables(world):
-    answers = world.play(LATER)
-    stored = {
-        name: [str(a)[:5] == "(True" for s, a in zip(LATER, answers, strict=True) if s[0] == name] for name in STEPS
-    }
+    told = world.play(LATER)
+    stored = {name: [answer.startswith("(True") for answer in told[name]] for name in ("push", "strange")}
     assert stored["push"] == [True] * 4 + [False] * 2 + [True] * 2 + [False] * 2
     assert sum(stored["strange"]) == 2
 
@@ -441,7 +431,7 @@ def test_statements_run_in_their_sessions_transaction(world):
 
 def test_a_node_that_left_is_seen_without_its_reply(world):
     left = ("beat", 0, 10.0), ("wait", 60.0), ("replies",)
-    *_, there, _, _, gone = world.play([("session", 0), ("push", 2, 2), ("upload", 2, 0), ("replies",), *left])
+    there, gone = world.play([("session", 0), ("push", 2, 2), ("upload", 2, 0), ("replies",), *left])["replies"]
     assert there.count(",") == gone.count(",") - 1
 
 
@@ -455,13 +445,13 @@ def test_a_transaction_is_sqlalchemys_where_a_method_needs_it(world):
         state.store_traffic(world.runs[0], bytes_sent=3, bytes_recv=4)
         session.execute(beats)
         raise KeyError
-    before = world._contents(world.paths[1])
-    assert before["node"] == world._first["node"] and before["run"] == world._first["run"]
+    before = world.contents(world.paths[1])
+    assert before == world.contents(world.first)
     with state.session() as session, state.object_store.session() as inner:
         assert inner is session
         session.execute(beats)
         state.store_traffic(world.runs[0], bytes_sent=3, bytes_recv=4)
-    after = world._contents(world.paths[1])
+    after = world.contents(world.paths[1])
     assert after["node"] != before["node"] and after["run"] != before["run"]
 
 
@@ -518,10 +508,10 @@ def test_an_id_that_is_no_digest_is_refused(key, spoil, world):
     state = world.states[1]
     world.reset()
     assert state.store_message_ins(world.messages[0][0])
-    before = world._contents(world.paths[1])
+    before = world.contents(world.paths[1])
     for of in (0, MESSAGES):
         metadata = copy.copy(world.messages[of][0].metadata)
         metadata.__dict__[key] = spoil(world.messages[0][0].metadata.message_id)
         store = state.store_message_res if of else state.store_message_ins
         assert store(Message(RecordDict(), metadata=metadata)) is None
-    assert world._contents(world.paths[1]) == before
+    assert world.contents(world.paths[1]) == before
