@@ -24,12 +24,17 @@ class Decider:
 
     Parameters
     ----------
-    rule : the rule for this client alone
-    seed, number : key and counter of its draws
+    ask : the terms
+    seed, number : key and counter of the client's draws
+    folder : searched first for the user's own rule
+
+    Raises
+    ------
+    ConfigError : the terms are out of range, or the rule's code cannot be used or differs from the server's.
     """
 
-    def __init__(self, rule: ParticipationRule, seed: int, number: int) -> None:
-        self._rule, self._seed, self._number = rule, seed, number
+    def __init__(self, ask: ParticipationRequest, seed: int, number: int, folder: str) -> None:
+        self._rule, self._seed, self._number = _rule(ask, seed, number, folder), seed, number
 
     def newcomer(self, round_: int) -> ClientAge:
         """Return the clock of a client that joins in a round."""
@@ -68,22 +73,6 @@ class Decider:
 def _clocks(clock: ClientAge, count: int | None, round_: int) -> Clocks:
     """Return a client's clock at the start of a round as an array of one; valid when repeated."""
     return Clocks(np.array([round_ - 1 - clock.age(round_)]), None if count is None else np.array([count]))
-
-
-def make_decider(ask: ParticipationRequest, seed: int, number: int, folder: str) -> Decider:
-    """Make the decider for the terms of a message.
-
-    Parameters
-    ----------
-    ask : the terms
-    seed, number : key and counter of the client's draws
-    folder : searched first for the user's own rule
-
-    Raises
-    ------
-    ConfigError : the terms are out of range, or the rule's code cannot be used or differs from the server's.
-    """
-    return Decider(_rule(ask, seed, number, folder), seed, number)
 
 
 def _rule(ask: ParticipationRequest, seed: int, number: int, folder: str) -> ParticipationRule:

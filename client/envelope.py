@@ -4,25 +4,18 @@ Some of Flower's mods expect a single configuration record. And a function that 
 the message that Flower's own strategies send.
 """
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Message
 
 from aoi_fl import protocol
+from aoi_fl.flower.messages import with_content
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.science.errors import ConfigError
 
 # By the identity of the context of a user's function, for the length of the call.
 _asks: dict[int, ParticipationRequest] = {}
-
-
-def with_content(message: Message, content: RecordDict) -> Message:
-    """Return a copy of a message with another content."""
-    made = copy.copy(message)
-    made.content = content
-    return made
 
 
 @contextmanager

@@ -18,10 +18,11 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from aoi_fl import protocol
 from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Sent, compress_update
-from aoi_fl.client.envelope import opened, with_content
+from aoi_fl.client.envelope import opened
 from aoi_fl.client.member import MakeSource, Member, bound
 from aoi_fl.client.promises import Forbidden
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
+from aoi_fl.flower.messages import with_content
 from aoi_fl.protocol import FORMER_CLIENT, Introduction, ParticipationReply, ParticipationRequest, packing
 from aoi_fl.protocol.arrays import config_key
 from aoi_fl.protocol.own_code import is_stop, surviving

@@ -8,7 +8,7 @@ files.
 from dataclasses import dataclass, replace
 
 from aoi_fl import protocol
-from aoi_fl.client.deciding import Decider, make_decider
+from aoi_fl.client.deciding import Decider
 from aoi_fl.client.gate.rules import SEPARATION
 from aoi_fl.client.promises import Promise, strictest
 from aoi_fl.client.state import ClientState
@@ -60,7 +60,7 @@ def step(state: State, request: Request, trained: ParticipationReply | None = No
     state, request : the client's state and the message
     trained : the reply to this request, after its training; the age is then reset, and under reserve a round is drawn
     """
-    ask, decider = request.ask, make_decider(request.ask, state.own.seed, request.number, request.folder)
+    ask, decider = request.ask, Decider(request.ask, state.own.seed, request.number, request.folder)
     promise, clock = heard(state, request).promise, state.own.age
     if clock is None:  # the server's own selection draws no age: a newcomer has missed all rounds before its first one
         clock = ClientAge(last=0) if ask.wire == protocol.CENTRAL else decider.newcomer(ask.round)
