@@ -2,26 +2,23 @@
 
 import json
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
 from aoi_fl.client import ClientApp
 from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.state import written_together
+from aoi_fl.flower.messages import context
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.arrays import config_key
-from tests.fakes import MODEL, ToyApp, record_of, request
+from tests.fakes import MODEL, ToyApp, record_of, reply_of, request, zeros
+from tests.processes import python
 
-ROOT = Path(__file__).parents[2]
 
-
-def context_of(folder, partition=2):
-    return Context(1, 99, {"partition-id": partition}, RecordDict(), {"runs-dir": str(folder), "seed": 11})
+def context_of(folder):
+    return context(1, 99, {"runs-dir": str(folder), "seed": 11}, {"partition-id": 2})
 
 
 # The record
@@ -29,7 +26,7 @@ def context_of(folder, partition=2):
 
 def message_under(key, config, **more):
     """Return a message as a strategy with keys of its own sends it."""
-    records = {key: ArrayRecord({"w": Array(np.zeros(2, np.float32))}), config: ConfigRecord({"server-round": 1})}
+    records = {key: zeros(), config: ConfigRecord({"server-round": 1})}
     return request("train", ParticipationRequest("r", 1, compression="int8"), **records, **more)
 
 
@@ -41,9 +38,11 @@ def answering(*keys, source=None):
     @app.train()
     def train(message, context):
         app.configs.append({k: dict(r) for k, r in message.content.items() if isinstance(r, ConfigRecord)})
-        trained = {key: ArrayRecord({"w": Array(np.full(2, 1.27, np.float32))}) for key in keys}
-        metrics = {name: MetricRecord({"num-examples": 1}) for name in ("metrics", "more")}
-        return Message(RecordDict({**trained, **metrics}), reply_to=message)
+        reply = reply_of(message, {"num-examples": 1})
+        reply.content["more"] = MetricRecord({"loss": 1.0})
+        for key in keys:
+            reply.content[key] = record_of({"w": np.full(2, 1.27, np.float32)})
+        return reply
 
     if source:
         app.source()(lambda context, ask: source)
@@ -62,7 +61,7 @@ def answering(*keys, source=None):
     ids=str,
 )
 def test_the_model_is_found_under_whatever_key_it_has(sent, replied, coded, tmp_path):
-    more = {key: ArrayRecord({"v": Array(np.ones(2, np.float32))}) for key in sent[1:]}
+    more = {key: record_of({"v": np.ones(2, np.float32)}) for key in sent[1:]}
     reply = answering(*replied)(message_under(sent[0], "config", **more), context_of(tmp_path))
     types = {key: reply.content[key]["w"].dtype for key in replied}
     assert types == {key: "int8" if key == coded else "float32" for key in replied}
@@ -146,27 +145,23 @@ def test_files_written_together_are_found_together(tmp_path):
 
 KILLED = """
 import os, signal, sys
-sys.path.insert(0, {tests!r})
-import importlib
-module = importlib.import_module("test_compression")
-point, folder = sys.argv[1], sys.argv[2]
+from tests.client.test_compression import update
+point, folder = sys.argv[1:]
 
 def watch(event, arguments):  # the interpreter tells of every rename
     if event == "os.rename" and arguments[1].endswith(point):
         os.kill(os.getpid(), signal.SIGKILL)
 
-module.update(folder, 1)
-module.update(folder, 2)
+update(folder, 1)
+update(folder, 2)
 sys.addaudithook(watch)
-module.update(folder, 3)
+update(folder, 3)
 """
 
 
 @pytest.mark.parametrize("point", ["3.npz", "client-2.json"])
 def test_kill_9_around_the_two_writes_repeats_the_round(point, tmp_path):
-    script = KILLED.format(tests=str(Path(__file__).parent))
-    done = subprocess.run([sys.executable, "-c", script, point, str(tmp_path / "cut")], cwd=ROOT, capture_output=True)
-    assert done.returncode == -9, done.stderr.decode()
+    python("-c", KILLED, point, str(tmp_path / "cut"), status=-9)
     state = json.loads((tmp_path / "cut/r/clients/client-2.json").read_text())
     assert state["age"]["last"] == 2
     assert (tmp_path / "cut/r/clients/client-2.residuals/3.npz").exists() == (point == "client-2.json")

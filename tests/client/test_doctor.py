@@ -3,13 +3,11 @@
 import datetime
 import ipaddress
 import json
-import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from socketserver import ThreadingTCPServer
 from types import SimpleNamespace
 
 import pytest
@@ -17,11 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
-from typer.testing import CliRunner
 
-from aoi_fl.cli.main import app
 from aoi_fl.client.device import checks, enroll, reach, registration
+from aoi_fl.docker.control import read_pems
 from aoi_fl.flower import fleet as fleet_api
+from tests.processes import python
 
 DAY = datetime.timedelta(days=1)
 PEM = serialization.Encoding.PEM
@@ -60,19 +58,11 @@ AUTHORITY = Authority()
 @contextmanager
 def listening(answer):
     """Serve on 127.0.0.1, every connection in a thread; yields the port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def accept():
-            while True:
-                try:
-                    client, _ = server.accept()
-                except OSError:
-                    return
-                threading.Thread(target=answer, args=(client,), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
+    with ThreadingTCPServer(("127.0.0.1", 0), lambda client, *_: answer(client)) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
 
 
 @contextmanager
@@ -177,9 +167,7 @@ def fleet():
     )
 
     def register(folder):
-        private = serialization.load_ssh_private_key((folder / "client.key").read_bytes(), None)
-        public = private.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        return states.state().create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, public, 30)
+        states.state().create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, read_pems(folder / "pi-3.pub")[0] + b"\n", 30)
 
     port = int(server.bound_address.rpartition(":")[2])
     yield SimpleNamespace(port=port, register=register)
@@ -220,25 +208,23 @@ supernode.main()
 """
     if ahead:
         fleet.register(made.folder)
-    command = [sys.executable, "-c", code, "--superlink", made.superlink, "--root-certificates", made.folder / "ca.crt"]
-    command += ["--auth-supernode-private-key", made.folder / "client.key", "--clientappio-api-address", "127.0.0.1:0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == 1, done.stderr
+    options = ["--superlink", made.superlink, "--root-certificates", made.folder / "ca.crt"]
+    options += ["--auth-supernode-private-key", made.folder / "client.key", "--clientappio-api-address", "127.0.0.1:0"]
+    done = python("-c", code, *options, status=1)
     (reason,) = [line for line in done.stderr.splitlines() if line.startswith("this SuperNode ends: ")]
     assert named in reason
 
 
-def test_the_command_from_enrolment_to_health(fleet, made, monkeypatch):
+def test_the_command_from_enrolment_to_health(fleet, made, monkeypatch, aoi):
     monkeypatch.setattr(checks, "torch", lambda: reach.Finding("torch", "ok", "tried elsewhere"))
-    sick = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder)])
-    assert sick.exit_code == 1
-    (line,) = [line for line in sick.stdout.splitlines() if line.startswith("fail")]
-    assert "registration" in line
+    status, out, _ = aoi(f"doctor --dir {made.folder}")
+    (line,) = [line for line in out.splitlines() if line.startswith("fail")]
+    assert status == 1 and "registration" in line
     fleet.register(made.folder)
     for _ in range(2):  # the second time shows that the first one left
-        well = CliRunner().invoke(app, ["doctor", "--dir", str(made.folder), "--json"])
-        assert well.exit_code == 0, well.output
-    found = json.loads(well.stdout)
+        status, out, err = aoi(f"doctor --dir {made.folder} --json")
+        assert status == 0, out + err
+    found = json.loads(out)
     assert found["healthy"]
     names = [check["check"] for check in found["checks"]]
     assert names[0] == "torch" and names[-3:] == ["network", "tls", "registration"]
@@ -278,8 +264,8 @@ def test_torch_is_really_imported(tmp_path, monkeypatch, module, status, said):
     assert (finding.status, said in finding.found) == (status, True)
 
 
-def test_a_folder_that_is_no_clients(tmp_path, monkeypatch):
+def test_a_folder_that_is_no_clients(tmp_path, monkeypatch, aoi):
     monkeypatch.setattr(checks, "torch", lambda: reach.Finding("torch", "ok", "tried elsewhere"))
-    result = CliRunner().invoke(app, ["doctor", "--dir", str(tmp_path), "--json"])
-    failed = [check["check"] for check in json.loads(result.stdout)["checks"] if check["status"] == "fail"]
-    assert result.exit_code == 1 and failed == ["configuration", "key", "network"]
+    status, out, _ = aoi(f"doctor --dir {tmp_path} --json")
+    failed = [check["check"] for check in json.loads(out)["checks"] if check["status"] == "fail"]
+    assert status == 1 and failed == ["configuration", "key", "network"]

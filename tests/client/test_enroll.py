@@ -13,9 +13,7 @@ from unittest.mock import ANY
 import pytest
 from cryptography.hazmat.primitives import serialization
 from flwr.cli.supernode.register import try_load_public_key
-from typer.testing import CliRunner
 
-from aoi_fl.cli.main import app
 from aoi_fl.client.device import enroll, reach
 from aoi_fl.client.supernode import own_options
 from aoi_fl.docker.pki import make_all
@@ -143,15 +141,15 @@ def test_a_key_is_never_overwritten(enrolled, tmp_path):
         enrolled(name="pi-4", folder=tmp_path / "pi-4")
 
 
-def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrolled, ca, tmp_path):
+def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrolled, ca, tmp_path, aoi):
     folder, form = tmp_path / "pi-3", (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     node, key, public = (folder / name for name in ("node.toml", "client.key", "pi-3.pub"))
     rules, former = None, b""
-    for words in (["--name", "pi-3", "--superlink", "h:9092", "--ca", str(ca)], ["--new-key"]):
-        done = CliRunner().invoke(app, ["enroll", "--dir", str(folder), *words])
+    for words in (f"--name pi-3 --superlink h:9092 --ca {ca}", "--new-key"):
+        output = "".join(map(str, aoi(f"enroll --dir {folder} {words}")))
         private, shown = serialization.load_ssh_private_key(key.read_bytes(), None), public.read_bytes().strip()
         assert private.public_key().public_bytes(*form) == shown != former and mode(key) == 0o600
-        assert shown.decode() in done.output and "PRIVATE KEY" not in done.output
+        assert shown.decode() in output and "PRIVATE KEY" not in output
         assert rules in (None, node.read_text())
         former, rules = shown, node.read_text() + "# a rule\n"
         node.write_text(rules)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ConfigRecord
 
 from aoi_fl.client.freshness import Fixed
 from aoi_fl.client.member import Member
@@ -18,6 +18,7 @@ from aoi_fl.learning.freshness import Folder, Mislabelled
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import to_record
 from aoi_fl.science.age import ClientAge
+from tests.fakes import request
 from tests.refusals import refused
 
 CLASSES = 10
@@ -133,7 +134,7 @@ def test_a_command_that_fails_says_how(tmp_path, file):
 
 
 def member(folder, round_, source, **terms):
-    context = Context(1, 2, {"partition-id": 0}, RecordDict(), {"runs-dir": str(folder), "seed": 1})
+    context = messages.context(1, 2, {"runs-dir": str(folder), "seed": 1}, {"partition-id": 0})
     return Member(context, ParticipationRequest("r", round_, **terms), lambda context, ask: source)
 
 
@@ -186,9 +187,8 @@ def test_a_client_reports_and_trains_on_its_own_folder(tmp_path, file):
     model = to_record(Task("digits", "data", "lr", "cpu", 1).initial_arrays())
 
     def send(kind, round_=1, refresh=False):
-        ask = ConfigRecord(ParticipationRequest("r", round_, refresh=refresh).write())
-        content = RecordDict({"aoi": ask, "arrays": model, "config": ConfigRecord({"learning-rate": 0.1})})
-        return app(messages.send(Message(content, 2, kind), "m"), Context(1, 2, node, RecordDict(), settings)).content
+        ask, config = ParticipationRequest("r", round_, refresh=refresh), ConfigRecord({"learning-rate": 0.1})
+        return app(request(kind, ask, arrays=model, config=config), messages.context(1, 2, settings, node)).content
 
     own = {"payment": 2.0, "sensitivity": 0.5, "data-age": 5}
     assert dict(send("query.hello")["aoi"]) == {"name": "pi", "num-examples": 3, "packing": 2, **own}

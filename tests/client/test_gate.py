@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -39,10 +39,10 @@ from aoi_fl.client.promises import Promise, refused_now
 from aoi_fl.client.supernode import make_gatekeeper
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.gate import Doors
-from aoi_fl.flower.messages import identify, send
+from aoi_fl.flower.messages import context, send
 from aoi_fl.protocol import DECLINED_BY, ParticipationReply, ParticipationRequest, coding, packing
 from aoi_fl.protocol.arrays import to_record
-from tests.fakes import Counting
+from tests.fakes import Counting, reply_of
 from tests.refusals import refused
 
 FAB = b"an app"
@@ -69,8 +69,19 @@ def update(change=100.0, record="arrays", **more):
     return RecordDict(records | more)
 
 
+def arrays(**named):
+    return RecordDict({"arrays": to_record(named)})
+
+
+def metrics(named):
+    return RecordDict({"metrics": MetricRecord(named)})
+
+
 class Device:
-    """A SuperNode without processes: Flower's loop and stores, our doors, a fake SuperLink, an app as a function."""
+    """A SuperNode without processes: Flower's loop and stores, our doors, and a fake SuperLink.
+
+    Its app is a function of the message, or what it always replies.
+    """
 
     def __init__(self, folder, app=lambda message: update(), key=None, **node):
         self.node = {"name": "pi", "state-dir": str(folder)} | node
@@ -109,9 +120,8 @@ class Device:
             lambda run, message: None,
         )
 
-    def __call__(self, message, reply_to=None):
+    def __call__(self, message):
         """Send a message and return the reply that leaves, with its content; None: nothing leaves."""
-        identify()
         send(message, "", run_id=self.run)
         message.metadata.__dict__["_message_id"] = message.object_id
         with no_object_id_recompute():
@@ -119,14 +129,12 @@ class Device:
             self.contents = {i: part.deflate() for i, part in get_all_nested_objects(message).items()}
         self.incoming, self.reply = (Message(RecordDict(), metadata=message.metadata), tree), None
         with self.doors.connection(self._connection) as (_, receive, send_, get_run, get_fab, pull, push, _):
-            arrived = receive()
-            if arrived is not None:
+            if receive() is not None:
                 get_fab(get_run(self.run).fab_hash, self.run)
                 assert {i: pull(self.run, i) for i in self.contents} == self.contents
                 self.started += 1
-                made = self.app(message)
-                replies = made if isinstance(made, list) else [made]
-                for each in replies:
+                made = self.app(message) if callable(self.app) else self.app
+                for each in made if isinstance(made, list) else [made]:
                     each = each if isinstance(each, Message) else Message(each, reply_to=message)
                     loop._insert_message(each, self.state, self.store)
                 self.doors.push_messages(
@@ -182,15 +190,15 @@ LARGE = {
     "arrays": update(),
     "arrays under another key": update(record="weights"),
     "arrays of another form": RecordDict({"arrays": ArrayRecord({"w": Array("x", (3,), "pickle", b"123" * 400)})}),
-    "numbers in metrics": RecordDict({"metrics": MetricRecord({"loss": NUMBERS})}),
-    "many metrics": RecordDict({"metrics": MetricRecord({f"m{i}": x for i, x in enumerate(NUMBERS)})}),
+    "numbers in metrics": metrics({"loss": NUMBERS}),
+    "many metrics": metrics({f"m{i}": x for i, x in enumerate(NUMBERS)}),
     "bytes in a configuration": RecordDict({"config": ConfigRecord({"w": bytes(4000)})}),
     "text in a configuration": RecordDict({"config": ConfigRecord({"w": "x" * 4000})}),
     "packed arrays": packing.pack(update()),
-    "the name of a metric": RecordDict({"metrics": MetricRecord({"x" * 4000: 1.0})}),
+    "the name of a metric": metrics({"x" * 4000: 1.0}),
     "the key of a record": RecordDict({"x" * 4000: MetricRecord({"loss": 1.0})}),
     "records without metrics": RecordDict({f"record {i:03}": MetricRecord({}) for i in range(250)}),
-    "metrics without values": RecordDict({"metrics": MetricRecord({f"metric {i:03}": [] for i in range(250)})}),
+    "metrics without values": metrics({f"metric {i:03}": [] for i in range(250)}),
 }
 QUESTIONS = ("query.hello", "query.participate", "query.bid")
 KINDS = ("train", "train.more", "evaluate", "evaluate.more", "query.data", *QUESTIONS)
@@ -211,19 +219,19 @@ def test_no_app_starts_while_the_owner_forbids_it(tmp_path, kind, rule, monkeypa
 @pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
 def test_an_answer_to_a_question_carries_only_the_fields_of_the_protocol(tmp_path, kind, content):
     own = {} if packing.is_packed(Message(content, 7, kind)) else {"aoi": answer(next_round=5)}
-    device = Device(tmp_path, lambda message: RecordDict({**content, **own}), pause=True)
+    device = Device(tmp_path, RecordDict({**content, **own}), pause=True)
     reply = device(train(1, kind, own={}))
     assert numbers(reply) == 0 and (reply.has_error() or set(reply.content) <= {"aoi"})
     forged = [{"name": "x" * 90}, answer(rule="secret"), answer(scales=(1.0,) * 99), answer(compression="x")]
     for record in forged:
-        device.app = lambda message, record=record: RecordDict({"aoi": ConfigRecord(dict(record))})
+        device.app = RecordDict({"aoi": ConfigRecord(dict(record))})
         assert rule_of(device(train(1, kind, own={}))) == "metrics"
 
 
 @pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1}, {"min-hours": 0.5, "max-updates": 7}])
 @pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
 def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule, content):
-    device = Device(tmp_path, lambda message: content, **rule)
+    device = Device(tmp_path, content, **rule)
     left = []
     for t, kind in enumerate((*KINDS, *KINDS), 1):
         device.run = 11 + t % 3
@@ -236,7 +244,7 @@ def test_one_update_leaves_whatever_its_form_type_run_and_server(tmp_path, rule,
 @pytest.mark.parametrize("size", [50, 200])
 @pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1}, {"min-separation": 10**6}])
 def test_no_update_leaves_in_many_small_evaluations(tmp_path, size, rule, monkeypatch):
-    device = Device(tmp_path, lambda message: RecordDict({"metrics": MetricRecord({"m": NUMBERS[:size]})}), **rule)
+    device = Device(tmp_path, metrics({"m": NUMBERS[:size]}), **rule)
     left = 0
     for t in range(2, 700 // size + 4):
         device.run = 11 + t % 3
@@ -280,8 +288,8 @@ def coded(kind, w, **more):
         update(),
         update(1e-3),
         packing.pack(update()),
-        RecordDict({"arrays": to_record({"w": np.full(3, 1e300)})}),
-        RecordDict({"arrays": to_record({"w": np.full(3, 500, np.float16)})}),
+        arrays(w=np.full(3, 1e300)),
+        arrays(w=np.full(3, 500, np.float16)),
         coded("float16", [100, 0, 3]),
         coded("int8", [100, 0, 3]),
         coded("int8", [100, 0, 3], scales=(-3e5,)),
@@ -290,7 +298,7 @@ def coded(kind, w, **more):
 )
 def test_an_update_above_the_norm_is_scaled_down(tmp_path, content):
     told = packing.unpack(content).get("aoi")
-    device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
+    device = Device(tmp_path, content, **{"max-norm": 1.0})
     reply = device(train(1, own=None if told is None else {"compression": told["compression"]}))
     changed = norm_of(Message(content, 7, "train"))
     assert norm_of(reply) <= 1 and norm_of(reply) == pytest.approx(min(changed, 1), rel=1e-3)
@@ -312,7 +320,7 @@ def test_an_update_above_the_norm_is_scaled_down(tmp_path, content):
     ],
 )
 def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
-    device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
+    device = Device(tmp_path, content, **{"max-norm": 1.0})
     for own in (None, {}, {"compression": "int8"}, {"compression": "float16"}):
         reply = device(train(1, own=own))
         assert reply.has_error() and numbers(reply) == 0
@@ -329,7 +337,7 @@ def test_a_change_that_cannot_be_measured_does_not_leave(tmp_path, content):
     ids=["integers", "a mask", "bits of a mask", "bits of NaN"],
 )
 def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
-    device = Device(tmp_path, lambda message: RecordDict({"arrays": model(q=new)}), **{"max-norm": 1.0})
+    device = Device(tmp_path, RecordDict({"arrays": model(q=new)}), **{"max-norm": 1.0})
     assert rule_of(device(train(1, arrays=model(q=old)))) == "max-norm"
 
 
@@ -337,7 +345,7 @@ def test_no_update_leaves_where_no_norm_sees_it(tmp_path, old, new):
 @pytest.mark.parametrize("kind", ["none", "float16"])
 def test_the_sign_of_a_zero_carries_nothing(tmp_path, kind, large):
     content = coded(kind, [-0.0, large, 0]) if kind == "float16" else RecordDict({"arrays": model(w=[-0.0, large, 0])})
-    device = Device(tmp_path, lambda message: content, **{"max-norm": 1.0})
+    device = Device(tmp_path, content, **{"max-norm": 1.0})
     reply = device(train(1, own={"compression": kind}))
     assert not np.signbit(reply.content["arrays"]["w"].numpy()).any() and norm_of(reply) <= 1
 
@@ -347,7 +355,7 @@ def test_the_sign_of_a_zero_carries_nothing(tmp_path, kind, large):
 @pytest.mark.parametrize("rule", [{"min-hours": 1}, {"max-updates": 1, "evaluate": "metrics-only"}])
 def test_no_scales_leave_without_their_arrays(tmp_path, kind, arrays, rule):
     content = RecordDict({**arrays, "aoi": answer(compression="int8", scales=tuple(NUMBERS))})
-    device = Device(tmp_path, lambda message: content, **rule)
+    device = Device(tmp_path, content, **rule)
     left = [numbers(device(train(t, kind, own={"compression": "int8"}))) for t in (1, 2, 3)]
     assert sum(n > 2 for n in left) <= bool(kind == "evaluate" and arrays and "min-hours" in rule)
 
@@ -357,11 +365,11 @@ def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
         return to_record({"m": np.array(m, np.float32), "w": np.full(3, w, np.float32), "k": np.arange(2)})
 
     sent, device = masked([0, -np.inf], 1e8), Device(tmp_path, **{"max-norm": 110})
-    device.app = lambda message: RecordDict({"arrays": masked([6, -np.inf], 1e8 + 800)})
+    device.app = RecordDict({"arrays": masked([6, -np.inf], 1e8 + 800)})
     new = {n: a.numpy().astype(float) for n, a in device(train(1, arrays=sent)).content["arrays"].items()}
     assert new["m"][1] == -np.inf and new["k"].tolist() == [0, 1]
     assert math.hypot(new["m"][0], *(new["w"] - 1e8)) <= 110 and new["m"][0] > 0  # float32 has steps of 8 there
-    device.app = lambda message: RecordDict({"arrays": masked([0, 0], 1e8)})
+    device.app = RecordDict({"arrays": masked([0, 0], 1e8)})
     assert rule_of(device(train(2, arrays=sent))) == "max-norm"
 
 
@@ -370,7 +378,7 @@ def test_an_infinite_mask_is_no_change_and_a_scaled_update_keeps_it(tmp_path):
 def test_the_norm_is_that_of_all_values(tmp_path, shape, order):
     rng = np.random.default_rng(1)
     old, new = (np.asarray(rng.normal(size=shape), np.float32, order=order) for _ in range(2))
-    device = Device(tmp_path, lambda message: RecordDict({"arrays": to_record({"w": new})}), **{"max-norm": 0.5})
+    device = Device(tmp_path, arrays(w=new), **{"max-norm": 0.5})
     reply = device(train(1, arrays=to_record({"w": old})))
     change = reply.content["arrays"]["w"].numpy().astype(float) - old
     full = np.linalg.norm((new.astype(float) - old).ravel())
@@ -407,7 +415,7 @@ SECRETS = {
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 def test_no_other_metric_leaves_in_any_record(tmp_path, secret, allowed, kind):
     content = RecordDict({**update(loss=MetricRecord({"loss": 1.0})), **secret})
-    device = Device(tmp_path, lambda message: content, metrics=allowed)
+    device = Device(tmp_path, content, metrics=allowed)
     reply = device(train(1, kind))
     assert b"secret" not in b"".join(device.objects.values())
     if reply.has_content():
@@ -423,9 +431,9 @@ def test_no_text_or_number_of_an_error_leaves(tmp_path, error):
 
 @pytest.mark.parametrize("content", LARGE.values(), ids=LARGE)
 def test_an_evaluation_gives_metrics_only_or_nothing(tmp_path, content):
-    device = Device(tmp_path / "a", lambda message: content, evaluate=False)
+    device = Device(tmp_path / "a", content, evaluate=False)
     assert rule_of(device(train(1, "evaluate"))) == "evaluate" and device.started == 0
-    reply = Device(tmp_path / "b", lambda message: content, evaluate="metrics-only")(train(1, "evaluate.x"))
+    reply = Device(tmp_path / "b", content, evaluate="metrics-only")(train(1, "evaluate.x"))
     assert reply.has_error() or not (reply.content.array_records or reply.content.config_records)
 
 
@@ -459,7 +467,7 @@ def test_only_one_reply_to_an_admitted_message_leaves_in_our_own_envelope(tmp_pa
         and about["_reply_to_message_id"] == message.metadata.message_id
         and about["_ttl"] > 0
     )
-    device.app = lambda message: [update(), update(5.0)]
+    device.app = [update(), update(5.0)]
     device(train(2))
     assert Book(tmp_path).load().updates == 2
     device.app = lambda message: Message(update(), reply_to=send(forge(message), "other"))
@@ -467,17 +475,14 @@ def test_only_one_reply_to_an_admitted_message_leaves_in_our_own_envelope(tmp_pa
 
 
 def test_a_reply_larger_than_the_owner_allows_does_not_leave(tmp_path):
-    device = Device(tmp_path, lambda message: update(x=ConfigRecord({"b": bytes(2000)})), **{"max-bytes": 2000})
+    device = Device(tmp_path, update(x=ConfigRecord({"b": bytes(2000)})), **{"max-bytes": 2000})
     assert rule_of(device(train(1))) == "max-bytes" and Book(tmp_path).load().updates == 0
     device = Device(tmp_path, **{"max-norm": 1.0, "max-bytes": 4000})  # in the model's precision it is larger
-    device.app = lambda message: RecordDict({"arrays": to_record({"w": np.ones(1000, np.float16)})})
+    device.app = arrays(w=np.ones(1000, np.float16))
     assert rule_of(device(train(1, arrays=to_record({"w": np.zeros(1000)})))) == "max-bytes"
     head = W[10:].partition(b"}")[0] + b"}\n"  # shorter than the gate's own
     short = Array("float32", (3,), "numpy.ndarray", W[:8] + bytes([len(head), 0]) + head + W[-12:])
-
-    def app(message):
-        return RecordDict({"arrays": ArrayRecord({f"a{i}": short for i in range(9)})})
-
+    app = RecordDict({"arrays": ArrayRecord({f"a{i}": short for i in range(9)})})
     (free := Device(tmp_path / "free", app))(train(1))
     size = sum(map(len, free.objects.values()))
     assert rule_of(Device(tmp_path / "tight", app, **{"max-bytes": size})(train(1))) == "max-bytes"
@@ -555,25 +560,22 @@ def test_an_update_waits_once_for_the_disk_and_leaves_after_its_receipt(tmp_path
 def test_a_message_is_copied_at_most_three_times(tmp_path, rule, monkeypatch):
     size, peaks = 5_000_000, []
     sent, new = (to_record({n: np.full(size // 8, value, np.float32) for n in "wv"}) for value in (0, 1))
-    device = Device(tmp_path, lambda message: RecordDict({"arrays": new}), **rule)
+    device = Device(tmp_path, RecordDict({"arrays": new}), **rule)
 
     def measured(door):
         def pass_(*arguments):
-            before = tracemalloc.get_traced_memory()[0]
-            tracemalloc.reset_peak()
-            found = door(*arguments)
-            peaks.append((tracemalloc.get_traced_memory()[1] - before) / size)
-            return found
+            tracemalloc.start()
+            try:
+                return door(*arguments)
+            finally:
+                peaks.append(tracemalloc.get_traced_memory()[1] / size)
+                tracemalloc.stop()
 
         return pass_
 
     for door in ("_receive", "_send"):
         monkeypatch.setattr(Doors, door, measured(getattr(Doors, door)))
-    tracemalloc.start()
-    try:
-        assert device.updates([train(1, arrays=sent)]) == 1
-    finally:
-        tracemalloc.stop()
+    assert device.updates([train(1, arrays=sent)]) == 1
     assert len(peaks) == 2 and max(peaks) < 3.2
 
 
@@ -625,7 +627,7 @@ def test_nothing_leaves_if_the_disk_is_full(tmp_path, monkeypatch, named, caplog
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, room)
     assert all(str(tmp_path / "state" / file) in caplog.text for file in (GATE, RECEIPTS))
-    device.app = lambda message: update()
+    device.app = update()
     assert device.updates([train(3)]) == 1 and not named()
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda place: SimpleNamespace(free=1e6))
     assert named().keys() == {"disk"}
@@ -717,7 +719,7 @@ def test_rules_need_a_folder():
 
 
 def test_without_rules_a_reply_leaves_as_it_is_with_a_receipt(tmp_path):
-    device = Device(tmp_path, lambda message: update(math.nan, config=ConfigRecord({"w": bytes(4000)})))
+    device = Device(tmp_path, update(math.nan, config=ConfigRecord({"w": bytes(4000)})))
     assert numbers(device(train())) > 4000
     (entry,), problems = read_receipts(Book(tmp_path))
     assert (entry["decision"], entry["updates"], entry["app"], problems) == ("sent", 1, APP, [])
@@ -727,8 +729,8 @@ def test_without_rules_a_reply_leaves_as_it_is_with_a_receipt(tmp_path):
 
 def test_a_no_of_the_clientapp_by_a_rule_has_a_receipt(tmp_path):
     app = Counting()
-    app.evaluate()(lambda message, context: Message(RecordDict({"m": MetricRecord({"loss": 1})}), reply_to=message))
-    device = Device(tmp_path, lambda message: app(message, Context(1, 7, device.node, RecordDict(), {})))
+    app.evaluate()(lambda message, context: reply_of(message, {"loss": 1}))
+    device = Device(tmp_path, lambda message: app(message, context(1, 7, {}, device.node)))
     device.node["min-separation"] = 4  # of the app alone, so that the gate itself lets each message in
     terms = {"wire": "poll", "table": (1.0,), "ahead": True, "min_separation": 4, "clear": True}
     for t, kind in enumerate(["train", "query.hello", "evaluate", "train", "train"], 1):
@@ -744,7 +746,7 @@ def test_a_no_of_the_clientapp_by_a_rule_has_a_receipt(tmp_path):
         (4, "declined", 1),
         (5, "sent", 2),
     ]
-    device.app = lambda message: RecordDict({"aoi": ConfigRecord({**answer(rule="secret"), "takes-part": False})})
+    device.app = RecordDict({"aoi": ConfigRecord({**answer(rule="secret"), "takes-part": False})})
     device(train(9, "query.participate", own={}))
     assert len(read_receipts(Book(tmp_path))[0]) == len(entries)
 
@@ -802,14 +804,14 @@ def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi, enrolled):
     folder, book = enrolled(**rules_)
     state = book.folder
 
-    def ask(*words):
-        return aoi("device", *words, "--dir", str(folder))
+    def ask(line):
+        return aoi(f"device {line} --dir {folder}")
 
     assert ask("receipts")[0] == ask("apps")[0] == 0
     device = Device(state, key=folder / "client.key", **rules_)
     device(train(1))
-    assert f"{APP}  may not run" in ask("apps")[1] and ask("approve", "0" * 63)[0] == 2
-    assert ask("approve", APP)[0] == 0 and f"{APP}  may run" in ask("apps")[1]
+    assert f"{APP}  may not run" in ask("apps")[1] and ask(f"approve {'0' * 63}")[0] == 2
+    assert ask(f"approve {APP}")[0] == 0 and f"{APP}  may run" in ask("apps")[1]
     assert device.updates([train(1, own={}), train(2, own={})]) == 1
     Promises(state, "pi", durable=True).keep("r", Promise(4, 40, 0, mu=0.5, delta=1e-5))
     status = ask("status")[1]
@@ -817,12 +819,12 @@ def test_the_owner_sees_and_approves_at_the_gate(tmp_path, aoi, enrolled):
     (run,) = (line for line in status.splitlines() if line.startswith("run r at link"))
     assert all(part in run for part in ("2 more", opens, "not before round 5", APP[:12], "1 updates"))
     assert "ε = 1.993 at δ = 1e-05, if the server adds the noise that it announced" in status
-    found = json.loads(ask("receipts", "--verify", "--json")[1])
+    found = json.loads(ask("receipts --verify --json")[1])
     assert found["genuine"] and [r["decision"] for r in found["receipts"]] == ["refused", "sent", "refused"]
     keys = {"time", "server", "run", "round", "app", "decision", "rule", "bytes", "norm", "before", "signature"}
     assert keys <= found["receipts"][0].keys() and len(ask("receipts")[1].splitlines()) == 3
     book.receipts.write_text(book.receipts.read_text().replace('"refused"', '"sent"   ', 1))
-    code, out, _ = ask("receipts", "--verify", "--json")
+    code, out, _ = ask("receipts --verify --json")
     assert code == 1 and {p.partition(" is")[0] for p in json.loads(out)["problems"]} >= {"line 1"}
 
 

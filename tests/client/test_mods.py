@@ -3,15 +3,16 @@
 import flwr.clientapp
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message, MetricRecord
 from flwr.clientapp.mod import adaptiveclipping_mod, fixedclipping_mod
 from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.differential_privacy import KEY_CLIPPING_NORM, KEY_NORM_BIT
 
 from aoi_fl import protocol
 from aoi_fl.client import ClientApp, ask_of, attach
+from aoi_fl.flower import messages
 from aoi_fl.strategies import MarkovParticipation, RandomSelection, RoundOptions
-from tests.fakes import Notes, ScriptedGrid, request, zeros
+from tests.fakes import Notes, ScriptedGrid, record_of, reply_of, request, zeros
 from tests.refusals import refused
 
 STEP = np.array([3.0, 4.0], np.float32)  # of length 5
@@ -19,9 +20,8 @@ NORM = 0.5
 
 
 def learn(message, context):
-    arrays = ArrayRecord({"w": Array(message.content["arrays"]["w"].numpy() + STEP)})
-    metrics = MetricRecord({"num-examples": 10, "loss": 1.0})
-    return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+    arrays = record_of({"w": message.content["arrays"]["w"].numpy() + STEP})
+    return reply_of(message, {"num-examples": 10, "loss": 1.0}, arrays)
 
 
 def trained(notes):
@@ -103,7 +103,7 @@ def test_the_request_is_visible_only_during_its_message(play):
     play(train=train)
     assert asks and all((ask.run, ask.round) == ("r", round_) for ask, round_ in asks)
     with refused("context"):
-        ask_of(Context(1, 2, {}, RecordDict(), {}))
+        ask_of(messages.context(1, 2, {}))
 
 
 def test_a_plain_app_keeps_its_functions_and_its_lifespan(tmp_path):
@@ -117,7 +117,7 @@ def test_a_plain_app_keeps_its_functions_and_its_lifespan(tmp_path):
 
     app.train()(learn)
     plain.evaluate()(learn)
-    context = Context(1, 2, {"partition-id": 0, "simulated": True}, RecordDict(), {"runs-dir": str(tmp_path)})
+    context = messages.context(1, 2, {"runs-dir": str(tmp_path)}, {"partition-id": 0, "simulated": True})
     for kind in ("train", "evaluate"):
         message = request(kind, protocol.ParticipationRequest("r", 1), arrays=zeros(), config=ConfigRecord({}))
         assert app(message, context).content["metrics"]["num-examples"] == 10

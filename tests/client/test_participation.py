@@ -1,31 +1,29 @@
 """The client half: what one client answers, whoever asks, however often."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 
 from aoi_fl import protocol
 from aoi_fl.client.identity import identity
 from aoi_fl.client.state import StateFile
+from aoi_fl.flower.messages import context
 from aoi_fl.protocol import Introduction, ParticipationReply, ParticipationRequest
 from aoi_fl.science.draws import number_of
 from aoi_fl.science.markov import MarkovPolicy
 from tests.fakes import Counting
 from tests.fakes import request as message_of
+from tests.processes import python
 from tests.refusals import refused
 
-ROOT = Path(__file__).parents[2]
 TABLE = MarkovPolicy.optimal(10, 3, 5).probabilities
 
 
-def context_of(folder: Path, partition: int | None = 2, seed: int | None = 11, **node) -> Context:
+def context_of(folder: Path, partition: int | None = 2, **node) -> Context:
     where = {} if partition is None else {"partition-id": partition}
-    config = {"runs-dir": str(folder)} | ({} if seed is None else {"seed": seed})
-    return Context(run_id=1, node_id=99, node_config=where | node, state=RecordDict(), run_config=config)
+    return context(1, 99, {"runs-dir": str(folder), "seed": 11}, where | node)
 
 
 def trains() -> Message:
@@ -49,7 +47,7 @@ def last(context, run="r") -> int | None:
 
 
 def test_hello_says_who_it_is(app, tmp_path):
-    context = context_of(tmp_path, partition=2, payment=3, sensitivity=0.5)
+    context = context_of(tmp_path, payment=3, sensitivity=0.5)
     reply = app(message_of("query.hello", ParticipationRequest("r", 1)), context)
     said = Introduction.read(reply.content["aoi"])
     assert (said.name, said.number, said.payment, said.sensitivity) == ("client-2", 2, 3.0, 0.5)
@@ -138,7 +136,5 @@ assert not HEAVY & set(sys.modules), HEAVY & set(sys.modules)
 
 
 def test_the_ask_path_imports_nothing_heavy(tmp_path):
-    done = subprocess.run([sys.executable, "-c", ASK, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    hello, answer = done.stdout.splitlines()
+    hello, answer = python("-c", ASK, str(tmp_path)).stdout.splitlines()
     assert "'num-examples': 5" in hello and "'takes-part'" in answer

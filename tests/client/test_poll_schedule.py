@@ -4,24 +4,17 @@ import math
 import time
 
 import pytest
-from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from aoi_fl import protocol
-from aoi_fl.client import ClientApp, poll_schedule
+from aoi_fl.client import poll_schedule
 from aoi_fl.client.poll_schedule import ASLEEP, NextMessage, PollSchedule, foretold, laid_down
-from aoi_fl.flower.messages import send
+from aoi_fl.flower.messages import context
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.strategies.round.timer import RoundTimer, between_looks
+from tests.fakes import Counting, request
 
 TABLE = MarkovPolicy.optimal(12, 2, 20).probabilities
-
-app = ClientApp()
-
-
-@app.train()
-def train(message: Message, context: Context) -> Message:
-    return Message(RecordDict(), reply_to=message)
 
 
 def told(nap, apart=ASLEEP):
@@ -61,10 +54,10 @@ def test_a_message_has_waited_some_minutes_at_most(sent, expected):
 def test_a_client_that_polls_late_does_not_oversleep(waited, tmp_path, monkeypatch):
     monkeypatch.setenv(poll_schedule.NAP_FILE, str(tmp_path / "nap"))
     ask = ParticipationRequest("r", 1, protocol.RESERVE, TABLE, pace=600.0)
-    message = send(Message(RecordDict({protocol.AOI: ConfigRecord(ask.write())}), 7, protocol.PARTICIPATE), "m")
+    message = request(protocol.PARTICIPATE, ask)
     message.metadata.created_at = time.time() - waited
     node = {"partition-id": 1, "seed": 4, "sleep": True, "state-dir": str(tmp_path)}
-    said = ParticipationReply.read(app(message, Context(1, 7, node, RecordDict(), {})).content[protocol.AOI])
+    said = ParticipationReply.read(Counting()(message, context(1, 7, {}, node)).content[protocol.AOI])
     following, _ = laid_down(tmp_path / "nap")
     expected = 0.999 * 600 * (said.next_round - 1) - 3 - waited
     assert said.next_round > 1 and following.nap == pytest.approx(expected, abs=1.0)

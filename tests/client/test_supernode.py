@@ -9,6 +9,7 @@ import pytest
 
 from aoi_fl.client import supernode
 from aoi_fl.client.poll_schedule import ASLEEP, HEARTBEAT, LONGEST_LOOK, NAP_FILE, SHORTEST_LOOK, NextMessage, lay_down
+from tests.processes import python
 
 SERVE = """
 from concurrent.futures import ThreadPoolExecutor
@@ -67,11 +68,6 @@ def test_the_wait_grows_with_the_silence_of_a_run(tmp_path, monkeypatch):
     assert slept[-1] <= LONGEST_LOOK and waits.heartbeat()[0] == HEARTBEAT
 
 
-def ran(code):
-    """Run Python code in a process of its own, and return it when it has ended."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_a_supernode_that_fails_ends_whatever_its_threads_do():
     code = """
 import threading, time
@@ -84,8 +80,7 @@ from aoi_fl.client import supernode
 supernode.PAUSE = 0
 supernode.main()
 """
-    done = ran(code)
-    assert done.returncode == 1 and "RuntimeError: refused" in done.stderr
+    assert "RuntimeError: refused" in python("-c", code, status=1).stderr
 
 
 def test_a_supernode_without_its_superexec_ends():
@@ -97,8 +92,7 @@ supernode.superexec.COMMAND = ("sleep",)
 supernode.start_forking(["flower-superexec", "300"]).send_signal(signal.SIGKILL)
 time.sleep(300)
 """
-    done = ran(code)
-    assert done.returncode == 1 and "the SuperExec has ended" in done.stderr
+    assert "the SuperExec has ended" in python("-c", code, status=1).stderr
 
 
 def test_a_killed_message_names_the_memory():
@@ -112,5 +106,4 @@ for work in (time.time, die):
     process.start()
     superexec._name_end(process)
 """
-    done = ran(code)
-    assert done.stderr.count("memory") == 1
+    assert python("-c", code).stderr.count("memory") == 1
