@@ -1,13 +1,11 @@
 """The two apps by the names that `flwr run` starts them by."""
 
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.processes import ROOT, python
+
 APPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["components"]
 # Flower's simulation looks for the ClientApp while a thread imports the ServerApp: at its worst, when that thread has
 # just entered aoi_fl into the table of modules, and has not run it.
@@ -25,8 +23,6 @@ print(type(load_app({app!r}, RuntimeError, {root!r})).__module__)
 
 @pytest.mark.parametrize("kind", APPS)
 def test_an_app_is_found_while_another_thread_imports_the_other(kind):
-    code = AMID_IMPORT.format(app=APPS[kind], root=str(ROOT))
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    valid, module = said.stdout.splitlines()
+    valid, module = python("-c", AMID_IMPORT.format(app=APPS[kind], root=str(ROOT))).stdout.splitlines()
     assert valid == "(True, None)"
     assert module.startswith(("aoi_fl.client", "flwr.serverapp"))

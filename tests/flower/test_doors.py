@@ -3,8 +3,6 @@
 import asyncio
 import json
 import logging
-import subprocess
-import sys
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -16,6 +14,7 @@ from aoi_fl.flower.seams import LANE
 from aoi_fl.flower.versions import Seam
 from aoi_fl.lab.benchmarks.fleet import http_channel
 from aoi_fl.lab.benchmarks.fleet.virtual import public_pem
+from tests.processes import python
 
 INNER, OUTER = "172.20.0.2", "172.21.0.2"
 
@@ -107,8 +106,7 @@ superlink.main()
 def test_doors_are_before_the_short_way_which_gives_way_to_flowers_enterprise_package(enterprise):
     ee = "import importlib.machinery as m, sys, types; e = types.ModuleType('flwr.ee')\n"
     ee += "e.__spec__ = m.ModuleSpec('flwr.ee', None); import flwr.superlink.main; sys.modules['flwr.ee'] = e\n"
-    command = [sys.executable, "-c", (ee if enterprise else "") + ORDER, "--inner-host", "127.0.0.1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = python("-c", (ee if enterprise else "") + ORDER, "--inner-host", "127.0.0.1")
     first, second = json.loads(done.stdout.splitlines()[-1])
     assert first == "aoi_fl.flower.doors" and (second == "aoi_fl.flower.lane") is not enterprise
 

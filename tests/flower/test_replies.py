@@ -15,9 +15,9 @@ from aoi_fl.flower.errors import MESSAGE_UNAVAILABLE
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.replies import Replies, size_of
 from aoi_fl.flower.seams import CALLS, REPLIES
-from tests.flower.objects import deflated
+from tests.flower.objects import deflated, needs
 
-pytestmark = pytest.mark.skipif(not REPLIES.there, reason=REPLIES.lost)
+pytestmark = needs(REPLIES)
 LIAR, HONEST = 77, 78  # nodes
 
 
@@ -94,9 +94,7 @@ def answers_another() -> bytes:
 FORMS = {
     "a message with a garbage body": deflated("Message", [], b"\xff" * 4),
     "a config record": ConfigRecord({"a": 1}).deflate(),
-    "a metric record": MetricRecord({"a": 1.0}).deflate(),
     "an array": deflated("Array", [], b'{"dtype":"f4","shape":[],"stype":"s","arraychunk_ids":[]}'),
-    "a record dict": deflated("RecordDict", [], b"{}"),
     "a child that the tree does not list": deflated("Message", ["0" * 64], b""),
     "a message without content": deflated("Message", [], b""),
     "a garbage record dict": deflated("RecordDict", [], b"\x80\x04N."),

@@ -15,9 +15,10 @@ from flwr.proto.run_pb2 import GetRunRequest
 
 from aoi_fl.flower.seams import DATABASE, HANDLERS, INTAKE, LINES, THREADS
 from aoi_fl.flower.superlink import connect_once, log_no_looks, refuse_strange_replies, use_few_threads
+from tests.flower.objects import needs
 
 
-@pytest.mark.skipif(not DATABASE.there, reason=DATABASE.lost)
+@needs(DATABASE)
 def test_a_second_call_waits_for_the_database(tmp_path, monkeypatch):
     from flwr.supercore import sql_mixin
     from sqlalchemy.pool import StaticPool
@@ -52,12 +53,12 @@ STRANGE = {
 }
 
 
-def pushed(ttl=10.0, created_at=1.8e9, runtime=0.1, objects=1, count=1, node=77, source=77):
+def pushed(ttl=10.0, created_at=1.8e9, runtime=0.1, objects=1, count=1, node=77):
     """Return what a node sends to announce a reply."""
     told = Metadata(
         run_id=5,
         message_id="m",
-        src_node_id=source,
+        src_node_id=77,
         dst_node_id=1,
         reply_to_message_id="asked",
         group_id="1",
@@ -90,6 +91,8 @@ class State:
 @pytest.fixture
 def intake(monkeypatch):
     """Return ours in the place of Flower's, and the requests that reach Flower's."""
+    if not INTAKE.there:
+        pytest.skip(INTAKE.lost)
     from flwr.superlink.servicer.runtime import runtime_handlers
 
     taken, handlers = [], import_module(HANDLERS)
@@ -101,13 +104,10 @@ def intake(monkeypatch):
     monkeypatch.setattr(handlers, "push_messages", take)
     monkeypatch.setattr(runtime_handlers, "push_messages", lambda request, state, task: None)
     refuse_strange_replies()
-    tree = ObjectTree(object_id="m", children=[ObjectTree(object_id=str(i)) for i in range(9)])
-    sent = SimpleNamespace(message_object_trees=[tree])
-    runtime_handlers.push_messages(sent, None, SimpleNamespace(run_id=5))
+    runtime_handlers.push_messages(pushed(objects=9), None, SimpleNamespace(run_id=5))
     return handlers.push_messages, taken
 
 
-@pytest.mark.skipif(not INTAKE.there, reason=INTAKE.lost)
 @pytest.mark.parametrize("form", STRANGE.values(), ids=STRANGE)
 def test_an_error_is_stored_in_the_place_of_a_strange_reply(form, intake):
     push, taken = intake
@@ -120,20 +120,18 @@ def test_an_error_is_stored_in_the_place_of_a_strange_reply(form, intake):
     assert state.stored == [(5, "s", told.message_id)]
 
 
-@pytest.mark.skipif(not INTAKE.there, reason=INTAKE.lost)
 def test_a_reply_in_another_nodes_name_is_not_stored(intake):
     push, taken = intake
     assert push(pushed(node=78), State()) == PushMessagesResponse() and not taken
 
 
-@pytest.mark.skipif(not INTAKE.there, reason=INTAKE.lost)
 def test_a_reply_as_large_as_its_message_goes_through(intake):
     push, taken = intake
     request = pushed(objects=40)
     assert list(push(request, State()).objects_to_push) == ["m"] and taken == [request]
 
 
-@pytest.mark.skipif(not THREADS.there, reason=THREADS.lost)
+@needs(THREADS)
 def test_clients_and_serverapps_are_answered_by_few_threads_and_commands_by_many(monkeypatch):
     names = "cli.flower_superlink", "servicer.runtime.runtime_grpc"
     apis = [import_module(f"flwr.superlink.{name}") for name in names]
@@ -149,44 +147,26 @@ def test_clients_and_serverapps_are_answered_by_few_threads_and_commands_by_many
     assert [threads(module) for module in (*apis, control)] == [4, 4, 1000]
 
 
-@pytest.fixture
-def lines(monkeypatch):
-    """Return the lines that Flower's logger shows at a level, and Flower's servicer, of which ours is made."""
-    from flwr.common.logger import FLOWER_LOGGER
-    from flwr.server.superlink.fleet.grpc_rere import fleet_servicer
-
-    shown = []
-
-    class Showing(logging.Handler):
-        def emit(self, record):
-            shown.append(record.getMessage())
-
-    def at(level):
-        monkeypatch.setattr(FLOWER_LOGGER, "handlers", [Showing(level)])
-        monkeypatch.setattr(FLOWER_LOGGER, "level", logging.DEBUG)
-        for name in ("log", "MessageToDict"):
-            monkeypatch.setattr(fleet_servicer, name, getattr(fleet_servicer, name))
-        FLOWER_LOGGER.manager._clear_cache()
-        log_no_looks()
-        state = SimpleNamespace(get_message_ins=lambda **of: [], acknowledge_node_heartbeat=lambda *of: True)
-        made = SimpleNamespace(state=lambda: state, store=lambda: None)
-        return fleet_servicer.FleetServicer(made, made, True), shown
-
-    yield at
-    monkeypatch.undo()
-    FLOWER_LOGGER.manager._clear_cache()
-
-
-@pytest.mark.skipif(not LINES.there, reason=LINES.lost)
+@needs(LINES)
 @pytest.mark.parametrize(
     ("level", "expected"),
     [(logging.INFO, ["GetRun"]), (logging.DEBUG, ["PullMessages", "PullMessages", "SendNodeHeartbeat", "GetRun"])],
 )
-def test_looks_are_in_the_log_at_the_level_debug_only(level, expected, lines):
-    servicer, shown = lines(level)
+def test_looks_are_in_the_log_at_the_level_debug_only(level, expected, monkeypatch, caplog):
+    from flwr.common.logger import FLOWER_LOGGER
+    from flwr.server.superlink.fleet.grpc_rere import fleet_servicer
+
+    monkeypatch.setattr(FLOWER_LOGGER, "handlers", [logging.NullHandler(level)])
+    FLOWER_LOGGER.setLevel(logging.DEBUG)
+    for name in ("log", "MessageToDict"):
+        monkeypatch.setattr(fleet_servicer, name, getattr(fleet_servicer, name))
+    log_no_looks()
+    state = SimpleNamespace(get_message_ins=lambda **of: [], acknowledge_node_heartbeat=lambda *of: True)
+    made = SimpleNamespace(state=lambda: state, store=lambda: None)
+    servicer = fleet_servicer.FleetServicer(made, made, True)
     node = Node(node_id=77)
     assert not servicer.PullMessages(PullMessagesRequest(node=node), None).messages_list
     assert servicer.SendNodeHeartbeat(SendNodeHeartbeatRequest(node=node, heartbeat_interval=30), None).success
     with pytest.raises(AttributeError):
         servicer.GetRun(GetRunRequest(node=node, run_id=5), None)
-    assert [line.partition("Fleet.")[2].partition("]")[0] for line in shown] == expected
+    assert [line.partition("Fleet.")[2].partition("]")[0] for line in caplog.messages] == expected

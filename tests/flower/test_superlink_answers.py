@@ -16,8 +16,9 @@ from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.seams import ANSWERS, AUTH, KEYS, RETRIES
 from aoi_fl.flower.versions import HTTP, SPOKEN
 from aoi_fl.lab.benchmarks.fleet.http_channel import _headers
+from tests.flower.objects import needs
 
-needs_answers = pytest.mark.skipif(not ANSWERS.there, reason=ANSWERS.lost)
+needs_answers = needs(ANSWERS)
 
 
 class Asked:
@@ -114,7 +115,7 @@ def test_silent_tasks_end_within_a_second(asked, monkeypatch):
     assert asked.status == Status.FINISHED
 
 
-@pytest.mark.skipif(not KEYS.there, reason=KEYS.lost)
+@needs(KEYS)
 def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch):
     from flwr.supercore import runtime_version_compatibility as versions
     from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
@@ -215,7 +216,7 @@ def test_a_message_that_is_too_large_is_not_tried_again():
 
 
 @pytest.mark.parametrize("name", ["RESOURCE_EXHAUSTED", "CANCELLED", "INVALID_ARGUMENT"])
-@pytest.mark.skipif(not RETRIES.there, reason=RETRIES.name)
+@needs(RETRIES)
 def test_a_call_to_a_busy_superlink_is_tried_again(name):
     from flwr.supercore.retry import make_simple_grpc_retry_invoker
 
