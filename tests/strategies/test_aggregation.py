@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
@@ -18,8 +18,10 @@ from tests.refusals import refused
 N = 5
 
 
-def grid(tmp_path, app=None):
-    return LocalGrid(app or honest_app(), {"runs-dir": str(tmp_path)}, N)
+def run(strategy, folder, rounds=1, app=None, start=None, **how):
+    """Run rounds on the in-process engine; return Flower's result."""
+    grid = LocalGrid(app or honest_app(), {"runs-dir": str(folder)}, N)
+    return strategy.start(grid, start or model(), rounds, **how)
 
 
 def test_the_strategy_sees_plain_replies_and_their_weight(tmp_path):
@@ -31,7 +33,7 @@ def test_the_strategy_sees_plain_replies_and_their_weight(tmp_path):
             seen.append([(reply.content["metrics"]["num-examples"], "aoi" in reply.content) for reply in replies])
             return super().aggregate_train(server_round, replies)
 
-    OldestAge(2, aggregation=Spy(), weights="equal").start(grid(tmp_path), model(), 3)
+    run(OldestAge(2, aggregation=Spy(), weights="equal"), tmp_path, 3)
     assert seen == [[(1.0, False)] * 2] * 3
 
 
@@ -53,7 +55,7 @@ def test_the_arguments_of_fedavg_keep_their_meaning(tmp_path):
 
     how = {"train_metrics_aggr_fn": together, "evaluate_metrics_aggr_fn": together}
     strategy = RandomSelection(4, fraction_evaluate=0.6, min_available_nodes=N, **how)
-    result = strategy.start(grid(tmp_path), model(), 1)
+    result = run(strategy, tmp_path)
     assert asked == [
         (4, "num-examples", ["loss", "num-examples"]),
         (3, "num-examples", ["accuracy", "loss", "num-examples"]),
@@ -65,14 +67,14 @@ def test_the_arguments_of_fedavg_keep_their_meaning(tmp_path):
 @pytest.mark.parametrize("dtype", ["complex64", "<U3"])
 def test_a_model_without_a_mean_is_refused_before_round_1(dtype, tmp_path):
     with refused("array 'w' of the model"):
-        RandomSelection(N).start(grid(tmp_path), ArrayRecord({"w": Array(np.zeros(3, dtype))}), 1)
+        run(RandomSelection(N), tmp_path, start=record_of({"w": np.zeros(3, dtype)}))
 
 
 def test_a_strategy_plays_one_run(tmp_path):
     strategy = RandomSelection(3)
-    strategy.start(grid(tmp_path), model(), 1)
+    run(strategy, tmp_path)
     with refused("strategy", "RandomSelection"):
-        strategy.start(grid(tmp_path), model(), 1)
+        run(strategy, tmp_path)
 
 
 class HalvingChoice(RandomSelection):
@@ -98,7 +100,7 @@ def test_a_strategys_configuration_persists_to_the_next_round(given, tmp_path):
 
     configs = [None if given is None else ConfigRecord(given) for _ in range(2)]
     app = ToyApp(evaluates=1.0, spoil=note)
-    HalvingChoice(N).start(grid(tmp_path, app), model(), 3, train_config=configs[0], evaluate_config=configs[1])
+    run(HalvingChoice(N), tmp_path, 3, app, train_config=configs[0], evaluate_config=configs[1])
     assert seen["train"] == ([4.0, 2.0, 1.0] if given else [0.5, 0.25, 0.125])
     assert seen["evaluate"] == ([4.0, 2.0, 1.0] if given else [2.0, 1.0, 0.5])
 
@@ -112,7 +114,7 @@ def test_the_configuration_of_a_round_reaches_the_client(tmp_path):
         return act()
 
     strategy, given = RandomSelection(N, configure=lambda round_: {"lr": 1 / round_}), {"lr": 9.0, "word": "x"}
-    strategy.start(grid(tmp_path, ToyApp(spoil=note)), model(), 2, train_config=ConfigRecord(given))
+    run(strategy, tmp_path, 2, ToyApp(spoil=note), train_config=ConfigRecord(given))
     assert seen == [{"lr": 0.5, "word": "x", "server-round": 2}] * N
 
 
@@ -145,7 +147,7 @@ def test_message_types_of_a_strategy_reach_the_client(tmp_path):
         seen.append("evaluate")
         return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1, "loss": 2.0})}), reply_to=message)
 
-    result = RandomSelection(N, aggregation=Personal()).start(grid(tmp_path, app), model(), 1)
+    result = run(RandomSelection(N, aggregation=Personal()), tmp_path, app=app)
     assert seen == ["train"] * N + ["evaluate"] * N and result.evaluate_metrics_clientapp[1]["loss"] == 2.0
 
 
@@ -153,7 +155,7 @@ def test_a_type_of_message_that_does_not_train_is_refused(tmp_path):
     strategy = Personal()
     strategy.kinds = ("query.personal", "evaluate")
     with refused("aggregation", "Personal"):
-        RandomSelection(N, aggregation=strategy).start(grid(tmp_path), model(), 1)
+        run(RandomSelection(N, aggregation=strategy), tmp_path)
 
 
 class Scaffold(flower.FedAvg):
@@ -195,7 +197,7 @@ def test_other_records_reach_the_strategy_by_name(deviates, tmp_path, caplog):
 
     strategy = Scaffold()
     make = RandomSelection(N, aggregation=strategy, fraction_evaluate=0.0)
-    result = make.start(grid(tmp_path, ToyApp(spoil=spoil)), zeros(), 3)
+    result = run(make, tmp_path, 3, ToyApp(spoil=spoil), start=zeros())
     assert strategy.control == 1.5 and strategy.seconds == [1.5] * 3 * N
     assert strategy.names == [[["arrays", "control", "metrics", "timing"]] * N] * 3
     assert result.arrays["w"].numpy().tolist() == [3.0, 3.0]
@@ -218,5 +220,5 @@ def test_any_attribute_of_a_wrapper_may_hold_the_strategy(tmp_path):
     inner = flower.FedAdam(eta=0.1)
     outer = SaveTheBest(inner)
     assert chain_of(outer) == [outer, inner]  # else it waits for ever
-    RandomSelection(1, aggregation=outer).start(grid(tmp_path, ToyApp(evaluates=1.0)), zeros(), 1)
+    run(RandomSelection(1, aggregation=outer), tmp_path, app=ToyApp(evaluates=1.0), start=zeros())
     assert inner.min_available_nodes == 2 and inner.m_t
