@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.learning.form import Dataset
+from aoi_fl.learning.form import Dataset, resemble_classes
 
 _LARGE, _SMALL = 5.0, 0.01  # SGD learns badly with a larger root mean square, or with all values smaller
-_MOST_CLASSES = 100  # more different whole numbers are targets of a regression, such as counts
 _SHOWN = 5
 _RENUMBERED = (
     "classes, train_y = numpy.unique(train_y, return_inverse=True), and test_y = numpy.searchsorted(classes, test_y)"
@@ -58,11 +57,10 @@ def labels(y: NDArray[Any], classes: int) -> list[str]:
             f"train_y has no example of class {shown}{more} among its classes 0 to {classes - 1}: the model has an "
             f"output for each of them. If no class is meant to be empty, number them again: {_RENUMBERED}."
         ]
-    kinds = np.unique(y)
-    if len(y) > 1 and len(kinds) <= min(_MOST_CLASSES, len(y) // 2) and bool((kinds == np.rint(kinds)).all()):
+    if resemble_classes(y):
         return [
-            f"train_y is floating point, so the model learns a regression, but it holds {len(kinds)} whole numbers "
-            f"from {kinds[0]:g} to {kinds[-1]:g}. If they are classes, number them from 0: {_RENUMBERED}."
+            f"train_y is floating point, so the model learns a regression, but it holds {len(np.unique(y))} whole "
+            f"numbers from {y.min():g} to {y.max():g}. If they are classes, number them from 0: {_RENUMBERED}."
         ]
     size = _size(np.asarray(y, np.float32)[:, None])
     if _unscaled(size)[0]:

@@ -19,7 +19,6 @@ from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import npz, tabular
 from aoi_fl.learning.form import Dataset, Form, Labels
 from aoi_fl.protocol import files as disk
-from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError, install
 
 _IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
@@ -254,8 +253,7 @@ def _digits() -> Arrays:
         raise ConfigError("scikit-learn", None, allowed, "Install it: pip install scikit-learn.") from error
     bunch = load_digits()
     x, y = (bunch.images / 16).astype(np.float32)[:, None], bunch.target.astype(np.int64)
-    order = generator(0, 0, "digits").permutation(len(y))
-    ranked = order[np.argsort(y[order], kind="stable")]  # class after class, at random within
+    ranked = tabular.by_group(y, "digits")
     test = np.zeros(len(y), bool)
     test[ranked[np.arange(_DIGITS_TEST) * len(y) // _DIGITS_TEST]] = True  # evenly spaced: each class in proportion
     return x[~test], y[~test], x[test], y[test]

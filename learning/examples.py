@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aoi_fl.learning.form import Dataset
+from aoi_fl.learning.form import Dataset, Labels
 from aoi_fl.science.errors import ConfigError
 
 
@@ -21,15 +21,19 @@ class Examples:
     def __len__(self) -> int:
         return len(self.y)
 
+    @classmethod
+    def of(cls, x: NDArray[np.float32], y: Labels, device: torch.device) -> "Examples":
+        """Return arrays as examples on a device."""
+        return cls(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
+
 
 @lru_cache(maxsize=1)
 def tensors(dataset: Dataset, device: torch.device) -> tuple[Examples, Examples]:
     """Return the training and the test examples on the device."""
-    train, test = (
-        Examples(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
-        for x, y in ((dataset.train_x, dataset.train_y), (dataset.test_x, dataset.test_y))
+    return (
+        Examples.of(dataset.train_x, dataset.train_y, device),
+        Examples.of(dataset.test_x, dataset.test_y, device),
     )
-    return train, test
 
 
 def chosen(

@@ -1,12 +1,20 @@
 """A data set and its form: the shape of an example and the kind of target."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_CLASSES = 100  # more different whole numbers are targets of a regression, such as counts
 Shape = tuple[int, ...]
 Labels = NDArray[np.int64] | NDArray[np.float32]
+
+
+def resemble_classes(targets: NDArray[Any]) -> bool:
+    """Return whether numbers (n,) are few different whole ones that repeat."""
+    kinds = np.unique(targets)
+    return len(kinds) <= min(MOST_CLASSES, len(targets) // 2) and bool((kinds == np.rint(kinds)).all())
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.learning.form import Dataset
+from aoi_fl.learning.cells import MISSING, NO_NUMBER, Misread, are_codes, not_words, other_numbers
+from aoi_fl.learning.form import MOST_CLASSES, Dataset, resemble_classes
 from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.clients import read_number
 from aoi_fl.protocol.files import is_file
@@ -33,61 +34,9 @@ from aoi_fl.science.errors import ConfigError, ConfigErrors, did_you_mean, insta
 Ints = NDArray[np.int64]
 _TEST = 5  # every fifth row is a test row
 _MOST_WORDS = 200  # different words of a column; each becomes a column of 0 and 1
-_MOST_CLASSES = 100  # more different whole numbers are targets of a regression
 _CLIENTS = "client-column"  # the key in messages
-_RARE = 3  # words beside many numbers
-_FEW = 5  # different cells that look like numbers may be words, such as age groups
-_EXACT = 2**53  # larger whole numbers are no exact floating-point numbers
+_SHORT = 5  # rows of a table whose rows are not numbered
 _HEADER = 1_000_000  # characters that hold the first row
-_MANY = 10  # different cells with digits, each in less than four rows on average, are no words
-_MARKS = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "nat", "null", "\\n", "?"})  # of a missing value
-_MORE_MARKS = frozenset(  # also of a missing value in a column of numbers
-    {
-        "none",
-        "nil",
-        "-",
-        "--",
-        "–",
-        "—",
-        ".",
-        "...",
-        "…",
-        "*",
-        "unknown",
-        "missing",
-        "#div/0!",
-        "#value!",
-        "#num!",
-        "#ref!",
-        "#null!",
-    }
-)
-# 2024-01-31T10:00, 31.1.24; 20240131T1000; 2024-01, 2024-W05, 2024 Q1; Q1 2024; 13:45:00.5 pm, 1h30; 3 days 01:00.
-_DATE = re.compile(
-    r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?|\d{8}T\d+.*|(1[89]|20)\d\d[-/ ]?[wqm]?\d{1,2}|q\d[-/ ](1[89]|20)\d\d|"
-    r"\d{1,2}(:|h)\d{2}(:\d{2}([.,]\d+)?)?( ?[ap]m)?|\d+ days?\b.*",
-    re.I,
-)
-# March 3, 3-Mar-24, 03MAR2024; 3. März 2024, 3 de mayo de 2024.
-_MONTH = re.compile(
-    r"(?=.*\d)[\w ,.-]*(?<![^\W\d_])(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*(?![^\W\d_])[\w ,.:-]*|"
-    r"\d{1,2}\.?[ -](de )?[^\W\d_]{3,}\.?,?[ -](de )?\d{2,4}.*",
-    re.I,
-)
-# Numbers that need another form: 1,5 and 1.234,5; 12 %; $ 3; EUR 3; <0.5; 5 kg; (5) and 5- for -5; 3 ± 1; 1/2; 2×10^3.
-_NUMBER = re.compile(
-    r"\(?[<>≤≥~]?=?\s*([$€£¥]|[A-Z]{3}\s)?\s*[-+−]?[\d.,'’_\s]*\d[\d.,'’_\s]*((e|\s?[×x*]\s?10\^?)[-+−]?\d+)?"
-    r"\s*((±|\+/-)\s*[\d.,]+|/\s?\d+|%|[$€£¥]|\s[A-Za-zµ°/²³]+)?[-−]?\)?|0x[\da-f]+",
-    re.I,
-)
-_AFFIXED = re.compile(r"(\D*?)([-+−]?\d[\d.,]*)(\D*)")  # 5kg, Rs. 5, [5], and words such as s5
-_LIST = re.compile(r"\[.*\]|\{.*\}", re.S)
-_IDENTIFIER = re.compile(r"[^\W\d_][\w #-]*?\d+")
-# Numbers that pandas reads as others: 20240131, 202401, and 1.500 for 1500 beside 500.
-_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])?")
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})?|0")
-_PADDED = re.compile(r"[-+]?0\d")
-_CODE = re.compile(r"[-+]?\d+(\.0*)?")
 _NO_NAME = re.compile(r"(Unnamed: \d+[.\d]*|__index_level_\d+__)?")  # pandas' names of an index
 _FILL = "Fill in the cell, leave out the row, or set missing=median."
 
@@ -109,134 +58,83 @@ class _Column:
         return ConfigError(f"{where}column {self.name} of {self.path}", value, allowed, remedy)
 
     @cached_property
+    def words(self) -> list[str]:
+        """The cells without blanks around."""
+        return [cell.strip() for cell in self.cells]
+
+    @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
         """The cells as numbers (N,), NaN for missing ones if these may be filled; None for a column of words."""
         import pandas
 
-        stripped = np.array([cell.strip() for cell in self.cells], object)
-        lower = [cell.lower() for cell in stripped]
-        empty = np.array([cell in _MARKS for cell in lower])
-        missing = empty | np.array([cell in _MORE_MARKS for cell in lower])
-        values = np.asarray(pandas.to_numeric(pandas.Series(stripped), errors="coerce"), np.float64)
+        empty = np.array([MISSING.fullmatch(word) is not None for word in self.words])
+        missing = empty | [NO_NUMBER.fullmatch(word) is not None for word in self.words]
+        values = np.asarray(pandas.to_numeric(pandas.Series(self.words, dtype=object), errors="coerce"), np.float64)
         if missing.all():
-            remedy = "Fill it in." if self.named else f"Leave it out: {self.drop}."
-            raise self.fault("", "a column with values", remedy)
+            raise self.fault("", "a column with values", self.or_drop("Fill it in"))
         is_number = ~np.isnan(values)
-        if not is_number.any() or 2 * is_number.sum() < (~missing).sum():
-            self._check(self._not_words(empty, is_number), empty)
+        present = {i: self.words[i] for i in np.flatnonzero(~missing).tolist()}
+        if 2 * is_number.sum() < len(present):
+            written = {i: self.words[i] for i in np.flatnonzero(~empty).tolist()}
+            self._check(not_words(written, is_number), empty)
             return None
-        bad = ~np.isfinite(values) & ~missing
-        if _are_codes(stripped[~missing], values[~missing]):
+        if are_codes(present, values[~missing]):
             self._check(None, missing)
             return None
-        fault = self._other_numbers({i: stripped[i] for i in np.flatnonzero(~missing).tolist()})
-        if bad.any():
-            at = int(bad.argmax())
-            unlimited = bool(np.isinf(values[at]))
-            allowed = "a finite number" if unlimited else "a number with a decimal point, as in most rows"
-            fault = self.fault(self.cells[at], allowed, "Correct the cell, or leave out the row.", at)
-        self._check(fault, missing)
+        odd = next((i for i in present if not np.isfinite(values[i])), None)
+        if odd is None:
+            self._check(other_numbers(present), missing)
+        else:
+            allowed = "a finite number" if is_number[odd] else "a number with a decimal point, as in most rows"
+            self._check((odd, allowed, "Correct the cell, leave out the row"), missing)
         return np.where(missing, np.nan, values)
 
-    def _check(self, fault: ConfigError | None, missing: NDArray[np.bool_]) -> None:
-        """Raise a fault of the cells, and missing values that have no meaning."""
-        faults = [fault] if fault else []
+    def _check(self, misread: Misread | None, missing: NDArray[np.bool_]) -> None:
+        """Raise a fault of a cell's form, and missing values that have no meaning."""
+        faults = []
+        if misread:
+            at, allowed, remedy = misread
+            faults.append(self.fault(self.words[at], allowed, self.or_drop(remedy), at))
         if missing.any() and not self.fill:
             at = int(missing.argmax())
             remedy = "Fill in the cell, or leave out the row." if self.named else _FILL
             faults.append(self.fault(self.cells[at], "a value: no cell may be empty", remedy, at))
         _raise(faults)
 
-    def _other_numbers(self, cells: Mapping[int, str]) -> ConfigError | None:
-        """Return the fault of cells, by row, that pandas reads as other numbers: days, and thousands with a point."""
-        points = [i for i, cell in cells.items() if "." in cell]
-        if len(set(cells.values())) <= _FEW:
-            return None
-        if not points and all(_DAY.fullmatch(cell) for cell in cells.values()):
-            remedy = self._or_drop("Write the days since a first one")
-            return self.fault(cells[at := next(iter(cells))], "a number, not a date", remedy, at)
-        if 0 < len(points) < len(cells) and all(_THOUSANDS.fullmatch(cell) for cell in cells.values()):
-            remedy = "Write it as in 1234.5, or each number with all its decimals."
-            return self.fault(cells[points[0]], "a number without a point for thousands", remedy, points[0])
-        return None
-
-    def _not_words(self, empty: NDArray[np.bool_], is_number: NDArray[np.bool_]) -> ConfigError | None:
-        """Return the fault of dates, times, and numbers in another form than 1234.5, or beside a few words."""
-        words = [cell.strip() for cell in self.cells]
-        present = [i for i in range(len(words)) if not empty[i]]
-        others = {words[i]: i for i in reversed(present) if not is_number[i]}
-        if len(others) <= _RARE and len({words[i] for i in present}) > len(others) + _MANY:
-            word, at = next(reversed(others.items()))
-            remedy = self._or_drop("Empty these cells and set missing=median")
-            return self.fault(word, "a number, as in other rows, or empty", remedy, at)
-
-        def like(found: Sequence[int], least: int) -> bool:
-            return len({words[i] for i in found}) > least and 2 * len(found) >= len(present)
-
-        point = "Write it as in 1234.5"
-        for pattern, allowed, remedy in (
-            (_DATE, "a number or a word, not a date or a time", "Write the days or seconds since a first one"),
-            (_MONTH, "a number or a word, not a date", "Write the days since a first one"),
-            (_LIST, "a number or a word, not a list of values", "Give each value a column of its own"),
-            (_NUMBER, "a number with a decimal point, without marks and units", point),
-            (_AFFIXED, "a number with a decimal point, without marks and units", point),
-            (None, "a number or a word that repeats", "Write numbers without marks, dates as days since a first one"),
-        ):
-            if pattern is None:
-                found = [i for i in present if re.search(r"\d", words[i]) and not _IDENTIFIER.fullmatch(words[i][:100])]
-                enough = like(found, max(_MANY, len(present) // 4))
-            else:
-                matches = {i: match for i in present if (match := pattern.fullmatch(words[i][:100]))}
-                if pattern is _AFFIXED:
-                    matches = _quantities(matches)
-                found, enough = [*matches], like([*matches], _FEW if pattern in (_NUMBER, _AFFIXED) else 1)
-            if enough:
-                at = next((i for i in found if not is_number[i]), found[0])
-                return self.fault(words[at], allowed, self._or_drop(remedy), at)
-        return None
-
     @property
     def drop(self) -> str:
         """The option that leaves the column out."""
         return f"-c {shlex.quote(f'drop={self.name}')}"
 
-    def _or_drop(self, remedy: str) -> str:
+    def or_drop(self, remedy: str) -> str:
+        """Return a remedy with a further one: that the column is left out, unless it is the target or the clients."""
         return f"{remedy}." if self.named else f"{remedy}, or leave the column out: {self.drop}."
 
     @cached_property
     def whole(self) -> bool:
         """Whether all cells are written as whole numbers."""
-        return all(cell.strip().lstrip("+-").isdigit() for cell in self.cells)
+        return all(word.lstrip("+-").isdigit() for word in self.words)
 
     @cached_property
     def kinds(self) -> tuple[list[str], Ints]:
         """The sorted different values, and (N,) the index of each cell's value."""
         numbers = self.numbers
         as_text = numbers is None or np.isnan(numbers).any()
-        values: Any = np.array([cell.strip() for cell in self.cells], object) if as_text else numbers
+        values: Any = np.array(self.words, object) if as_text else numbers
         _, first, place = np.unique(values, return_index=True, return_inverse=True)
-        return [self.cells[i].strip() for i in first], place.astype(np.int64)
+        return [self.words[i] for i in first], place.astype(np.int64)
 
     @property
     def row_number(self) -> bool:
         """Whether no two rows have the same value, though the column is no measurement."""
         whole = self.numbers is None or bool((self.numbers == np.rint(self.numbers)).all())
-        return whole and len(self.kinds[0]) == len(self.cells) > _FEW
+        return whole and len(self.kinds[0]) == len(self.cells) > _SHORT
 
 
 def _raise(faults: Sequence[ConfigError]) -> None:
     """Raise the faults together, if there are any."""
     if faults:
         raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
-
-
-def _are_codes(cells: NDArray[np.object_], numbers: NDArray[np.float64]) -> bool:
-    """Return whether whole numbers (n,) are codes, such as 007 and 7, of which float64 makes one of several."""
-    return (
-        (bool((np.abs(numbers) >= _EXACT).any()) or any(map(_PADDED.match, cells)))
-        and len(set(cells)) > len(np.unique(numbers))
-        and all(_CODE.fullmatch(cell) for cell in cells)
-    )
 
 
 def read(kind: str, path: Path, target: str, client: str, drop: str = "", missing: str = "none") -> Dataset:
@@ -334,52 +232,38 @@ def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
     return tuple(_owners(columns[client])[0])
 
 
-def _quantities(cells: dict[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Return the cells that are numbers with a mark: a unit after it, a currency, or a decimal point; none of many."""
-    found = {
-        i: cell
-        for i, cell in cells.items()
-        if (cell[3] and not re.search(r"[^\W\d_]", cell[1]))
-        or "." in cell[2]
-        or any(unicodedata.category(sign) == "Sc" for sign in cell[1])
-    }
-    return found if len({(cell[1], cell[3]) for cell in found.values()}) <= 2 else {}
-
-
 def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple[dict[str, _Column], list[str]]:
     """Return a file's columns without a row number of pandas, and notes."""
     if not is_file(path):
         raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
     try:
         import_module("pandas")
-    except ImportError as error:
-        raise ConfigError("dataset", path, "readable with pandas", f"Install it: {install('data')}.") from error
-    try:
-        names, cells, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
-    except ImportError as error:
-        raise ConfigError("dataset", path, "readable with pyarrow", f"Install it: {install('data')}.") from error
+        names, columns, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
+    except ImportError as error:  # pandas does not name the package that it lacks for Parquet
+        allowed = f"readable with {error.name or 'pyarrow'}"
+        raise ConfigError("dataset", path, allowed, f"Install it: {install('data')}.") from error
     except (OSError, EOFError, UnicodeError, zlib.error, ValueError, csv.Error) as error:
         if isinstance(error, ConfigError):
             raise
         form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
         allowed = f"readable as {form} ({' '.join(str(error).split())})"
         raise ConfigError("dataset", path, allowed, f"Save it again as {form}.") from error
-    first, rows = (1 if kind == "parquet" else 2), len(cells[0]) if cells else 0
+    first, rows = (1 if kind == "parquet" else 2), len(columns[0]) if columns else 0
     kept = []
-    for i, (name, column) in enumerate(zip(names, cells, strict=True)):
+    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
         index = (not i or len(set(column)) == rows) and rows > 1 and all(cell.strip().isdigit() for cell in column)
         if name not in named and _NO_NAME.fullmatch(name) and (index or not any(column) or not (name or i)):
             notes.append(f"column {i + 1}, without a name, is an index or empty, and is left out")
         else:
             kept.append(i)
-    names, cells = [names[i] for i in kept], [cells[i] for i in kept]
+    names = [names[i] for i in kept]
     if rows < 2:
         raise ConfigError(f"the number of rows of {path}", rows, "2 or more, without the header", "Correct the file.")
     if wrong := [name for name in names if not name or names.count(name) > 1]:
         raise ConfigError(f"a column of {path}", wrong[0], "a name of its own", "Correct the first row.")
-    columns = zip(names, cells, strict=True)
     return {
-        name: _Column(path, name, column, first, fill and name not in named, name in named) for name, column in columns
+        name: _Column(path, name, columns[i], first, fill and name not in named, name in named)
+        for name, i in zip(names, kept, strict=True)
     }, notes
 
 
@@ -443,8 +327,8 @@ def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str,
 def _check_feature(column: _Column) -> None:
     """Refuse a column that cannot be read, or has too many words."""
     if column.numbers is None and len(column.kinds[0]) > _MOST_WORDS:
-        remedy = f"Leave it out: {column.drop}, or group its words."
-        raise column.fault(f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words", remedy)
+        what, most = f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words"
+        raise column.fault(what, most, column.or_drop("Group its words"))
 
 
 def _is_number(cell: str) -> bool:
@@ -459,12 +343,12 @@ def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
     numbers, (kinds, place) = column.numbers, column.kinds
     if len(kinds) < 2:
         raise column.fault(kinds[0], "two different values or more", "Choose another target.")
-    if numbers is not None and not (column.whole and len(kinds) <= _MOST_CLASSES):
-        few = len(kinds) <= min(_MOST_CLASSES, len(place) // 2) and bool((numbers == np.rint(numbers)).all())
+    if numbers is not None and not (column.whole and len(kinds) <= MOST_CLASSES):
         note = (
-            f"column {column.name} holds {len(kinds)} whole numbers with a decimal point, so the model predicts numbers"
+            f"column {column.name} holds {len(kinds)} whole numbers with a decimal point, so the model predicts "
+            "numbers. If they are classes, write them without the point."
         )
-        return numbers, 0, [f"{note}. If they are classes, write them without the point."] if few else []
+        return numbers, 0, [note] if resemble_classes(numbers) else []
     if 2 * len(kinds) > len(place):
         raise column.fault(
             f"{len(kinds)} different values in {len(place)} rows", "classes that repeat", "Choose another target."
@@ -475,11 +359,12 @@ def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
 def _owners(column: _Column) -> tuple[list[str], Ints]:
     """Return the clients' names and the client of each row."""
     # A name has one line: spaces, breaks and tabs between words are one space.
-    cells = ["".join(filter(str.isprintable, " ".join(cell.split()))) for cell in column.cells]
-    if not all(valid := [is_name(cell) and cell.lower() not in _MARKS for cell in cells]):
-        row, allowed = valid.index(False), f"the client of the row, in 1 to {MAX_NAME} characters"
-        raise column.fault(cells[row], allowed, "Correct the cell, or leave out the row.", row)
-    names, place = numbered(cells)
+    written = ["".join(filter(str.isprintable, " ".join(cell.split()))) for cell in column.cells]
+    for row, name in enumerate(written):
+        if not is_name(name) or MISSING.fullmatch(name):
+            allowed = f"the client of the row, in 1 to {MAX_NAME} characters"
+            raise column.fault(name, allowed, "Correct the cell, or leave out the row.", row)
+    names, place = numbered(written)
     if len(names) < 2:
         raise column.fault(names[0], "a column of two clients or more", "Choose another column of clients.")
     if 2 * len(names) > len(place):
@@ -495,10 +380,15 @@ def numbered(cells: Sequence[str]) -> tuple[list[str], Ints]:
     return values, np.array([place[cell] for cell in cells], np.int64)
 
 
+def by_group(groups: Ints, purpose: str) -> Ints:
+    """Return the rows group after group, in a random order within each."""
+    order = generator(0, 0, purpose).permutation(len(groups))
+    return order[np.argsort(groups[order], kind="stable")]
+
+
 def _test_rows(groups: Ints) -> NDArray[np.bool_]:
     """Return the test rows: a random fifth of each group; a group with one row has none."""
-    order = generator(0, 0, "split").permutation(len(groups))
-    ranked = order[np.argsort(groups[order], kind="stable")]  # group after group, at random within
+    ranked = by_group(groups, "split")
     test = np.zeros(len(groups), bool)
     test[ranked[_TEST // 2 :: _TEST]] = True
     test &= np.bincount(groups)[groups] > 1

@@ -172,10 +172,9 @@ class Task:
 
     def examples_from(self, path: str) -> Examples:
         """Return a client's own examples from an npz file with the arrays x and y."""
-        device = sgd.device(self.device)
         x, y = data.load_examples(self.dataset, self.form, path)
         _warn_once(path, x)
-        return Examples(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device))
+        return Examples.of(x, y, sgd.device(self.device))
 
     def train(
         self,
