@@ -21,9 +21,9 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. The command reads only the ledger, even during the run.
     """
-    from aoi_fl.report.corruption import check, check_run
+    from aoi_fl.report.corruption import check, check_run, legible
     from aoi_fl.report.measure import judge
-    from aoi_fl.report.runs import find, legible
+    from aoi_fl.report.runs import find
     from aoi_fl.report.state import look
     from aoi_fl.server import ledger
     from aoi_fl.server.folder import LEDGER

@@ -77,7 +77,7 @@ def play(values: dict[str, Any], workers: int) -> None:
 
 def conclude(folder: Path, as_json: bool) -> None:
     """Print the results of a run; end with status 1 if it did not complete."""
-    from aoi_fl.report.corruption import shown
+    from aoi_fl.report.corruption import legible
     from aoi_fl.report.measure import judge
     from aoi_fl.report.quantities import key_numbers
     from aoi_fl.report.runs import load
@@ -89,7 +89,7 @@ def conclude(folder: Path, as_json: bool) -> None:
         figures = {key: last.get(key) for key in (judge(outcome.rounds).column, "test_loss")}
         print_json({"run": str(folder), "status": outcome.status, "rounds": last["round"], **figures})
     else:
-        with shown(folder.name):
+        with legible(folder.name):
             columns, rows = key_numbers([Setting(folder.name, (outcome,))])
         print_table(folder.name, columns, rows)
         place = shlex.quote(str(folder))

@@ -93,7 +93,7 @@ class Overlay:
             expected = self.theory(setting) if self.theory else None
             if expected is not None:
                 name = self.expected if alone else f"{setting.label}, {self.expected}"
-                data.append(theory_line(i, name, *expected, self.hover, mode="lines"))
+                data.append(theory_line(i, name, *expected, self.hover))
                 table[f"{self.expected}, {setting.label}"] = by_x(*expected)
                 note = f"{self.note} The dotted line is the {self.expected}."
         if not data:
@@ -216,11 +216,11 @@ def rows(columns: Sequence[dict[Any, Any]]) -> list[list[Any]]:
     return [[x, *(column.get(x) for column in columns)] for x in sorted(set().union(*columns))]
 
 
-def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
+def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str) -> dict[str, Any]:
     """Return a theory's line: thin and dotted, in its run's colour."""
     style = {"color": colour(run), "width": 1.5, "dash": "dot"}
     marker = {"color": colour(run), "size": 6, "symbol": "circle-open"}
-    return line(run, label, x, y, hover, **({"line": style, "marker": marker} | more))
+    return line(run, label, x, y, hover, mode="lines", line=style, marker=marker)
 
 
 def whole(values: ArrayLike) -> dict[str, Any]:

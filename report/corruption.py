@@ -24,16 +24,16 @@ _NEEDED = {
 
 
 @contextmanager
-def shown(*runs: str) -> Iterator[None]:
-    """Raise ConfigError if the block fails on a ledger's values."""
+def legible(place: object) -> Iterator[None]:
+    """Raise ConfigError if the block cannot read a ledger, or fails on its values; ``place`` names it."""
     try:
         yield
     except AoiError:
         raise
-    except DAMAGE as error:
-        allowed = f"a ledger with values that can be shown ({error_line(error)})"
+    except (OSError, *DAMAGE) as error:
+        allowed = f"a readable ledger of a run ({error_line(error)})"
         remedy = "It is damaged or of another version. Restore it from a copy, or leave this run out."
-        raise ConfigError("ledger", ", ".join(runs), allowed, remedy) from error
+        raise ConfigError("ledger", place, allowed, remedy) from error
 
 
 def error_line(error: BaseException) -> str:

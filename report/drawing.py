@@ -57,12 +57,10 @@ def draw(chart: Chart, width: float, kind: str) -> bytes:
             _axis(axes, side, chart.layout[f"{side}axis"])
         names = axes.get_legend_handles_labels()[1]
         if 1 < len(names) <= _MOST_LEGEND:
-            filled = any(trace["type"] == "heatmap" for trace in chart.data)
-            _ = (
+            if any(trace["type"] == "heatmap" for trace in chart.data):
                 figure.legend(frameon=False, ncols=2, loc="outside upper left")
-                if filled
-                else axes.legend(frameon=False)
-            )
+            else:
+                axes.legend(frameon=False)
         file = io.BytesIO()
         figure.savefig(
             file, format=kind, dpi=300, metadata={"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
@@ -83,10 +81,8 @@ def _line(axes: Axes, trace: dict[str, Any]) -> None:
         color=_colour(line.get("color") or marker.get("color")),
         linestyle=_DASHES.get(line.get("dash", ""), "-") if "lines" in mode else "none",
         linewidth=0.6 * line.get("width", 2),
-        drawstyle="steps-post" if line.get("shape") == "hv" else "default",
         marker=("s" if square else "o") if "markers" in mode else None,
         markersize=5 if square else 2.5,
-        fillstyle="none" if str(marker.get("symbol", "")).endswith("-open") else "full",
         label=_label(trace),
     )
 

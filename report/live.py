@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aoi_fl.report import metrics, page
-from aoi_fl.report.corruption import error_line, shown
+from aoi_fl.report.corruption import error_line, legible
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import find, load
 from aoi_fl.report.state import status
@@ -85,7 +85,7 @@ class Live:
         if len(mark) == 2:
             return _message(folder.name, f"The ledger in {folder} cannot be read: {mark[1]}")
         try:
-            with shown(folder.name):
+            with legible(folder.name):
                 runs = [load(folder, folder.name)]
                 if not runs[0].rounds and not runs[0].config and not runs[0].policy:
                     return _message(folder.name, f"Waiting for the run {folder.name}: it has not begun yet.")

@@ -40,7 +40,6 @@ _LAST = {
     "epsilon": ("aoi_epsilon", "A private run's ε at the end of the last round, without amplification."),
     "dropout": ("aoi_dropout", "The probability that a willing client is lost, in the last table."),
 }
-_PHASES = {phase: f"{phase}_seconds" for phase in PHASES}
 _PARTS = ("asked", "willing", "trained", "declined", "dropped")
 _EVALUATED = tuple(f"{source}_{kind}" for source in ("test", "client") for kind in KINDS)
 _BACK = 100  # rounds that are searched for the last evaluation
@@ -127,9 +126,9 @@ def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
         parts.add_metric([part], float(last[part]))
     yield parts
     phases = GaugeMetricFamily("aoi_round_phase_seconds", "Durations of the last round's phases.", labels=["phase"])
-    for phase, column in _PHASES.items():
-        if last.get(column) is not None:  # earlier versions' ledgers lack it
-            phases.add_metric([phase], last[column])
+    for phase in PHASES:
+        if (seconds := last.get(f"{phase}_seconds")) is not None:  # earlier versions' ledgers lack it
+            phases.add_metric([phase], seconds)
     yield phases
 
 

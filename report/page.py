@@ -15,7 +15,7 @@ import aoi_fl
 from aoi_fl.protocol import files
 from aoi_fl.report import summary
 from aoi_fl.report.chart import Chart, text
-from aoi_fl.report.corruption import shown
+from aoi_fl.report.corruption import legible
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline, policies
 from aoi_fl.report.judging import Pair, verdicts
@@ -89,9 +89,9 @@ def _another(path: Path) -> bool:
 def render(runs: Sequence[Run], pairs: Sequence[Pair] = ()) -> str:
     """Return the whole page; the verdicts on pairs come first and leave out the charts of single runs."""
     for run in runs if len(runs) > 1 else ():  # so that an error names the run
-        with shown(run.label):
+        with legible(run.label):
             figures([run])
-    with shown(*(run.label for run in runs)):
+    with legible(", ".join(run.label for run in runs)):
         charts = [chart for chart in figures(runs) if chart.overlay or not pairs]
         packed = {
             "plotly": _embedded(plotly() if charts else b""),

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -78,7 +77,7 @@ def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
     """Return all quantities in reading order; ``further`` are measures of an app's own."""
     return [
         Quantity("", "rounds recorded", lambda run: len(run.rounds)),
-        Quantity("", "always the most common class", _yardstick, partial(ACCURACY.show, digits=1)),
+        Quantity("", "always the most common class", _yardstick, ACCURACY.show),
         *_of_measures((*JUDGES, *LOSSES, *further)),
         *_QUANTITIES,
     ]
@@ -87,11 +86,11 @@ def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
 def _of_measures(measures: Sequence[LedgerMeasure]) -> list[Quantity]:
     found = []
     for one in measures:
-        show, judges = partial(one.show, digits=1), one in JUDGES
+        judges = one in JUDGES
         best = f"best {one.name}" if judges else ""
         found += [
-            Quantity(one.column, f"{one.name} at the end", one.end, show),
-            Quantity(f"best_{one.column.removeprefix('test_')}", best, one.best, show),
+            Quantity(one.column, f"{one.name} at the end", one.end, one.show),
+            Quantity(f"best_{one.column.removeprefix('test_')}", best, one.best, one.show),
             *([Quantity("", f"round of the {best}", one.best_round)] if judges else []),
         ]
     return found

@@ -3,8 +3,8 @@
 import csv
 import glob
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report import state, theory
-from aoi_fl.report.corruption import check, check_run, error_line
+from aoi_fl.report.corruption import check, check_run, error_line, legible
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.report.output import restored
-from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
-from aoi_fl.server.ledger import DAMAGE
 
 DROPPED = ("failed", "late", "refused")
 PRODUCED = ("trained", "refused")  # the client trained, even if its reply was dropped
@@ -146,11 +145,11 @@ class Run:
         if self.budgeted:
             since, ages = self._joined
             first_ages = np.maximum(ages - since + 1, 0)
-            return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
-        first_ages = np.zeros(self.size, dtype=np.int64)
-        clients, first = np.unique(selected, return_index=True)
-        for client, j in zip(clients.tolist(), first.tolist(), strict=True):
-            first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
+        else:
+            first_ages = np.zeros(self.size, dtype=np.int64)
+            clients, first = np.unique(selected, return_index=True)
+            for client, j in zip(clients.tolist(), first.tolist(), strict=True):
+                first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
         return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
 
     @cached_property
@@ -250,18 +249,6 @@ def _check_whole(run: Run) -> None:
     least = min((row["client"] for row in (*run.clients, *run.participations)), default=0)
     if not 0 <= least <= run.size <= _MOST_CLIENTS:
         raise ValueError(f"its clients go from {least} to {run.size - 1}")
-
-
-@contextmanager
-def legible(path: Path) -> Iterator[None]:
-    """Raise ConfigError if the block cannot read a ledger."""
-    try:
-        yield
-    except AoiError:
-        raise
-    except (OSError, *DAMAGE) as error:
-        allowed = f"a readable ledger of a run ({error_line(error)})"
-        raise ConfigError("ledger", path, allowed, "Restore it from a copy, or leave this run out.") from error
 
 
 def readable(name: str) -> str:

@@ -33,7 +33,7 @@ def sentence(run: Run) -> str:
     main = measure.judge(run.rounds)
     learned = main.end(run)
     if learned is not None:
-        words += f", {main.name} {main.show(learned, 1)}"
+        words += f", {main.name} {main.show(learned)}"
     if run.size:
         words += f", fairness of the load {run.measured.participation.jain:.3f} (Jain’s index; 1 is perfectly even)"
     return words + "."

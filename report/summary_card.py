@@ -69,7 +69,7 @@ class Glance:
     @property
     def shown(self) -> str:
         """The current value of the measure, with its unit."""
-        return self.measure.show(self.learned[-1], 1) if self.learned else "–"
+        return self.measure.show(self.learned[-1]) if self.learned else "–"
 
     @property
     def spark(self) -> Markup:
