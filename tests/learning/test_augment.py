@@ -33,17 +33,21 @@ def test_crops_and_flips_are_those_of_image_by_image():
     assert np.array_equal(found, sequential(images, np.random.default_rng(2))) and found.flags.c_contiguous
 
 
+def flat(arrays):
+    return np.concatenate([array.ravel() for array in arrays.values()])
+
+
 def trained(**how):
     task = Task("digits", "data", "cnn", "cpu", seed=1, **how)
     examples = task.examples(np.arange(200))
     fixed = {"learning_rate": 0.05, "batch_size": 20, "seed": 1, "epochs": 3}
     arrays, loss = task.train(task.initial_arrays(), examples, round_=1, client=4, **fixed)
-    return np.concatenate([array.ravel() for array in arrays.values()]), loss
+    return flat(arrays), loss
 
 
 def test_less_exact_products_train_nearly_the_same():
     (exact, loss), (low, its) = trained(), trained(precision="bfloat16")
-    first = np.concatenate([a.ravel() for a in Task("digits", "data", "cnn", "cpu", seed=1).initial_arrays().values()])
+    first = flat(Task("digits", "data", "cnn", "cpu", seed=1).initial_arrays())
     assert low.dtype == np.float32 and not np.array_equal(exact, low)
     assert np.linalg.norm(low - exact) < 0.1 * np.linalg.norm(exact - first) and its == pytest.approx(loss, rel=0.02)
 

@@ -6,7 +6,6 @@ import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 from safetensors.numpy import load_file
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
@@ -17,11 +16,10 @@ from aoi_fl.learning.form import Form
 from aoi_fl.learning.task import Task
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import to_record
-from aoi_fl.protocol.records import PHASES
 from aoi_fl.server.app import play
 from aoi_fl.server.engine.local import LocalGrid
-from aoi_fl.server.folder import LEDGER, MODEL
-from aoi_fl.server.ledger import read
+from aoi_fl.server.folder import MODEL
+from tests.ledgers import left_behind, parts_of
 
 SHAPE, CLASSES = (1, 8, 8), 5
 SIZES = [7, 1, 23, 4, 23]  # one client has a single image
@@ -30,12 +28,12 @@ TOLERANCE = 1e-9  # of the largest value, float64
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def problem(name, sizes=SIZES, device="cpu"):
+def problem(name, device="cpu"):
     """Return a model and the clients' images and labels, in float64."""
     rng = np.random.default_rng(3)
     model = models.build(name, Form(SHAPE, CLASSES), seed=1).double().to(device)
-    xs = [torch.from_numpy(rng.normal(size=(n, *SHAPE))).to(device) for n in sizes]
-    ys = [torch.from_numpy(rng.integers(0, CLASSES, n)).to(device) for n in sizes]
+    xs = [torch.from_numpy(rng.normal(size=(n, *SHAPE))).to(device) for n in SIZES]
+    ys = [torch.from_numpy(rng.integers(0, CLASSES, n)).to(device) for n in SIZES]
     return model, xs, ys
 
 
@@ -59,13 +57,13 @@ def together(name, model, xs, ys, **how):
     return batched.fit_many(model, shares, loss=models.loss_of(name), **how)
 
 
-def agree(ours, theirs, tolerance=TOLERANCE):
+def agree(ours, theirs):
     (values, losses), (wanted, wanted_losses) = ours, theirs
     assert len(values) == len(wanted)
     for value, want in zip(values, wanted, strict=True):
         assert value.shape == want.shape
-        assert float((value - want).abs().max()) <= tolerance * float(want.abs().max())
-    np.testing.assert_allclose(losses, wanted_losses, rtol=tolerance)
+        assert float((value - want).abs().max()) <= TOLERANCE * float(want.abs().max())
+    np.testing.assert_allclose(losses, wanted_losses, rtol=TOLERANCE)
 
 
 HOW = {"epochs": 3, "batch_size": 4, "learning_rate": 0.2}
@@ -78,6 +76,7 @@ NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
     "change",
     [
         {},  # the last batch of a pass is short
+        {"merged": True},  # as on a GPU
         {"batch_size": 50},  # more than any client has
         {"batch_size": 1},
         {"epochs": None, "steps": 5},  # ends within a pass, or after many
@@ -85,29 +84,14 @@ NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
     ],
     ids=str,
 )
-def test_together_equals_one_after_another(name, device, change):
-    how, given = HOW | change, problem(name, device=device)
+def test_together_equals_one_after_another(name, device, change, monkeypatch):
+    how, given = HOW | change, problem(name, device)
+    if how.pop("merged", False):
+        monkeypatch.setattr(stacked, "merges", lambda x: True)
     expected = one_after_another(name, *given, **how)
     moved = zip(expected[0], given[0].parameters(), strict=True)
     assert all(float((p - q.detach()).abs().max()) > 1e-3 for p, q in moved)
     agree(together(name, *given, **how), expected)
-
-
-@pytest.mark.parametrize("merged", [False, True])
-@pytest.mark.parametrize("name", MODELS)
-def test_a_step_is_that_of_torch_func(name, merged, monkeypatch):
-    """An oracle of its own: torch.func.vmap over functional calls of the model."""
-    model, xs, ys = problem(name, [6, 6, 6])
-    monkeypatch.setattr(stacked, "merges", lambda x: merged)
-    parameters = {k: v.detach() for k, v in model.named_parameters()}
-    copies = {k: v.expand(3, *v.shape) for k, v in parameters.items()}
-    loss = models.loss_of(name)
-    gradients = vmap(grad(lambda p, x, y: loss(functional_call(model, p, (x,)), y)))(
-        copies, torch.stack(xs), torch.stack(ys)
-    )
-    values, _ = together(name, model, xs, ys, epochs=1, batch_size=6, learning_rate=0.5)
-    for value, (key, gradient) in zip(values, gradients.items(), strict=True):
-        np.testing.assert_allclose(value, copies[key] - 0.5 * gradient, rtol=0, atol=1e-12)
 
 
 def test_a_client_that_diverges_leaves_the_others_alone():
@@ -193,6 +177,7 @@ RUNS = {
     "steps": {"policy": "oldest-age", "local-steps": 7, "partition": "dirichlet"},
     "wics": {"policy": "wics", "mislabel-rate": 0.05, "trains": "all"},
 }
+ALWAYS = {"train-together": "always"}
 FLOAT32 = 1e-4  # of the largest value of an array, and of losses, after four rounds
 
 
@@ -219,18 +204,13 @@ def counted(monkeypatch):
 def compare(one, two):
     """Both runs chose and recorded the same; losses and models agree within float32."""
     inexact = {"loss", "train_loss", "test_loss", "test_accuracy", "client_loss", "client_accuracy"}
+    first, second = left_behind(one), left_behind(two)
+    assert first["rounds"] and first["states"] == second["states"]
     for table in ("clients", "participations", "rounds"):
-        first, second = (read(folder / LEDGER, table) for folder in (one, two))
-        assert len(first) == len(second) > 0
-        for a, b in zip(first, second, strict=True):
-            assert a.keys() == b.keys()
-            for key in a.keys() - {"seconds", "started", *(f"{phase}_seconds" for phase in PHASES)}:
-                if key in inexact and a[key] is not None:
-                    assert a[key] == pytest.approx(b[key], rel=FLOAT32, abs=1e-3)
-                elif key not in inexact:
-                    assert a[key] == b[key], key
-    states = [{p.name: p.read_bytes() for p in (f / "clients").iterdir()} for f in (one, two)]
-    assert states[0] == states[1]
+        for a, b in zip(first[table], second[table], strict=True):
+            for key, value in a.items():
+                known = key in inexact and value is not None
+                assert b[key] == (pytest.approx(value, rel=FLOAT32, abs=1e-3) if known else value), key
     models_ = [load_file(folder / MODEL) for folder in (one, two)]
     for name, value in models_[0].items():
         np.testing.assert_allclose(models_[1][name], value, rtol=0, atol=FLOAT32 * np.abs(value).max())
@@ -243,7 +223,7 @@ def test_a_run_is_the_same_together_and_alone(kind, tmp_path, monkeypatch):
     programs = counted(monkeypatch)
     alone = play_run(tmp_path / "alone", **RUNS[kind], **{"train-together": "never"})
     assert programs == []
-    both = play_run(tmp_path / "together", **RUNS[kind], **{"train-together": "always"})
+    both = play_run(tmp_path / "together", **RUNS[kind], **ALWAYS)
     assert max(programs) >= 2 and len(programs) <= RUN["num-server-rounds"]
     compare(alone, both)
 
@@ -254,7 +234,7 @@ def test_programs_hold_as_many_clients_as_memory_does(tmp_path, monkeypatch):
     keys = {"policy": "random", "num-server-rounds": 2, "device": "cpu"}
     alone = play_run(tmp_path / "alone", **keys)
     assert programs == []  # on a CPU clients train alone by default
-    chunked = play_run(tmp_path / "together", **keys, **{"train-together": "always"})
+    chunked = play_run(tmp_path / "together", **keys, **ALWAYS)
     assert programs == [2, 2, 2, 2]  # of five clients a round, the last trains alone
     compare(alone, chunked)
 
@@ -269,9 +249,9 @@ def test_a_client_with_bad_data_fails_alone(tmp_path, monkeypatch, caplog):
         contexts[4].node_config["data-file"] = str(tmp_path / "bad.npz")
 
     keys = {"policy": "random", "clients-per-round": 12, "num-server-rounds": 2, "evaluate-clients": 0}
-    both = play_run(tmp_path / "together", spoil, **keys, **{"train-together": "always"})
+    both = play_run(tmp_path / "together", spoil, **keys, **ALWAYS)
     assert programs == [11, 11]
-    failed = [p for p in read(both / LEDGER, "participations") if p["outcome"] != "trained"]
+    failed = [p for p in parts_of(both) if p["outcome"] != "trained"]
     assert {p["client"] for p in failed} == {4} and "label" in failed[0]["reason"]
 
 
@@ -284,7 +264,7 @@ def test_when_the_program_fails_each_trains_alone(tmp_path, monkeypatch, caplog)
 
     monkeypatch.setattr(batched, "fit_many", fail)
     keys = {"policy": "random", "num-server-rounds": 2}
-    both = play_run(tmp_path / "together", **keys, **{"train-together": "always"})
+    both = play_run(tmp_path / "together", **keys, **ALWAYS)
     assert len(calls) == 2  # once a round, not once a client
     assert "Training 5 clients together failed (OutOfMemoryError('no room'))" in caplog.text
     alone = play_run(tmp_path / "alone", **keys)

@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 from aoi_fl.learning import data
+from aoi_fl.learning.data import load
 from tests.refusals import refused
-
-
-def load(name, folder, download=False):
-    return data.load(name, folder, download=download)
 
 
 def test_digits_are_split_in_proportion_and_once():

@@ -1,8 +1,6 @@
 """Data files that take more than they give: bombs, encryption, forged headers. Each is refused before it costs much."""
 
 import io
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.learning import npz
 from aoi_fl.science.errors import ConfigError
+from tests.processes import python
 
 GOOD = {
     "train_x": np.zeros((4, 2, 2), np.uint8),
@@ -38,65 +37,39 @@ def saved(path, method=zipfile.ZIP_DEFLATED, **members):
     return path
 
 
-def bomb(path, method):
-    """Write a file whose train_x unpacks to zeros without end."""
-    return saved(path, method, train_x=header(f"({HUGE // 4}, 2, 2)") + bytes(HUGE))
+def encrypted(path):
+    blob = bytearray(saved(path).read_bytes())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # in the header of each array, and in the list of all
+        start = -1
+        while (start := blob.find(mark, start + 1)) >= 0:
+            blob[start + at] = 1
+    path.write_bytes(blob)
 
 
-def marked(local, central, value):
-    """Return what writes a value at these places of every header of a file."""
-
-    def write(path):
-        blob = bytearray(saved(path).read_bytes())
-        for mark, at in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
-            start = -1
-            while (start := blob.find(mark, start + 1)) >= 0:
-                blob[start + at] = value
-        path.write_bytes(blob)
-        return path
-
-    return write
-
-
-def torn(method):
-    def write(path):
-        blob = bytearray(saved(path, method).read_bytes())
-        at = blob.find(b"train_y.npy") + len("train_y.npy")
-        blob[at + 4 : at + 24] = bytes(255 - b for b in blob[at + 4 : at + 24])
-        path.write_bytes(blob)
-        return path
-
-    return write
+def torn(path):
+    blob = bytearray(saved(path, zipfile.ZIP_LZMA).read_bytes())
+    at = blob.find(b"train_y.npy") + len("train_y.npy")
+    blob[at + 4 : at + 24] = bytes(255 - b for b in blob[at + 4 : at + 24])
+    path.write_bytes(blob)
 
 
 FILES = {
-    "encrypted": marked(6, 8, 1),
-    "an unknown method": marked(8, 10, 99),
-    "torn, bzip2": torn(zipfile.ZIP_BZIP2),
-    "torn, LZMA": torn(zipfile.ZIP_LZMA),
-    "torn, deflated": torn(zipfile.ZIP_DEFLATED),
-    "missing": lambda p: p,
-    "no archive": lambda p: p.write_bytes(b"PK but not really") and p,
-    "half a file": lambda p: p.write_bytes(saved(p).read_bytes()[:-30]) and p,
-    "an array alone": lambda p: np.save(p.open("wb"), np.zeros(3)) or p,
+    "encrypted": encrypted,
+    "torn": torn,
+    "missing": lambda p: None,
+    "no archive": lambda p: p.write_bytes(b"PK but not really"),
+    "half a file": lambda p: p.write_bytes(saved(p).read_bytes()[:-30]),
+    "an array alone": lambda p: np.save(p.open("wb"), np.zeros(3)),
 }
 ARRAYS = {
     "a header of gigabytes": {"train_y": header("(4,)", version=2, length=2**32 - 1) + bytes(99)},
-    "a header without an end": {"train_y": header("(4,)", version=2, length=2**28) + b" " * 2**20},
     "a shape of petabytes": {"train_x": header(f"({2**50}, 2, 2)") + bytes(99)},
-    "a shape that overflows": {"train_x": header(f"({2**62}, {2**62})") + bytes(99)},
-    "a negative shape": {"train_x": header("(-4, 2, 2)") + bytes(16)},
     "a shape of nothing and all": {"train_x": header(f"({2**60}, 0)")},
-    "a shape of fractions": {"train_x": header("(4.0, 2, 2)") + bytes(16)},
     "a call in the header": {"train_x": header("__import__('os').abort()") + bytes(16)},
     "brackets without end": {"train_x": header("(" * 5000) + bytes(16)},
     "durations for labels": {"train_y": header("(4,)", "'<m8[D]'") + np.array([0, 1] * 2).tobytes()},
-    "a type of objects": {"train_y": header("(4,)", "'|O'") + bytes(99)},
     "a type of records with objects": {"train_y": header("(4,)", "[('a', '|O')]") + bytes(99)},
-    "a type that is none": {"train_y": header("(4,)", "'<q9'") + bytes(99)},
-    "a type of megabytes": {"train_y": header("(4,)", f"'|S{2**31 - 1}'") + bytes(99)},
     "another version": {"train_y": b"\x93NUMPY\x09\x00" + bytes(99)},
-    "fewer bytes than its header says": {"train_x": header("(4, 2, 2)") + bytes(3)},
     "more bytes than its header says": {"train_x": header("(4, 2, 2)") + bytes(99)},
     "no header at all": {"train_x": b""},
 }
@@ -105,8 +78,12 @@ ARRAYS = {
 @pytest.mark.parametrize("what", [*FILES, *ARRAYS])
 def test_a_forged_file_is_named_and_nothing_else(what, tmp_path):
     path = tmp_path / "own.npz"
+    if what in FILES:
+        FILES[what](path)
+    else:
+        saved(path, **ARRAYS[what])
     with pytest.raises(ConfigError, match=r"own\.npz"):
-        npz.read(FILES[what](path) if what in FILES else saved(path, **ARRAYS[what]))
+        npz.read(path)
 
 
 METHODS = {"deflate": zipfile.ZIP_DEFLATED, "bzip2": zipfile.ZIP_BZIP2, "LZMA": zipfile.ZIP_LZMA}
@@ -125,12 +102,10 @@ except ValueError as error:
 
 @pytest.mark.parametrize("method", [pytest.param(m, marks=[] if m == "deflate" else pytest.mark.slow) for m in METHODS])
 def test_a_bomb_is_refused_before_memory_is_taken_for_it(method, tmp_path):
-    path = bomb(tmp_path / "own.npz", METHODS[method])
+    path = saved(tmp_path / "own.npz", METHODS[method], train_x=header(f"({HUGE // 4}, 2, 2)") + bytes(HUGE))
     assert path.stat().st_size < 2e6
-    done = subprocess.run([sys.executable, "-c", MEASURED, path], capture_output=True, text=True, timeout=120)
-    kib, _, said = done.stdout.partition(" ")
-    assert "own.npz" in said and "unpack" in said, done.stderr
-    assert int(kib) < 60_000
+    kib, _, said = python("-c", MEASURED, path).stdout.partition(" ")
+    assert "own.npz" in said and "unpack" in said and int(kib) < 60_000
 
 
 def test_a_bomb_matters_only_in_an_array_that_is_read(tmp_path):

@@ -27,9 +27,8 @@ def make(shape, outputs):
 
 
 @pytest.fixture
-def lay(tmp_path, monkeypatch):
-    """Return a function that lays a module into a folder and names its model; what is imported is forgotten again."""
-    before = set(sys.modules)
+def lay(tmp_path):
+    """Return a function that lays a module into a folder and names its model."""
 
     def write(source, module="mine", function="make"):
         path = tmp_path / f"{module.replace('.', '/')}.py"
@@ -39,9 +38,6 @@ def lay(tmp_path, monkeypatch):
 
     yield write
     working.model.cache_clear()
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
 
 
 def task_of(model, folder, **how):
@@ -76,11 +72,8 @@ def test_an_own_model_may_import_its_package(lay, tmp_path):
     assert len(source_digest("model", model, str(tmp_path))) == 64
 
 
-HEAD = "import numpy as np, random, torch\nfrom torch import nn\ncount = 0\ndef make(shape, outputs):\n    "
+HEAD = "import numpy as np, torch\nfrom torch import nn\ndef make(shape, outputs):\n    "
 LINEAR = "nn.Sequential(nn.Flatten(), nn.Linear(64, 10))"
-GROWING = """global count; count += 1
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 9 + count), nn.Linear(9 + count, 10))
-"""
 UNSEEDED = """m = nn.Linear(64, 10); m.weight.data[:] = torch.from_numpy(np.random.rand(10, 64))
     return nn.Sequential(nn.Flatten(), m)
 """
@@ -104,16 +97,13 @@ SPARE = f"""m = {LINEAR}
         ("raise SystemExit(3)", r"called with \(1, 8, 8\) and 10, raised SystemExit: 3"),
         ("raise RuntimeError('no\\nluck')", r"called with \(1, 8, 8\) and 10, raised RuntimeError: no luck"),
         ("return {'not': 'a module'}", r"returned \{'not': 'a module'\}"),
-        ("return None", "returned None"),
         ("return nn.Linear", "returned the class <class 'torch.nn"),
         ("return nn.Linear(64, 10)", r"given 1 of the examples in evaluation, it raised RuntimeError: "),
         ("return nn.Sequential(nn.Flatten(), nn.Linear(64, 7))", r"it gives shape \(1, 7\), and \(1, 10\) is needed"),
         ("return nn.Sequential(nn.Flatten(), nn.LSTM(64, 10))", r"it gives \(tensor"),
         (f"return {LINEAR}.double()", r"the parameter 1\.weight has type float64"),
         (f"return {LINEAR}.requires_grad_(False)", "has no parameter to train"),
-        ("return nn.Flatten()", "has no parameter to train"),
         (SPARE, r"the parameter spare\.0 has no part in the outputs"),
-        (GROWING, r"two different 1\.weight"),
         (UNSEEDED, r"two different 1\.weight"),
         (DETACHED, "no gradient leads from its outputs to its parameters"),
     ],
@@ -132,7 +122,6 @@ def test_a_fault_of_a_model_is_refused(lay, tmp_path, body, match):
         (GOOD, "mine", "python:mine:build", r"mine\.py has no function build"),
         ("make = 3", "mine", "python:mine:make", r"mine\.py has no function make"),
         ("import nowhere_to_be_found", "mine", "python:mine:make", "imported: ModuleNotFoundError: .*nowhere"),
-        ("def make(", "mine", "python:mine:make", "mine cannot be imported: SyntaxError"),
         (GOOD, "mine", "python:mine.deeper:make", "module mine.deeper is"),
         (GOOD, "json", "python:json:make", ANY),  # a name that Python has given away
     ],
@@ -185,13 +174,11 @@ def test_a_model_that_cannot_be_stacked_trains_alone(lay, tmp_path, caplog):
 
 TRAVELS = {
     "nn.Sequential(nn.Flatten(), nn.LazyLinear(outputs))": "LazyLinear",
-    "nn.Sequential(nn.LazyConv2d(3, 3), nn.Flatten(), nn.Linear(108, outputs))": "no size",
     "nn.Sequential(nn.Flatten(), nn.LazyBatchNorm1d(), nn.Linear(64, outputs))": "no size",
     "Stateful(outputs)": "_extra_state",
     "Own(outputs, grows=True)": "is float32 (3,) after one step",
     "Own(outputs, turns=True)": "int64",
     "Own(outputs, comes=True)": "late was not there",
-    "Own(outputs, buffer=torch.eye(2).to_sparse())": "no array",
     "Own(outputs, buffer=torch.ones(2, dtype=torch.bfloat16))": "no array",
     "Own(outputs, buffer=torch.ones(2, device='meta'))": "no array",
     "Own(outputs)": "",

@@ -35,14 +35,7 @@ STATES = {
         "self.mean += x.detach().mean()",
         "self.mean",
     ),
-    "a tensor that is no buffer": ("self.mean = torch.zeros(())", "self.mean = self.mean + 0.1", "self.mean"),
-    "a number": ("self.calls = 0", "self.calls += 1", "0.1 * self.calls"),
     "a list": ("self.seen = []", "self.seen.append(float(x.detach().mean()))", "sum(self.seen)"),
-    "a buffer made in the first call": (
-        "self.register_buffer('first', None, persistent=False)",
-        "self.first = x.detach().mean() if self.first is None else self.first",
-        "self.first",
-    ),
     "a part's attribute": ("self.layer.calls = 0", "self.layer.calls += 1", "0.1 * self.layer.calls"),
     "beside what cannot be copied": (
         "self.lock, self.calls = threading.Lock(), 0",
@@ -63,8 +56,7 @@ def task(request, lay, tmp_path):  # noqa: F811
     model = lay(BODY.format(state=state, change=change, used=used))
     task = task_of(model, tmp_path)
     assert task.check()
-    yield task
-    working.model.cache_clear()
+    return task
 
 
 def trained(task, client):
@@ -101,7 +93,6 @@ def test_an_evaluation_leaves_nothing_behind(task):
             "called twice, it made tw",
         ),
         ("nn.init.constant_(self.layer.bias, float('inf'))", "", r"the parameter layer\.bias holds NaN or infinite"),
-        ("nn.init.constant_(self.layer.bias, float('nan'))", "", r"the parameter layer\.bias holds NaN or infinite"),
         ("self.register_buffer('mask', torch.full((3,), float('-inf')))", "", ""),
     ],
 )

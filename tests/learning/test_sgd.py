@@ -54,7 +54,6 @@ def model():
         {"epochs": 3, "batch": 4},  # last batch of three
         {"epochs": 2, "batch": 50},  # fewer images than a batch
         {"steps": 7, "batch": 4},  # ends within the third pass
-        {"steps": 2, "batch": 4},
     ],
 )
 def test_training_equals_steps_by_hand(problem, model, how):

@@ -3,9 +3,6 @@
 import hashlib
 import html
 import json
-import os
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -17,8 +14,10 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data, partition
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.tabular import read_clients
-from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.ledger import read, read_run
+from aoi_fl.server.folder import LEDGER
+from aoi_fl.server.ledger import read_run
+from tests.ledgers import clients_of, parts_of
+from tests.processes import python
 from tests.refusals import refused
 
 ROWS = 60
@@ -69,18 +68,15 @@ def test_columns_are_encoded_as_pandas_does_and_clients_keep_their_rows(tmp_path
         partition.natural(got.owners, got.clients, 5)
 
 
+def digest(name):
+    got = load(name, client="school")
+    return hashlib.sha256(got.train_x.tobytes() + got.test_y.tobytes() + got.owners.tobytes()).hexdigest()
+
+
 def test_another_process_reads_the_same_arrays(tmp_path):
     name = saved(tmp_path / "a.csv", frame())
-    got = load(name, client="school")
-    here = hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in (got.train_x, got.test_y, got.owners)))
-    code = (
-        "import hashlib, numpy as np; from aoi_fl.learning import data;"
-        f"d = data.load({name!r}, 'x', target='passed', client='school');"
-        "parts = (d.train_x, d.test_y, d.owners);"
-        "print(hashlib.sha256(b''.join(np.ascontiguousarray(a).tobytes() for a in parts)).hexdigest())"
-    )
-    environment = os.environ | {"PYTHONHASHSEED": "7"}
-    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip() == here.hexdigest()
+    code = f"from tests.learning.test_tabular import digest; print(digest({name!r}))"
+    assert python("-c", code, PYTHONHASHSEED="7").stdout.strip() == digest(name)
 
 
 @pytest.mark.parametrize(
@@ -124,45 +120,50 @@ def test_the_targets_kind_follows_from_its_cells(values, classes, tmp_path):
 
 
 GOOD = "c,x,y\na,1.5,no\na,2,yes\nb,3,no\nb,4,yes\n"
+DAYS = "x,y\n2024-01-31,no\n2024-02-01,yes\n2024-02-02,no\n2024-02-03,yes\n"
+
+
+def numbered(row, rows):
+    """Return a table whose rows have their numbers, from 0, in the place of {}."""
+    return "".join(row.format(i, i % 2) + "\n" for i in range(rows))
 
 
 @pytest.mark.parametrize(
-    ("text", "target", "client", "key", "value"),
+    ("text", "key", "value"),
     [
-        (GOOD, "z", "c", "target", "z"),
-        (GOOD, "y", "school", "client-column", "school"),
-        (GOOD, "y", "y", "client-column", "y"),
-        ("y\nno\nyes\n", "y", "", "columns of", "y"),
-        (GOOD.replace("b,", "a,"), "y", "c", "column c", "a"),
-        (GOOD.replace("b,3", ",3"), "y", "c", "row 4, column c", ""),
-        (GOOD.replace("3,no", "3,"), "y", "c", "row 4, column y", ""),
-        (GOOD.replace("b,4", "b,5 kg"), "y", "c", "row 5, column x", "5 kg"),
-        (GOOD.replace("b,4", "b,inf"), "y", "c", "row 5, column x", "inf"),
-        (GOOD.replace("yes", "no"), "y", "c", "column y", "no"),
-        (GOOD.replace("b,4,yes", "b,4"), "y", "c", "row 5 of", "2 cells"),
-        (GOOD.replace("c,x", "x,x"), "y", "", "a column of", "x"),
-        ("c,x,y\n", "y", "", "the number of rows of", 0),
-        ("x,y\n2024-01-31,no\n2024-02-01,yes\n2024-02-02,no\n2024-02-03,yes\n", "y", "", "column x", "2024-01-31"),
-        ("x,y\n" + "".join(f"w{i},{i % 2}\n" for i in range(300)), "y", "", "column x", "300 different words"),
-        ("x,y\n" + "".join(f"{i},w{i}\n" for i in range(9)), "y", "", "column y", "9 different values in 9 rows"),
-        ("c,x,y\n" + "".join(f"{i},{i},{i % 2}\n" for i in range(9)), "y", "c", "column c", "9 clients in 9 rows"),
-        ('c,x,y\na,"1,no\n', "y", "", "dataset", "a.csv"),
-        (GOOD.replace("3", "3\0"), "y", "", "dataset", "a.csv"),
-        (GOOD.replace(",", " "), "y", "", "columns of", "c x y"),
-        ("x,y\n" + "[1],no\n[2],yes\n" * 3, "y", "", "row 2, column x", "[1]"),
-        (
-            "x,y\n" + "".join(f"{i}{'%' * (i > 0)},{i % 2}\n" for i in range(9)),
-            "y",
-            "",
-            "row 3, column x",
-            "1%",
-        ),
+        (GOOD.replace("b,", "a,"), "column c", "a"),
+        (GOOD.replace("b,3", ",3"), "row 4, column c", ""),
+        (GOOD.replace("3,no", "3,"), "row 4, column y", ""),
+        (GOOD.replace("b,4", "b,5 kg"), "row 5, column x", "5 kg"),
+        (GOOD.replace("b,4", "b,inf"), "row 5, column x", "inf"),
+        (GOOD.replace("yes", "no"), "column y", "no"),
+        (GOOD.replace("b,4,yes", "b,4"), "row 5 of", "2 cells"),
+        (GOOD.replace("c,x", "x,x"), "a column of", "x"),
+        (GOOD.replace("3", "3\0"), "dataset", "a.csv"),
+        (GOOD.replace(",", " "), "columns of", "c x y"),
+        ("c,x,y\n", "the number of rows of", 0),
+        ('c,x,y\na,"1,no\n', "dataset", "a.csv"),
+        ("y\nno\nyes\n", "columns of", "y"),
+        (DAYS, "column x", "2024-01-31"),
+        ("x,y\n" + numbered("w{},{}", 300), "column x", "300 different words"),
+        ("x,y\n" + numbered("{0},w{0}", 9), "column y", "9 different values in 9 rows"),
+        ("c,x,y\n" + numbered("{0},{0},{1}", 9), "column c", "9 clients in 9 rows"),
+        ("x,y\n" + "[1],no\n[2],yes\n" * 3, "row 2, column x", "[1]"),
+        ("x,y\n0,0\n" + numbered("{}%,{}", 9), "row 3, column x", "0%"),
     ],
 )
-def test_a_fault_is_named_by_column_and_row(text, target, client, key, value, tmp_path):
+def test_a_fault_is_named_by_column_and_row(text, key, value, tmp_path):
     with refused(key, value) as error:
-        load(saved(tmp_path / "a.csv", text), target, client)
+        load(saved(tmp_path / "a.csv", text), "y", "c" * text.startswith("c,"))
     assert "a.csv" in str(error.value) and error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("target", "client", "key"), [("z", "c", "target"), ("y", "school", "client-column"), ("y", "y", "client-column")]
+)
+def test_a_column_that_a_key_names_is_there_and_no_other(target, client, key, tmp_path):
+    with refused(key, {"target": target, "client-column": client}[key]):
+        load(saved(tmp_path / "a.csv", GOOD), target, client)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -177,7 +178,7 @@ def test_a_missing_damaged_or_empty_file_is_named(kind, tmp_path):
 
 
 def test_lone_rows_are_notes(tmp_path):
-    text = "c,x,y\n" + "".join(f"{'ab'[i % 2]},{i},{i % 2}\n" for i in range(20)) + "z,5,1\n"
+    text = "c,x,y\n" + numbered("a{1},{0},{1}", 20) + "z,5,1\n"
     got = load(saved(tmp_path / "a.csv", text), "y", "c")
     (lone,) = cautions(got)
     assert "row 22" in lone and "c z" in lone
@@ -202,6 +203,9 @@ def test_an_npz_file_may_name_clients(tmp_path):
             load(f"npz:{tmp_path}/a.npz", "", name)
 
 
+FEDERATED = {"dataset": "csv:x.csv", "target": "y", "client-column": "c"}
+
+
 @pytest.mark.parametrize(
     ("keys", "key"),
     [
@@ -209,9 +213,9 @@ def test_an_npz_file_may_name_clients(tmp_path):
         ({"target": "y"}, "target"),
         ({"dataset": "npz:x.npz", "target": "y"}, "target"),
         ({"client-column": "c"}, "client-column"),
-        ({"dataset": "csv:x.csv", "target": "y", "client-column": "c", "partition": "dirichlet"}, "partition"),
-        ({"dataset": "csv:x.csv", "target": "y", "client-column": "c", "sizes": "zipf:1"}, "sizes"),
-        ({"dataset": "csv:x.csv", "target": "y", "client-column": "c", "policy": "wics"}, "client-column"),
+        (FEDERATED | {"partition": "dirichlet"}, "partition"),
+        (FEDERATED | {"sizes": "zipf:1"}, "sizes"),
+        (FEDERATED | {"policy": "wics"}, "client-column"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(keys, key):
@@ -222,53 +226,46 @@ def test_keys_that_do_not_go_together_are_refused(keys, key):
 def test_a_client_has_one_printable_name_of_one_line_or_is_refused_by_row(tmp_path):
     table = frame()
     groups = pandas.factorize(table["school"])[0]
-    for names, read_as in (
-        (
-            ["a\nb", "c\u200bd", "client-0", "e \t f", "client-9", "g"],
-            ["a b", "cd", "client-0", "client-9", "e f", "g"],
-        ),
-        (["a", "b", "x" * 101, "c", "d", "e"], None),
-        (["a", "b", "\u200b", "c", "d", "e"], None),
-        (["a", "b", "NaN", "c", "d", "e"], None),
-        (["b", "-nan", "a", "2", "inf", "10"], ["2", "10", "-nan", "a", "b", "inf"]),
-    ):
-        table["school"] = [names[place] for place in groups]
-        saved(tmp_path / "a.csv", table)
-        if read_as:
-            assert [*read_clients("csv", tmp_path / "a.csv", "school")] == read_as
-            continue
-        with pytest.raises(ConfigError) as caught:
-            read_clients("csv", tmp_path / "a.csv", "school")
-        assert f"row {[*groups].index(2) + 2}, column school" in caught.value.key
+
+    def names_of(*names):
+        saved(tmp_path / "a.csv", table.assign(school=[names[place] for place in groups]))
+        return [*read_clients("csv", tmp_path / "a.csv", "school")]
+
+    given = names_of("a\nb", "c\u200bd", "client-0", "e \t f", "client-9", "g")
+    assert given == ["a b", "cd", "client-0", "client-9", "e f", "g"]
+    assert names_of("b", "-nan", "a", "2", "inf", "10") == ["2", "10", "-nan", "a", "b", "inf"]
+    for bad in ("x" * 101, "\u200b", "NaN"):
+        with refused("row 4, column school"):
+            names_of("a", "b", bad, "c", "d", "e")
 
 
-def test_clients_have_the_names_of_their_column(aoi, tmp_path):
+def test_clients_have_the_names_of_their_column(aoi, refusal, tmp_path):
     wards = ["St. Mary's #07", "Hôpital, Est", "ward-10", "ward-2", "ward-1", "100"]
     table = frame()
     table["school"] = [wards[place] for place in pandas.factorize(table["school"])[0]]
     saved(tmp_path / "a.csv", table, encoding="cp1252")
     rates = dict(zip(wards, (0.1, 0.2, 0.3, 0.4, 0.5, 0.5), strict=True))
     pandas.DataFrame({"name": rates.keys(), "rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
-    data = ("-c", "dataset=csv:a.csv", "-c", "target=passed", "-c", "client-column=school", "-c", "model=lr")
-    keys = ("-c", "rates=given", "-c", "clients-file=rates.csv", "--per-round", "2", "--policy", "markov-optimal")
-    status, _, err = aoi("run", *data, *keys, "--rounds", "3", "-c", "run-name=r")
+    line = (
+        "run -c dataset=csv:a.csv -c target=passed -c client-column=school -c model=lr -c rates=given "
+        "-c clients-file=rates.csv --per-round 2 --policy markov-optimal --rounds 3 -c run-name="
+    )
+    status, _, err = aoi(f"{line}r")
     assert status == 0 and err.index("cp1252") < err.index("\nround 1/"), err
-    ledger = tmp_path / "runs" / "r" / "ledger.sqlite"
-    members = read(ledger, "clients")
-    assert [row["examples"] for row in members] == [8] * 6
-    names = [row["name"] for row in members]
+    folder = tmp_path / "runs" / "r"
+    assert [row["examples"] for row in clients_of(folder)] == [8] * 6
+    names = [row["name"] for row in clients_of(folder)]
     assert sorted(names) == sorted(wards) and names.index("ward-2") != 3
-    assert read_run(ledger)["policy"]["rates"] == [rates[name] for name in names]
-    parts = read(ledger, "participations")
+    assert read_run(folder / LEDGER)["policy"]["rates"] == [rates[name] for name in names]
+    parts = parts_of(folder)
     assert all(part["name"] == names[part["client"]] for part in parts)
     rounds = [line for line in err.splitlines() if line.startswith("round ")]
     assert any(parts[-1]["name"] in line for line in rounds) and "client-" not in err
     assert aoi("resume", "r", "--rounds", "4")[0] == 0
-    assert [row["name"] for row in read(ledger, "clients")] == names
+    assert [row["name"] for row in clients_of(folder)] == names
     assert "St. Mary's #07" in aoi("export", "r", "--csv", "--table", "clients")[1]
     pandas.DataFrame({"rate": rates.values()}).to_csv(tmp_path / "rates.csv", index=False)
-    status, _, err = aoi("run", *data, *keys)
-    assert status == 2 and "name" in err
+    assert "name" in refusal(f"{line}s")
 
 
 @pytest.mark.parametrize("sizes", [(1.0, 1e300), (1e-320, 5e-324)])
@@ -357,9 +354,8 @@ def test_small_numbers_with_three_decimals_are_numbers(tmp_path):
     assert load(saved(tmp_path / "a.csv", frame().assign(colour=cells))).train_x.shape[1] == 1 + 1 + 6
 
 
-def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
+def test_a_raw_file_from_faults_to_a_page(aoi, refusal, tmp_path):
     """German dates, decimal commas, empty cells and cp1252: all faults in one answer; with their remedies a page."""
-    monkeypatch.chdir(tmp_path)
     clinics = ["St. Mary’s #07", "Zürich", "Müller & Söhne"]
     random, rows = np.random.default_rng(1), np.arange(90)
     height = random.normal(1.7, 0.1, len(rows))
@@ -371,16 +367,18 @@ def test_a_raw_file_from_faults_to_a_page(aoi, tmp_path, monkeypatch):
         "krank": np.where(height > 1.7, "ja", "nein"),
     }
     saved(Path("raw.csv"), pandas.DataFrame(raw), sep=";", encoding="cp1252")
-    how = ["compare", "random,systematic", "--per-round", "2", "--rounds", "3", "--seeds", "1", "--model", "lr"]
-    how += ["--dataset", "csv:raw.csv", "-c", "target=krank", "-c", "client-column=Klinik"]
-    status, _, err = aoi(*how)
+    line = (
+        "compare random,systematic --per-round 2 --rounds 3 --seeds 1 --model lr --dataset csv:raw.csv "
+        "-c target=krank -c client-column=Klinik"
+    )
+    message = refusal(line)
     places = [f"row {row}, column {name}" for row, name in ((3, "Datum"), (2, "Datum"), (5, "größe"), (3, "gewicht"))]
-    assert status == 2 and all(place in err for place in places) and not Path("runs").exists()
-    status, out, err = aoi(*how, "-c", "drop=Datum,gewicht", "-c", "missing=median", "--json")
+    assert all(place in message for place in places) and not Path("runs").exists()
+    status, out, err = aoi(f"{line} -c drop=Datum,gewicht -c missing=median --json")
     assert status == 0 and err.count("90 rows") == err.count("cp1252") == 1, err
     found = json.loads(out)
-    ledger = tmp_path / "runs" / found["runs"][0]["run"] / "ledger.sqlite"
-    assert {row["name"] for row in read(ledger, "clients")} == set(clinics) == {*read_run(ledger)["test_by_client"]}
+    folder = tmp_path / "runs" / found["runs"][0]["run"]
+    assert {row["name"] for row in clients_of(folder)} == {*clinics} == {*read_run(folder / LEDGER)["test_by_client"]}
     assert all(name in html.unescape(Path(found["page"]).read_text()) for name in next(iter(found["worst"].values())))
 
 
