@@ -46,6 +46,12 @@ def serving(run, cwd=ROOT):
             assert server.wait(10) in (0, -15)
 
 
+def check_fit(shown, width):
+    """Check that a page is as wide as its window, can be read, and that nothing went wrong on it."""
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert faint(shown) == [] and shown.evaluate("faults") == []
+
+
 def faint(shown):
     """Return every text that its background leaves less contrast than WCAG 2.1 AA asks for, with the ratio."""
     found = shown.evaluate("""() => {

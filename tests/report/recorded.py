@@ -13,6 +13,7 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import Ledger
+from tests.ledgers import noted
 
 N, K, ROUNDS = 12, 5, 40
 
@@ -91,11 +92,7 @@ def play_minutes(folder, names, rounds=3, lost=("late", "refused"), **about):
         parts[-2:] = [replace(part, outcome=how, next_round=None) for part, how in zip(parts[-2:], lost, strict=True)]
         when = {"started": time.time() - 60 * (rounds - t + 1), "seconds": 60.0}
         played.append(RoundRecord(t, test_accuracy=1 - 0.9 / t, participations=parts, **when))
-    record(folder, played, [], **about)
-    ledger = Ledger(folder / "ledger.sqlite")
-    ledger.note(since=0)
-    ledger.close()
-    return folder
+    return noted(record(folder, played, [], **about), since=0)
 
 
 def loaded(*folders):

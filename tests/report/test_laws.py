@@ -69,7 +69,6 @@ _OWN = [0.5, 0.5, 0.25, 0.75]
     "what",
     [
         {"rates": "size"},
-        {"rates": _OWN, "absence": "learned"},
         {"rates": "equal", "absence": "learned"},
         {"rates": "equal", "adaptive_dropout": True},
         {"rates": [*_OWN, 0.5, 0.5]},  # two have left, and the others share k out: rates have not always been these

@@ -28,6 +28,12 @@ def add(opened, number):
     opened.add_round(RoundRecord(number, test_accuracy=number / 10, test_loss=1 / number, participations=parts))
 
 
+def shown(page, seen=""):
+    """Return the version and the parts of a page's content."""
+    version, body = page.content(seen)
+    return version, json.loads(body)
+
+
 @pytest.fixture(autouse=True)
 def restless(monkeypatch):
     monkeypatch.setattr(live, "_REST", 0.0)
@@ -38,30 +44,29 @@ def test_content_is_sent_once_for_each_state_of_the_ledger(tmp_path, monkeypatch
     real = live.load
     monkeypatch.setattr(live, "load", lambda folder, label: loads.append(folder) or real(folder, label))
     page = live.Live(str(tmp_path / "a"))
-    version, body = page.content("")
-    assert "Waiting for the run" in json.loads(body)["main"]
+    version, parts = shown(page)
+    assert "Waiting for the run" in parts["main"]
     assert page.content(version) is None
     (tmp_path / "a").mkdir()
     assert page.content(version) is None and not loads
     (tmp_path / "a").rmdir()
 
     opened = ledger(tmp_path / "a")
-    version, body = page.content(version)
-    assert "No rounds yet" in json.loads(body)["main"]
+    version, parts = shown(page, version)
+    assert "No rounds yet" in parts["main"]
     for number in (1, 2):
         add(opened, number)
-        version, body = page.content(version)
-        fresh = json.loads(body)
-        assert f"{number} of 9 rounds" in fresh["main"]
-        (accuracy,) = [chart for chart in fresh["charts"] if chart["name"] == "test-accuracy"]
+        version, parts = shown(page, version)
+        assert f"{number} of 9 rounds" in parts["main"]
+        (accuracy,) = [chart for chart in parts["charts"] if chart["name"] == "test-accuracy"]
         assert accuracy["data"][0]["x"] == list(range(number + 1))
         count = len(loads)
         assert [page.content(version) for _ in range(20)] == [None] * 20
         assert len(loads) == count
-        assert page.content("") == (version, body)  # another reader, or the page loaded again
+        assert shown(page) == (version, parts)  # another reader, or the page loaded again
     opened.note(status="completed")
-    _, body = page.content(version)
-    assert "interrupted" not in json.loads(body)["main"]
+    _, parts = shown(page, version)
+    assert "interrupted" not in parts["main"]
     opened.close()
 
 
@@ -95,32 +100,32 @@ def test_a_link_that_moves_on_and_a_run_played_anew_are_followed(tmp_path):
         opened.close()
     (tmp_path / "current").symlink_to("a")
     page = live.Live(str(tmp_path / "current"))
-    version, body = page.content("")
-    assert json.loads(body)["title"] == "a"
+    version, parts = shown(page)
+    assert parts["title"] == "a"
     (tmp_path / "current").unlink()
     (tmp_path / "current").symlink_to("b")
-    version, body = page.content(version)
-    assert json.loads(body)["title"] == "b"
+    version, parts = shown(page, version)
+    assert parts["title"] == "b"
     (tmp_path / "b").rename(tmp_path / "old")
     ledger(tmp_path / "b").close()
-    version, body = page.content(version)
-    assert "No rounds yet" in json.loads(body)["main"]
+    version, parts = shown(page, version)
+    assert "No rounds yet" in parts["main"]
 
 
 def test_damage_is_said_and_outlived(tmp_path):
     (tmp_path / "a <b>").mkdir()
     (tmp_path / "a <b>" / "ledger.sqlite").touch()  # SQLite has made the file and not yet the tables
     page = live.Live(str(tmp_path / "a <b>"))
-    version, body = page.content("")
-    assert "Waiting for the run" in json.loads(body)["main"]
-    assert "<b>" not in json.loads(body)["main"]
+    version, parts = shown(page)
+    assert "Waiting for the run" in parts["main"]
+    assert "<b>" not in parts["main"]
     (tmp_path / "a <b>" / "ledger.sqlite").write_bytes(b"no database" * 100)
-    version, body = page.content(version)
-    assert "cannot be read: file is not a database" in json.loads(body)["main"]
+    version, parts = shown(page, version)
+    assert "cannot be read: file is not a database" in parts["main"]
     shutil.rmtree(tmp_path / "a <b>")
     add(ledger(tmp_path / "a <b>"), 1)
-    _, body = page.content(version)
-    assert "1 of 9 rounds" in json.loads(body)["main"]
+    _, parts = shown(page, version)
+    assert "1 of 9 rounds" in parts["main"]
 
 
 def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path, monkeypatch):
@@ -160,27 +165,27 @@ def test_the_page_reaches_for_nothing_else(tmp_path):
 def test_a_new_round_shows_without_a_reload(tmp_path, browser):
     run = tmp_path / "runs" / "a"
     with serving(run) as address:
-        shown = visit(browser, address)
-        until(shown, "document.querySelector('main')?.innerText.includes('Waiting for the run')")
-        shown.evaluate("window.neverReloaded = true")
+        tab = visit(browser, address)
+        until(tab, "document.querySelector('main')?.innerText.includes('Waiting for the run')")
+        tab.evaluate("window.neverReloaded = true")
         opened = ledger(run)
         for number in (1, 2, 3):
             add(opened, number)
         points = "document.getElementById('test-accuracy')?.data?.[0].x.length"
-        until(shown, f"{points} === 4")
-        assert "3 of 9 rounds" in shown.inner_text(".one")
-        shown.evaluate("window.chart = document.getElementById('test-accuracy'); undefined")
-        shown.evaluate("chart.closest('section').querySelector('details').open = true")
+        until(tab, f"{points} === 4")
+        assert "3 of 9 rounds" in tab.inner_text(".one")
+        tab.evaluate("window.chart = document.getElementById('test-accuracy'); undefined")
+        tab.evaluate("chart.closest('section').querySelector('details').open = true")
         add(opened, 4)
-        until(shown, f"{points} === 5")
-        assert "4 of 9 rounds" in shown.inner_text(".one")
-        assert shown.evaluate("chart === document.getElementById('test-accuracy')")
+        until(tab, f"{points} === 5")
+        assert "4 of 9 rounds" in tab.inner_text(".one")
+        assert tab.evaluate("chart === document.getElementById('test-accuracy')")
         table = "chart.closest('section').querySelector('details[open] tbody').rows.length"
-        assert shown.evaluate(table) == 5  # rounds 0 to 4: the table that was opened stays open and grows
-        assert shown.locator("#test-accuracy .main-svg").count() >= 1
-        assert shown.evaluate("neverReloaded") is True
-        assert shown.evaluate("performance.getEntriesByType('navigation').length") == 1
-        assert shown.evaluate("faults") == []
-        reached = shown.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+        assert tab.evaluate(table) == 5  # rounds 0 to 4: the table that was opened stays open and grows
+        assert tab.locator("#test-accuracy .main-svg").count() >= 1
+        assert tab.evaluate("neverReloaded") is True
+        assert tab.evaluate("performance.getEntriesByType('navigation').length") == 1
+        assert tab.evaluate("faults") == []
+        reached = tab.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
         assert reached and all(name.startswith(address) for name in reached)
         opened.close()

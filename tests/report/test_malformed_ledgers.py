@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import closing
@@ -23,6 +21,7 @@ from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.ledger import Ledger
 from aoi_fl.server.resume import check_simulated, recorded_run, take_up
+from tests.processes import python
 from tests.refusals import refused
 from tests.report.recorded import loaded, record
 
@@ -35,19 +34,10 @@ def play(folder):
     policy = {"kind": "wics", "budget": 4.0, "total_budget": 20.0, "index": "whittle", "clients": 3}
     known, rounds = [ClientRecord(c, f"c{c}", 1, 10, 1.0, 1.0, 0) for c in range(3)], []
     for t in range(1, 5):
-        part = Participation(
-            t % 3,
-            f"c{t % 3}",
-            "trained",
-            age=2,
-            weight=1.0,
-            refreshed=True,
-            payment=1.0,
-            seconds=1.0,
-            device_seconds=1.0,
-        )
-        values = {"spent": 1.0, "clock": 10.0 * t, "test_loss": 1.0, "test_accuracy": 0.5, "trained": 1}
-        rounds.append(RoundRecord(t, 1e9 + t, 1.0, asked=1, participations=[part], **values))
+        ones = dict.fromkeys(("weight", "payment", "seconds", "device_seconds"), 1.0)
+        part = Participation(t % 3, f"c{t % 3}", "trained", age=2, refreshed=True, **ones)
+        values = {"spent": 1.0, "clock": 10.0 * t, "test_loss": 1.0, "test_accuracy": 0.5}
+        rounds.append(RoundRecord(t, 1e9 + t, 1.0, participations=[part], **values))
     return record(folder, rounds, known, run=folder.name, config=CONFIG, policy=policy, initial_loss=2.0)
 
 
@@ -78,14 +68,12 @@ def view(table, columns):
 FORGED = {
     "rounds is an endless view": view("rounds", "n AS round, 1.0 AS started, 1.0 AS seconds"),
     "run is an endless view": view("run", "n AS key, '1' AS value"),
-    "participations is an endless view": view("participations", "1 AS round, n AS client"),
     "clients is a view of itself": sql("DROP TABLE clients", "CREATE VIEW clients AS SELECT * FROM clients"),
     "rounds is a virtual table": sql("DROP TABLE rounds", "CREATE VIRTUAL TABLE rounds USING fts5(round, started)"),
     "a column is computed": sql("DROP TABLE rounds", "CREATE TABLE rounds (round, seconds, started AS (1))"),
     "a trigger": sql("CREATE TRIGGER t AFTER INSERT ON rounds BEGIN DELETE FROM participations; END"),
     "no table run": sql("DROP TABLE run"),
     "no table rounds": sql("DROP TABLE rounds"),
-    "no table participations": sql("DROP TABLE participations"),
     "no column round": sql("ALTER TABLE rounds RENAME COLUMN round TO other"),
     "no names": sql("ALTER TABLE clients RENAME COLUMN name TO other"),
     "no outcomes": sql("ALTER TABLE participations RENAME COLUMN outcome TO other"),
@@ -98,27 +86,20 @@ FORGED = {
     "since is text": noted("since", "yesterday"),
     "a loss of 400 digits": noted("initial_loss", 10**400),
     "a budget that is an object": inside("policy", budget={"a": 1}),
-    "a budget of text": inside("policy", budget="much"),
-    "a total budget of a list": inside("policy", total_budget=[1]),
     "a policy of a million": inside("policy", clients=10**12),
     "rates of text": inside("policy", kind="markov", probabilities=["x"] * 3),
     "rounds planned as text": inside("config", **{"num-server-rounds": "many Ā"}),
     "clients of a fraction": inside("config", **{"num-clients": 0.5, "seed": {}, "policy": [1]}),
     "a round in the far future": sql("UPDATE rounds SET round = round + 1000000000000"),
-    "all rounds far away": sql(
-        "UPDATE rounds SET round = round * 1000000000000", "UPDATE participations SET round = round * 1000000000000"
-    ),
     "negative rounds": sql("UPDATE rounds SET round = -round", "UPDATE participations SET round = -round"),
     "a round that is text": cell("rounds", "seconds", "long"),
     "a clock of minus infinity": cell("rounds", "clock", float("-inf")),
     "a time no calendar has": cell("rounds", "started", 1e300),
     "a name of bytes": cell("clients", "name", b"\xff\xfe"),
-    "a name that is a number": cell("participations", "name", 7),
     "a name with NUL and markup": cell("clients", "name", "a\x00b<script>[bold]"),
     "an outcome that is nothing": cell("participations", "outcome", None),
     "an infinite data age": cell("clients", "data_age", float("-inf")),
     "a client of 64 bits": sql("UPDATE clients SET client = 9223372036854775807 - client"),
-    "a reason that is a blob": cell("participations", "reason", b"\x00" * 10),
     "no rounds, but participations": sql("DELETE FROM rounds"),
 }
 
@@ -157,7 +138,7 @@ def test_a_malformed_ledger_is_named_and_harms_no_other(what, tmp_path, monkeypa
     for view_ in ("", "content", "wall/content", "metrics"):
         assert client.get(f"/run/bad/{view_}").status_code == 200, view_
     assert glance(tmp_path / "runs/whole").state.name == "completed"
-    assert "report" in answered(bad) or what not in list(FORGED)[:14]
+    assert "report" in answered(bad) or what not in list(FORGED)[:12]
     assert time.monotonic() - begun < 20
     capsys.readouterr()
 
@@ -232,10 +213,7 @@ def read_by_another(place, *folders):
         for path in folder.iterdir():
             path.chmod(0o444)
         folder.chmod(0o555)
-    command = [sys.executable, "-c", READ, play(place / "warm"), *folders]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.splitlines()
+    return python("-c", READ, play(place / "warm"), *folders).stdout.splitlines()
 
 
 @pytest.fixture

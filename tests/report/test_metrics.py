@@ -30,36 +30,12 @@ def folder(tmp_path):
     """Two rounds of four clients under a budget: one never reached, one that failed and came back."""
     first = [part(0, "trained", next_round=5), part(1, "failed", reason="no power"), part(2, "late", reason="late")]
     second = [part(1, "trained", next_round=8), part(2, "refused", reason="NaN in its update")]
+    counts = {"asked": 4, "trained": 1, "dropped": 2, "messages": 7}
+    phases = {"ask_seconds": 0.5, "train_seconds": 2.25, "aggregate_seconds": 0.25}
+    more = {"asked": 3, "willing": 2, "trained": 1, "declined": 1, "dropped": 1, "messages": 5, "forced": True}
     rounds = [
-        RoundRecord(
-            1,
-            NOW - 60,
-            2.0,
-            asked=4,
-            trained=1,
-            dropped=2,
-            messages=7,
-            spent=12.5,
-            test_accuracy=0.5,
-            participations=first,
-        ),
-        RoundRecord(
-            2,
-            NOW - 30,
-            4.0,
-            asked=3,
-            willing=2,
-            trained=1,
-            declined=1,
-            dropped=1,
-            messages=5,
-            spent=30.0,
-            forced=True,
-            ask_seconds=0.5,
-            train_seconds=2.25,
-            aggregate_seconds=0.25,
-            participations=second,
-        ),
+        RoundRecord(1, NOW - 60, 2.0, spent=12.5, test_accuracy=0.5, participations=first, **counts),
+        RoundRecord(2, NOW - 30, 4.0, spent=30.0, participations=second, **more, **phases),
     ]
     clients = [ClientRecord(c, f"pi-{c}", 1, 100 + c) for c in range(4)]
     config = {"policy": "wics", "num-server-rounds": 9}

@@ -103,9 +103,6 @@ FLOODS = {
     "one long header": [f"X: {'a' * 20_000}"],
     "a header that needs a second look": [f"X: {'a' * 300_000}"],
     "many headers": [f"X-{i}: a" for i in range(200)],
-    "many short headers": ["X: a"] * 5000,
-    "a long cookie": ["Cookie: " + "; ".join(f"c{i}={'v' * 100}" for i in range(500))],
-    "a long name": [f"{'N' * 20_000}: a"],
 }
 
 

@@ -9,11 +9,10 @@ from scipy import stats
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.drawing import draw
-from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
 from aoi_fl.report.seeds import sentences, settings
-from tests.report.recorded import clients, record, trained
+from tests.report.recorded import charts_of, clients, record, trained
 
 ROUNDS = 6
 ENDS = {1: 0.90, 2: 0.94, 3: 0.95}
@@ -30,11 +29,16 @@ def play(folder, seed, policy="random", rounds=ROUNDS):
     return str(record(folder, played, clients(4), config=config))
 
 
-def test_seeds_of_one_setting_are_its_mean_and_interval(tmp_path):
-    names = [play(tmp_path / f"r{seed}", seed) for seed in ENDS] + [play(tmp_path / "other", 1, "wics")]
-    runs = load_all(names)
-    assert [(s.label, len(s.runs)) for s in settings(runs)] == [("random (3 seeds)", 3), ("other", 1)]
-    (chart,) = [chart for chart in figures(runs) if chart.name == "test-accuracy"]
+@pytest.fixture
+def seeds(tmp_path):
+    """The names of three runs of one setting."""
+    return [play(tmp_path / f"r{seed}", seed) for seed in ENDS]
+
+
+def test_seeds_of_one_setting_are_its_mean_and_interval(seeds, tmp_path):
+    names = [*seeds, play(tmp_path / "other", 1, "wics")]
+    assert [(s.label, len(s.runs)) for s in settings(load_all(names))] == [("random (3 seeds)", 3), ("other", 1)]
+    chart = charts_of(*names)["test-accuracy"]
     band, mean, single = chart.data
     values = np.array([[100 * end * t / ROUNDS for t in range(1, ROUNDS + 1)] for end in ENDS.values()])
     low, high = stats.t.interval(0.95, 2, values.mean(axis=0), stats.sem(values, axis=0))
@@ -46,28 +50,26 @@ def test_seeds_of_one_setting_are_its_mean_and_interval(tmp_path):
     assert "95 % interval" in chart.detail
 
 
-def test_seeds_of_one_setting_share_lines_and_a_heat_map(tmp_path):
-    runs = load_all([play(tmp_path / f"r{seed}", seed) for seed in ENDS])
-    charts = {chart.name: chart for chart in figures(runs)}
+def test_seeds_of_one_setting_share_lines_and_a_heat_map(seeds):
+    charts = charts_of(*seeds)
     assert [name for name in charts if name.startswith("participation")] == ["participation-0"]
     assert "Seed 1." in charts["participation-0"].note
     for name in ("test-accuracy", "intervals", "counts"):
         measured = [trace for trace in charts[name].data if trace["line"].get("dash") == "solid"]
         assert len(measured) == 1 and sum("fill" in trace for trace in charts[name].data) == 1, name
-    counts = np.array([sorted(run.history.counts, reverse=True) for run in runs])
+    counts = np.array([sorted(run.history.counts, reverse=True) for run in load_all(seeds)])
     (line,) = [trace for trace in charts["counts"].data if "fill" not in trace]
     assert line["y"] == pytest.approx(counts.mean(axis=0), rel=1e-5)
 
 
-def test_how_much_one_seed_says(tmp_path):
-    runs = load_all([play(tmp_path / f"r{seed}", seed) for seed in ENDS])
+def test_how_much_one_seed_says(seeds):
+    runs = load_all(seeds)
     (said,) = sentences(settings(runs))
     ends = 100 * np.array(list(ENDS.values()))
     alone = stats.t.ppf(0.975, 2) * ends.std(ddof=1) * np.sqrt(1 + 1 / 3)
     half = stats.t.ppf(0.975, 2) * ends.std(ddof=1) / np.sqrt(3)
-    assert (
-        f"from 90 to 95 %, mean 93 [{93 - half:.4g}, {min(93 + half, 100):.4g}]" in said and f"±{alone:.2g} %" in said
-    )
+    assert f"from 90 to 95 %, mean 93 [{93 - half:.4g}, {min(93 + half, 100):.4g}]" in said
+    assert f"±{alone:.2g} %" in said
     text = page.render(runs)
     assert "How sure is this?" in text and said.replace("'", "&#39;") in text
     assert sentences(settings(runs[:1])) == []
@@ -95,11 +97,8 @@ def test_what_is_no_seed_of_the_same_setting_stays_apart(tmp_path):
     assert [s.label for s in settings(pair)] == ["random (2 seeds)", "systematic (2 seeds)"]
 
 
-def test_all_numbers_have_a_column_a_setting(tmp_path):
-    found = settings(
-        load_all([play(tmp_path / f"r{seed}", seed) for seed in ENDS] + [play(tmp_path / "other", 1, "b")])
-    )
-    columns, rows = key_numbers(found)
+def test_all_numbers_have_a_column_a_setting(seeds, tmp_path):
+    columns, rows = key_numbers(settings(load_all([*seeds, play(tmp_path / "other", 1, "b")])))
     assert columns == ["", "random (3 seeds)", "other"]
     shown = {name: cells for name, *cells in rows}
     assert shown["test accuracy at the end"] == ["93.0 % (90.0 % to 95.0 %)", "90.0 %"]
@@ -112,17 +111,14 @@ def test_a_sweep_is_drawn_against_its_values(tmp_path):
         row = RoundRecord(1, test_accuracy=ENDS[seed] * rate / 2, participations=trained([0]))
         config = {"policy": "random", "learning-rate": rate, "seed": seed}
         names.append(str(record(tmp_path / f"{rate}-{seed}", [row], clients(4), config=config)))
-    charts = {chart.name: chart for chart in figures(load_all(names))}
+    sweep = charts_of(*names)["sweep"]
     mean = 100 * np.mean([*ENDS.values()])
-    assert [row[0] for row in charts["sweep"].rows] == [0.1, 0.5, 2.0]
-    assert [row[2] for row in charts["sweep"].rows] == pytest.approx([mean * rate / 2 for rate in (0.1, 0.5, 2)], 1e-5)
-    assert not charts["sweep"].layout["showlegend"]
-    bars, points = charts["sweep"].data[::2], charts["sweep"].data[1::2]
-    assert [trace["x"] for trace in points] == [[0.1], [0.5], [2.0]] and charts["sweep"].layout["xaxis"][
-        "type"
-    ] == "log"
+    assert [row[0] for row in sweep.rows] == [0.1, 0.5, 2.0]
+    assert [row[2] for row in sweep.rows] == pytest.approx([mean * rate / 2 for rate in (0.1, 0.5, 2)], 1e-5)
+    assert not sweep.layout["showlegend"] and sweep.layout["xaxis"]["type"] == "log"
+    bars, points = sweep.data[::2], sweep.data[1::2]
+    assert [trace["x"] for trace in points] == [[0.1], [0.5], [2.0]]
     for bar, point in zip(bars, points, strict=True):
         assert min(bar["y"]) < point["y"][0] < max(bar["y"])
-    assert draw(charts["sweep"], 3.4, "pdf").startswith(b"%PDF")
-    two = figures(load_all(names[:6]))
-    assert "sweep" not in {chart.name for chart in two}
+    assert draw(sweep, 3.4, "pdf").startswith(b"%PDF")
+    assert "sweep" not in charts_of(*names[:6])

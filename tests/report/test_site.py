@@ -3,6 +3,7 @@
 import shutil
 import time
 
+import pytest
 from fastapi.testclient import TestClient
 
 from aoi_fl.protocol.records import Participation, RoundRecord
@@ -16,6 +17,13 @@ from tests.report.recorded import Page, play_minutes
 def play(folder, rounds=3, **about):
     names = ("berlin", "rome <b>", "oslo", "paris")
     return play_minutes(folder, names, rounds, **{"config": {"num-server-rounds": 10}} | about)
+
+
+@pytest.fixture
+def listed(tmp_path, monkeypatch):
+    """Return a client of the list of runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return TestClient(site.application(None))
 
 
 def test_the_wall_says_how_far_and_who(tmp_path):
@@ -43,37 +51,32 @@ def test_the_wall_says_how_far_and_who(tmp_path):
     assert 'data-state="interrupted"' in client.get("/wall/content").text
 
 
-def test_runs_are_listed_with_state_and_link(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    client = TestClient(site.application(None))
-    assert "no run yet" in client.get("/list").text
+def test_runs_are_listed_with_state_and_link(listed, tmp_path):
+    assert "no run yet" in listed.get("/list").text
     play(tmp_path / "runs" / "old one")
     time.sleep(0.02)
     play(tmp_path / "runs" / "new", status="failed", reason="the disk was full")
     (tmp_path / "runs" / "nothing").mkdir()
     (tmp_path / "runs" / ".current").symlink_to("new")  # as a cluster has it
-    text = client.get("/list").text
+    text = listed.get("/list").text
     page = Page(text)
     assert page.links == ["compare", "run/new/", "run/new/wall", "run/old%20one/", "run/old%20one/wall"]
     assert "Failed: the disk was full" in page.words and "3 of 10" in page.words and "70.0 %" in page.words
     assert text.count("<polyline") == 2
     for link in page.links[1:]:
-        assert client.get(f"/{link}").status_code == 200
-    assert "3 of 10 rounds" in client.get("/run/old%20one/content").json()["main"]
-    assert b"aoi_round 3.0" in client.get("/run/new/metrics").content
+        assert listed.get(f"/{link}").status_code == 200
+    assert "3 of 10 rounds" in listed.get("/run/old%20one/content").json()["main"]
+    assert b"aoi_round 3.0" in listed.get("/run/new/metrics").content
 
 
-def test_only_runs_of_the_folder_are_opened(tmp_path, monkeypatch):
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
+def test_only_runs_of_the_folder_are_opened(listed, tmp_path):
     play(tmp_path / "secret")
-    play(tmp_path / "here" / "runs" / "a")
-    client = TestClient(site.application(None))
-    for name in ("..%2F..%2Fsecret", "...", "nothing", str(tmp_path / "secret").replace("/", "%2F")):
+    play(tmp_path / "runs" / "a")
+    for name in ("..%2Fsecret", "...", "nothing", str(tmp_path / "secret").replace("/", "%2F")):
         for view in ("", "content", "wall", "wall/content", "metrics"):
-            assert client.get(f"/run/{name}/{view}").status_code in (404, 422), (name, view)
-        assert client.get(f"/compare?run=a&run={name}").status_code == 404
-    assert client.get("/compare").status_code == client.get("/compare?" + "run=a&" * 51).status_code == 422
+            assert listed.get(f"/run/{name}/{view}").status_code in (404, 422), (name, view)
+        assert listed.get(f"/compare?run=a&run={name}").status_code == 404
+    assert listed.get("/compare").status_code == listed.get("/compare?" + "run=a&" * 51).status_code == 422
 
 
 def test_a_live_run_is_read_again_and_an_ended_one_is_not(tmp_path, monkeypatch):
@@ -97,8 +100,7 @@ def test_many_names_are_counted(tmp_path):
     assert len(names) == 25 and names[-1] == "and 76 more"
 
 
-def test_a_comparison_is_one_row_that_leads_to_its_page(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_comparison_is_one_row_that_leads_to_its_page(listed, tmp_path):
     names = ["a-s1", "b-s1", "alone"]
     for name, policy in zip(names, ("markov", "random", "markov"), strict=True):
         play(tmp_path / "runs" / name, config={"num-server-rounds": 10, "policy": policy})
@@ -107,8 +109,7 @@ def test_a_comparison_is_one_row_that_leads_to_its_page(tmp_path, monkeypatch):
         (tmp_path / "runs" / f"{stem}.csv").write_text(text)
         (tmp_path / "runs" / f"{stem}.html").write_text(f"the page {stem}")
     (tmp_path / "runs" / "compare-4.csv").write_text(table)  # its page is gone
-    client = TestClient(site.application(None))
-    text = client.get("/list").text
+    text = listed.get("/list").text
     folded, rest = map(Page, text.split("</details>"))
     said = " ".join(folded.words)
     assert "compare-1" in said and "2 runs, completed, begun" in said
@@ -119,5 +120,5 @@ def test_a_comparison_is_one_row_that_leads_to_its_page(tmp_path, monkeypatch):
     assert swept.title == "markov: weights size against weights equal"
     assert folded.links[1:] == ["compared/compare-1", *(f"run/{n}/{v}" for n in names[:2] for v in ("", "wall"))]
     assert rest.links == ["run/alone/", "run/alone/wall"]
-    assert client.get("/compared/compare-1").text == "the page compare-1"
-    assert {client.get(f"/compared/{name}").status_code for name in ("compare-2", "compare-4", "alone")} == {404}
+    assert listed.get("/compared/compare-1").text == "the page compare-1"
+    assert {listed.get(f"/compared/{name}").status_code for name in ("compare-2", "compare-4", "alone")} == {404}
