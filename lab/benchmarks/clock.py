@@ -5,11 +5,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 
 from aoi_fl.lab.benchmarks.base import ROOT, Row, alternate, ratio_row
+from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.markov import MarkovPolicy
@@ -50,17 +50,10 @@ def run(data):
 
 def _play(clock):
     """Run the federation and return the number of used updates."""
-    from aoi_fl.config.run import RunConfig
-    from aoi_fl.learning.client_app import app as client_app
-    from aoi_fl.server.app import app as server_app
-    from aoi_fl.server.engine.local_run import run_local
     from aoi_fl.server.ledger import read
 
     with tempfile.TemporaryDirectory() as folder:
-        values = RunConfig.parse(
-            {"num-clients": CLIENTS, "num-server-rounds": ROUNDS, "clock": clock, "policy": "random", "seed": 1}
-            | {"clients-per-round": UPDATES, "runs-dir": folder, "run-name": "clock"}
-        ).flat()
-        run_local(server_app, client_app, values, nodes=CLIENTS)
-        parts = read(Path(folder) / "clock" / "ledger.sqlite", "participations")
+        keys = {"num-clients": CLIENTS, "num-server-rounds": ROUNDS, "clock": clock, "policy": "random", "seed": 1}
+        keys |= {"clients-per-round": UPDATES, "runs-dir": folder, "run-name": "clock"}
+        parts = read(complete_run(keys), "participations")
         return sum(part["outcome"] == "trained" for part in parts)

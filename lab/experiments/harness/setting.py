@@ -28,9 +28,9 @@ TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning
 PAPER_KEYS = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
 
 
-def learning(options, dataset, rounds, **keys):
+def learning(experiment, options, rounds, **keys):
     """Return run keys of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
-    count = options.rounds or rounds[options.quick]
+    dataset, count = ", ".join(experiment.datasets(options)), options.rounds or rounds[options.quick]
     shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
     return shared if dataset == "digits" else TRAINING | shared
 

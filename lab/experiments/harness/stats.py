@@ -67,10 +67,10 @@ def paired_curves(rows, by, names, column, reduce=None):
     return {name: np.array([reduce(run) for run in of] if reduce else of) for name, of in runs.items()}
 
 
-def run_means(rows, by, names, column):
-    """Return (seeds,) means over all rounds for each name, in pairs: stated by the rows, or of the rows."""
+def run_means(rows, policies, column):
+    """Return (seeds,) means over all rounds for each policy, in pairs: stated by the rows, or of the rows."""
     stated = ({**row, column: row.get(f"mean {column}", row[column])} for row in rows)
-    return paired_curves(stated, by, names, column, _mean)
+    return paired_curves(stated, "policy", policies, column, _mean)
 
 
 def _mean(values):

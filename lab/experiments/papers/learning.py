@@ -56,7 +56,7 @@ class Learning(Experiment):
         (dataset,) = self.datasets(options)
         keys = {} if dataset == "digits" else self.keys
         model = options.model or self.model
-        return setting.learning(options, dataset, (self.rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
+        return setting.learning(self, options, (self.rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
 
     def play(self, unit, options):
         """Run a federation; the seed alone decides first model, partition and the order of batches."""

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from aoi_fl.lab.experiments.harness.base import Experiment, having, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, grouped, having, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
@@ -71,14 +71,14 @@ class WicsBudget(Experiment):
         ]
 
     def conclude(self, rows, settings):
-        claims = []
+        claims, tasks = [], grouped(rows, "model", "dataset")
         changes = {}
-        for model, dataset in _there(rows):
+        for model, dataset in tasks:
             these = having(rows, model=model, dataset=dataset, policy="wics")
             own = paired_curves(these, "budget", _BUDGETS, "loss", sum)
             for low, high in pairwise(own):
                 changes.setdefault(model, {})[f"{dataset}, B={low} to {high}"] = difference(own[high], own[low])
-        tables = tuple(_table(rows, model, dataset) for model, dataset in _there(rows))
+        tables = tuple(_table(rows, model, dataset) for model, dataset in tasks)
         paragraph = (
             f"Loss at the end of {settings['rounds']} rounds, the mean of the last {_LAST} evaluations on test data; "
             "the paper shows the training loss. All clients train here, as in the paper's Section 2. The others "
@@ -111,10 +111,6 @@ def _table(rows, model, dataset):
     return Table(f"{model} on {dataset}, test loss at the end", head, own + above)
 
 
-def _there(rows):
-    return list(dict.fromkeys((row["model"], row["dataset"]) for row in rows))
-
-
 def _losses(rows, model, dataset, budget):
     """Return each policy's losses at one budget, (seeds,), over the seeds that all of them have."""
     these = having(rows, model=model, dataset=dataset, budget=budget)
@@ -124,7 +120,7 @@ def _losses(rows, model, dataset, budget):
 def _similar(rows):
     """Judge that WICS's lead at B = 40 is there at other budgets too, under LR."""
     others = [b for b in _BUDGETS if b != _SHOWN]
-    played = [_losses(rows, *task, b) for task in _there(rows) if task[0] == "lr" for b in others]
+    played = [_losses(rows, *task, b) for task in grouped(rows, "model", "dataset") if task[0] == "lr" for b in others]
     found = [difference(of["wics"], of[p]) for of in played for p in POLICIES[1:] if p in of]
     lower, higher = (beyond(found, wanted) for wanted in (-1, 1))
     ours = (

@@ -213,5 +213,5 @@ def _ends(rows, column):
 
 def _ahead(rows, column, scale):
     """Return by how much WICS's mean over all rounds is above each rival's, in pairs."""
-    means = run_means(rows, "policy", POLICIES, column)
+    means = run_means(rows, POLICIES, column)
     return {p: interval(scale * (means["wics"] - of)) for p, of in means.items() if p != "wics"}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from aoi_fl.lab.experiments.harness.base import Experiment, having, seeds
+from aoi_fl.lab.experiments.harness.base import Experiment, grouped, having, seeds
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import marked, play_run
 from aoi_fl.lab.experiments.harness.findings import OURS, WICS, Claim, Conclusion, Table
@@ -146,10 +146,10 @@ def _judged(claim, rival, measure, apart):
 
 def _tasks(rows):
     """Return the models and data sets that there are rows of, in the order of the paper's figures."""
-    there = {(row["model"], row["dataset"]) for row in rows}
-    return [task for task in FIGURES if task in there] + sorted(there - FIGURES.keys())
+    there = grouped(rows, "model", "dataset")
+    return [task for task in FIGURES if task in there] + sorted(there.keys() - FIGURES.keys())
 
 
 def _means(rows, model, dataset, column):
     """Return each policy's means over the rounds, (seeds,), over the seeds that all policies have."""
-    return run_means(having(rows, model=model, dataset=dataset), "policy", tuple(_POLICIES), column)
+    return run_means(having(rows, model=model, dataset=dataset), tuple(_POLICIES), column)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.base import by_seed
+from aoi_fl.lab.experiments.harness.base import by_seed, grouped
 from aoi_fl.lab.experiments.harness.findings import Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier
@@ -34,7 +34,7 @@ def tables_of(rows, levels, clients):
     lower, upper = (f"{100 * level:g} %" for level in levels)
     usual, there = runs_of(rows, BASE), _there(rows)
     learning, work = [], []
-    for policy in dict.fromkeys(row["policy"] for row in rows):
+    for policy in grouped(rows, "policy"):
         runs, against = runs_of(rows, policy), () if policy == BASE else usual
         final, above = interval([100 * final for final in _told(runs, "final")]), interval(points_above(runs, against))
         updates, hours, missed, jain, seconds = (

@@ -62,7 +62,7 @@ class ClientAccuracy(Study):
 
     def settings(self, options):
         keys = {**setting.PAPER_KEYS, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}"}
-        return setting.learning(options, *self.datasets(options), (30, 6), **keys)
+        return setting.learning(self, options, (30, 6), **keys)
 
     def play(self, unit, options):
         """Train along the policy's selections, and return how accuracy spreads over the clients."""

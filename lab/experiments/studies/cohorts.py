@@ -83,7 +83,7 @@ class Cohorts(Study):
 
     def settings(self, options):
         keys = {"clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_ALPHA}", "weights": "size"}
-        return setting.learning(options, *self.datasets(options), (30, 4), **keys)
+        return setting.learning(self, options, (30, 4), **keys)
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the second half's accuracy."""

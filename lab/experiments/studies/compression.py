@@ -32,7 +32,7 @@ class Compression(Experiment):
 
     def settings(self, options):
         keys = {"model": options.model or "2nn", "policy": "markov-optimal", **setting.PAPER_KEYS}
-        return setting.learning(options, *self.datasets(options), (30, 4), **keys)
+        return setting.learning(self, options, (30, 4), **keys)
 
     def play(self, unit, options):
         """Run a federation; for a seed all codes share first model, partition, clients and batches."""

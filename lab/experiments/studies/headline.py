@@ -44,7 +44,7 @@ class Headline(Study):
 
     def settings(self, options):
         keys = {"num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "ends": "at the highest level"}
-        return setting.learning(options, ", ".join(self.datasets(options)), (120, 4), **keys)
+        return setting.learning(self, options, (120, 4), **keys)
 
     def play(self, unit, options):
         """Train until the highest level is reached, and return when the levels were."""

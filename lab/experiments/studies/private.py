@@ -85,7 +85,7 @@ class PrivateLearning(Study):
             "delta": DELTA,
             "train-together": "always",
         }
-        found = setting.learning(options, *self.datasets(options), (ROUNDS, 6), **keys)
+        found = setting.learning(self, options, (ROUNDS, 6), **keys)
         return {**found, "evaluate-every": max(found["num-server-rounds"] // 20, 1)}
 
     def own(self, unit):

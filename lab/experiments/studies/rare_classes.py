@@ -97,7 +97,7 @@ class RareClasses(Study):
             "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
             **setting.constant_rate(options),
         }
-        return setting.learning(options, *self.datasets(options), (120, 8), **keys)
+        return setting.learning(self, options, (120, 8), **keys)
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""

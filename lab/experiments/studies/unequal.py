@@ -71,7 +71,7 @@ class Unequal(Experiment):
     claims = CLAIMS
 
     def settings(self, options):
-        return setting.learning(options, *self.datasets(options), (80, 4), **setting.PAPER_KEYS)
+        return setting.learning(self, options, (80, 4), **setting.PAPER_KEYS)
 
     def units(self, options):
         return [
