@@ -48,6 +48,8 @@ def played(experiment, values, options, *, stopped=False):
     runs = options.work.absolute() / experiment / digest
     name = f"{values['policy']}-seed-{values['seed']}"
     kept_to = DIGITS if values.get("dataset", "digits") == "digits" else {}
+    if kept_to and "local-steps" in values:
+        kept_to = {**DIGITS, "local-epochs": 0}
     given = {**kept_to, **values, "runs-dir": str(runs), "run-name": name, "data-dir": str(options.data_dir.absolute())}
     return complete_run(given, stopped=stopped)
 
