@@ -69,9 +69,9 @@ def section5(clients, seed):
     return Population(table.ages, table.sizes, np.ones(clients, np.bool_), table.payments, table.sensitivities)
 
 
-def policy(name, seed):
-    """Return a policy in this setting: a selector, or the rule by which clients decide."""
-    return REGISTRY[name].build(RunKeys.model_validate({"policy": name, **PAPER_KEYS, "seed": seed}).flat())
+def policy(name, seed, **keys):
+    """Return a policy in this setting, or with other run keys: a selector, or the rule by which clients decide."""
+    return REGISTRY[name].build(RunKeys.model_validate({"policy": name, **PAPER_KEYS, "seed": seed, **keys}).flat())
 
 
 def play(name, rounds, seed, dealt=None):

@@ -15,12 +15,12 @@ from aoi_fl.lab.experiments.oracles.weight_variance import proportional_weight_v
 from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.convergence import ConvergenceConstants
-from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import ProportionalSelector, RandomSelector, everyone
+from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 
-CLIENTS, PER_ROUND, MAX_AGE = 40, 6, 10
-POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
+CLIENTS, PER_ROUND = 40, 6
+_KEYS = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND}
+POLICIES = setting.POLICIES
 CANDIDATES = (PER_ROUND, 12, 24, CLIENTS)  # of power-of-choice; the first is random selection
 RATES = {"theorem": 1, "proof": 2}  # what divides 1/(μ(t+γ)): nothing, or the steps K, as in the proof
 _SMOOTH, _CONVEX, _STEPS, _NOISE = 2.0, 1.0, 2, 0.5
@@ -78,7 +78,7 @@ def weight_variance(policy):
         return random_law(_SIZES, PER_ROUND)[1]
     if policy == "proportional":
         return proportional_weight_variance(_SIZES, PER_ROUND)
-    return markov_weight_variance(_table(policy))
+    return markov_weight_variance(setting.policy(policy, 0, **_KEYS))
 
 
 def choosing_by_loss(seeds, rounds):
@@ -190,12 +190,5 @@ def _row(seed, policy, round_, found, bound, start):
     return {"seed": seed, "policy": policy, "round": round_, "excess": found, "bound": bound, "start": start}
 
 
-def _table(policy):
-    make = MarkovPolicy.optimal if policy == "markov-optimal" else MarkovPolicy.increasing
-    return make(CLIENTS, PER_ROUND, MAX_AGE)
-
-
 def _history(policy, rounds, seed):
-    central = {"random": RandomSelector, "proportional": ProportionalSelector}
-    rule = central[policy](PER_ROUND, seed) if policy in central else _table(policy)
-    return simulate(rule, everyone(_SIZES), rounds, seed)
+    return simulate(setting.policy(policy, seed, **_KEYS), everyone(_SIZES), rounds, seed)

@@ -5,24 +5,27 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
+from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.lab.experiments.oracles.markov_chain import rounds_to_mix
-from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 
-_CASES = {"optimal, k=15": ("optimal", 15), "optimal, k=20": ("optimal", 20), "increasing, k=15": ("increasing", 15)}
+_CASES = {
+    "optimal, k=15": ("markov-optimal", 15),
+    "optimal, k=20": ("markov-optimal", 20),
+    "increasing, k=15": ("markov-increasing", 15),
+}
 _NAMED = {"stationary": "the stationary law", "zero": "age 0"}
-_CLIENTS, _MAX_AGE, _SHOWN = 100, 10, 60
+_CLIENTS = setting.CLIENTS
 
 
 def _policy(name):
     kind, per_round = _CASES[name]
-    make = MarkovPolicy.optimal if kind == "optimal" else MarkovPolicy.increasing
-    return make(_CLIENTS, per_round, _MAX_AGE)
+    return setting.policy(kind, 0, **{"clients-per-round": per_round})
 
 
 def _chances(policy, start, rounds):
@@ -44,7 +47,7 @@ class Start(Experiment):
     whole_seeds = True
 
     def settings(self, options):
-        return {"clients": _CLIENTS, "max_age": _MAX_AGE, "rounds": 200}
+        return {"clients": _CLIENTS, "max_age": setting.MAX_AGE, "rounds": 200}
 
     def play(self, unit, options):
         """Return how many clients took part in each round."""
