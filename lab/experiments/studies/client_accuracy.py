@@ -6,7 +6,6 @@ from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.findings import JOURNAL
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study, expect
-from aoi_fl.science.selection import RandomSelector
 
 _CASE = "Dirichlet 0.3"
 _ALPHA = 0.3
@@ -68,8 +67,7 @@ class ClientAccuracy(Study):
         """Train along the policy's selections, and return how accuracy spreads over the clients."""
         chosen, seed = self.settings(options), unit["seed"]
         there = dealt_as(chosen, options, seed, setting.CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
-        markov = unit["policy"] in (_MARKOV, _MARKOV_SIZE)
-        policy = setting.markov("markov-optimal") if markov else RandomSelector(setting.PER_ROUND, seed)
+        policy = setting.policy(unit["policy"].partition(",")[0], seed)
         history = there.history(policy, chosen["num-server-rounds"], _WEIGHTS[unit["policy"]])
         found = [
             [there.task.evaluate(model, part)[1] for part in there.parts]

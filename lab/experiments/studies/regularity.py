@@ -6,10 +6,8 @@ from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Measure, Study, expect, within
 from aoi_fl.lab.experiments.studies.unequal import split_of
-from aoi_fl.science.selection import RandomSelector
-from aoi_fl.science.systematic import SystematicPolicy
 
-_CLIENTS, _UPDATES = 100, 900
+_CLIENTS, _UPDATES = setting.CLIENTS, 900
 _PER_ROUND = (2, 5, 15)
 _SPLITS = ("Dirichlet 0.1", "Dirichlet 0.3", "IID")
 _CASES = {f"{split}, k = {k}": (split, k) for split in _SPLITS for k in _PER_ROUND}
@@ -66,9 +64,7 @@ class Regularity(Study):
         chosen, seed = self.settings(options), unit["seed"]
         split, k = _CASES[unit["case"]]
         there = dealt_as(chosen, options, seed, _CLIENTS, **split_of("IID" if options.quick else split))
-        policy = (
-            RandomSelector(k, seed) if unit["policy"] == _RANDOM else SystematicPolicy.equal(_CLIENTS, k, seed=seed)
-        )
+        policy = setting.policy(unit["policy"], seed, **{"clients-per-round": k})
         history = there.history(policy, chosen["updates"] // k, "size")
         marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, _EVALUATIONS).round().astype(int).tolist())
         found = there.tested(history, marks)
