@@ -49,23 +49,6 @@ def test_the_next_arrival_of_a_shifted_trace_is_available():
         assert here.any() and (found.until(when)[here] > when).all()
 
 
-def test_shares_of_the_period():
-    assert BY_HAND.shares.tolist() == [0.4, 0.2, 0.0, 1.0]
-    assert BY_HAND.first(2).shares.tolist() == [0.4, 0.2]
-
-
-def test_a_random_trace_agrees_with_a_plain_search():
-    rng = np.random.default_rng(5)
-    spells = []
-    for _ in range(40):
-        edges = np.sort(rng.choice(1000, size=2 * rng.integers(0, 12), replace=False)).astype(float)
-        spells.append(list(zip(edges[::2], edges[1::2], strict=True)))
-    found = Availability.from_spells(spells, 1000)
-    for when in rng.uniform(0, 3000, 200):
-        plain = [any(b <= when % 1000 < e for b, e in client) for client in spells]
-        assert found.here(when).tolist() == plain
-
-
 def test_changes_become_spells():
     found = Availability.from_changes([0, 3, 4, 5], [0, 5, 20, 0, 0], [False, True, False, True, False], 30)
     assert found.offsets.tolist() == [0, 1, 2, 2]
