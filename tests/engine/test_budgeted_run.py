@@ -9,17 +9,14 @@ from aoi_fl.cli.keys import pairs
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.protocol.clients import read_clients_file, section5_instance
-from aoi_fl.report import budget as report_budget
 from aoi_fl.report.metrics import exposition
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import Setting
 from aoi_fl.report.state import look
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
-from aoi_fl.science.objective import p2
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.staleness import mean_ages
 from aoi_fl.server.ledger import read_run
 from tests.ledgers import clients_of, parts_of, rounds_of
 from tests.server.interrupted import run_here
@@ -111,8 +108,8 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     assert left == pytest.approx(105 - spent)
 
 
-def clients_file(path, rows, header="name,size,payment,sensitivity,age"):
-    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+def clients_file(path, rows):
+    path.write_text("\n".join(["name,size,payment,sensitivity,age", *(",".join(map(str, row)) for row in rows)]) + "\n")
     return str(path)
 
 
@@ -139,29 +136,10 @@ def test_a_clients_file_sets_the_first_ages(source, tmp_path):
     assert [(c["data_age"], c["payment"], c["sensitivity"], c["examples"]) for c in known] == [
         (age, payment, sensitivity, size) for _, size, payment, sensitivity, age in rows
     ]
-    run, measured = load(folder, "r"), p2(mean_ages(history), table.sensitivities)
-    assert report_budget.running_objective(run, table.sensitivities)[-1] == pytest.approx(measured)
+    run = load(folder, "r")
     assert run.history.first_ages.tolist() == [4, 0, 12, 1]
     labels = [row[0] for row in key_numbers([Setting("r", (run,))])[1]]
     assert not any("Σ" in label for label in labels)  # which would be of refreshed clients only
-
-
-def test_the_ledger_holds_the_estimates_of_the_ranking(tmp_path):
-    folder = play(
-        tmp_path, policy="wics", trains="all", mislabel_rate=0.05, staleness_rates="own", sensitivities="estimated"
-    )
-    known = clients_of(folder)
-    sizes, payments = (np.array([c[key] for c in known], float) for key in ("examples", "payment"))
-    rows = parts_of(folder)
-    went_by = np.array([row["sensitivity"] for row in rows]).reshape(ROUNDS, 10)
-    assert went_by[0] == pytest.approx(sizes / sizes.mean())
-    assert not np.allclose(went_by[-1], went_by[0])
-    ages = np.array([c["data_age"] for c in known])
-    selector = BudgetedSelector(RUN["budget"], "whittle", RUN["seed"])
-    for t, refreshed in enumerate(refreshed_by_round(folder), 1):
-        population = Population(ages, sizes.astype(int), np.ones(10, bool), payments, went_by[t - 1])
-        assert selector.select(t, population).clients.tolist() == refreshed
-        ages = np.where(np.isin(np.arange(10), refreshed), 0, ages + 1)
 
 
 GOOD = [("a", 9, 5, 0.5, 0), ("b", 9, 6, 0.5, 0)]
