@@ -8,18 +8,15 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from aoi_fl.cli.keys import pairs
-from aoi_fl.client.participation import ClientApp as AgeAwareApp
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.lab.simulated_time.clocked_grid import ClockedGrid
-from aoi_fl.lab.simulated_time.devices import DeviceTrace, steady
+from aoi_fl.lab.simulated_time.devices import DeviceTrace
 from aoi_fl.science.errors import NothingTrainedError
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.engine.local_run import run_local
 from aoi_fl.server.folder import LEDGER, MODEL
 from aoi_fl.server.ledger import read_run
-from aoi_fl.strategies import AgeAwareStrategy, Plan, Policy, PolicyTraits
-from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.exchange import Exchange
 from tests.fakes import ToyApp, unchanged, zeros
 from tests.ledgers import parts_of, rounds_of
@@ -129,23 +126,6 @@ def test_surplus_clients_are_forgotten_in_the_next_round(grid, ran):
     assert ran == [0]
 
 
-class Empty(Policy):
-    """Sends the model to no client."""
-
-    traits = PolicyTraits(1)
-
-    def plan(self, view):
-        return Plan(np.empty(0, np.int64), np.empty(0))
-
-
-def test_rounds_without_a_chosen_client_take_time():
-    grid = ClockedGrid(AgeAwareApp(), {}, 4, lambda: None, steady(4))
-    with pytest.raises(NothingTrainedError):
-        strategy = AgeAwareStrategy(Empty(), options=RoundOptions(evaluate_clients=0))
-        strategy.start(grid, zeros(), 5)
-    assert grid.clock.simulated == 5.0
-
-
 def test_devices_that_are_never_available_are_refused():
     with refused("clock"):
         lone([])
@@ -173,20 +153,18 @@ def test_equal_clients_give_the_model_of_a_run_without_a_clock(line, tmp_path):
     assert {row["clock"] for row in rounds_of(plain)} == {None}
 
 
-def test_a_simulated_run_depends_on_its_seed_and_ends_in_time(tmp_path):
+def test_a_simulated_run_ends_in_time(tmp_path):
     line = (
         "policy=random clock=generated num-clients=60 over-selection=1.25 train-timeout=25 until=120 evaluate-every=4"
     )
     how = pairs(line.split()) | {"num-server-rounds": 1000}
-    one, two = play(tmp_path, "one", **how), play(tmp_path, "two", **how)
-    assert model_of(one) == model_of(two)
-    rounds = rounds_of(one)
-    assert [r["clock"] for r in rounds] == [r["clock"] for r in rounds_of(two)]
+    run = play(tmp_path, "run", **how)
+    rounds = rounds_of(run)
     assert rounds[-2]["clock"] < 120.0 <= rounds[-1]["clock"]
     evaluated = [row["round"] for row in rounds if row["test_accuracy"] is not None]
     assert evaluated == sorted({*range(4, len(rounds) + 1, 4), len(rounds)})
-    assert read_run(one / LEDGER)["status"] == "completed"
-    parts = parts_of(one)
+    assert read_run(run / LEDGER)["status"] == "completed"
+    parts = parts_of(run)
     assert all(part["device_seconds"] > 0 for part in parts)
     for part in parts:
         if part["outcome"] == "trained":
@@ -253,14 +231,6 @@ def test_too_few_available_clients_are_a_warning(line, warnings, tmp_path, caplo
 def test_a_run_without_a_reply_in_time_fails_with_the_remedy(tmp_path):
     with pytest.raises(NothingTrainedError, match=r"no reply by the deadline.*Raise train-timeout"):
         play(tmp_path, "slow", policy="random", clock="always", **{"train-timeout": 1.5, "num-server-rounds": 1})
-
-
-def test_foresight_holds_from_the_first_round_on(tmp_path):
-    """Some devices take longer than a round may: FedCS with foresight asks none of them."""
-    line = "policy=fedcs foresight=true clock=generated train-timeout=20 sizes=zipf:1.2"
-    folder = play(tmp_path, "foresight", **pairs(line.split()))
-    late = {row["round"] for row in parts_of(folder) if row["outcome"] == "late"}
-    assert 1 not in late
 
 
 def test_no_round_begins_after_until_without_clients(tmp_path):
