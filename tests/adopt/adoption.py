@@ -3,7 +3,7 @@
 import json
 import re
 
-from tests.adopt.installation import ROOT
+from tests.processes import ROOT
 
 # Chapters of docs/adopt.md.
 FEDAVG = "Federated averaging"

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from aoi_fl.server.engine.local_run import run_local
 from tests.adopt.adoption import adopt, outcome, rewrite
-from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS
+from tests.processes import ROOT
 
 NODES = 10
 

@@ -16,9 +16,9 @@ from aoi_fl.server.ledger import read_run
 from aoi_fl.strategies import AgeAwareStrategy, RoundOutcome, SelectorPolicy
 from aoi_fl.strategies.policy import ClientOutcome
 from tests.adopt.adoption import CLIENT, FEDAVG, GUIDE, changes, section
-from tests.adopt.installation import ROOT
 from tests.adopt.table import ROWS
 from tests.fakes import ToyApp, zeros
+from tests.processes import ROOT
 
 SIZES, ROUNDS = (10, 20, 30, 40, 50, 60), 28
 

@@ -2,10 +2,8 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
-from tests.adopt.installation import ROOT
+from tests.processes import ROOT, python
 
 LIBRARY = ("science", "protocol", "strategies", "client")
 ABOVE = ("server", "report", "cli", "docker", "lab")
@@ -20,8 +18,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def test_library_imports_nothing_above_it():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120)
-    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    loaded = set(json.loads(python("-c", SCRIPT).stdout.splitlines()[-1]))
     assert {f"aoi_fl.{room}" for room in LIBRARY} <= loaded
     assert not loaded & {"torch", "scipy", *(f"aoi_fl.{room}" for room in ABOVE)}
 
@@ -34,6 +31,4 @@ def test_an_edge_device_carries_no_strategies(tmp_path):
         f"import sys; sys.path = [{str(tmp_path)!r}] + [p for p in sys.path if p and {str(ROOT)!r} + '/typings' != p]; "
         "from aoi_fl.client import ClientApp; print(ClientApp.__module__, sys.modules['aoi_fl.science'].__file__)"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert str(tmp_path) in done.stdout
+    assert str(tmp_path) in python("-c", code, cwd=tmp_path).stdout

@@ -8,13 +8,14 @@ from functools import partial
 import flwr.clientapp
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ConfigRecord
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.client import ClientApp
 from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection
+from tests.fakes import record_of, reply_of, values
 from tests.refusals import refused
 
 CLIENTS, ROUNDS = 7, 4
@@ -57,7 +58,7 @@ def model(dtype):
     """Return a model whose arrays have none, one and two dimensions."""
     draw = np.random.default_rng(1).normal
     shapes = {"weight": (3, 4), "bias": (4,), "scale": ()}
-    return ArrayRecord({name: Array(np.asarray(draw(size=shape), dtype)) for name, shape in shapes.items()})
+    return record_of({name: np.asarray(draw(size=shape), dtype) for name, shape in shapes.items()})
 
 
 def train(message, context):
@@ -65,21 +66,19 @@ def train(message, context):
     here, config = context.node_config["partition-id"], message.content["config"]
     draw = np.random.default_rng([here, config["server-round"]]).normal
     arrays = {}
-    for name, array in message.content["arrays"].items():
-        start = array.numpy()
+    for name, start in values(message.content["arrays"]).items():
         step = draw(size=start.shape) + here / 4 - start
-        arrays[name] = Array(
-            np.asarray(start + config["lr"] * step / (1 + config.get("proximal-mu", 0.0)), start.dtype)
-        )
-    metrics = MetricRecord({"num-examples": 20, "train_loss": abs(draw()), "curve": [float(here), float(draw())]})
-    return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=message)
+        moved = start + config["lr"] * step / (1 + config.get("proximal-mu", 0.0))
+        arrays[name] = np.asarray(moved, start.dtype)
+    metrics = {"num-examples": 20, "train_loss": abs(draw()), "curve": [float(here), float(draw())]}
+    return reply_of(message, metrics, record_of(arrays))
 
 
 def evaluate(message, context):
     """Measure the model at this client's own place."""
     here = context.node_config["partition-id"]
-    loss = sum(float(np.sum((array.numpy() - here / 4) ** 2)) for array in message.content["arrays"].values())
-    return Message(RecordDict({"metrics": MetricRecord({"num-examples": 20, "loss": loss})}), reply_to=message)
+    loss = sum(float(np.sum((array - here / 4) ** 2)) for array in values(message.content["arrays"]).values())
+    return reply_of(message, {"num-examples": 20, "loss": loss})
 
 
 def client_app(kind=ClientApp):
