@@ -120,7 +120,8 @@ def _losses(rows, model, dataset, budget):
 def _similar(rows):
     """Judge that WICS's lead at B = 40 is there at other budgets too, under LR."""
     others = [b for b in _BUDGETS if b != _SHOWN]
-    played = [_losses(rows, *task, b) for task in grouped(rows, "model", "dataset") if task[0] == "lr" for b in others]
+    tasks = grouped(having(rows, model="lr"), "dataset")
+    played = [_losses(rows, "lr", dataset, b) for dataset in tasks for b in others]
     found = [difference(of["wics"], of[p]) for of in played for p in POLICIES[1:] if p in of]
     lower, higher = (beyond(found, wanted) for wanted in (-1, 1))
     ours = (
