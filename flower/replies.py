@@ -35,8 +35,7 @@ _TRIES = 3  # calls for one reply before it counts as lost
 # than _SOME objects above its message's.
 _MOST, _MORE, _SOME = 4, 256, 32
 _CHUNK = 1 << 20  # bytes of an array in one object, at least
-_HANDS = 8  # parallel calls that send small messages or fetch small replies
-_TOGETHER = 64  # small replies in memory at once
+_HANDS = 8  # parallel calls that send small messages or fetch small replies; so many replies are in memory at once
 _FIRST_REST, _LONGEST_REST = 0.05, 0.5  # seconds between two attempts to fetch an incomplete reply
 _KEPT = 1 << 16  # bytes of an object, at most, that is kept until its reply is complete
 
@@ -219,7 +218,7 @@ class Replies:
         Take all of them: one that was fetched and not taken is lost.
         """
         waiting = iter(message_ids)
-        while some := list(islice(waiting, _TOGETHER)):
+        while some := list(islice(waiting, _HANDS)):
             for reply in self._map(self.fetch, some):
                 if reply is not None:
                     yield reply
