@@ -29,8 +29,8 @@ PRINTED = (
     "simulate --policy wics --budget 20",
     "simulate --policy markov-optimal --clock generated",
 )
-# Wall-clock times become numbers of rounds, so that pages keep their charts; what a run draws for itself goes. No run is
-# private: its draws are secret, so no two are equal.
+# Wall-clock times become numbers of rounds, so that pages keep their charts; what a run draws for itself goes. None of
+# the runs is private: its draws are secret, so no two are equal.
 TIMES = """
 UPDATE rounds SET started = round, seconds = 1, hello_seconds = 0, ask_seconds = 0, train_seconds = 0,
   aggregate_seconds = 0, evaluate_seconds = 0, test_seconds = 0;
