@@ -80,28 +80,19 @@ def status_of(folder, new):
 def test_without_a_usable_update_the_run_ends_and_can_go_on(tmp_path):
     """All clients fail in every round: the run stops after two of them, instead of writing down empty rounds."""
     values = configuration("poll", tmp_path, "stopped", **{"max-empty-rounds": 2, "num-server-rounds": 6})
-    broken = PlainClientApp()
-    healthy = LocalGrid(client_app, values, nodes=20)
-    grid = LocalGrid(Switch(client_app, broken, after=2), values, nodes=20)
-    folder = play(grid, RunConfig.parse(values))
+
+    def failing(message, context):
+        app = client_app if int(message.metadata.group_id) <= 2 else PlainClientApp()
+        return app(message, context)
+
+    folder = play(LocalGrid(failing, values, nodes=20), RunConfig.parse(values))
     assert [bool(row["empty"]) for row in rounds_of(folder)] == [False, False, True, True]
     about = read_run(folder / LEDGER)
     assert about["status"] == "stopped"
     assert "2 rounds in a row" in about["reason"]
-    play(healthy, RunConfig.parse(values | {"resume": True}))
+    play(LocalGrid(client_app, values, nodes=20), RunConfig.parse(values | {"resume": True}))
     assert [bool(row["empty"]) for row in rounds_of(folder)] == [False, False, True, True, False, False]
     assert read_run(folder / LEDGER)["status"] == "completed"
-
-
-class Switch:
-    """A client app that stops working after a round."""
-
-    def __init__(self, working, broken, after):
-        self.working, self.broken, self.after = working, broken, after
-
-    def __call__(self, message, context):
-        app = self.working if int(message.metadata.group_id) <= self.after else self.broken
-        return app(message, context)
 
 
 @pytest.mark.parametrize("policy", EACH)

@@ -60,12 +60,8 @@ def test_a_run_may_be_killed_while_it_writes_a_round_down(point, kept, start, wh
     assert_same(folder, whole("poll"))
 
 
-def test_a_run_goes_on_at_another_place(copy, whole):
-    resume_here(copy)
-    assert_same(copy, whole("poll"))
-
-
 def test_a_damaged_checkpoint_costs_one_round(copy, whole, capsys):
+    """The run goes on at another place than the one where it began."""
     path = copy / CHECKPOINTS / "model-5.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     resume_here(copy)
