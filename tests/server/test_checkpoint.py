@@ -1,6 +1,7 @@
 """Checkpoints on disk: what is written is what is read, and what is damaged is noticed."""
 
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +13,13 @@ from aoi_fl.client import ClientApp
 from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import AoiError, NothingTrainedError, ResumeError, StorageError
 from aoi_fl.server.checkpoint import Checkpoint, Checkpoints, encode
-from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import LEDGER, make_run_folder, only_player
 from aoi_fl.server.ledger import Ledger, read
 from aoi_fl.server.observe import Recorder
 from aoi_fl.server.resume import recorded_run
-from aoi_fl.strategies import RandomSelection, RoundOptions
+from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.plan import Resume
+from tests.fakes import play, zeros
 
 MODEL = {
     "weight": np.arange(12, dtype=np.float32).reshape(3, 4).T,  # not contiguous
@@ -169,16 +170,10 @@ CARRIED = {
 
 @pytest.mark.parametrize("what", CARRIED)
 def test_what_a_strategy_cannot_take_back_is_named(what, tmp_path):
-    strategy = RandomSelection(
-        1,
-        options=RoundOptions(run="a", seed=1),
-        aggregation=FedAvgM(server_momentum=0.5),
-        resume=Resume(2, [ClientRecord(0, "client-0", 1)], CARRIED[what]),
-    )
-    app = ClientApp()
+    make = partial(RandomSelection, 1, aggregation=FedAvgM(server_momentum=0.5))
+    resume = Resume(2, [ClientRecord(0, "client-0", 1)], CARRIED[what])
     try:
-        grid = LocalGrid(app, {"runs-dir": str(tmp_path)}, 1)
-        strategy.start(grid, ArrayRecord({"w": Array(np.zeros(2, np.float32))}), 2)
+        play(make, ClientApp(), tmp_path, nodes=1, start=zeros(), resume=resume)
     except ResumeError as error:
         assert "does not fit this strategy" in str(error)
     except NothingTrainedError:

@@ -40,6 +40,7 @@ BANDED = {"policy": "markov-optimal", "privacy": "banded", "delta": 1e-3}
         ("late-rounds=1", "late-rounds"),
         ("policy=oort privacy=white", "oort"),
         ("privacy=white bands=2", "bands"),
+        ("evaluate-clients=2", "evaluate-clients"),
         ("privacy=none clip=2.0", "clip"),
         ("privacy=none max-epsilon=2.0 delta=1e-5", "max-epsilon"),
     ],
@@ -50,7 +51,15 @@ def test_a_private_run_that_guarantees_nothing_is_refused(line, named):
     assert named in str(error.value)
 
 
-@pytest.mark.parametrize("line", ["compression=int8", "policy=oldest-age over-selection=1.5", "server-momentum=0.5"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compression=int8",
+        "policy=oldest-age over-selection=1.5",
+        "server-momentum=0.5",
+        "evaluate-clients=2 metrics=clear",
+    ],
+)
 def test_what_keeps_the_guarantee_is_allowed(line):
     RunConfig.parse(BANDED | pairs(line.split()))
 
@@ -107,13 +116,6 @@ def test_a_private_ledger_has_participation_alone(tmp_path, metrics):
     told += [row[name] for row in parts for name in ("examples", "loss", "seconds")]
     assert all(value is None for value in told) == (metrics == "hidden")
     assert all(row["test_loss"] is not None for row in rounds)
-
-
-def test_evaluation_by_clients_needs_clear_metrics():
-    keys = BANDED | {"evaluate-clients": 2}
-    with refused("evaluate-clients"):
-        RunConfig.parse(keys)
-    RunConfig.parse(keys | {"metrics": "clear"})
 
 
 def test_a_restored_run_is_refused(tmp_path, monkeypatch):

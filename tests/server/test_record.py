@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp import ServerApp
 
 from aoi_fl.client import ClientApp
 from aoi_fl.report import page
@@ -13,7 +12,7 @@ from aoi_fl.report.measure import worst_tenth
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import settings
-from aoi_fl.server.engine.local_run import run_local
+from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, MODEL, is_played
 from aoi_fl.server.ledger import read_run
 from aoi_fl.server.record import record
@@ -26,7 +25,7 @@ NODES, ROUNDS = 6, 8
 
 def play(strategy, rounds=ROUNDS, evaluate=None, **reported):
     """Play somebody's app: a vector whose clients pull it to one, and its owner's own test of it."""
-    client, server = ClientApp(), ServerApp()
+    client = ClientApp()
 
     @client.train()
     def train(message, context):
@@ -41,11 +40,7 @@ def play(strategy, rounds=ROUNDS, evaluate=None, **reported):
         metrics = {name: value[number] if isinstance(value, list) else value for name, value in reported.items()}
         return Message(RecordDict({"metrics": MetricRecord({"num-examples": 5, **metrics})}), reply_to=message)
 
-    @server.main()
-    def main(grid, context):
-        strategy.start(grid, ArrayRecord([np.zeros(3)]), num_rounds=rounds, evaluate_fn=evaluate)
-
-    run_local(server, client, {}, nodes=NODES)
+    strategy.start(LocalGrid(client, {}, NODES), ArrayRecord([np.zeros(3)]), num_rounds=rounds, evaluate_fn=evaluate)
 
 
 @pytest.fixture(autouse=True)

@@ -49,6 +49,11 @@ def test_auto_and_zero_are_the_data_sets_own():
         ("policy=abs ageing=root", "ageing", "root", "left out"),
         ("clock=always foresight=true", "foresight", True, "left out"),
         ("policy=random rates=size", "rates", "size", "left out"),
+        ("until=5", "until", 5.0, "left out"),
+        ("clock-start=5", "clock-start", 5.0, "left out"),
+        ("num-clients=30 clients-per-round=8 over-selection=3.8", "over-selection", 3.8, "smaller"),
+        ("policy=wics spare=2", "spare", 2, "0 with a budget"),
+        ("privacy=banded policy=systematic spare=2", "spare", 2, "0 with privacy"),
         ("alpha=0.3", "alpha", None, "run key"),
         ("mislabel-rate=0.1 staleness-rates=own", "staleness-rates", "own", "policy markov-optimal"),
         ("threads=0", "threads", "0", "from 1 to 1024"),
@@ -73,7 +78,6 @@ def test_auto_and_zero_are_the_data_sets_own():
         ("device=tpu", "device", "tpu", "cuda"),
         ("clients-per-round=16 num-clients=15", "clients-per-round", 16, "at most num-clients, 15"),
         ("num-clients=many", "num-clients", "many", "whole number from 1"),
-        ("num-clients=2.5", "num-clients", "2.5", "whole number from 1"),
         ("partition=dirichlet:0", "partition", "dirichlet:0", "from 0.001"),
         ("exponent=inf", "exponent", "inf", "above 0 and at most 20"),
         ("learning-rate=nan", "learning-rate", "nan", "from 0"),
@@ -121,13 +125,6 @@ def test_weights_that_are_a_policys_own_may_be_named():
     assert RunConfig.parse(keys | {"weights": "unbiased"}).over_selection == RunConfig.parse(keys).over_selection
     with refused("over-selection", 1.3):
         RunConfig.parse({"policy": "markov-optimal", "over-selection": 1.3, "weights": "unbiased"})
-
-
-@pytest.mark.parametrize("keys", [{"policy": "wics"}, {"privacy": "banded", "policy": "systematic"}])
-def test_spare_shares_need_a_run_that_newcomers_may_join(keys: dict[str, str]) -> None:
-    assert RunConfig.parse({"spare": 2}).spare == 2
-    with refused("spare", 2):
-        RunConfig.parse({"spare": 2, **keys})
 
 
 @pytest.mark.parametrize(
