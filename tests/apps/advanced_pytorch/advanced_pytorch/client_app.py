@@ -2,13 +2,14 @@
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from torch import nn
 
 from advanced_pytorch.task import Net, fit, images, measure
 
 app = ClientApp()
 
 
-def personal(message: Message, context: Context) -> Net:
+def personal(message: Message, context: Context) -> nn.Module:
     """Return the server's network with this client's head, if it has one already."""
     net = Net()
     net.load_state_dict(message.content["arrays"].to_torch_state_dict())

@@ -1,5 +1,6 @@
 """The model, the data, and how one learns from the other."""
 
+from collections import OrderedDict
 from functools import cache
 
 import torch
@@ -9,17 +10,10 @@ from torch import nn
 digits = cache(load_digits)  # simulated clients share it
 
 
-class Net(nn.Module):
-    """A hidden layer with batch normalisation, whose counter is an integer without dimensions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU())
-        self.head = nn.Linear(32, 10)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the classes' scores."""
-        return self.head(self.body(x))
+def Net() -> nn.Module:
+    """Return a network: a hidden layer with batch normalisation, whose counter is an integer without dimensions."""
+    body = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU())
+    return nn.Sequential(OrderedDict(body=body, head=nn.Linear(32, 10)))
 
 
 def images(partition: int | None, partitions: int = 10) -> tuple[torch.Tensor, torch.Tensor]:
@@ -31,7 +25,7 @@ def images(partition: int | None, partitions: int = 10) -> tuple[torch.Tensor, t
     return x[:1500][partition::partitions], y[:1500][partition::partitions]
 
 
-def fit(net: Net, x: torch.Tensor, y: torch.Tensor, lr: float) -> float:
+def fit(net: nn.Module, x: torch.Tensor, y: torch.Tensor, lr: float) -> float:
     """Take ten steps and return the last one's loss."""
     net.train()
     optimizer = torch.optim.SGD(net.parameters(), lr=lr, momentum=0.9)
@@ -44,7 +38,7 @@ def fit(net: Net, x: torch.Tensor, y: torch.Tensor, lr: float) -> float:
 
 
 @torch.no_grad()
-def measure(net: Net, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+def measure(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
     """Return loss and accuracy."""
     net.eval()
     scores = net(x)
