@@ -16,7 +16,6 @@ from aoi_fl.cli import run
 from aoi_fl.cli.keys import typed
 from aoi_fl.cli.log import Quiet
 from aoi_fl.config.policies import POLICIES
-from aoi_fl.config.task import OWN_DATA
 from aoi_fl.report.output import print_json
 from aoi_fl.science.errors import ConfigError, install
 
@@ -53,6 +52,7 @@ def compare(
         from aoi_fl.lab.experiments.harness.comparison import check_accuracy
     except ImportError as error:
         raise ConfigError(str(error.name), None, "installed", f"For aoi compare, {install('all')}.") from error
+    from aoi_fl.config.task import OWN_DATA
     from aoi_fl.report.runs import matching
 
     if target is not None and not 0 < target < math.inf:

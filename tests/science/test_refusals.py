@@ -18,7 +18,7 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.privacy.account import Account, epsilon_of, multiplier_of
 from aoi_fl.science.privacy.bounds import ParticipationBounds
 from aoi_fl.science.privacy.factorisation import CorrelatedNoise, coefficients
-from aoi_fl.science.rates import check_rule, equal_rates, own_table, size_rates
+from aoi_fl.science.rates import check_rule, equal_rates, given_rates, own_table, size_rates
 from aoi_fl.science.selection import Population, RandomSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.sizes import make_sizes
@@ -49,6 +49,7 @@ GROUPS = [
     (lambda: BudgetedSelector(10).select(1, equals(2)), "payments", [()]),
     (lambda ageing: BudgetedSelector(40.0, "maxpack", ageing=ageing), "ageing", ["quadratic", "cubic"]),
     (lambda total: BoundedSelector(BudgetedSelector(10.0), total), "total-budget", [0.0, NAN]),
+    (Availability.from_changes, "client 1: second", [([0, 1, 3], [0, 7, 3], [True, True, False], 9)]),
     (Availability.from_changes, "client 0: second", [([0, 2], [-2, 3], [True, False], 9)]),
     (Availability.from_changes, "client 0: change", [([0, 2], [2, 5], [True, True], 9)], "to available at second 5"),
     (lambda: SlopeEstimate.of(3).sensitivities(ONES), "sizes", [()], 2),
@@ -89,6 +90,7 @@ GROUPS = [
     (PowerOfChoice, "candidates", [(5, 1, 3)], 3),
     (PowerOfChoice, "clients-per-round", [(0, 1, 3)], 0),
     (check_rule, "rates", ["fair"], "fair"),
+    (lambda rates: given_rates(rates, 1, ["a", "b", "c"]), "rates", [[0.5, 0.5]], 2),
     (size_rates, "size of client 1", [(np.array([3, 0, 5]), 1, 1.0)]),
     (size_rates, "per-round", [(TWO, 3, 1.0), (TWO, 0, 1.0), (TWO, 2, 0.7)]),
     (size_rates, "largest rate", [(TWO, 1, 0.0)]),
