@@ -9,9 +9,9 @@ SuperLink fail. Other clients' replies are not affected.
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import islice
@@ -35,7 +35,8 @@ _TRIES = 3  # calls for one reply before it counts as lost
 # than _SOME objects above its message's.
 _MOST, _MORE, _SOME = 4, 256, 32
 _CHUNK = 1 << 20  # bytes of an array in one object, at least
-_HANDS = 8  # parallel calls that send small messages or fetch small replies; so many replies are in memory at once
+_HANDS = 8  # parallel calls that send small messages or fetch small replies
+_AHEAD = 32  # small replies that are fetched before the first of them is taken: so many are in memory
 _FIRST_REST, _LONGEST_REST = 0.05, 0.5  # seconds between two attempts to fetch an incomplete reply
 _KEPT = 1 << 16  # bytes of an object, at most, that is kept until its reply is complete
 
@@ -148,8 +149,7 @@ class Replies:
         self._failures: Counter[str] = (
             Counter()
         )  # calls that the SuperLink broke off, by the message that they were about
-        hands = None if large else ThreadPoolExecutor(_HANDS, thread_name_prefix="replies")
-        self._map: Callable[..., Iterable[Message | None]] = hands.map if hands else map
+        self._hands = None if large else ThreadPoolExecutor(_HANDS, thread_name_prefix="replies")
 
     def forget(self, message_ids: Iterable[str]) -> None:
         """Keep nothing of the replies to these messages."""
@@ -217,12 +217,20 @@ class Replies:
 
         Take all of them: one that was fetched and not taken is lost.
         """
-        waiting = iter(message_ids)
-        while some := list(islice(waiting, _HANDS)):
-            for reply in self._map(self.fetch, some):
-                if reply is not None:
-                    yield reply
-                del reply  # the next one is decoded when this one is gone
+        hands = self._hands
+        for reply in map(self.fetch, message_ids) if hands is None else self._fetched_ahead(hands, message_ids):
+            if reply is not None:
+                yield reply
+            del reply  # the next one is decoded when this one is gone
+
+    def _fetched_ahead(self, hands: ThreadPoolExecutor, message_ids: list[str]) -> Iterator[Message | None]:
+        ahead = deque[Future[Message | None]]()
+        for message_id in message_ids:
+            ahead.append(hands.submit(self.fetch, message_id))
+            if len(ahead) >= _AHEAD:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
     def _fetch(self, reply: _Announced) -> Message | None:
         reply_id = reply.envelope.metadata.message_id
