@@ -62,7 +62,7 @@ def show_freshness(freshness: Freshness, ageing: str) -> None:
             ("P2, weighted age" + (", which WICS minimises" if not other else ""), freshness.p2),
             ("floor under P2 in the long run", freshness.floor),
             ("average age, weighted by size", freshness.weighted_age),
-            ("spent a round, mean", freshness.spent.mean),
-            ("spent a round, most", freshness.spent.max),
+            ("spent a round, mean", freshness.spent["mean"]),
+            ("spent a round, most", freshness.spent["max"]),
         ],
     )

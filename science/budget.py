@@ -10,32 +10,13 @@ from aoi_fl.science import draws
 from aoi_fl.science.ageing import ageing_cost, ageing_index
 from aoi_fl.science.errors import ConfigError, check_choice
 from aoi_fl.science.names import Ageing, Index
-from aoi_fl.science.selection import Population, Selection
+from aoi_fl.science.selection import Population, Selection, by_size
 from aoi_fl.science.spending import BudgetAccount, RoundBudget, check_budget
-from aoi_fl.science.types import Floats, Ints, Mask
+from aoi_fl.science.types import Floats, Ints
 from aoi_fl.science.whittle import abs_index, maxpack_index, whittle_index
 
 _SHORT = 1 << 16  # a list no longer than this is sorted whole
-_SAMPLE = 8192  # clients of a sample that shows how far down a long list the money goes
-_AIM = (0.85, 1.5)  # of the money that the first group of a long list should cost, and that the later ones should
-_LEAST = 64  # the first group is no smaller than such a part of the list, the later ones twice that of the one before
-
-
-def _first(index: Floats, payments: Floats, candidates: Mask, money: float, share: float) -> Ints:
-    """Return candidates that no other candidate's index exceeds, ascending: about as many as money pays for.
-
-    A sample gives the cut, and equal indices fall on the same side. At least a ``share`` of the sample is in the group.
-    """
-    clients = np.flatnonzero(candidates)
-    if clients.size <= _SHORT:
-        return clients
-    sample = clients[:: clients.size // _SAMPLE]
-    sample = sample[np.argsort(-index[sample])]
-    costs = np.cumsum(np.minimum(payments[sample], money)) * (clients.size / sample.size)
-    end = max(int(np.searchsorted(costs, money)), int(share * sample.size))
-    if end >= sample.size:
-        return clients
-    return np.flatnonzero(candidates & (index >= index[sample[end]]))
+_PART = 16  # of a longer list, the part that is sorted first
 
 
 def choose(index: Floats, payments: Floats, budget: float, strict: bool = False, stop_at_first: bool = False) -> Ints:
@@ -52,27 +33,22 @@ def choose(index: Floats, payments: Floats, budget: float, strict: bool = False,
     stop_at_first : stop at the first client that does not fit, as the prose of Section 4.3 has it
     """
     candidates = ~(np.isnan(index) | np.isnan(payments))
-    purse = RoundBudget(budget, strict)
-    cheapest = np.min(payments, where=candidates, initial=np.inf, keepdims=True)
-    if not stop_at_first:
-        candidates &= payments <= purse.left
-    chosen, stopped = np.zeros(index.size, dtype=np.bool_), False
-    # The first group is bought whole, which needs no order, and the second one holds the last that can be bought:
-    # unless the sample misled, or those behind them are cheaper.
-    aim, share = _AIM[0], 1 / _LEAST
-    while not stopped and purse.affords(cheapest)[0]:
-        group = _first(index, payments, candidates, aim * purse.left, share)
-        if not group.size:
-            break
-        aim, share = _AIM[1], 2 * share
-        if not purse.surely_affords_all(payments[group]):  # else the order does not matter
-            group = group[np.argsort(-index[group], kind="stable")]
-        paid, stopped = purse.take(group, payments[group], stop_at_first)
-        chosen[paid] = True
-        candidates[group] = False
+    purse, chosen = RoundBudget(budget, strict), np.zeros(index.size, dtype=np.bool_)
+    size = index.size if stop_at_first else max(index.size // _PART, _SHORT)
+    while True:  # the first of the order, then twice as many: sorting takes longer than finding them
         if not stop_at_first:
             candidates &= payments <= purse.left
-    return np.flatnonzero(chosen)
+        group = np.flatnonzero(candidates)
+        if not group.size:
+            return np.flatnonzero(chosen)
+        order = -index[group]
+        if size < group.size:
+            first = order <= np.partition(order, size)[size]  # equal indices stay together
+            group, order = group[first], order[first]
+        group = group[np.argsort(order, kind="stable")]
+        chosen[purse.take(group, payments[group], stop_at_first)] = True
+        candidates[group] = False
+        size *= 2
 
 
 @dataclass(frozen=True)
@@ -122,14 +98,10 @@ class BudgetedSelector:
         if population.payments is None:
             raise ConfigError("payments", None, "known for every client under a budget", "Set each client's payment.")
         index = self.indices(round_, population, population.payments) if bids is None else bids
-        reachable = np.where(population.available & (population.sizes > 0), index, np.nan)
         may, strict = self._bound(limit)
-        if may > 0:
-            chosen = choose(reachable, population.payments, may, strict, self.stop_at_first)
-        else:
-            chosen = np.empty(0, np.int64)
-        sizes = population.sizes[chosen].astype(np.float64)
-        return Selection(chosen, sizes / sizes.sum() if chosen.size else sizes, np.ones(chosen.size, dtype=np.int64))
+        reachable = np.where(population.available & (population.sizes > 0) & (may > 0), index, np.nan)
+        chosen = choose(reachable, population.payments, may, strict, self.stop_at_first)
+        return by_size(chosen, population.sizes)
 
     def affords(self, payments: Floats, limit: float) -> bool:
         """Return whether a round with this limit can pay any of these payments; NaN counts as none."""

@@ -1,6 +1,6 @@
 """A history of selections: the participants of each round, with their weights."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -66,6 +66,18 @@ class History:
             first_ages=np.zeros(clients, np.int64) if first_ages is None else np.asarray(first_ages, dtype=np.int64),
         )
 
+    @classmethod
+    def of(cls, selections: Sequence[Selection], first_ages: Ints) -> "History":
+        """Return the history of selections, one for each round from 1 on."""
+        return cls(
+            clients=len(first_ages),
+            offsets=np.cumsum([0, *(len(each.clients) for each in selections)], dtype=np.int64),
+            members=np.concatenate([np.empty(0, np.int32), *(each.clients for each in selections)], dtype=np.int32),
+            weights=np.concatenate([np.empty(0), *(each.weights for each in selections)]),
+            draws=np.concatenate([np.empty(0, np.int32), *(each.draws for each in selections)], dtype=np.int32),
+            first_ages=first_ages,
+        )
+
     @property
     def rounds(self) -> int:
         """R, the number of rounds, empty ones included."""
@@ -101,30 +113,3 @@ class History:
         order = np.argsort(self.members, kind="stable")
         when = np.repeat(np.arange(1, self.rounds + 1, dtype=np.int32), np.diff(self.offsets))
         return self.members[order], when[order], self.draws[order]
-
-
-class HistoryBuilder:
-    """Collects selections, one a round, and turns them into a history."""
-
-    def __init__(self, clients: int, first_ages: Ints) -> None:
-        self._clients, self._first_ages = clients, first_ages.copy()
-        self._members: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-        self._weights: list[Floats] = [np.empty(0)]
-        self._draws: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-
-    def append(self, selection: Selection) -> None:
-        """Add the next round."""
-        self._members.append(selection.clients.astype(np.int32))
-        self._weights.append(selection.weights)
-        self._draws.append(selection.draws.astype(np.int32))
-
-    def history(self) -> History:
-        """Return everything recorded so far."""
-        return History(
-            clients=self._clients,
-            offsets=np.cumsum([len(part) for part in self._members], dtype=np.int64),
-            members=np.concatenate(self._members),
-            weights=np.concatenate(self._weights),
-            draws=np.concatenate(self._draws),
-            first_ages=self._first_ages,
-        )

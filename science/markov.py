@@ -80,9 +80,7 @@ class MarkovPolicy(AgeRule):
         ``max_age`` None is at least ⌊n/k⌋: :func:`aoi_fl.science.names.usual_max_age`. Var[X] is (n−mk)(n−(m+1)k)/k²
         where m < ⌊n/k⌋, else r(k−r)/k² with r = n mod k. Raises ConfigError also if d > 1−k/n.
         """
-        check_sizes(clients, per_round, max_age or 0)
-        max_age = usual_max_age(clients, per_round) if max_age is None else max_age
-        table = tables.optimal(Fraction(clients, per_round), max_age, dropout)
+        table = tables.optimal(*_mean_and_age(clients, per_round, max_age), dropout)
         return cls(table, clients, per_round, "optimal", float(dropout))
 
     @classmethod
@@ -90,9 +88,7 @@ class MarkovPolicy(AgeRule):
         cls, clients: int, per_round: int, max_age: int | None = None, exponent: float = 1.0
     ) -> "MarkovPolicy":
         """Return the policy of rising p_a, E[X] = n/k: :func:`aoi_fl.science.tables.increasing`."""
-        check_sizes(clients, per_round, max_age or 0)
-        max_age = usual_max_age(clients, per_round) if max_age is None else max_age
-        table = tables.increasing(Fraction(clients, per_round), max_age, exponent)
+        table = tables.increasing(*_mean_and_age(clients, per_round, max_age), exponent)
         return cls(table, clients, per_round, "increasing")
 
     @classmethod
@@ -113,12 +109,6 @@ class MarkovPolicy(AgeRule):
         ((0.0, 0.5, 1.0), 3.6363636363636362)
         """
         return cls((), len(rates), max(round(float(rates.sum())), 1), "rated", dropout, rates)
-
-    @property
-    def _own_rates(self) -> Floats:
-        if self.rates is None:
-            raise ValueError("all clients share one table")
-        return self.rates
 
     def table(self, client: int) -> tables.Probabilities:
         """Return a client's table."""
@@ -165,7 +155,7 @@ class MarkovPolicy(AgeRule):
             return age.first_age(self.hazards, u)
         first, at = self._steps
         at, later = at * (1 - self.dropout), 1 - self.dropout
-        level = u / self._own_rates
+        level = u / np.asarray(self.rates)
         beyond = level - (first + 1)  # the law is flat up to age j, and geometric after it
         left = np.clip(1 - beyond * later / np.where(at < 1, 1 - at, 1.0), 1e-300, 1.0)
         with np.errstate(divide="ignore"):
@@ -196,7 +186,7 @@ class MarkovPolicy(AgeRule):
     @cached_property
     def _steps(self) -> tuple[Ints, Floats]:
         """Return (n,) each of j and p_j; p is 1 at later ages."""
-        distinct, which = np.unique(self._own_rates, return_inverse=True)
+        distinct, which = np.unique(np.asarray(self.rates), return_inverse=True)
         steps = [tables.optimal_steps(1 / exact(rate), None, self.dropout) for rate in distinct.tolist()]
         first, at, _ = zip(*steps, strict=True)
         return np.array(first, dtype=np.int64)[which], np.array(at)[which]
@@ -252,13 +242,18 @@ class MarkovPolicy(AgeRule):
         With r = 1/E[X], and u_h the probability of taking part h rounds after doing so, Var(Y) = T r(1-r) +
         2 Σ_{h=1}^{T-1} (T-h) r (u_h - r).
         """
-        rate, again = 1 / self.interval_mean, self.renewals(max(windows, default=0))
-        found = []
-        for window in windows:
-            lags = np.arange(1, window)
-            variance = window * rate * (1 - rate) + 2 * rate * float((window - lags) @ (again[1:window] - rate))
-            found.append(max(variance, 0.0))
-        return found
+        rate, lengths = 1 / self.interval_mean, np.asarray(windows, dtype=np.int64)
+        excess = self.renewals(int(lengths.max(initial=0))) - rate
+        excess[0] = 0.0
+        sums = np.cumsum(np.cumsum(excess))[lengths - 1]
+        variances: list[float] = np.maximum(lengths * rate * (1 - rate) + 2 * rate * sums, 0.0).tolist()
+        return variances
+
+
+def _mean_and_age(clients: int, per_round: int, max_age: int | None) -> tuple[Fraction, int]:
+    """Return n/k, and m or the usual one; raise ConfigError for sizes out of range."""
+    check_sizes(clients, per_round, max_age or 0)
+    return Fraction(clients, per_round), usual_max_age(clients, per_round) if max_age is None else max_age
 
 
 def check_sizes(clients: int, per_round: int, max_age: int) -> None:

@@ -55,19 +55,17 @@ class MarkovRule(AgeRule):
         return self.policy.clients
 
     @cached_property
-    def _rated(self) -> MarkovPolicy | None:
-        return None if self.rates is None else MarkovPolicy.rated(self.rates, dropout=self.dropout)
+    def _issued(self) -> MarkovPolicy:
+        return self.policy if self.rates is None else MarkovPolicy.rated(self.rates, dropout=self.dropout)
 
     def first_age(self, round_: int, u: Floats) -> Ints:
         """Return (n,) ages as those of clients that have always been available."""
-        return (self.policy if self._rated is None else self._rated).first_age(round_, u)
+        return self._issued.first_age(round_, u)
 
     def willingness(self, ages: Ints) -> Floats:
         """Return (n,) the probability with which each client takes part at its age, if it is available."""
-        if self._rated is None or self.rates is None:
-            return self.policy.willingness(ages)
-        if self.presence is None:
-            return self._rated.willingness(ages)
+        if self.rates is None or self.presence is None:
+            return self._issued.willingness(ages)
         first, at = absent_steps(self.rates, self.presence.share, self.presence.returning)
         return np.where(ages < first, 0.0, np.where(ages == first, at, 1.0))
 

@@ -171,11 +171,6 @@ class RandomSelector(_SharingSelector):
     chosen, whatever the others' availability. Clients without examples are skipped.
     """
 
-    def long_run_rates(self, population: Population) -> Floats:
-        """Return (n,) participations a round of each client in the long run, if all are available."""
-        filled = population.sizes > 0  # the others are passed over
-        return np.where(filled, min(self.per_round / max(int(filled.sum()), 1), 1.0), 0.0)
-
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 40 bytes a client at the peak, the selection included."""
         keys = draws.uniforms(self.seed, round_, _PURPOSE, len(population.ages))
@@ -212,10 +207,6 @@ class OldestAgeSelector(_SharingSelector):
     The central ideal of the optimal Markov policy (Javani & Wang 2025), hence with that policy's weights 1/|S|. Random
     ties keep clients of equal ages from training always together.
     """
-
-    def long_run_rates(self, population: Population) -> Floats:
-        """Return (n,) participations a round of each client in the long run, if all are available."""
-        return np.full(len(population.ages), min(self.per_round / len(population.ages), 1.0))
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 50 bytes a client at the peak, the selection included."""

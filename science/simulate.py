@@ -10,15 +10,16 @@ import numpy as np
 from aoi_fl.science import draws
 from aoi_fl.science.client_stats import Reports, drawn_reports
 from aoi_fl.science.errors import ConfigError, check_choice, check_whole
-from aoi_fl.science.history import History, HistoryBuilder
+from aoi_fl.science.history import History
 from aoi_fl.science.names import Start, Weighting
 from aoi_fl.science.rule import Clocks, ParticipationRule, is_decentralised
-from aoi_fl.science.selection import Population, Selection, Selector
+from aoi_fl.science.selection import Population, Selection, Selector, everyone
 from aoi_fl.science.types import Floats, Ints, Mask
 from aoi_fl.science.weighting import weigh
 
 Arrived: TypeAlias = Callable[[int, Mask], Mask]  # from a round's chosen clients to those with work that counts
 Decentralised: TypeAlias = ParticipationRule
+Played: TypeAlias = tuple[ParticipationRule | Selector, Selection]  # by what a round's clients were chosen, and they
 
 
 class Timer(Protocol):
@@ -78,7 +79,7 @@ def simulate(
     Returns
     -------
     History
-        16 bytes a participation, twice that while it is put together, beside about 50 bytes a client
+        16 bytes a participation, 40 while it is put together, beside about 50 bytes a client
 
     Raises ConfigError if ``rounds`` < 1, ``start`` is unknown, the policy has another number of clients, or unbiased
     weights meet a policy without rates.
@@ -89,8 +90,6 @@ def simulate(
     arrived: Arrived = (lambda round_, chosen: chosen & there(round_)) if clock is None else clock.play
 
     clients = len(population.ages)
-    played: Iterator[tuple[ParticipationRule | Selector, Selection]]
-    rates = long_run_rates(policy, population) if weighting == "unbiased" else None
     if is_decentralised(policy):
         if clients != policy.clients:
             raise ConfigError(
@@ -99,24 +98,22 @@ def simulate(
         weighting = weighting or "equal"
         u = draws.uniforms(seed, 1, "first-age", clients) if start == "stationary" else np.zeros(clients)
         first_ages = policy.first_age(1, u)
-        played = _decided(policy, first_ages, seed, there, arrived)
+        played: Iterator[Played] = _decided(policy, first_ages, seed, there, arrived)
     else:
         reports, first_ages = reports or drawn_reports(clients, seed), population.ages
-        selector = cast(Selector, policy)
-        played = ((selector, chosen) for chosen in _selections(selector, population, there, arrived, reports, clock))
-    builder = HistoryBuilder(len(population.ages), first_ages)
+        played = _selections(cast(Selector, policy), population, there, arrived, reports, clock)
+    selections = []
     for round_, (now, selection) in enumerate(islice(played, rounds), 1):
         if weighting is not None:
-            if rates is not None and is_decentralised(now):
-                rates = long_run_rates(now, population)  # as far as is known by now
+            rates = long_run_rates(now, population) if weighting == "unbiased" else None  # as far as known by now
             weights = weigh(weighting, selection.clients, population.sizes, rates, selection.draws)
             selection = replace(selection, weights=weights)
-        builder.append(selection)
+        selections.append(selection)
         if observe is not None:
             observe(round_, selection)
         if clock is not None and clock.now >= clock.until:
             break
-    return builder.history()
+    return History.of(selections, first_ages)
 
 
 def _kept(selection: Selection, arrived: Arrived, round_: int, clients: int, shares: bool) -> Selection:
@@ -134,13 +131,14 @@ def long_run_rates(policy: Decentralised | Selector, population: Population) -> 
     """Return (n,) each client's participations a round in the long run, if all are available; None: unknown."""
     if is_decentralised(policy):
         return policy.long_run_rates()
-    known = getattr(policy, "long_run_rates", None)
-    return None if known is None else known(population)
+    names = ("long_run_rates", "rates")
+    known = next((of for name in names if callable(of := getattr(policy, name, None))), None)
+    return None if known is None else known(everyone(population.sizes))
 
 
 def _decided(
     rule: ParticipationRule, ages: Ints, seed: int, availability: Callable[[int], Mask], arrived: Arrived
-) -> Iterator[tuple[ParticipationRule, Selection]]:
+) -> Iterator[Played]:
     """Yield the rule, and the clients that take part by it, in round 1, 2, 3, …."""
     n, coins = len(ages), np.zeros(0)
     clocks = Clocks(-ages, rule.counts(-ages))
@@ -164,28 +162,26 @@ def _selections(
     arrived: Arrived,
     reports: Reports,
     clock: Timer | None,
-) -> Iterator[Selection]:
+) -> Iterator[Played]:
+    """Yield the selector, and the clients that it selects, in round 1, 2, 3, …."""
     over, learn, pay = (getattr(selector, name, None) for name in ("over", "learn", "pay"))
-    ages = population.ages
+    ages, payments = population.ages, population.payments
     for round_ in count(1):
-        payments = population.payments
         if over is not None and payments is not None and over(payments):
             return
-        now = replace(population, ages=ages, available=availability(round_))
-        begun = 0.0 if clock is None else clock.now
-        if clock is not None:
-            now = replace(now, now=begun)
+        available = availability(round_)
+        now = replace(population, ages=ages, available=available, now=None if clock is None else clock.now)
         chosen = selection = selector.select(round_, now)
         if clock is not None:
             selection = _kept(chosen, arrived, round_, len(ages), shares=getattr(selector, "shares", True))
         if pay is not None and payments is not None:
             pay(payments[selection.clients])
-        yield selection
+        yield selector, selection
         if learn is not None:
             told = reports(round_, selection.clients)
             if clock is not None:
                 late = np.setdiff1d(chosen.clients, selection.clients)
-                waited = np.full(len(late), clock.now - begun)
+                waited = np.full(len(late), clock.now - (now.now or 0.0))
                 told = replace(told, seconds=clock.seconds[selection.clients], late=late, waited=waited)
             learn(round_, now, told)
         ages = ages + 1

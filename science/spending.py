@@ -12,10 +12,9 @@ import numpy as np
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats, Ints, Mask
 
-_CHUNK = 1 << 16  # clients looked at in one go
 _BITS = 60  # a budget has about 2^60 units, the finest for which sums stay within 64 bits
 _ROUNDING = 1 << 12  # units, 2^-48 of the budget: what rounding may add to a sum
-_PASSES = 16  # vectorised passes over a chunk before a plain loop takes over, whatever the payments
+_PASSES = 16  # vectorised passes over the clients before a plain loop takes over, whatever the payments
 
 
 class RoundBudget:
@@ -43,44 +42,17 @@ class RoundBudget:
         """Return which payments, each alone, the rest can pay."""
         return self._units(payments) <= self._left
 
-    def surely_affords_all(self, payments: Floats) -> bool:
-        """Return True only if the rest pays for all of these together; it may be False at equality."""
-        total = float(np.minimum(payments, self._dearest).sum()) * (1 + 1e-9)
-        return math.ldexp(total, self._scale) + payments.size <= self._left
-
-    def take(self, clients: Ints, payments: Floats, stop_at_first: bool = False) -> tuple[Ints, bool]:
-        """Pay for clients in the order given; return those paid for, and whether ``stop_at_first`` stopped there.
+    def take(self, clients: Ints, payments: Floats, stop_at_first: bool = False) -> Ints:
+        """Pay for clients in the order given, and return those paid for.
 
         ``clients`` and ``payments`` are (m,), first choice first. A client that the rest cannot pay for is skipped, or
         ends the round with ``stop_at_first``.
         """
-        paid, stopped = [clients[:0]], False
-        for start in range(0, clients.size, _CHUNK):
-            end = start + _CHUNK
-            units = self._units(payments[start:end])
-            if stop_at_first:
-                bought = self._prefix(units)
-                stopped = bought < units.size
-                paid.append(clients[start : start + bought])
-                if stopped:
-                    break
-            else:
-                paid += self._fitting(clients[start:end], units)
-        return np.concatenate(paid), stopped
-
-    def _prefix(self, units: Ints) -> int:
-        # Integer sums would overflow far behind the last affordable client, so a float sum limits the search.
-        far = np.searchsorted(np.cumsum(units, dtype=np.float64), self._left * (1 + 1e-9)) + 1
-        totals = np.cumsum(units[:far])
-        bought = int(np.searchsorted(totals, self._left, side="right"))
-        self._left -= int(totals[bought - 1]) if bought else 0
-        return bought
-
-    def _fitting(self, clients: Ints, units: Ints) -> list[Ints]:
+        units = self._units(payments)
+        if stop_at_first:
+            return clients[: self._prefix(units)]
         paid = []
         for _ in range(_PASSES):
-            if not clients.size:
-                break
             fits = units <= self._left
             clients, units = clients[fits], units[fits]
             bought = self._prefix(units)
@@ -92,7 +64,15 @@ class RoundBudget:
             if unit <= self._left:
                 self._left -= unit
                 rest.append(client)
-        return [*paid, np.array(rest, dtype=np.int64)]
+        return np.concatenate([*paid, np.array(rest, dtype=np.int64)])
+
+    def _prefix(self, units: Ints) -> int:
+        # Integer sums would overflow far behind the last affordable client, so a float sum limits the search.
+        far = np.searchsorted(np.cumsum(units, dtype=np.float64), self._left * (1 + 1e-9)) + 1
+        totals = np.cumsum(units[:far])
+        bought = int(np.searchsorted(totals, self._left, side="right"))
+        self._left -= int(totals[bought - 1]) if bought else 0
+        return bought
 
 
 @dataclass
@@ -137,7 +117,7 @@ class BudgetAccount:
     def book(self, payments: Floats) -> float:
         """Enter a round's payments and return the rest of its limit; ValueError if they exceed it."""
         total, limit = math.fsum(payments), self.limit
-        paid = RoundBudget(limit).take(np.arange(payments.size), payments)[0].size if limit else 0
+        paid = RoundBudget(limit).take(np.arange(payments.size), payments).size if limit else 0
         if paid < payments.size:
             what = "the budget of" if limit == self.budget else "what is left of the total budget,"
             raise ValueError(f"round {len(self.spent) + 1} spends {total:g}, more than {what} {limit:g}")

@@ -14,14 +14,6 @@ from aoi_fl.science.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Spending:
-    """The spending of a run's rounds, in the budget's unit: mean and maximum."""
-
-    mean: float
-    max: float
-
-
-@dataclass(frozen=True)
 class Freshness:
     """The freshness of the clients' data under a budget.
 
@@ -29,14 +21,14 @@ class Freshness:
     ----------
     p2 : the objective P2, eq. (11) of Xu et al. 2024
     weighted_age : the n_i/n-weighted average age of their Fig. 10
-    spent : by the rounds
+    spent : by the rounds, in the budget's unit: ``mean`` and ``max``
     floor : the Lagrangian floor under P2 in the long run; a short run from low ages can stay below it
     ageing : Σ φ_i f(Δ_i)/N, averaged over rounds, which WICS minimises for an ageing cost f; P2 for f(j) = j
     """
 
     p2: float
     weighted_age: float
-    spent: Spending
+    spent: dict[str, float]
     floor: float
     ageing: float
 
@@ -69,7 +61,7 @@ def measure_freshness(
     return Freshness(
         p2=p2(ages, sensitivities),
         weighted_age=weighted_average_age(ages, sizes),
-        spent=Spending(float(np.mean(spent)), max(spent)),
+        spent={"mean": float(np.mean(spent)), "max": max(spent)},
         floor=lagrangian_floor(payments, sensitivities, budget),
         ageing=p2(mean_ages(history, ageing_cost(ageing)), sensitivities),
     )

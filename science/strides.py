@@ -54,12 +54,6 @@ class Strides:
         b = self._b[who]
         return (np.mod(round_, b) * self._a[who] + self._tick[who]) % b
 
-    def after(self, accrued: Ints) -> tuple[Ints, Mask]:
-        """Return (n,) the accrued amounts one round later, without a division, and which strides begin then."""
-        later = accrued + self._a
-        begins: Mask = later >= self._b
-        return np.subtract(later, self._b, out=later, where=begins), begins
-
     def begin(self, round_: int) -> Mask:
         """Return (n,) which strides begin in a round: the participants, but for jitter."""
         return self.accrued(round_) < self._a

@@ -108,26 +108,21 @@ class SystematicPolicy(ParticipationRule):
         >>> [int(client.count(t)[0]) for t in range(1, 8)]
         [0, 1, 1, 2, 2, 2, 3]
         """
-        known = self._memo.get("count")
-        if known is not None and type(round_) is int and known[0] == round_:
-            found: Ints = known[1]
-            return found
         if not isinstance(round_, int):
             begun = self.strides.begun(round_)
             return begun - (self._due(self.strides.last_start(round_)) > round_) if self.jitter else begun
-        if known is not None and known[0] == round_ - 1:  # one division a client less
-            accrued, begins = self.strides.after(known[3])
-            begun = known[2] + begins
-            due = None
-            if self.jitter:  # only the strides that begin now are drawn
-                who, due = np.flatnonzero(begins), known[4].copy()
-                due[who] = self.strides.due(round_, self._uniforms(round_)[who], who)
-        else:
-            accrued, begun = self.strides.accrued(round_), self.strides.begun(round_)
-            due = self._due(self.strides.last_start(round_)) if self.jitter else None
-        counts: Ints = begun if due is None else begun - (due > round_)
-        self._memo["count"] = round_, counts, begun, accrued, due
-        return counts
+        if self._memo.get("round") != round_:
+            counts = self.strides.begun(round_)
+            if self.jitter:
+                if self._memo.get("round") == round_ - 1:  # only the strides that begin now are drawn
+                    who, due = np.flatnonzero(self.strides.begin(round_)), self._memo["due"].copy()
+                    due[who] = self.strides.due(round_, self._uniforms(round_)[who], who)
+                else:
+                    due = self._due(self.strides.last_start(round_))
+                self._memo["due"], counts = due, counts - (due > round_)
+            self._memo.update(round=round_, counts=counts)
+        found: Ints = self._memo["counts"]
+        return found
 
     def round_of(self, counts: Ints) -> Ints:
         """Return (n,) the rounds in which participations of these numbers are due."""
@@ -179,8 +174,8 @@ class SystematicPolicy(ParticipationRule):
         return self.strides.due(starts, delays)
 
     @cached_property
-    def _memo(self) -> dict[str, tuple[Any, ...]]:
-        """The last round counted, with its counts, strides begun, ticks accrued and participations due."""
+    def _memo(self) -> dict[str, Any]:
+        """The last round counted, with its counts, and with jitter the participations due."""
         return {}
 
     def _uniforms(self, round_: int) -> Floats:

@@ -1,19 +1,16 @@
 """The cost of our running mean against ``numpy.add``, and of Flower's aggregation."""
 
 import multiprocessing
-import tempfile
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from aoi_fl.client.state import written_together
 from aoi_fl.lab.benchmarks.base import Row, Times, alternate, peak_memory, ratio_row
-from aoi_fl.lab.benchmarks.echo import ADD, client_app
-from aoi_fl.lab.benchmarks.engines import OPTIONS, PARAMETERS, model
+from aoi_fl.lab.benchmarks.echo import ADD
+from aoi_fl.lab.benchmarks.engines import OPTIONS, PARAMETERS, local_grid, model
 from aoi_fl.lab.benchmarks.fleet.models import record
 from aoi_fl.protocol.packing import pack, unpack
-from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.aggregation.mean import RunningMean
 from aoi_fl.strategies.validation import read_update
@@ -65,16 +62,14 @@ def packing():
 
 def play(by_flower):
     """Run rounds in which every client returns its own arrays."""
-    with tempfile.TemporaryDirectory() as folder, written_together() as write:
+    with local_grid(CLIENTS) as grid:
         strategy = RandomSelection(
             CLIENTS,
             aggregation=FedAvg() if by_flower else None,
             options=OPTIONS,
             configure=lambda round_: {ADD: float(round_)},
         )
-        strategy.start(
-            LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, CLIENTS, write), model(PARAMETERS), ROUNDS
-        )
+        strategy.start(grid, model(PARAMETERS), ROUNDS)
 
 
 def held(by_flower):

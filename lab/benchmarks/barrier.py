@@ -10,7 +10,7 @@ from dataclasses import asdict
 from aoi_fl.flower.versions import check_deployable
 from aoi_fl.lab.benchmarks.base import APP, Row, Skipped
 from aoi_fl.lab.benchmarks.echo import SLOWER, TRAINS
-from aoi_fl.lab.benchmarks.engines import EngineClock, model
+from aoi_fl.lab.benchmarks.engines import TimedRounds, model
 from aoi_fl.lab.benchmarks.superlink import OURS, deployment
 from aoi_fl.strategies import RandomSelection, RoundOptions
 
@@ -36,7 +36,7 @@ def play(grid, config):
             train_timeout=_TIMEOUT,
             evaluate_clients=0,
         )
-        clock = EngineClock()
+        clock = TimedRounds()
         found[buffer] = clock.times.wall
         strategy = RandomSelection(FEW, options=options, observer=clock, configure=lambda _: {TRAINS: SECONDS})
         strategy.start(grid, model(10_000), rounds)

@@ -96,37 +96,22 @@ def _connected(grid, wanted):
 def run(data):
     """Deploy, run the app for both measurements, and compare."""
     with deployment([OURS] * NODES + [FLOWERS] * NODES) as submit:
-        yield from _exchange(submit(APP, f'what="{DEPLOYED}" rounds={REPEATS}'))
-    with deployment([OURS] * NODES) as submit:
-        yield _held(submit(APP, f'what="{HELD}" rounds={REPEATS}'))
-
-
-def _exchange(measured):
-    found = {key: Times(**times) for key, times in measured.items()}
+        found = {key: Times(**times) for key, times in submit(APP, f'what="{DEPLOYED}" rounds={REPEATS}').items()}
     for which, reference, limit in (
         ("stock", "Flower's `send_and_receive` and SuperNodes, same SuperLink", 0.7),
         ("stock loop", "Flower's `send_and_receive`, the same SuperNodes", None),
     ):
-        yield ratio_row(
-            f"deployed exchange, {NODES} SuperNodes",
-            reference,
-            limit,
-            found["ours"],
-            found[which],
-            note=f"{found['ours'].seconds:.1f} s against {found[which].seconds:.1f} s",
-            elsewhere=True,
-        )
-
-
-def _held(measured):
-    few, many = measured
-    size = BIG * 4 / 2**20
+        note = f"{found['ours'].seconds:.1f} s against {found[which].seconds:.1f} s"
+        times = found["ours"], found[which]
+        yield ratio_row(f"deployed exchange, {NODES} SuperNodes", reference, limit, *times, note=note, elsewhere=True)
+    with deployment([OURS] * NODES) as submit:
+        few, many = submit(APP, f'what="{HELD}" rounds={REPEATS}')
     fewer = "" if many["replies"] == MANY else f"; {MANY} take more than {_AT_MOST / 60:.0f} minutes here"
-    return Row(
+    yield Row(
         f"peak memory of a deployment's ServerApp, k = {FEW} → {many['replies']}, 25 MB model",
         f"k = {FEW}",
         2,
-        (many["MiB"] - few["MiB"]) / size,
+        (many["MiB"] - few["MiB"]) / (BIG * 4 / 2**20),
         "models more",
         note=f"{few['MiB']:.0f} and {many['MiB']:.0f} MiB, {many['seconds']:.0f} s for the exchange{fewer}",
     )

@@ -6,6 +6,7 @@ The Flower app in ``apps/exchange`` calls :func:`play` as its ServerApp; the loc
 import json
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,21 +26,26 @@ OPTIONS = RoundOptions(run="bench", seed=1, deterministic=True, evaluate_clients
 HANDBACK, ASK = "handback", "ask"
 
 
-class EngineClock(Log):
-    """An observer that records the seconds and messages of each round."""
+class TimedRounds:
+    """An observer that times each round, the work of the observer behind it included."""
 
-    def __init__(self):
-        self.rounds = []
-        self.times = Times()
-        self._cpu = time.process_time()
+    def __init__(self, observer=None):
+        self._observer = observer or Log()
+        self.rounds, self.times = [], Times()
+        self._since = time.perf_counter(), time.process_time()
 
-    def round_done(self, record, *_):
-        """Record the round, with the CPU time since the round before it."""
-        cpu = time.process_time()
+    def clients_seen(self, clients):
+        """Hand the clients on."""
+        self._observer.clients_seen(clients)
+
+    def round_done(self, record, *rest):
+        """Hand the round on, then stop its clock."""
+        self._observer.round_done(record, *rest)
+        now = time.perf_counter(), time.process_time()
         self.rounds.append(record)
-        self.times.wall.append(record.seconds)
-        self.times.cpu.append(cpu - self._cpu)
-        self._cpu = cpu
+        self.times.wall.append(now[0] - self._since[0])
+        self.times.cpu.append(now[1] - self._since[1])
+        self._since = now
 
 
 def model(parameters):
@@ -48,12 +54,19 @@ def model(parameters):
     return ArrayRecord({"body": Array(values[:-100]), "head": Array(values[-100:])})
 
 
+@contextmanager
+def local_grid(nodes):
+    """Yield a local grid of clients that hand the model back, with their states in memory."""
+    with tempfile.TemporaryDirectory() as folder, written_together() as write:
+        yield LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, nodes, write)
+
+
 def play(grid, config):
     """Run some rounds and return the measured times."""
     options = replace(OPTIONS, join_timeout=300, ask_timeout=300, train_timeout=300)
     rounds = config["rounds"]
     if config["what"] == HANDBACK:
-        clock = EngineClock()
+        clock = TimedRounds()
         strategy = RandomSelection(15, options=options, observer=clock)
         strategy.start(grid, model(PARAMETERS), rounds)
         times = clock.times.after_first()

@@ -69,9 +69,9 @@ def run(data):
 def play(data):
     """Run our side and return its measurements."""
     with federation(mnist(data, ROUNDS)) as (played, task, _):
-        run_ = played()
+        observer, arrays = played()
         peak = peak_memory()
-        return {"seconds": run_.times.wall, "peak": peak, "accuracy": task.evaluate_test(run_.arrays)[1]}
+        return {"seconds": observer.times.wall, "peak": peak, "accuracy": task.evaluate_test(arrays)[1]}
 
 
 def _write(path, data):

@@ -34,7 +34,7 @@ def run(data):
     with federation(config) as (play, _, _), ExitStack() as stack:
         for kind, name in _MECHANISM:
             stack.enter_context(patch.object(kind, name, timed(getattr(kind, name), spent)))
-        rounds = play().times
+        rounds = play()[0].times
     share = sum(spent.cpu) / sum(rounds.cpu)
     yield Row(
         "clipping, noise of six bands and account in private rounds of the MNIST-CNN of 1.7 M parameters, 15 clients "

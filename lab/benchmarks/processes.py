@@ -68,10 +68,14 @@ class Programs:
         for port in ports:
             listens(port, wait)
 
-    def listen(self, superlink, addresses):
-        """Wait until a SuperLink without TLS listens, and connect to its Control API."""
-        self.await_ports(superlink, [addresses.control], _START)
+    def superlink(self, connection, *flags, fleet=True):
+        """Start Flower's SuperLink without TLS and return its addresses once it listens; ``flwr`` finds it by name."""
+        addresses = Addresses.free()
+        (self.folder / "config.toml").write_text(addresses.connection(connection))
+        fixed = ["--insecure", "--disable-runtime-dependency-installation", *addresses.of_superlink(fleet=fleet)]
+        self.await_ports(self.start("flower-superlink", *fixed, *flags), [addresses.control], _START)
         self.control = ControlApi(f"127.0.0.1:{addresses.control}", None)
+        return addresses
 
     def submit(self, app, connection, settings, *more):
         """Submit an app with settings in Flower's syntax; return the run's id, or raise Skipped."""
@@ -151,18 +155,8 @@ def simulate(app, settings, nodes, seconds=600.0):
     Each client has one CPU.
     """
     with programs() as running:
-        addresses = Addresses.free()
-        (running.folder / "config.toml").write_text(addresses.connection("ray"))
         (running.folder / "run.toml").write_text(tomli_w.dumps(settings))  # KEY=VALUE cannot contain both quotes
-        superlink = running.start(
-            "flower-superlink",
-            "--insecure",
-            "--simulation",
-            "--isolation=subprocess",
-            "--disable-runtime-dependency-installation",
-            *addresses.of_superlink(fleet=False),
-        )
-        running.listen(superlink, addresses)
+        running.superlink("ray", "--simulation", "--isolation=subprocess", fleet=False)
         federation = f"num-supernodes={nodes} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
         run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)
         ended = running.result_of(run_id, seconds, lambda: running.end_of(run_id))

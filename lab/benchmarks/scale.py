@@ -10,15 +10,14 @@ from functools import partial
 from io import StringIO
 from pathlib import Path
 
-from aoi_fl.client.state import written_together
 from aoi_fl.lab.benchmarks.base import ROOT, Row, Times, peak_memory
-from aoi_fl.lab.benchmarks.echo import ADD, client_app
-from aoi_fl.lab.benchmarks.engines import OPTIONS, model
+from aoi_fl.lab.benchmarks.echo import ADD
+from aoi_fl.lab.benchmarks.engines import OPTIONS, TimedRounds, local_grid, model
 from aoi_fl.protocol import RESERVE
 from aoi_fl.server.checkpoint import Checkpoints
-from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER
 from aoi_fl.server.ledger import Ledger
+from aoi_fl.server.observe import Recorder
 from aoi_fl.strategies import MarkovParticipation, RandomSelection
 
 MANY, PER_ROUND, ROUNDS = 10**5, 100, 21
@@ -28,77 +27,58 @@ BIG = 6_250_000  # float32 parameters: 25 MB
 def run(data):
     """Measure."""
     yield _import()
-    yield _memory()
+    few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
+    yield Row(
+        "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model",
+        "k = 10",
+        2,
+        (many - few) / (BIG * 4 / 2**20),
+        "models more",
+        note=f"{few:.0f} and {many:.0f} MiB",
+    )
     yield from _reserve()
 
 
 def _reserve():
-    from aoi_fl.lab.benchmarks.training import (
-        Timed,  # here, because it imports torch, which the processes below do not need
-    )
-
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        write = stack.enter_context(written_together())
         stack.enter_context(redirect_stderr(StringIO()))
         ledger = stack.enter_context(closing(Ledger(folder / LEDGER)))
-        observer = Timed("bench", ledger, Checkpoints(folder / CHECKPOINTS), ROUNDS)
-        grid = LocalGrid(client_app, {"runs-dir": str(folder), "seed": 1}, MANY, write)
-        strategy = MarkovParticipation.optimal(
-            MANY,
-            PER_ROUND,
-            coordination=RESERVE,
-            options=OPTIONS,
-            observer=observer,
-        )
-        observer.start()
+        grid = stack.enter_context(local_grid(MANY))
+        observer = TimedRounds(Recorder("bench", ledger, Checkpoints(folder / CHECKPOINTS), ROUNDS))
+        how = {"coordination": RESERVE, "options": OPTIONS, "observer": observer}
+        strategy = MarkovParticipation.optimal(MANY, PER_ROUND, **how)
         strategy.start(grid, model(1000), ROUNDS)
     times, first = observer.times.after_first(), observer.times.wall[0]
-    quiet = [r for r in observer.records[1:] if r.asked == 0]
+    quiet = [r for r in observer.rounds[1:] if r.asked == 0]
     over = [r.messages / (2 * PER_ROUND) for r in quiet]
-    return [
-        Row(
-            f"messages of a reserve round, n = 10^5, k = {PER_ROUND}, nobody new or missed",
-            "two for each client that takes part",
-            1,
-            sum(r.messages for r in quiet) / sum(2 * r.trained for r in quiet),
-        ),
-        Row(
-            f"the same messages, mean of {len(quiet)} rounds",
-            f"2k = {2 * PER_ROUND}",
-            None,
-            statistics.mean(over),
-            note=f"from {min(over):.2f} to {max(over):.2f}: how many take part is random, with mean k",
-        ),
-        Row(
-            f"a reserve round with 10^5 registered clients, {PER_ROUND} training, without the training",
-            "–",
-            0.5,
-            times.seconds,
-            "s",
-            note=f"ledger and checkpoint included; {times.process:.2g} s of process time; the longest of "
-            f"{len(times.wall)} took {max(times.wall):.2f} s, the first, with the roll call, {first:.0f} s",
-        ),
-    ]
-
-
-def _memory():
-    few, many = (_in_a_process("peak", per_round) for per_round in (10, 200))
-    size = BIG * 4 / 2**20
-    return Row(
-        "peak memory of one process with server and clients, local engine, k = 10 → 200, 25 MB model",
-        "k = 10",
-        2,
-        (many - few) / size,
-        "models more",
-        note=f"{few:.0f} and {many:.0f} MiB",
+    yield Row(
+        f"messages of a reserve round, n = 10^5, k = {PER_ROUND}, nobody new or missed",
+        "two for each client that takes part",
+        1,
+        sum(r.messages for r in quiet) / sum(2 * r.trained for r in quiet),
+    )
+    yield Row(
+        f"the same messages, mean of {len(quiet)} rounds",
+        f"2k = {2 * PER_ROUND}",
+        None,
+        statistics.mean(over),
+        note=f"from {min(over):.2f} to {max(over):.2f}: how many take part is random, with mean k",
+    )
+    yield Row(
+        f"a reserve round with 10^5 registered clients, {PER_ROUND} training, without the training",
+        "–",
+        0.5,
+        times.seconds,
+        "s",
+        note=f"ledger and checkpoint included; {times.process:.2g} s of process time; the longest of "
+        f"{len(times.wall)} took {max(times.wall):.2f} s, the first, with the roll call, {first:.0f} s",
     )
 
 
 def peak(per_round):
     """Run two rounds in this process and return its peak memory, in MiB."""
-    with tempfile.TemporaryDirectory() as folder:
-        grid = LocalGrid(client_app, {"runs-dir": folder, "seed": 1}, 200)
+    with local_grid(200) as grid:
         strategy = RandomSelection(per_round, options=OPTIONS, configure=lambda round_: {ADD: float(round_)})
         strategy.start(grid, model(BIG), 2)
     return peak_memory()

@@ -4,7 +4,7 @@ import json
 import sys
 from contextlib import contextmanager
 
-from aoi_fl.flower.superlink import Addresses, free_ports
+from aoi_fl.flower.superlink import free_ports
 from aoi_fl.lab.benchmarks.processes import programs
 
 OURS, FLOWERS = (sys.executable, "-m", "aoi_fl.client.supernode"), ("flower-supernode",)
@@ -21,12 +21,7 @@ def started(nodes, config=""):
     ``config`` is added to the configuration of every node, in Flower's syntax.
     """
     with programs() as running:
-        addresses = Addresses.free()
-        (running.folder / "config.toml").write_text(addresses.connection(CONNECTION))
-        superlink = running.start(
-            "flower-superlink", "--insecure", "--disable-runtime-dependency-installation", *addresses.of_superlink()
-        )
-        running.listen(superlink, addresses)
+        addresses = running.superlink(CONNECTION)
         for i, (command, port) in enumerate(zip(nodes, free_ports(len(nodes)), strict=True)):
             about = f"--node-config=partition-id={i} num-partitions={len(nodes)} {config}".rstrip()
             running.start(*command, "--insecure", *addresses.of_supernode(port), about)

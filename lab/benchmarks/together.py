@@ -16,14 +16,6 @@ _ONE = "the same clients one after another"
 def run(data):
     """Measure if MNIST is available."""
     need(data, "mnist")
-    threads = torch.get_num_threads()
-    try:
-        yield _batched(data)
-    finally:
-        sgd.threads(threads)
-
-
-def _batched(data):
     sgd.threads(1)
     task = Task("mnist", str(data), "cnn", "auto", seed=1)
     cuda = torch.cuda.is_available()
@@ -31,21 +23,19 @@ def _batched(data):
     parts = partition.make(task.data.train_y, 100, seed=1)
     clients = [(task.examples(parts[i][:images]), i) for i in range(_CLIENTS)]
     how = {"round_": 1, "learning_rate": _RATE, "batch_size": _BATCH, "seed": 1, "epochs": epochs}
-    alone, together = alternate(
-        lambda: _alone(task, clients, how), lambda: _together(task, clients, how), repeats=repeats
-    )
+    first = task.initial_arrays()
+
+    def alone(how=how):
+        return [task.train(first, examples, client=i, **how) for examples, i in clients]
+
+    def together(how=how):
+        return list(task.train_many(first, clients, **how))
+
+    one_by_one, batched = alternate(alone, together, repeats=repeats)
     slow = {**how, "epochs": 1, "learning_rate": _RATE / 100}  # at a higher rate, rounding alone grows to a tenth
-    for (wanted, _), (found, _) in zip(_alone(task, clients, slow), _together(task, clients, slow), strict=True):
-        check_alike(task.initial_arrays(), wanted, found)
+    for (wanted, _), (found, _) in zip(alone(slow), together(slow), strict=True):
+        check_alike(first, wanted, found)
     where = f"on {torch.cuda.get_device_name()}" if cuda else f"on a CPU, {images} images a client, {epochs} pass"
     note = "" if cuda else "no GPU here: nothing to judge"
     what = f"MNIST CNN, {_CLIENTS} clients batched, {where}"
-    return ratio_row(what, _ONE, 0.2 if cuda else None, together, alone, note=note)
-
-
-def _alone(task, clients, how):
-    return [task.train(task.initial_arrays(), examples, client=i, **how) for examples, i in clients]
-
-
-def _together(task, clients, how):
-    return list(task.train_many(task.initial_arrays(), clients, **how))
+    yield ratio_row(what, _ONE, 0.2 if cuda else None, batched, one_by_one, note=note)

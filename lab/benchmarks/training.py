@@ -5,18 +5,16 @@ the same batches in the same order, and the mean of the copies. Its model must e
 """
 
 import tempfile
-import time
-from contextlib import ExitStack, contextmanager, redirect_stderr
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from aoi_fl.client.state import written_together
 from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.benchmarks.base import Row, Times, check_alike, need, ratio_row, stopwatch
+from aoi_fl.lab.benchmarks.engines import TimedRounds
 from aoi_fl.learning import models, partition, sgd
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.task import Task
@@ -31,48 +29,23 @@ from aoi_fl.server.observe import Recorder
 from aoi_fl.server.strategy import make_strategy
 
 
-class Timed(Recorder):
-    """The server's recorder with a clock; its work counts as part of the round."""
-
-    def start(self):
-        """Start the first round's clock."""
-        self.times, self.records = Times(), []
-        self._since = time.perf_counter(), time.process_time()
-
-    def round_done(self, record, *rest):
-        """Record the round, then stop its clock."""
-        super().round_done(record, *rest)
-        self.times.wall.append(time.perf_counter() - self._since[0])
-        self.times.cpu.append(time.process_time() - self._since[1])
-        self.records.append(record)
-        self._since = time.perf_counter(), time.process_time()
-
-
-@dataclass
-class TrainedRun:
-    """A run in the local engine: its times, the clients of each round, and its last model."""
-
-    times: Times
-    trained: list[list[int]]
-    arrays: dict[str, np.ndarray]
-
-
 def run(data):
     """Measure the digits and, if available, MNIST."""
-    yield _digits()
-    need(data, "mnist")
-    yield from _mnist(data)
-
-
-def _digits():
     ours, bare = _compare(RunConfig.parse({"num-server-rounds": 20, "run-name": "bench"}))
-    return Row(
+    yield Row(
         "digits training, local engine, overhead a round (poll of 100 clients, 15 train, ledger and checkpoint)",
         f"bare PyTorch loop, {1000 * bare.seconds:.0f} ms",
         30,
         1000 * (ours.seconds - bare.seconds),
         "ms",
         note=f"of process time {1000 * (ours.process - bare.process):.0f} ms",
+    )
+    need(data, "mnist")
+    yield ratio_row(
+        "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
+        "bare PyTorch loop over the same batches",
+        1.10,
+        *_compare(mnist(data, 6)),
     )
 
 
@@ -82,24 +55,13 @@ def mnist(data, rounds):
     return RunConfig.parse(keys | {"data-dir": str(data.absolute())})
 
 
-def _mnist(data):
-    ours, bare = _compare(mnist(data, 6))
-    yield ratio_row(
-        "MNIST-2NN training, 15 clients of 600 images, local engine, a round",
-        "bare PyTorch loop over the same batches",
-        1.10,
-        ours,
-        bare,
-    )
-
-
 def _compare(config):
     """Run the local engine and the bare loop; return their rounds' times from the second on."""
     with federation(config) as (play, task, parts):
-        played = play()
-        arrays, bare = _bare_loop(config, task, parts, played.trained)
-    check_alike(task.initial_arrays(), played.arrays, arrays)
-    return played.times.after_first(), bare.after_first()
+        observer, ours = play()
+        theirs, bare = _bare_loop(config, task, parts, observer.rounds)
+    check_alike(task.initial_arrays(), ours, theirs)
+    return observer.times.after_first(), bare.after_first()
 
 
 @contextmanager
@@ -116,37 +78,33 @@ def federation(config):
         home = Path(folder) / config.run_name
         make_run_folder(home)
         partition.write_index(home / PARTITION_FILE, parts)
-        ledger = Ledger(home / LEDGER)
+        ledger = stack.enter_context(closing(Ledger(home / LEDGER)))
 
         def play():
-            observer = Timed(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
+            recorder = Recorder(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
             configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
+            grid, observer = LocalGrid(client_app, config.flat(), config.num_clients, write), TimedRounds(recorder)
             strategy = make_strategy(config, home.name, observer=observer, **configure)
-            grid = LocalGrid(client_app, config.flat(), config.num_clients, write)
-            observer.start()
             result = strategy.start(grid, to_record(task.initial_arrays()), config.num_server_rounds)
-            trained = [[p.client for p in r.participations if p.outcome == "trained"] for r in observer.records]
-            return TrainedRun(observer.times, trained, from_record(result.arrays))
+            return observer, from_record(result.arrays)
 
-        try:
-            yield play, task, parts
-        finally:
-            ledger.close()
+        yield play, task, parts
 
 
-def _bare_loop(config, task, parts, trained):
+def _bare_loop(config, task, parts, rounds):
     model = models.build(config.model, task.form, seed=config.seed)
     model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in task.initial_arrays().items()})
     x, y = torch.from_numpy(task.data.train_x), torch.from_numpy(task.data.train_y)
     loss, times = models.loss_of(config.model), Times()
-    for round_, clients in enumerate(trained, start=1):
+    for record in rounds:
+        clients = [part.client for part in record.participations if part.outcome == "trained"]
         with stopwatch(times):
             start = {k: v.clone() for k, v in model.state_dict().items()}
             mean = {k: torch.zeros_like(v) for k, v in start.items()}
             for client in clients:
                 model.load_state_dict(start)
-                optimizer = torch.optim.SGD(model.parameters(), lr=config.rate(round_))
-                order = generator(config.seed, round_, f"batches/{client}")
+                optimizer = torch.optim.SGD(model.parameters(), lr=config.rate(record.round))
+                order = generator(config.seed, record.round, f"batches/{client}")
                 images, labels = x[torch.from_numpy(parts[client])], y[torch.from_numpy(parts[client])]
                 for _ in range(config.local_epochs):
                     for batch in torch.from_numpy(order.permutation(len(images))).split(config.batch_size):

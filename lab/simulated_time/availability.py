@@ -74,6 +74,11 @@ class Availability:
         """The client of each spell, (S,)."""
         return np.repeat(np.arange(self.clients), np.diff(self.offsets))
 
+    @cached_property
+    def _starts(self) -> Floats:
+        """The beginning of each spell on one line, with a period for each client, (S,)."""
+        return self._owners * self.period + self.begins
+
     def first(self, clients: int) -> "Availability":
         """Return the availability of the first clients; raises ConfigError if there are fewer."""
         if clients > self.clients:
@@ -150,12 +155,8 @@ class Availability:
         who = np.arange(self.clients) if clients is None else clients
         phase = when % self.period
         phase = 0.0 if phase > self.period - _TOUCHING else phase
-        low, high = self.offsets[who], self.offsets[who + 1]
-        while (open_ := low < high).any():  # a binary search, all clients at once
-            middle = (low + high) // 2
-            begun = open_ & (self._at(self.begins, middle) <= phase + _TOUCHING)
-            low, high = np.where(begun, middle + 1, low), np.where(open_ & ~begun, middle, high)
-        return low - 1, phase, who
+        begun = np.searchsorted(self._starts, who * self.period + (phase + _TOUCHING), side="right")
+        return np.minimum(begun, self.offsets[who + 1]) - 1, phase, who
 
     def _inside(self, spell: Ints, phase: float, who: Ints) -> Mask:
         inside: Mask = (spell >= self.offsets[who]) & (self._at(self.ends, spell) > phase)

@@ -7,7 +7,6 @@ is ``available[j]`` from ``seconds[j]`` on, j in ``offsets[i]:offsets[i+1]``. It
 (n,), bytes a second.
 """
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,14 @@ def in_files(clock: str) -> bool:
     return clock not in (ALWAYS, GENERATED) and not clock.startswith(f"{BERNOULLI}:")
 
 
-def check_files(clock: str) -> list[Path]:
-    """Return the file that a clock names, if any; raise ConfigError for a missing file."""
-    paths = [Path(clock)] if in_files(clock) else []
-    for path in paths:
-        if not is_file(path):
-            near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
-            allowed = "always, bernoulli:SHARE, generated, or a file that exists"
-            raise ConfigError("clock", clock, allowed, near.strip() or f"There is no file {path}.")
-    return paths
+def _file(clock: str) -> Path:
+    """Return the file that a clock names; raise ConfigError for a missing one."""
+    path = Path(clock)
+    if not is_file(path):
+        near = did_you_mean(clock, (ALWAYS, f"{BERNOULLI}:0.3", GENERATED))
+        allowed = "always, bernoulli:SHARE, generated, or a file that exists"
+        raise ConfigError("clock", clock, allowed, near.strip() or f"There is no file {path}.")
+    return path
 
 
 def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
@@ -62,14 +60,13 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
     kind, colon, share = clock.partition(":")
     if kind == BERNOULLI and colon:
         try:
-            return alike(bernoulli(clients, float(share), seed))
-        except ValueError as error:
-            if isinstance(error, ConfigError):
-                raise
+            available = float(share)
+        except ValueError:
             raise ConfigError(
                 "clock", clock, "bernoulli:SHARE with a number", "Write for instance bernoulli:0.3."
             ) from None
-    trace = read_trace(*check_files(clock))
+        return alike(bernoulli(clients, available, seed))
+    trace = read_trace(_file(clock))
     try:
         return trace.first(clients)
     except ConfigError as error:
@@ -78,9 +75,10 @@ def make_trace(clock: str, clients: int, seed: int) -> DeviceTrace:
 
 def drawn_start(clock: str, seed: int) -> float:
     """Return a run's first second of a trace: a random whole hour, or 0 without a file."""
-    files = check_files(clock)
-    hours = read_trace(*files).availability.period / 3600.0 if files else math.inf
-    return 3600.0 * int(draws.uniform(seed, 0, "clock-start", 0) * hours) if math.isfinite(hours) else 0.0
+    if not in_files(clock):
+        return 0.0
+    hours = read_trace(_file(clock)).availability.period / 3600.0
+    return 3600.0 * int(draws.uniform(seed, 0, "clock-start", 0) * hours)
 
 
 def too_few(trace: DeviceTrace, per_round: int, over_selection: float = 1.0) -> str | None:

@@ -49,7 +49,8 @@ def min_separation(policy: Decentralised | Selector, clients: int = 1) -> int:
     """
     match policy:
         case MarkovPolicy():
-            return min(map(_first_age, _tables(policy))) + 1
+            soonest = 0 if policy.rates is None else int(policy.rates.argmax())
+            return next(age for age, p in enumerate(policy.table(soonest)) if p > 0) + 1
         case SystematicRule():  # its rates change as it learns
             return 1
         case SystematicPolicy():
@@ -68,16 +69,6 @@ def kept_bounds(
     """
     separation = 1 if policy is None else min_separation(policy, clients or 1)
     return ParticipationBounds(separation, -(-rounds // separation))
-
-
-def _tables(policy: MarkovPolicy) -> list[tuple[float, ...]]:
-    """Return the different tables of a policy's clients."""
-    clients = [0] if policy.rates is None else np.unique(policy.rates, return_index=True)[1].tolist()
-    return [policy.table(client) for client in clients]
-
-
-def _first_age(table: tuple[float, ...]) -> int:
-    return next(age for age, probability in enumerate(table) if probability > 0)
 
 
 def _least_gap(rate: float, jitter: float) -> int:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.history import History, HistoryBuilder
+from aoi_fl.science.history import History
 from aoi_fl.science.load import WINDOWS, measure, pairs_met
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import RandomSelector, Selection
@@ -32,11 +32,9 @@ def histories(draw):
 def test_against_loops_over_a_full_matrix(case):
     table, first_ages = case
     rounds, n = table.shape
-    builder = HistoryBuilder(n, first_ages)
-    for row in table:
-        who = np.flatnonzero(row)
-        builder.append(Selection(who, row[who] / max(row.sum(), 1), row[who]))
-    history = builder.history()
+    each = [np.flatnonzero(row) for row in table]
+    chosen = [Selection(who, row[who] / max(row.sum(), 1), row[who]) for who, row in zip(each, table, strict=True)]
+    history = History.of(chosen, first_ages)
     m = measure(history)
     when, who = np.nonzero(table)
     again = History.from_arrays(n, rounds, when[::-1] + 1, who[::-1], history.weights[::-1], first_ages)

@@ -43,12 +43,6 @@ def test_unbiased_under_random_selection(k):
     assert spread == pytest.approx(unbiased_weight_variance(SIZES, rates))
 
 
-@pytest.mark.parametrize(("k", "rate"), [(1, 1 / 3), (4, 1)])
-def test_clients_without_examples_have_no_rate(k, rate):
-    found = long_run_rates(RandomSelector(k, 1), population([4, 0, 7, 0, 5]))
-    assert found.tolist() == [rate, 0, rate, 0, rate]
-
-
 def test_unbiased_under_systematic_participation():
     # A whole period of all five strides: ten rounds.
     strides = SystematicPolicy.rated(RATES, "random", seed=3).strides

@@ -21,6 +21,17 @@ from aoi_fl.lab.benchmarks.fleet.virtual import channels, public_pem
 from aoi_fl.lab.simulated_time.traces import GENERATED, make_trace
 
 _CHANNELS = 16
+_SENT = [
+    "clients",
+    "per_round",
+    "coordination",
+    "timeout",
+    "round_seconds",
+    "late_rounds",
+    "buffer",
+    "model",
+    "packing",
+]
 _IDLE = frozenset({"PullMessages", "SendNodeHeartbeat"})  # calls of idle nodes, too
 _LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
 _AT_ONCE = 64  # nodes that connect at the same time
@@ -74,21 +85,9 @@ class Play:
         """Run it and return the measurements."""
         await self._connect()
         scenario = self.scenario
-        settings = {
-            "what": "fleet",
-            "clients": scenario.clients,
-            "per-round": scenario.per_round,
-            "coordination": scenario.coordination,
-            "rounds": scenario.all_rounds,
-            "out": str(self._notes),
-            "timeout": scenario.timeout,
-            "round-seconds": scenario.round_seconds,
-            "late-rounds": scenario.late_rounds,
-            "buffer": scenario.buffer,
-            "model": scenario.model,
-            "packing": scenario.packing,
-            "least": scenario.start if scenario.joining else scenario.clients,
-        }
+        least = scenario.start if scenario.joining else scenario.clients
+        settings = {"what": "fleet", "rounds": scenario.all_rounds, "out": str(self._notes), "least": least}
+        settings |= {name.replace("_", "-"): getattr(scenario, name) for name in _SENT}
         text = " ".join(f"{k}={json.dumps(v)}" for k, v in settings.items())
         joining = asyncio.create_task(self._join())
         try:
@@ -108,22 +107,10 @@ class Play:
         await asyncio.to_thread(register, self.link.control(), [public_pem(key) for key in keys])
         self.found.registered = time.monotonic() - begun
         lines = self._channels = channels(self.link.fleet, self.link.authority, min(_CHANNELS, scenario.clients))
-        configs = {}
         seconds = make_trace(GENERATED, len(keys), 1).speed if scenario.phones else [0.0] * len(keys)
-        behaviour, sleep = BEHAVIOURS[scenario.behaviour], scenario.behaviour == "asleep"
+        how = BEHAVIOURS[scenario.behaviour], scenario.behaviour == "asleep", self.link.folder, self.traffic, {}
         self.nodes = [
-            VirtualNode(
-                i,
-                lines[i % len(lines)],
-                key,
-                behaviour,
-                sleep,
-                self.link.folder,
-                self.traffic,
-                configs,
-                i < scenario.stalling,
-                float(seconds[i]),
-            )
+            VirtualNode(i, lines[i % len(lines)], key, *how, i < scenario.stalling, float(seconds[i]))
             for i, key in enumerate(keys)
         ]
         begun = time.monotonic()

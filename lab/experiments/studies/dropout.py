@@ -9,7 +9,7 @@ from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
 from aoi_fl.science.dropout import DropoutEstimate, reissued
-from aoi_fl.science.history import HistoryBuilder
+from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import evenly, everyone
 from aoi_fl.science.simulate import simulate
@@ -88,18 +88,18 @@ class Dropout(Experiment):
 def _adaptive(dropout, rounds, seed):
     """Simulate a server that counts the lost clients and reissues the table in each round."""
     clients, table = setting.CLIENTS, policy("aware", 0.0)
-    ages = age.first_age(table.probabilities, draws.uniforms(seed, 1, "first-age", clients))
+    ages = first = age.first_age(table.probabilities, draws.uniforms(seed, 1, "first-age", clients))
     estimate, told = DropoutEstimate(float(setting.PER_ROUND)), []
-    builder = HistoryBuilder(clients, ages)
+    chosen = []
     for t in range(1, rounds + 1):
         told.append(estimate.value)
         probabilities = reissued(table, estimate.value).probabilities
         willing = draws.uniforms(seed, t, "participate", clients) < age.hazards(probabilities, ages)
         counted = willing & (draws.uniforms(seed, t, "dropout", clients) >= dropout)
-        builder.append(evenly(np.flatnonzero(counted)))
+        chosen.append(evenly(np.flatnonzero(counted)))
         ages = np.where(counted, 0, ages + 1)
         estimate = estimate.after(int(willing.sum()), int((willing & ~counted).sum()))
-    return builder.history(), told
+    return History.of(chosen, first), told
 
 
 def _waits(history):

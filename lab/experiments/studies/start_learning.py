@@ -13,7 +13,7 @@ from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, levels, shift
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.science import age, draws
-from aoi_fl.science.history import HistoryBuilder
+from aoi_fl.science.history import History
 from aoi_fl.science.selection import evenly
 
 STARTS = ("random", "stationary", "zero")
@@ -31,14 +31,14 @@ def history_of(start, rounds, seed):
     ages = np.zeros(_CLIENTS, dtype=np.int64)
     if start == "stationary":
         ages = age.first_age(table, draws.uniforms(seed, 1, "first-age", _CLIENTS))
-    builder = HistoryBuilder(_CLIENTS, ages)
+    first, chosen = ages, []
     for t in range(1, rounds + 1):
         willing = draws.uniforms(seed, t, "participate", _CLIENTS) < age.hazards(table, ages)
         if not willing.any():
             willing[np.argmin(draws.uniforms(seed, t, "force", _CLIENTS))] = True
-        builder.append(evenly(np.flatnonzero(willing)))
+        chosen.append(evenly(np.flatnonzero(willing)))
         ages = np.where(willing, 0, ages + 1)
-    return builder.history()
+    return History.of(chosen, first)
 
 
 class StartLearning(Experiment):
