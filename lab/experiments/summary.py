@@ -166,7 +166,7 @@ def _not_run(unmeasured):
 def concluded(experiment: Experiment, store: Store | None) -> Conclusion:
     """Return what results show; of none, the claims that are not run yet."""
     rows = [] if store is None else telling(experiment, store)
-    return experiment.conclude(rows, store.settings) if store and rows else Conclusion("", experiment.claims)
+    return experiment.conclude(rows, store.settings) if store and rows else Conclusion("", experiment.judged())
 
 
 def _bar(groups):

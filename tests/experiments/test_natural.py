@@ -13,7 +13,7 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     read_speakers,
     split_rows,
 )
-from aoi_fl.lab.experiments.studies.natural import Natural
+from aoi_fl.lab.experiments.registry import find
 from tests.refusals import refused
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -61,7 +61,7 @@ def test_speakers_have_their_last_characters(tmp_path):
 @real
 @pytest.mark.parametrize("where", ["always available", "phone trace"])
 def test_a_real_federation_runs(where):
-    row = Natural().play(
+    row = find("natural").play(
         {"seed": 1, "case": f"schools, {where}", "policy": "systematic"},
         Options(data_dir=SHARED, quick=True, rounds=20),
     )[0]

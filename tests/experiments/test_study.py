@@ -1,5 +1,6 @@
 """Studies: hypotheses are judged in pairs, and the studies' own rules do what their pages say."""
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -9,36 +10,35 @@ from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.replay import dealt
 from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.study import Contrast, Hypothesis, Measure, Study
-from aoi_fl.lab.experiments.registry import others
+from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.registry import known
 from aoi_fl.lab.experiments.studies.fair_arena import rate_for, write_available
 from aoi_fl.lab.simulated_time.traces import drawn_start, read_trace
 from aoi_fl.science.absence import achievable
 from aoi_fl.science.selection import RandomSelector
 
 TRACE = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
-STUDIES = [experiment for experiment in others().values() if isinstance(experiment, Study)]
+STUDIES = [experiment for experiment in known().values() if isinstance(experiment, Study)]
 
 
 class Pairs(Study):
     """Two policies in one case."""
 
-    name, title, source, minutes = "pairs", "Pairs", "Source", 1.0
+    about, planned = "Setting.", 4
     cases, policies = ("only",), ("base", "ours")
-    measures = (Measure("time", "minutes", 1, 1 / 60, drawn=True), Measure("jain", "index", 2, compared=False))
-    planned = 4
 
-    def __init__(self, *contrasts):
-        self.hypotheses = (Hypothesis("ours is sooner", contrasts),)
+    def __init__(self, *contrasts, **paper):
+        time = {"column": "time", "label": "minutes", "scale": 1 / 60}
+        jain = {"column": "jain", "label": "index", "digits": 2, "compared": False}
+        super().__init__(
+            measures=[time, jain], hypotheses=[{"claim": "ours is sooner", "contrasts": contrasts, **paper}]
+        )
 
     def settings(self, options):
         return {}
 
     def play(self, unit, options):
         return []
-
-    def summary(self, rows, settings):
-        return "Setting."
 
 
 def pairs(gains, jain=0.9):
@@ -56,9 +56,10 @@ def pairs(gains, jain=0.9):
     ]
 
 
-SOONER = Contrast("only", "ours", "time", -1, "base")
-WITHIN = Contrast("only", "ours", "time", -1, "base", 1.0)
-EVEN = Contrast("only", "ours", "jain", 1, None, 0.8)
+SOONER = {"policy": "ours", "column": "time", "base": "base", "below": 0}
+AT_MOST_ONE = SOONER | {"below": 1}
+EVEN = {"policy": "ours", "column": "jain", "above": 0.8}
+LEVEL = {"policy": "ours", "column": "time", "base": "base", "within": 1}
 
 
 @pytest.mark.parametrize(
@@ -67,10 +68,12 @@ EVEN = Contrast("only", "ours", "jain", 1, None, 0.8)
         ((SOONER,), (-3, -2, -3, -2), 0.9, "holds"),
         ((SOONER,), (3, 2, 3, 2), 0.9, "refuted"),
         ((SOONER,), (3, -2, 3, -2), 0.9, "undecided"),
-        ((WITHIN,), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
-        ((WITHIN,), (1.1, 1.3, 1.2, 1.1), 0.9, "refuted"),
-        ((WITHIN, EVEN), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
-        ((WITHIN, EVEN), (0.1, 0.3, 0.2, 0.1), 0.7, "refuted"),
+        ((AT_MOST_ONE,), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
+        ((AT_MOST_ONE,), (1.1, 1.3, 1.2, 1.1), 0.9, "refuted"),
+        ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
+        ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.7, "refuted"),
+        ((LEVEL,), (0.1, -0.3, 0.2, 0.1), 0.9, "holds"),
+        ((LEVEL,), (-1.1, -1.3, -1.2, -1.1), 0.9, "refuted"),
     ],
 )
 def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
@@ -84,8 +87,7 @@ def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
     ("gains", "verdict"), [((-3, -2, -3, -2), "direction reproduced"), ((3, 2, 3, 2), "not reproduced")]
 )
 def test_a_papers_claim_in_another_setting_is_judged_as_such(gains, verdict):
-    study = Pairs()
-    study.hypotheses = (Hypothesis("ours is sooner", (SOONER,), "A paper, Fig. 1", "a curve", "2NN"),)
+    study = Pairs(SOONER, source="A paper, Fig. 1", theirs="a curve", setting="2NN")
     (claim,) = study.conclude(pairs(gains), {}).claims
     assert (claim.verdict, claim.source, claim.theirs, claim.is_ours) == (verdict, "A paper, Fig. 1", "a curve", False)
 
@@ -98,11 +100,11 @@ def test_unfinished_hypotheses_are_undecided():
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_contrasts_name_what_the_study_has(study):
     assert isinstance(study.conclude([], study.settings(Options())), Conclusion)
-    for hypothesis in study.hypotheses:
-        for contrast in hypothesis.contrasts:
-            assert contrast.case in study.cases and contrast.policy in study.policies
-            assert contrast.base in (None, *study.policies)
-            assert contrast.column in {measure.column for measure in study.measures}
+    assert study.contrasts
+    for contrast in chain.from_iterable(study.contrasts.values()):
+        assert contrast.case in study.cases and contrast.policy in study.policies
+        assert contrast.base in (None, *study.policies)
+        assert contrast.column in {measure.column for measure in study.measures}
 
 
 def test_a_common_rate_gives_as_many_as_are_wanted():

@@ -8,7 +8,8 @@ import pytest
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.replay import dealt
-from aoi_fl.lab.experiments.studies.unequal import POLICIES, Unequal, law_variance
+from aoi_fl.lab.experiments.registry import find
+from aoi_fl.lab.experiments.studies.unequal import POLICIES, law_variance
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population, RandomSelector
@@ -35,7 +36,7 @@ def test_training_along_the_simulated_history_is_the_run(policy, weights, tmp_pa
 
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_every_policy_runs_and_counts_who_trains(policy):
-    rows = Unequal().play({"seed": 6, "split": "iid", "policy": policy}, replace(QUICK, rounds=3))
+    rows = find("unequal").play({"seed": 6, "split": "iid", "policy": policy}, replace(QUICK, rounds=3))
     assert [row["round"] for row in rows] == [1, 2, 3] and len({row["met"] for row in rows}) == 1
     assert all(row["trained"] == pytest.approx(15 * row["data"], rel=0.01) for row in rows)  # sizes are all but equal
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
@@ -37,24 +37,42 @@ class Options:
 
 
 class Experiment(ABC):
-    """One figure or table."""
+    """One figure or table. Its row of ``experiments.toml`` has what it claims, and the attributes below.
+
+    Parameters
+    ----------
+    row : attributes; charts as fields of panels, and claims, each with a key, as fields of claims without a result
+    """
 
     name: str  # in the command, and the stem of the files
     page: str = ""  # stem of the page that it shares with others; by default its name
     title: str
     source: str  # paper and figure or table
     minutes: float  # of one core, about, at full size
-    claims: tuple[Claim, ...] = ()  # for the table of claims without a run
+    claims: Mapping[str, Claim]  # without a result
+    in_all: bool = True  # whether `all` includes it
     quick: bool = True  # whether a quick look at all experiments includes it
     whole_seeds: bool = False  # whether a seed counts only when all its units are complete
     version: int = 1  # raised when its units change, so that two versions never mix
-    data: tuple[str, ...] = ()  # names of data sets
+    data: Sequence[str] = ()  # names of data sets
     factors: Mapping[str, Sequence[Any]] = {}  # values of a unit's columns beside the seed
-    counts: tuple[int, int] = (20, 6)  # seeds at full size and in a quick look
+    counts: Sequence[int] = (20, 6)  # seeds at full size and in a quick look
     first: int = 1  # seed
-    charts: Sequence[Panel] = ()
+    charts: Sequence[Panel]
 
-    def datasets(self, options: Options) -> tuple[str, ...]:
+    def __init__(self, **row: Any) -> None:
+        vars(self).update(row)
+        self.charts = [Panel(**fields) for fields in row.get("charts", ())]
+        self.claims = {key: Claim(**fields) for key, fields in row.get("claims", {}).items()}
+
+    def judged(self, **found: Any) -> tuple[Claim, ...]:
+        """Return the claims in order, the named ones with what was measured and the verdict (and the seeds)."""
+        return tuple(
+            replace(claim, **dict(zip(("ours", "verdict", "seeds"), found.get(key, ()), strict=False)))
+            for key, claim in self.claims.items()
+        )
+
+    def datasets(self, options: Options) -> Sequence[str]:
         """Return the data sets of its units; a quick look reads the digits."""
         return ("digits",) if options.quick and self.data else self.data
 

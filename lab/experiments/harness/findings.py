@@ -34,10 +34,6 @@ REASONS: Mapping[Verdict, str] = {  # at most ten words each
 }
 OURS = "Ours"  # the source of this project's claims begins so
 
-JOURNAL = "Javani & Wang 2025"
-GLOBECOM = "Javani & Wang 2024"
-WICS = "Xu et al. 2024"
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -45,9 +41,9 @@ class Claim:
 
     claim: str
     source: str  # paper and figure, table or section
-    theirs: str  # the paper's figure
-    ours: str  # the measured one with its interval; without a run, the reason
-    verdict: Verdict
+    theirs: str = "–"  # the paper's figure
+    ours: str = "not played here yet"  # the measured one with its interval; without a run, the reason
+    verdict: Verdict = "not run"
     units: Mapping[str, Collection[Any]] = field(default_factory=dict)  # values of columns that it rests on
     setting: str = ""  # model or setting of the measurement, if not the paper's
     reasons: Mapping[Verdict, str] = field(default_factory=dict)  # in place of the verdict's usual reason

@@ -1,12 +1,12 @@
 """Studies: planned comparisons in paired runs, on a page of one picture, one table and three sentences.
 
-A run is a single row. Runs of one seed form a pair. The hypotheses are part of the code, so a commit dates them.
+A run is a single row. Runs of one seed form a pair. The hypotheses are rows of ``experiments.toml``, so a commit dates
+them.
 """
 
 import math
 import textwrap
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
@@ -42,30 +42,19 @@ class Contrast:
     policy: str
     column: str
     wanted: int  # 1 for above the bound, −1 for below
-    base: str | None = None  # policy of the same case; runs of equal seed are subtracted
-    bound: float = 0.0  # in the page's unit
+    base: str | None  # policy of the same case; runs of equal seed are subtracted
+    bound: float  # in the page's unit
 
 
-@dataclass(frozen=True)
-class Hypothesis:
-    """A claim and the contrasts that decide it; by default the claim is this project's."""
-
-    text: str
-    contrasts: tuple[Contrast, ...]
-    source: str = OURS
-    theirs: str = "–"
-    setting: str = ""  # model of the measurement, if not the paper's
-
-
-def expect(text, cases, policy, column, wanted, base, bound=0.0):
-    """Return the claim that in each case a policy's difference from a base lies on the wanted side of a bound."""
-    return Hypothesis(text, tuple(Contrast(case, policy, column, wanted, base, bound) for case in cases))
-
-
-def within(text, cases, policy, column, base, margin):
-    """Return the claim that in each case a policy is within a margin of a base."""
-    sides = (Contrast(case, policy, column, way, base, -way * margin) for case in cases for way in (1, -1))
-    return Hypothesis(text, tuple(sides))
+def contrasts(rows, cases):
+    """Return the comparisons in rows: ``above`` or ``below`` a bound, or ``within`` a margin, in some of the cases."""
+    for row in rows:
+        margin = row.get("within")
+        bounds = {1: row.get("above"), -1: row.get("below")} if margin is None else {1: -margin, -1: margin}
+        for case in row.get("cases", cases):
+            for wanted, bound in bounds.items():
+                if bound is not None:
+                    yield Contrast(case, row["policy"], row["column"], wanted, row.get("base"), bound)
 
 
 class Study(Experiment):
@@ -74,17 +63,22 @@ class Study(Experiment):
     cases: Sequence[str]
     policies: Sequence[str]  # the first is the base of the table and the picture
     measures: Sequence[Measure]
-    hypotheses: Sequence[Hypothesis]
+    contrasts: Mapping[str, Sequence[Contrast]]  # that decide each claim
+    about: str  # the page's sentences on the setting, with the names of settings in braces
     planned = 10
     committed = ""  # commit that has the hypotheses, older than the data
 
-    @property
-    def claims(self):
-        """The hypotheses as claims without a verdict."""
-        return tuple(
-            Claim(h.text, h.source, h.theirs, "no seed is complete", "not run", _behind(h), h.setting)
-            for h in self.hypotheses
-        )
+    def __init__(self, *, measures=(), hypotheses=(), **row):
+        super().__init__(**row)
+        self.measures = [Measure(**fields) for fields in measures]
+        self.contrasts, self.claims = {}, {}
+        for fields in hypotheses:
+            told = {"source": OURS, "ours": "no seed is complete", **fields}
+            decisive = self.contrasts[told["claim"]] = [*contrasts(told.pop("contrasts"), self.cases)]
+            names = {name for each in decisive for name in (each.policy, each.base) if name}
+            self.claims[told["claim"]] = Claim(
+                units={"case": {each.case for each in decisive}, "policy": names}, **told
+            )
 
     @property
     def pairs(self):
@@ -111,14 +105,14 @@ class Study(Experiment):
         for measure in self.measures:
             head += [measure.label, *(["the same above the base's"] if measure.compared else [])]
         caption = f"Means over seeds with 95 % intervals; the base is {self.policies[0]}, in pairs of equal seed"
-        claims = tuple(self._judged(claim, h, rows) for claim, h in zip(self.claims, self.hypotheses, strict=True))
+        claims = tuple(self._judged(claim, self.contrasts[key], rows) for key, claim in self.claims.items())
         dated = f"Commit {self.committed} has the hypotheses, before the first data." if self.committed else ""
-        text = " ".join(filter(None, (self.summary(rows, settings), dated, self._progress(rows))))
+        text = " ".join(filter(None, (self.summary(settings), dated, self._progress(rows))))
         return Conclusion(text, claims, (Table(caption, head, lines),))
 
-    @abstractmethod
-    def summary(self, rows, settings):
+    def summary(self, settings):
         """Return the page's sentences on the setting."""
+        return self.about.format_map({**vars(self), **settings})
 
     def plot(self, rows, settings, figure):
         """Draw each policy's difference from the base, with its interval, and each seed as a dot."""
@@ -156,10 +150,10 @@ class Study(Experiment):
     def _measure(self, column):
         return next(measure for measure in self.measures if measure.column == column)
 
-    def _judged(self, claim, hypothesis, rows):
-        """Judge a hypothesis by its contrasts: it is undecided until all planned seeds are complete."""
+    def _judged(self, claim, contrasts, rows):
+        """Judge a claim by its contrasts: undecided until all planned seeds are complete."""
         found, shown, decided = [], [], True
-        for contrast in hypothesis.contrasts:
+        for contrast in contrasts:
             measure, runs = self._measure(contrast.column), runs_of(rows, contrast.case, contrast.policy)
             if contrast.base is None:
                 values = [_value(row, measure) for row in runs.values()]
@@ -217,8 +211,3 @@ def _shown(values, digits):
     found = interval(finite)
     missed = "" if len(finite) == len(values) else f" ({len(finite)} of {len(values)} seeds)"
     return f"{found.show(digits)}{missed}"
-
-
-def _behind(hypothesis):
-    names = {c.policy for c in hypothesis.contrasts} | {c.base for c in hypothesis.contrasts if c.base}
-    return {"case": {c.case for c in hypothesis.contrasts}, "policy": names}

@@ -3,15 +3,8 @@
 The meaning of each verdict is in :data:`aoi_fl.lab.experiments.harness.findings.REASONS`.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from aoi_fl.lab.experiments.harness.findings import Verdict
-
-EXACT: Mapping[Verdict, str] = {  # reasons where nothing is left to chance
-    "holds": "exact computation agrees in every instance",
-    "refuted": "an exact counterexample",
-}
 _VACUOUS = 1e6  # times the error from which on a bound is vacuous
 FEW = 3  # seeds up to which a comparison beyond chance is not to be expected
 _TINY = 1e-12  # of a half width, where all seeds agree

@@ -6,8 +6,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import by_seed, pick
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
 from aoi_fl.science.load import interval_counts
@@ -38,12 +37,6 @@ def expected_counts(policy, rounds):
 
 class Intervals(setting.PolicyFigure):
     """Journal, Fig. 3."""
-
-    name = "intervals"
-    page = "windows"
-    title = "Rounds between two selections of a client"
-    source = f"{JOURNAL}, Fig. 3, and systematic participation beside it"
-    charts = (Panel("count", "times a run", "interval", log="xy"),)
 
     def play(self, unit, options):
         """Return how often each interval occurred."""
@@ -84,22 +77,14 @@ class Intervals(setting.PolicyFigure):
         peak = max(set(peaks), key=peaks.count)
         top = interval([row[peak - 1] / row.sum() for row in found])
         wider = [difference(spreads[b], spreads[a]) for a, b in pairwise(_ORDER)]
-        claims = (
-            Claim(
-                "Intervals spread least under Markov optimal, then Markov increasing (the non-optimal), random, "
-                "proportional",
-                f"{JOURNAL}, Fig. 3",
-                "histograms",
+        claims = self.judged(
+            order=(
                 "standard deviations "
                 + ", ".join(f"{p} {deviation[p].show(2)}" for p in _ORDER)
                 + f"; histograms and exact law {met}",
                 met.verdict(joint([side(wider, 1), "holds" if met.holds else "refuted"])),
-                reasons={"holds": "standard deviations rise in this order, as the laws do"},
             ),
-            Claim(
-                "The optimal policy's intervals have a concentrated peak around 6 rounds",
-                f"{JOURNAL}, Fig. 3",
-                "a peak around 6 rounds",
+            peak=(
                 f"peak at {peak} rounds ({peak - 1} missed), {top.show(3)} of all intervals (theory "
                 f"{exact[peak - 1] / exact.sum():.3f}); standard deviation {deviation[_OPTIMAL].show(2)}",
                 met.verdict(
@@ -109,7 +94,6 @@ class Intervals(setting.PolicyFigure):
                     if _CLAIMED_PEAK in (peak, peak - 1) and deviation[_OPTIMAL].high < 1
                     else "refuted"
                 ),
-                reasons={"holds": "peak at 7 rounds, 6 missed, as the law has"},
             ),
         )
         return Conclusion(paragraph, claims, (table,))

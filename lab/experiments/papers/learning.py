@@ -1,7 +1,7 @@
 """Accuracy against rounds: the learning figures of both papers, with paired seeds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
@@ -11,46 +11,36 @@ from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.times import shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, undecided
 from aoi_fl.lab.experiments.papers.curves import draw
-from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, claims_for, partition_name
+from aoi_fl.lab.experiments.papers.paper_claims import MEMORYLESS, claims_for
 from aoi_fl.lab.experiments.papers.speed import BASE, OURS, POLICIES, VARIANTS, curves_of, diverged, measured, table_of
 
 # One target a data set, where the papers give one; Fashion-MNIST's and the digits' are ours.
 TARGETS = {"mnist": 0.97, "fashion-mnist": 0.85, "cifar10": 0.75, "cifar100": 0.30, "digits": 0.90}
 
 
-@dataclass(eq=False)
 class Learning(Experiment):
     """Accuracy of the paper's policies on one data set."""
 
-    name: str
-    title: str
-    source: str
-    dataset: str
     rounds: int
-    minutes: float
-    splits: Sequence[float | None] = (None,)  # α of Dirichlet partitions, None for IID
-    page: str = ""
-    model: str = "2nn"
+    partitions: Sequence[str] = ("iid",)
+    model = "2nn"
     policies: Sequence[str] = POLICIES
-    seeds: int = 5
-    first: int = 1  # seed; lower ones were a pilot's
-    why: str = "not played here yet"
-    targets: Mapping[float | None, float] = field(default_factory=dict)  # accuracies by α, if not the data set's
-    keys: Mapping[str, str] = field(default_factory=dict)  # more run keys
-    fixed: str = "beforehand"  # when the levels were fixed
+    why = "not played here yet"
+    targets: Mapping[str, float] = {}  # accuracies by partition, if not the data set's
+    keys: Mapping[str, str] = {}  # more run keys
+    fixed = "beforehand"  # when the levels were fixed
     pilot: int | None = None  # a seed before the levels were fixed that counts all the same
-    note: str = ""  # on the committed results
-    unmeasured: str = "no GPU was available for so long"  # the reason where a claim has no measurement
+    note = ""  # on the committed results
+    unmeasured = "no GPU was available for so long"  # the reason where a claim has no measurement
 
-    def __post_init__(self):
+    def __init__(self, **row):
+        super().__init__(**row)
+        (self.dataset,) = self.data
         self.claimed = claims_for(self.name)
-        self.counts = (self.seeds, min(self.seeds, 2))
-        self.version = 1 if self.first == 1 else 2  # the pilot's results are of the first version
         self.quick = self.model != "cnn"
-        self.data = (self.dataset,)
-        self._partitions = [partition_name(alpha) for alpha in self.splits]
-        self.factors = {"partition": self._partitions, "policy": self.policies}
-        self.claims = tuple(self._claim(said, self.model, self._unplayed(said), "not run") for said in self.claimed)
+        self.factors = {"partition": self.partitions, "policy": self.policies}
+        claims = (self._claim(said, self.model, self._unplayed(said), "not run") for said in self.claimed)
+        self.claims = dict(enumerate(claims))
 
     def settings(self, options):
         (dataset,) = self.datasets(options)
@@ -72,7 +62,7 @@ class Learning(Experiment):
     def conclude(self, rows, settings):
         targets, curves = self._judged_at(settings), self._there(rows)
         tables = tuple(table_of(split, found, targets[split]) for split, found in curves.items())
-        missing = [split for split in self._partitions if split not in curves]
+        missing = [split for split in self.partitions if split not in curves]
         model = "" if settings["model"] == "cnn" else "the model is the 2NN, "
         paragraph = (
             f"{settings['dataset']}, {settings['model']}, {settings['num-server-rounds']} rounds, n=100, k=15, m=10, "
@@ -130,13 +120,12 @@ class Learning(Experiment):
 
     def _judged_at(self, settings):
         """Return the accuracy of judgement for each partition."""
-        own = {partition_name(alpha): level for alpha, level in self.targets.items()}
-        own = own if settings["dataset"] == self.dataset else {}
-        return {split: own.get(split, TARGETS[settings["dataset"]]) for split in self._partitions}
+        own = self.targets if settings["dataset"] == self.dataset else {}
+        return {split: own.get(split, TARGETS[settings["dataset"]]) for split in self.partitions}
 
     def _there(self, rows):
         """Return the curves of each complete partition, with random selection's among them."""
-        found = {split: curves_of(rows, split) for split in self._partitions}
+        found = {split: curves_of(rows, split) for split in self.partitions}
         return {split: curves for split, curves in found.items() if BASE in curves}
 
     def _judged(self, said, rows, settings):
@@ -147,7 +136,7 @@ class Learning(Experiment):
         if not (lost := diverged(rows, said.partition, (said.policy, said.base))):
             return claim
         ours = f"{claim.ours}; diverged: {', '.join(f'{policy} with {seeds} seeds' for policy, seeds in lost.items())}"
-        verdict = undecided(self.seeds)
+        verdict = undecided(self.counts[0])
         reasons = {verdict: f"runs diverged at the papers' learning rate, {settings['learning-rate']}"}
         return replace(claim, ours=ours, verdict=verdict, reasons=reasons)
 
@@ -181,7 +170,7 @@ class Learning(Experiment):
                 "not reproduced": "the interval lies outside 7.5 to 20 %",
                 "undecided": "the interval lies neither within nor outside the claimed share",
             }
-        if said.kind == "rounds" and said.alpha is not None and said.base != MEMORYLESS:
+        if said.kind == "rounds" and said.partition != "iid" and said.base != MEMORYLESS:
             reasons["not reproduced"] = "later: equal weights cost more than regular intervals gain"
         if said.kind == "rounds":
             reasons["direction reproduced"] = "earlier in pairs, but our model learns in other times"

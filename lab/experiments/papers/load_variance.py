@@ -4,8 +4,7 @@ from functools import cache
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval, share
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.lab.experiments.oracles.weight_laws import (
@@ -20,7 +19,7 @@ from aoi_fl.science.sizes import make_sizes
 _MARKS = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _THEIRS = {"random": 0.204, "proportional": 0.116, "markov-optimal": 0.055, "markov-increasing": 0.061}
 _DRAWS = 1000  # more populations of Zipf sizes
-_TITLES = {"variance": "ΣVar[ω], as in Theorems 3–5", "dispersion": "dispersion E[Σω²] − 1/n"}
+_ESTIMATES = ("variance", "dispersion")
 
 
 @cache
@@ -51,11 +50,6 @@ def draws_above():
 class LoadVariance(setting.PolicyFigure):
     """Journal, Fig. 2."""
 
-    name = "load-variance"
-    title = "Σ over 1000 rounds, two estimators"
-    source = f"{JOURNAL}, Fig. 2 and Theorems 3–5, and systematic participation beside them"
-    charts = tuple(Panel(column, title, "rounds", log="x") for column, title in _TITLES.items())
-
     def play(self, unit, options):
         """Return both estimates over rounds 1 … t, for some t."""
         rounds = self.settings(options)["rounds"]
@@ -76,9 +70,8 @@ class LoadVariance(setting.PolicyFigure):
                 points += [(pick(rows, column, policy=policy, rounds=t), exact[column]) for column in exact]
         met = agreement(points)
         last = marks[-1]
-        ours = {p: [interval(pick(rows, c, policy=p, rounds=last)) for c in _TITLES] for p in laws}
+        ours = {p: [interval(pick(rows, c, policy=p, rounds=last)) for c in _ESTIMATES] for p in laws}
         often = share(draws_above(), _DRAWS)
-        ceiling = (1 - 1 / setting.CLIENTS) / setting.PER_ROUND
         equal = 1 / setting.PER_ROUND - 1 / setting.CLIENTS
         table = Table(
             f"Over {last} rounds",
@@ -113,34 +106,18 @@ class LoadVariance(setting.PolicyFigure):
         ]
         apart = _ahead(rows, last, "markov-optimal", "markov-increasing")
         same = abs(sigma["markov-optimal"] - sigma["markov-increasing"]) < 1e-9
-        claims = (
-            Claim(
-                "Theorems 3, 4 and 5 give Σ",
-                f"{JOURNAL}, Theorems 3–5",
-                "formulas",
-                f"simulation and theory {met}",
-                met.verdict("holds" if met.holds else "refuted"),
-                reasons={"holds": "simulation agrees with the formulas at every point"},
-            ),
-            Claim(
-                "Both Markov policies have a lower Σ than random and proportional selection",
-                f"{JOURNAL}, Fig. 2",
-                "0.055 and 0.061 against 0.204 and 0.116; 0.055 is below Theorem 5's value, and 0.116 above "
-                f"{ceiling:.4f}, the most that Theorem 4 allows",
+        claims = self.judged(
+            theorems=(f"simulation and theory {met}", met.verdict("holds" if met.holds else "refuted")),
+            lower=(
                 f"one draw of the sizes: {at}; over draws of Zipf(2.0) sizes, Markov is below proportional in {often} "
                 f"of {_DRAWS} (Theorems 4 and 5); with equal sizes random has {equal:.4f}, below Markov's "
                 f"{sigma['markov-optimal']:.4f}, which is outside of Fig. 2",
                 met.verdict(_order(ahead, draws_above() / _DRAWS)),
-                reasons={"undecided": "which is lower depends on the draw of the sizes"},
             ),
-            Claim(
-                "Markov optimal has a lower Σ than Markov increasing, the non-optimal policy",
-                f"{JOURNAL}, Fig. 2",
-                "0.055 against 0.061; by Theorem 5 they are equal",
+            optimal=(
                 f"Theorem 5: {sigma['markov-optimal']:.4f} and {sigma['markov-increasing']:.4f}, "
                 f"{'the same' if same else 'different'}; measured difference, paired, {apart.show(4)}",
                 met.verdict("refuted" if same else side([apart], -1)),
-                reasons={"refuted": "by the paper's own Theorem 5 they are equal"},
             ),
         )
         return Conclusion(paragraph, claims, (table,))

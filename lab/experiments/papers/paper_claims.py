@@ -10,16 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 
-def partition_name(alpha):
-    """Return a partition's name, as units have it."""
-    return "iid" if alpha is None else f"dirichlet {alpha:g}"
-
-
 @dataclass(frozen=True)
 class PaperClaim:
     """A paper's claim on two policies and one partition."""
 
-    alpha: float | None  # of the Dirichlet partition, None for IID
+    partition: str  # as units have it
     policy: str  # the better one
     paper: str  # and figure
     theirs: str  # its figure in its own words, then a correction
@@ -35,11 +30,6 @@ class PaperClaim:
         """The accuracy at which we judge it."""
         return self.target if self.judged is None else self.judged
 
-    @property
-    def partition(self):
-        """The partition, as units have it."""
-        return partition_name(self.alpha)
-
 
 # A control: Markov optimal with m = 0, where a client takes part with probability k/n whatever its age.
 MEMORYLESS = "memoryless"
@@ -50,10 +40,9 @@ HEADLINE = (0.075, 0.20)  # of the rounds, the abstract of the journal
 def claims_for(experiment):
     """Return the claims that an experiment judges, of ``paper_claims.csv``.
 
-    The CNN on MNIST is judged at 99 %: a first run was at 97 % after five rounds. The claim of ``unequal`` has weights
-    1/k for both policies, since Section II of Globecom 2024 assumes equal sizes.
+    The CNN on MNIST is judged at 99 %: a first run was at 97 % after five rounds.
     """
     with open(Path(__file__).with_suffix(".csv"), newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row.pop("experiment") == experiment]
-    numbers = ("alpha", "target", "judged")
+    numbers = ("target", "judged")
     return tuple(PaperClaim(**row | {key: float(row[key]) if row[key] else None for key in numbers}) for row in rows)

@@ -1,12 +1,9 @@
 """Whether a smaller Σ makes federated averaging converge faster: ten thousand seeds of a problem known exactly."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped, pick
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side, tally
 from aoi_fl.lab.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
@@ -18,24 +15,6 @@ _ROUNDS = 200
 
 class Sigma(Experiment):
     """Journal, Remark 1."""
-
-    name = "sigma"
-    page = "theory"
-    title = "Error of federated averaging against Σ"
-    source = f"{JOURNAL}, Remark 1"
-    charts = (Panel("excess", f"F − F* after {_ROUNDS} rounds", "policy", ("rate",)),)
-    minutes = 8
-    counts = (20, 3)
-    claims = (
-        Claim(
-            "A smaller Σ makes federated averaging converge faster",
-            f"{JOURNAL}, Remark 1",
-            "minimising Σ results in faster convergence",
-            "not played here yet",
-            "not run",
-            reasons={"refuted": "policies with a larger Σ have a smaller error"},
-        ),
-    )
 
     def settings(self, options):
         return {"rounds": _ROUNDS, "seeds a batch": 25 if options.quick else _BATCH}
@@ -68,13 +47,12 @@ class Sigma(Experiment):
             "Markov policies a larger Σ than random selection; the learning rates are the theorem's, and that divided "
             "by K, as in its proof. Ages start from the stationary law, and the increasing policy's p_a is ours, since "
             "none is printed.",
-            (
-                replace(
-                    self.claims[0],
-                    ours=f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
+            self.judged(
+                sigma=(
+                    f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
                     f"{tally(list(zip(said, judged, strict=True)), 1)}",
-                    verdict=side(judged, 1),
-                ),
+                    side(judged, 1),
+                )
             ),
             (
                 Table(

@@ -1,11 +1,12 @@
 """The selection skew ρ along training, estimated as Javani & Wang 2025 do for their Table II."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, having
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
@@ -15,69 +16,34 @@ _SPLITS = {
     "iid": {"kind": "iid"},
     "dirichlet-0.3": {"kind": "dirichlet", "alpha": 0.3},
 }
-_THEIRS = {  # Table II
-    "mnist": {"random": 0.98, "proportional": 0.83, "markov-optimal": 0.98, "markov-increasing": 0.99},
-    "cifar10": {"random": 0.96, "proportional": 0.85, "markov-optimal": 1.5, "markov-increasing": 1.27},
-    "cifar100": {"random": 1.33, "proportional": 0.93, "markov-optimal": 1.52, "markov-increasing": 1.41},
-}
-_LARGER = "The Markov policies have a larger selection skew ρ than random selection"
-_UNBIASED = "The bias term of Theorem 2, KL/((K−1)μ) · Γ(ρ̄/ρ_ − 1), is close to zero"
-_WITHDRAWN = {"not testable": "neither Γ nor the factor KL/μ is known here"}
-_SMALLER = "Proportional selection has a smaller selection skew ρ than random selection"
-_SOURCE = f"{JOURNAL}, Table II and Section IV"
 _MARKOV = ("markov-optimal", "markov-increasing")
 
 
 class Skew(Experiment):
-    """Journal, Table II; ``why`` is the reason for a missing run."""
+    """Journal, Table II."""
 
     page = "skew"
-    source = _SOURCE
-    charts = (Panel("along", "ρ", "round", each=("split",)),)
+    model: str
+    theirs: Mapping[str, float]  # ρ in Table II
     factors = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
     counts = (6, 2)
 
-    def __init__(self, name, dataset, model, rounds, minutes, why):
-        self.name, self.minutes, self._why = name, minutes, why
-        self._dataset, self._model, self._rounds, self.data = dataset, model, rounds, (dataset,)
-        self.title = f"Selection skew ρ along training, {dataset}"
-        self.quick = dataset == "mnist"
-        self.claims = (
-            self._claim(_LARGER, _MARKOV, why, "not run"),
-            self._claim(_SMALLER, ("proportional",), why, "not run"),
-            self._unbiased([]),
-        )
-
-    def _claim(self, claim, policies, ours, verdict):
-        table = _THEIRS[self._dataset]
-        said = "“a larger ρ in most scenarios”: " if claim == _LARGER else ""
-        theirs = f"{said}{' and '.join(f'{table[p]:g}' for p in policies)} against {table['random']:g}"
-        if claim == _LARGER and (equal := [p for p in policies if table[p] <= table["random"]]):
-            theirs += f", not larger for {' and '.join(equal)}"
-        behind = {"policy": {*policies, "random"}}
-        setting = "2NN" if self._model == "2nn" else "our CNN"
-        reasons = {"not run": "no GPU was available for so long"}
-        return Claim(f"{claim} ({self._dataset})", _SOURCE, theirs, ours, elsewhere(verdict), behind, setting, reasons)
-
     def _unbiased(self, rows):
-        """Return why Remark 3 is not testable: the factor KL/((K−1)μ) is unknown, and Γ's estimate may be below 0."""
-        theirs = "“this term can be close to zero”, no number"
-        ours = "the factor KL/((K−1)μ) is unknown of a network"
+        """Return what speaks against Γ's estimate, which may be below 0; Remark 3 is not testable in any case."""
         gaps = {(row["seed"], row["split"], row["policy"]): row["gap"] for row in rows}
-        if below := sum(gap < 0 for gap in gaps.values()):
-            ours = (
-                f"Γ is estimated below 0 in {below} of {len(gaps)} runs, {min(gaps.values()):.4f} to "
-                f"{max(gaps.values()):.4f}, though it cannot be; {ours}"
-            )
-        claim, source = f"{_UNBIASED} ({self._dataset})", f"{JOURNAL}, Remark 3"
-        return Claim(claim, source, theirs, ours, "not testable", reasons=_WITHDRAWN)
+        if not (below := sum(gap < 0 for gap in gaps.values())):
+            return ()
+        return (
+            f"Γ is estimated below 0 in {below} of {len(gaps)} runs, {min(gaps.values()):.4f} to "
+            f"{max(gaps.values()):.4f}, though it cannot be; {self.claims['unbiased'].ours}",
+        )
 
     def settings(self, options):
         return {
             "dataset": self.datasets(options)[0],
-            "model": options.model or ("2nn" if options.quick else self._model),
+            "model": options.model or ("2nn" if options.quick else self.model),
             **setting.PAPER_SIZES,
-            "rounds": options.rounds or (6 if options.quick else self._rounds),
+            "rounds": options.rounds or (6 if options.quick else 60),
             "local_steps": 100 if options.quick else 1000,
             "central_epochs": 3 if options.quick else 20,
         }
@@ -116,7 +82,7 @@ class Skew(Experiment):
                     *("" if policy == "random" else m.show(2) for m in more),
                     interval(most[policy]).show(2),
                 ]
-                lines.append([split, policy, *shown, f"{_THEIRS[self._dataset][policy]:g}"])
+                lines.append([split, policy, *shown, f"{self.theirs[policy]:g}"])
         paragraph = (
             f"{settings['dataset']}, {settings['model']} (the paper: a CNN), {settings['rounds']} rounds; Γ "
             f"{'; '.join(f'{split} {gap}' for split, gap in gaps.items())}. The least over the rounds is judged: "
@@ -142,8 +108,9 @@ class Skew(Experiment):
             "paper's Table II",
         )
         tables = (Table("ρ along training", head, lines),) if lines else ()
-        claims = []
-        for claim, policies, wanted in ((_LARGER, _MARKOV, 1), (_SMALLER, ("proportional",), -1)):
+        own = [settings["dataset"]] == self.data  # other data have other claims
+        claims = {"unbiased": self._unbiased(rows if own else [])}
+        for key, policies, wanted in (("larger", _MARKOV, 1), ("smaller", ("proportional",), -1)):
             found = [(f"{split}, {p}", more) for p in policies for split, more in above.get(p, {}).items()]
             least, means = ([(f"{name} {more[i].show(3)}", more[i]) for name, more in found] for i in (0, 1))
             word = "above" if wanted > 0 else "below"
@@ -152,25 +119,13 @@ class Skew(Experiment):
                 for what, these in (("least", least), ("mean", means))
                 if these
             )
-            verdict = side([more for _, more in least], wanted)
-            if not found or settings["dataset"] != self._dataset:
-                verdict, ours = "not run", self._why
-            claims.append(self._claim(claim, policies, ours, verdict))
+            if found and own:
+                claims[key] = ours, elsewhere(side([more for _, more in least], wanted))
+        claims = self.judged(**claims)
         halves = [least.half for policy in above if policy != "random" for least, _ in above[policy].values()]
         if halves and any(claim.verdict in ("undecided", "underpowered") for claim in claims):
             paragraph += (
                 f" {len({row['seed'] for row in rows})} seeds are too few to decide: by how much the least ρ is above "
                 f"random's they tell to ±{min(halves):.3f} at best and to ±{max(halves):.3f} at worst."
             )
-        claims.append(self._unbiased(rows if settings["dataset"] == self._dataset else []))
-        return Conclusion(paragraph, tuple(claims), tables)
-
-
-# Of the CNN, as in the learning experiments: 27 to 54 s for a round of CIFAR; all clients' losses after each round, and
-# once for each seed and split the local and central optima, make it 3,000 rounds' work.
-_GPU = "needs a GPU: about 23 to 45 hours of one core with the papers' CNN"
-SKEW = (
-    Skew("skew", "mnist", "2nn", rounds=60, minutes=71, why="not played here yet"),
-    Skew("skew-cifar10", "cifar10", "cnn", rounds=60, minutes=2000, why=_GPU),
-    Skew("skew-cifar100", "cifar100", "cnn", rounds=60, minutes=2000, why=f"the data could not be had; {_GPU}"),
-)
+        return Conclusion(paragraph, claims, tables)

@@ -6,10 +6,9 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped, pick
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, WICS, Claim, Conclusion
+from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.verdicts import EXACT, bounded, erratum, every, joint, side
+from aoi_fl.lab.experiments.harness.verdicts import bounded, erratum, every, joint, side
 from aoi_fl.lab.experiments.oracles.exact import printed_variance
 from aoi_fl.lab.experiments.oracles.quadratic import CANDIDATES, ageing, choosing_by_loss, federated_averaging
 from aoi_fl.lab.experiments.oracles.theorems import BUDGETS, load_variances, ratio, thresholds
@@ -162,136 +161,30 @@ def _round(value):
 _CLIENTS = (10, 20, 30, 40)
 _BATCH = 20  # instances or seeds a unit
 _MARKS = (1, 5, 20, 50, 100, 200)
-_CLAIMS = (  # part, judge, reasons, claim, source, the paper's own
-    (
-        "load",
-        judge_table,
-        EXACT,
-        "The printed table p* gives the least Var[X]",
-        f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorem 1",
-        "p* and minimum (n/k−m)(n/k−m−1), or c(1−c)",
-    ),
-    (
-        "load",
-        judge_remark,
-        EXACT,
-        "The least Var[X] falls as m grows, down to m = ⌊n/k⌋, and is below random selection's for every m",
-        f"{GLOBECOM}, Remark 2",
-        "smaller with m, minimum for all m ≥ ⌊n/k⌋; better than random for all choices of m",
-    ),
-    (
-        "load",
-        judge_oldest,
-        {"holds": "its Var[X] is the printed minimum, up to simulation"},
-        "The optimal Markov policy resembles oldest-age selection",
-        f"{GLOBECOM}, Remark 1",
-        "resembles the oldest-age method",
-    ),
-    (
-        "fedavg",
-        judge_averaging,
-        {},
-        "Theorem 2 bounds the error of federated averaging",
-        f"{JOURNAL}, Theorem 2",
-        "eq. (27)",
-    ),
-    (
-        "skew",
-        judge_skew,
-        {"holds": "each larger ρ_ is sooner at a tenth of the error"},
-        "A larger selection skew ρ_ makes federated averaging converge faster",
-        f"{JOURNAL}, Remark 2",
-        "a larger ρ_ contributes to faster convergence",
-    ),
-    (
-        "aged",
-        judge_ageing,
-        {},
-        "Theorem 1 bounds the error of training on ageing data",
-        f"{WICS}, Theorem 1",
-        "eq. (9)",
-    ),
-    (
-        "index",
-        judge_index,
-        EXACT,
-        "Refreshing a client's data from the age H of eq. (25) on is optimal for the single client",
-        f"{WICS}, Theorem 2",
-        "select iff Δ > H − 1; print has lost eq. (25)'s bracket, which is a floor",
-    ),
-    (
-        "ratio",
-        judge_ratio,
-        {"refuted": "its lower bound exceeds what WICS attains in some instances"},
-        "WICS is ρ-optimal with the ρ printed",
-        f"{WICS}, Theorem 3",
-        "ρ < 2M(9N−1)Σφ/(N²φ_min − MΣφ); M = ⌊B/p_max⌋ is not the number of clients that B affords",
-    ),
-)
-_SCHEME = Claim(
-    "Theorem 2 bounds the error under any client selection scheme",
-    f"{JOURNAL}, Theorem 2",
-    "“any client selection scheme”",
-    "given the ages, clients below the first age with p > 0 are sure to stay out; where all others are at their own "
-    "optimum the numerator of eq. (24) is 0, so ρ_ is 0 and the bound is infinite",
-    "holds, vacuous",
-    {"part": ()},
-    reasons={"holds, vacuous": "under a Markov policy ρ_ is 0, the bound infinite"},
-)
-_LOSS = Claim(
-    "WICS is at least ρ-optimal for Problem P1, the loss",
-    f"{WICS}, Section 4.3",
-    "“WICS algorithm is at least ρ-optimal for Problem P1”, as P2 derives from Theorem 1's bound",
-    "P2 is one term of an upper bound on the loss; a ratio of that term says nothing about a ratio of losses, and "
-    "where Theorem 3's denominator is ≤ 0 there is no ρ",
-    "not testable",
-    {"part": ()},
-    reasons={"not testable": "a ratio of bounds implies no ratio of losses"},
-)
+_JUDGES = {  # of each claim: the part of the rows that it rests on, and how it is judged
+    "table": ("load", judge_table),
+    "remark": ("load", judge_remark),
+    "oldest": ("load", judge_oldest),
+    "averaging": ("fedavg", judge_averaging),
+    "skew": ("skew", judge_skew),
+    "ageing": ("aged", judge_ageing),
+    "index": ("index", judge_index),
+    "ratio": ("ratio", judge_ratio),
+}
 
 
 def _slots():
     """Judge that Theorem 3 has one M: the theorem and its proof print two, and an instance separates them."""
     table, budget = section5_instance(_CLIENTS[0], 1), BUDGETS[1]
     text, appendix = int(budget / table.payments.max()), int(budget / table.sensitivities.min())
-    return Claim(
-        "Theorem 3 and its proof use the same M",
-        f"{WICS}, Theorem 3 and its proof",
-        "M = ⌊B/p_max⌋ in the theorem, M = ⌊B/φ_min⌋ in the proof",
+    return (
         f"on the first instance of Section 5, N = {_CLIENTS[0]}, B = {budget}, they are {text} and {appendix}",
         erratum(every(int(text == appendix), 1)),
-        {"part": ()},
-        reasons={"erratum": "two formulas for M; one instance gives two values"},
     )
 
 
 class Theory(Experiment):
     """Theorems and remarks of all three papers."""
-
-    name = "theory"
-    title = "Theorems against exact computations"
-    source = f"{GLOBECOM}, Theorems 1–2; {JOURNAL}, Theorems 1–2; {WICS}, Theorems 1–3"
-    charts = (
-        Panel(
-            ("printed", "programme", "random"),
-            "least Var[X], rounds²",
-            "max_age",
-            where={"part": "load", "clients": 100, "per_round": 15},
-        ),
-        Panel(("floor", "optimal"), "refreshed from age, rounds", "root", where={"part": "index"}),
-        Panel(
-            ("bound", "excess"),
-            "F − F*, journal, Theorem 2",
-            "round",
-            where={"part": "fedavg", "policy": "random", "rate": "theorem"},
-            log="xy",
-        ),
-        Panel(
-            ("bound", "excess"), "F − F*, WICS, Theorem 1", "round", where={"part": "aged", "policy": "wics"}, log="xy"
-        ),
-    )
-    minutes = 0.5
-    claims = tuple(Claim(*said, "not played here yet", "not run") for _, _, _, *said in _CLAIMS)
 
     def settings(self, options):
         return {"rounds": _MARKS[-1], "p2 rounds": 400}
@@ -327,11 +220,7 @@ class Theory(Experiment):
 
     def conclude(self, rows, settings):
         parts = grouped(rows, "part")
-        claims = [
-            Claim(*said, *judge(parts[part]), {"part": {part}}, reasons=reasons)
-            for part, judge, reasons, *said in _CLAIMS
-            if part in parts
-        ]
+        found = {key: judge(parts[part]) for key, (part, judge) in _JUDGES.items() if part in parts}
         paragraph = (
             "The least Var[X] comes from a linear programme in P(X > a) for each p_m; the single client's "
             "problem is solved by relative value iteration; instances are those of Section 5 of Xu et al. Federated "
@@ -342,4 +231,4 @@ class Theory(Experiment):
             "from the stationary law, and the increasing policy's p_a is ours, since none is printed. The ageing data "
             "are 10 quadratics under N=10, B=40, τ=10, η=0.005. Intervals are 95 % t-intervals over seeds."
         )
-        return Conclusion(paragraph, (*claims, _SCHEME, _LOSS, _slots()))
+        return Conclusion(paragraph, self.judged(**found, slots=_slots()))

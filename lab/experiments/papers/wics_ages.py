@@ -9,8 +9,7 @@ import numpy as np
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
 from aoi_fl.lab.experiments.harness.base import Instances, having
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves, ratio
 from aoi_fl.lab.experiments.harness.verdicts import beyond, side
@@ -97,17 +96,7 @@ _BEATING = ("abs", "maxpack", "wics")  # these should beat Random
 class WicsAges(Instances):
     """Fig. 10."""
 
-    name = "wics-ages"
-    title = "WICS's ages, N = 10 to 40"
-    source = f"{WICS}, Fig. 10 and P2"
-    charts = tuple(
-        Panel(tuple(f"{measure} {policy}" for policy in BUDGETED), f"{title}, rounds", "clients", each=("budget",))
-        for measure, title in MEASURES.items()
-    )
-    minutes = 11
     factors = {"clients": CLIENTS, "budget": BUDGETS}
-    counts, batch = (200, 20), 20
-    version = 2  # with P2 under a φ that means something
 
     def settings(self, options):
         return {"rounds": options.rounds or (50 if options.quick else 200)}
@@ -148,28 +137,16 @@ class WicsAges(Instances):
                 for p in RIVALS
             )
 
-        claims = (
-            Claim(
-                "WICS has the lowest P2, its objective",
-                f"{WICS}, Section 8",
-                "“nearly optimal performance on client selection”; that no rival's P2 is lower is read into it here",
+        claims = self.judged(
+            p2=(
                 f"P2 above each rival's, ratio of sums: {above('p2')}",
                 side(list(chain(*gains["p2"].values())), -1),
-                reasons={"holds": "lower than each rival in all 16 settings"},
             ),
-            Claim(
-                "WICS has the lowest size-weighted average age",
-                f"{WICS}, Fig. 10",
-                "“consistently achieves the lowest weighted average AoI”; with p ∝ n_i that objective's index is "
-                "MaxPack's",
+            age=(
                 f"above each rival's, ratio of sums: {above('weighted_age')}",
                 side(list(chain(*gains["weighted_age"].values())), -1),
-                reasons={"refuted": "MaxPack, whose index fits that objective, is lower everywhere"},
             ),
-            Claim(
-                "ABS comes closest to WICS in size-weighted average age",
-                f"{WICS}, Section 5.2",
-                "“the performance of ABS is the closest when compared to WICS”",
+            closest=(
                 "nearest beyond chance, by the distance on the same instance: "
                 + ", ".join(
                     f"{p} in {sum(all(d.high < 0 for d in of) for of in apart[p])} of {len(cells)} settings, its mean "
@@ -177,12 +154,8 @@ class WicsAges(Instances):
                     for p in RIVALS
                 ),
                 side(list(chain(*apart["abs"])), -1),
-                reasons={"refuted": "MaxPack is nearest in most settings, ABS in none"},
             ),
-            Claim(
-                "ABS, MaxPack and WICS all beat Random in size-weighted average age",
-                f"{WICS}, Section 5.2",
-                "“outperform the Random algorithm significantly”",
+            random=(
                 "difference from Random on the same instance: "
                 + ", ".join(
                     f"{p} {interval(above_random(rows, p)).show(4)} (lower beyond chance in {beyond(random[p], -1)} of "
@@ -190,17 +163,12 @@ class WicsAges(Instances):
                     for p in _BEATING
                 ),
                 side(list(chain(*random.values())), -1),
-                reasons={"refuted": "ABS is older than Random in most settings"},
             ),
-            Claim(
-                "The weighted average age rises with N",
-                f"{WICS}, Fig. 10",
-                "“an upward trend”",
+            rises=(
                 f"under WICS, from one N to the next at equal B, the paper's formula rises beyond chance in "
                 f"{beyond(printed, 1)} of {len(printed)} steps and falls in {beyond(printed, -1)}; without its factor "
                 f"1/N, as Σ (n_i/n) Δ̄_i, it rises in {beyond(summed, 1)}",
                 side(printed, 1),
-                reasons={"holds weakly": "it rises in most steps and falls in none"},
             ),
         )
         table = Table(

@@ -3,46 +3,19 @@
 from itertools import pairwise
 
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped, having, seeds
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves
 from aoi_fl.lab.experiments.harness.verdicts import beyond, elsewhere, side
-from aoi_fl.lab.experiments.papers.wics_learning import DATASETS, POLICIES, SEEDS, STALENESS, run_keys
+from aoi_fl.lab.experiments.papers.wics_learning import POLICIES, SEEDS, run_keys
 
 _BUDGETS = (25, 40, 55, 70)
 _SHOWN = 40  # the budget of Figs. 3 to 8
 _LAST = 5  # evaluations at the end over which the loss is averaged
-_THEIRS = "a larger B corresponds to a smaller loss (bars)"
-_PANELS = {
-    "lr": ("a, b", "not played here yet"),
-    "cnn": ("c, d", "about 10 hours of one core with all four policies, 2.5 with WICS alone: `--model cnn`"),
-}
-
-
-def _claim(model, ours, verdict):
-    return Claim(
-        f"A larger budget gives WICS a smaller loss ({model}, all train)",
-        f"{WICS}, Fig. 9 ({_PANELS[model][0]})",
-        _THEIRS,
-        ours,
-        verdict,
-        {"model": {model}},
-        STALENESS,
-        {"not run": "two to ten hours of one core"},
-    )
 
 
 class WicsBudget(Experiment):
     """Fig. 9."""
-
-    name = "wics-budget"
-    title = "WICS's loss against the budget"
-    source = f"{WICS}, Fig. 9"
-    charts = (Panel("loss", "test loss at the end", "budget", each=("model", "dataset")),)
-    minutes = 45
-    data = DATASETS
-    claims = tuple(_claim(model, why, "not run") for model, (_, why) in _PANELS.items())
 
     def settings(self, options):
         return {"clients": 10, "trains": "all", "rounds": options.rounds or (10 if options.quick else 200)}
@@ -71,8 +44,7 @@ class WicsBudget(Experiment):
         ]
 
     def conclude(self, rows, settings):
-        claims, tasks = [], grouped(rows, "model", "dataset")
-        changes = {}
+        tasks, changes = grouped(rows, "model", "dataset"), {}
         for model, dataset in tasks:
             these = having(rows, model=model, dataset=dataset, policy="wics")
             own = paired_curves(these, "budget", _BUDGETS, "loss", sum)
@@ -90,15 +62,14 @@ class WicsBudget(Experiment):
             "pay all clients without fresh data. Fresh data have index 0 under both ABS and MaxPack, so they mostly "
             "choose the same clients."
         )
-        for model, (_, why) in _PANELS.items():
-            found = changes.get(model, {})
+        claims = {"similar": _similar(rows)}
+        for model, found in changes.items():
             lower = beyond(found.values(), -1)
             ours = f"{lower} of {len(found)} steps of the budget lower the loss beyond chance; " + "; ".join(
                 f"{n}: {c.show(4)}" for n, c in found.items()
             )
-            claims.append(_claim(model, ours if found else why, elsewhere(side(found.values(), -1))))
-        claims.append(_similar(rows))
-        return Conclusion(paragraph, tuple(claims), tables)
+            claims[model] = ours, elsewhere(side(found.values(), -1))
+        return Conclusion(paragraph, self.judged(**claims), tables)
 
 
 def _table(rows, model, dataset):
@@ -128,13 +99,4 @@ def _similar(rows):
         f"at B = {', '.join(map(str, others))}, WICS's loss at the end is lower beyond chance in {lower} of "
         f"{len(found)} comparisons with its rivals, higher in {higher}"
     )
-    return Claim(
-        f"WICS's lead at B = {_SHOWN} is similar at other budgets (lr, all train)",
-        f"{WICS}, Section 5.2",
-        "“variant budget B , which shows a similar performance”",
-        ours if found else _PANELS["lr"][1],
-        elsewhere(side(found, -1)),
-        {"model": {"lr"}},
-        STALENESS,
-        {"not reproduced": "WICS's loss is above a rival's at most budgets"},
-    )
+    return (ours, elsewhere(side(found, -1))) if found else ()

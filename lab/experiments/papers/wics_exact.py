@@ -4,8 +4,7 @@ import numpy as np
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Instances
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import below
 from aoi_fl.lab.experiments.oracles.optimum import CLIENTS, draw_instance, exact_optimum, long_run_p2
@@ -19,13 +18,6 @@ _NEAR = 0.05  # what counts as near-optimal: the paper gives no number
 
 class WicsExact(Instances):
     """Section 4's "near-optimal", measured."""
-
-    name = "wics-exact"
-    title = "WICS against the exact optimum, N = 3"
-    source = f"{WICS}, Section 4 (the paper solves no instance exactly)"
-    charts = (Panel(_POLICIES, "P2", "optimum", log="xy"),)
-    minutes = 0.3
-    counts, batch = (400, 40), 20
 
     def settings(self, options):
         return {"clients": CLIENTS}
@@ -67,16 +59,12 @@ class WicsExact(Instances):
         )
         return Conclusion(
             paragraph,
-            (
-                Claim(
-                    "WICS is near-optimal in P2 (three clients)",
-                    f"{WICS}, Section 8",
-                    "“nearly optimal performance on client selection”, no number",
+            self.judged(
+                near=(
                     ", ".join(f"{policy} {mean.show(2, ' %')}" for policy, mean in means.items())
                     + f" above the exact optimum; here, near is below {100 * _NEAR:.0f} %",
                     below([means["wics"]], 100 * _NEAR),
-                    reasons={"holds": "2.5 % above the exact optimum in the mean"},
-                ),
+                )
             ),
             (table,),
         )

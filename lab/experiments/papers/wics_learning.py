@@ -1,44 +1,21 @@
 """Accuracy under a budget: the four policies of Xu et al. on two data sets and three models, with paired seeds."""
 
 from dataclasses import replace
+from itertools import product
 from operator import itemgetter
 
 from aoi_fl.lab.experiments.harness.base import Experiment, having, seeds
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import evaluated, marked, played, training_loss
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves, run_means
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
 
 POLICIES = ("wics", "abs", "maxpack", "random-budget")
 _MODELS = {"lr": 0.005, "svm": 0.005, "cnn": 0.01}  # and their learning rates
 DATASETS = ("mnist", "fashion-mnist")
-FIGURES = {
-    ("lr", "mnist"): "Fig. 3",
-    ("lr", "fashion-mnist"): "Fig. 4",
-    ("svm", "mnist"): "Fig. 5",
-    ("svm", "fashion-mnist"): "Fig. 6",
-    ("cnn", "mnist"): "Fig. 7",
-    ("cnn", "fashion-mnist"): "Fig. 8",
-}
+TASKS = [*product(_MODELS, DATASETS)]  # of Figs. 3 to 8
 _TRAINS = ("all", "selected")
 SEEDS = {"cnn": 3}  # ten of the others
-_CLAIMED = "WICS has a higher accuracy and a lower loss than ABS, MaxPack and Random"
-_THEIRS = "(a) accuracy and (b) loss better than all three (curves)"
-# Our choice, as the paper has none: the rate at which labels go bad with age.
-STALENESS = "our rate of staleness"
-_REASONS = {
-    "not reproduced": "a rival is ahead; φ from U(0, 1) is noise",
-}
-_TRAINING = Claim(
-    "WICS has a lower training loss than its rivals",
-    f"{WICS}, abstract",
-    "“can effectively reduce training loss”, no number",
-    "not played here yet",
-    "not run",
-    {"model": {"lr"}},
-    STALENESS,
-)
 _WHY = {
     "cnn": "the CNN in which all ten clients train would take about 2.5 hours of one core; it plays with `--model cnn`"
 }
@@ -65,24 +42,8 @@ def run_keys(unit, rounds, budget):
     }
 
 
-def _claim(model, dataset, ours, verdict):
-    claimed, source = f"{_CLAIMED} ({model}, {dataset})", f"{WICS}, {FIGURES[model, dataset]}"
-    behind = {"model": {model}, "dataset": {dataset}}
-    return Claim(claimed, source, _THEIRS, ours, verdict, behind, STALENESS, _REASONS)
-
-
 class WicsLearning(Experiment):
     """Figs. 3 to 8."""
-
-    name = "wics-learning"
-    title = "WICS against ABS, MaxPack and Random: accuracy and loss"
-    source = f"{WICS}, Figs. 3–8"
-    charts = (Panel("loss", "test loss", "round", each=("model", "dataset", "trains")),)
-    minutes = 105
-    claims = (
-        *(_claim(model, dataset, f"not played here yet: `--model {model}`", "not run") for model, dataset in FIGURES),
-        _TRAINING,
-    )
 
     def datasets(self, options):
         return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
@@ -113,9 +74,8 @@ class WicsLearning(Experiment):
         return [row | {"training loss": loss} for row in marked(evaluated(ledger))]
 
     def conclude(self, rows, settings):
-        claims = []
-        lines = []
-        for model, dataset in FIGURES:
+        claims, lines = {"training": _on_training_data(rows)}, []
+        for model, dataset in TASKS:
             ours = []
             ahead = []
             for trains in _TRAINS:
@@ -145,8 +105,7 @@ class WicsLearning(Experiment):
                 ]
             if ahead:
                 ours.insert(0, f"better {tally(ahead, 1)}")
-            measured = "; ".join(ours)
-            claims.append(_claim(model, dataset, measured, elsewhere(side([d for _, d in ahead], 1))))
+            claims[f"{model} {dataset}"] = "; ".join(ours), elsewhere(side([d for _, d in ahead], 1))
         paragraph = (
             f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each "
             "round of age, not stated in the paper. Its Section 2 lets all clients train, the selected on fresh "
@@ -165,7 +124,7 @@ class WicsLearning(Experiment):
             "WICS's mean loss above",
         )
         table = Table("At the end; and WICS's mean over all rounds above its rivals', in pairs", head, lines)
-        return Conclusion(paragraph, (*claims, _on_training_data(rows)), (table,) if lines else ())
+        return Conclusion(paragraph, self.judged(**claims), (table,) if lines else ())
 
 
 def _on_training_data(rows):
@@ -179,11 +138,11 @@ def _on_training_data(rows):
                 apart = interval(ends["wics"] - ends[rival])
                 found.append((f"{apart.show(5)} above {rival}'s ({dataset}, {_who(trains)})", apart))
     if not found:
-        return _TRAINING
+        return ()
     ours = f"lr, loss at the end: lower {tally(found, -1)}"
     seeds = " or ".join(map(str, sorted({apart.count for _, apart in found})))
     verdict = elsewhere(side([apart for _, apart in found], -1))
-    return replace(_TRAINING, ours=f"{ours}; {seeds} seeds a comparison", verdict=verdict, seeds=seeds)
+    return f"{ours}; {seeds} seeds a comparison", verdict, seeds
 
 
 def _seeds(rows, tasks, trains):
@@ -194,7 +153,7 @@ def _seeds(rows, tasks, trains):
 
 
 def _counted(rows):
-    played = [(m, t, _seeds(rows, [task for task in FIGURES if task[0] == m], t)) for m in _MODELS for t in _TRAINS]
+    played = [(m, t, _seeds(rows, [task for task in TASKS if task[0] == m], t)) for m in _MODELS for t in _TRAINS]
     return f"Seeds: {', '.join(f'{m} {n} ({_who(t)})' for m, t, n in played if n)}."
 
 

@@ -2,8 +2,7 @@
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Instances, by_seed
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import WICS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import interval, ratio
 from aoi_fl.lab.experiments.harness.verdicts import below
@@ -23,14 +22,7 @@ _VARIANTS = {"wics, <": {"strict": True}, _STOP: {"stop_at_first": True}}
 class WicsPacking(Instances):
     """Section 4's "near-optimal" at N = 10, and Algorithm 1's literal variants."""
 
-    name = "wics-packing"
-    page = "wics-exact"
-    title = "WICS against the packing bound, N = 10"
-    source = f"{WICS}, Section 4 and Algorithm 1 (the paper computes no bound)"
-    charts = (Panel(("packing bound", *BUDGETED, *_VARIANTS), "P2", "budget", log="y"),)
-    minutes = 3
     factors = {"budget": BUDGETS}
-    counts, batch = (50, 10), 10
 
     def settings(self, options):
         return {"clients": _CLIENTS, "rounds": 200 if options.quick else 1000}
@@ -66,25 +58,16 @@ class WicsPacking(Instances):
             "ages start at 0, so a finite run can be below a bound on the long run. Sizes are drawn from 500 to 1500, "
             "not stated in the paper, payments 5 to 15 in proportion. The packing bound is "
             f"{floor.show(2)} times the Lagrangian floor. Algorithm 1 prints <, its constraint ≤.",
-            (
-                Claim(
-                    "WICS is near-optimal in P2 (ten clients)",
-                    f"{WICS}, Section 8",
-                    "“nearly optimal performance on client selection”, no number",
+            self.judged(
+                near=(
                     "above a lower bound on the optimum, so at most so far from it: "
                     + ", ".join(f"{gaps['wics', b].show(1, ' %')} at B={b}" for b in BUDGETS)
                     + f"; here, near is below {100 * _NEAR:.0f} %",
                     "undecided" if near == "refuted" else near,  # beyond a bound that is not met decides nothing
-                    reasons={"undecided": "the optimum lies between the bound and WICS's value"},
                 ),
-                Claim(
-                    "Algorithm 1's text and its loop select alike",
-                    f"{WICS}, Section 4.3 and Algorithm 1",
-                    "the text stops at the first client that the rest of the budget cannot pay for, the loop skips "
-                    "it; that they are one algorithm is read into it here",
+                alike=(
                     f"P2 of stopping is above that of skipping by {stopping}; {_against(rows, _STOP)} in all",
                     _alike(costs),
-                    reasons={"erratum": "stopping at the first unaffordable client raises P2"},
                 ),
             ),
             (table,),

@@ -9,7 +9,7 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import beyond, joint, side
 from aoi_fl.science.interval_law import window_deviation as renewal_deviation
@@ -41,10 +41,6 @@ _NOTHING = 1e-9  # below it a deviation is rounding
 
 class Windows(setting.PolicyFigure):
     """Journal, Fig. 4."""
-
-    name = "windows"
-    title = "√Var(Y)/T against the window T"
-    source = f"{JOURNAL}, Fig. 4, and systematic participation beside it"
 
     def play(self, unit, options):
         """Return the deviation in windows of every length."""
@@ -100,50 +96,23 @@ class Windows(setting.PolicyFigure):
             ("policy", *(f"T = {t}" for t in shown)),
             [[p, *(value.show(4) for value in at[p])] for p in at],
         )
-        claims = (
-            Claim(
-                "The optimal Markov policy has the lowest normalised variance, √Var(Y)/T, across all window sizes",
-                f"{JOURNAL}, Fig. 4",
-                "lowest across all window sizes, including small T",
+        claims = self.judged(
+            lowest=(
                 f"lowest {_where(windows, lowest)}; {last}; measured and exact {met}",
                 met.verdict(joint(lowest)),
-                reasons={"holds weakly": "lowest except at T = 1, where all policies tie"},
             ),
-            Claim(
-                "Proportional selection has the highest normalised variance across all window sizes",
-                f"{JOURNAL}, Fig. 4",
-                "highest across all window sizes",
-                f"highest {_where(windows, highest)}; {last}",
-                met.verdict(joint(highest)),
-                reasons={"holds": "highest at every window size, as in exact theory"},
-            ),
-            Claim(
-                "Markov increasing, the non-optimal policy, has a lower normalised variance than random and "
-                "proportional selection",
-                f"{JOURNAL}, Fig. 4",
-                "relatively low",
-                f"lower {_where(windows, low)}; {last}",
-                met.verdict(joint(low)),
-                reasons={"holds weakly": "lower except at T = 1, where all policies tie"},
-            ),
-            Claim(
-                "√Var(Y)/T generally falls with T, for all policies",
-                f"{JOURNAL}, Fig. 4",
-                "generally reduces",
+            highest=(f"highest {_where(windows, highest)}; {last}", met.verdict(joint(highest))),
+            lower=(f"lower {_where(windows, low)}; {last}", met.verdict(joint(low))),
+            falls=(
                 f"judged at {len(windows)} windows, weakly where the exact curve rises between them; falls beyond "
                 f"chance from one to the next: {monotone}; proportional selection levels off, {level:.3f} at "
                 f"T={windows[-1]}",
                 met.verdict(joint([_falling(steps, bool(rising[p])) for p, steps in falls.items()])),
-                reasons={"holds weakly": "the optimal policy's exact curve rises between some windows"},
             ),
-            Claim(
-                "The lower the variance of X, the fairer the participation of clients",
-                f"{GLOBECOM}, abstract",
-                "“reducing the load metric variance … promotes fairness”, no number",
+            fairer=(
                 f"√Var(Y)/T at T={shown[-1]}, by Var[X]: "
                 + ", ".join(f"{a} − {b} {of.show(4)}" for (a, b), of in fairer.items()),
                 side(fairer.values(), -1),
-                reasons={"holds": "participation spreads less, policy by policy, as Var[X] falls"},
             ),
         )
         return Conclusion(paragraph, claims, (table,))

@@ -1,13 +1,11 @@
 """The arena: policies against one another in simulated time, on devices that come and go."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from aoi_fl.config.keys import over_selected
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
@@ -17,6 +15,7 @@ from aoi_fl.lab.simulated_time.traces import drawn_start, in_files, make_trace
 from aoi_fl.science.absence import achievable
 
 _ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
+_ARENAS = 2  # of this project
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy
@@ -56,22 +55,11 @@ def distinct_entrants(shared):
     return tuple(apart.values())
 
 
-@dataclass(eq=False)
-class Arena(Experiment):
-    """Policies × seeds in simulated time."""
+class InTime(Experiment):
+    """Entrants in simulated time, on devices of one kind."""
 
-    name: str = "arena"
-    title: str = "Selection policies in simulated time"
-    devices: str = "generated"  # as the run key clock, or a file in the data folder
-    partition: str = "iid"  # the clients' data: iid or dirichlet:ALPHA
-    settled: str = ""  # when levels and entrants were settled
-
-    page = "arena"
-    source = "In no paper: seconds, not rounds, on devices that come and go"
-    charts = (Panel("accuracy", "test accuracy", "time", low=0.8),)
-    minutes = 200
-    version = 2
-    counts = (10, 2)
+    devices = "availability_300.npz"  # a file in the data folder, or as the run key clock
+    partition = "dirichlet:0.3"  # the clients' data: iid or dirichlet:ALPHA
 
     def clock(self, options):
         """Return the run key's value, with the path of a file in the data folder."""
@@ -87,6 +75,31 @@ class Arena(Experiment):
             "partition": self.partition,
             **federation(options.quick, options.model),
         }
+
+    def keys(self, entrant, seed, options):
+        """Return the run keys of an entrant; raises ConfigError for an unknown one."""
+        settings = dict(self.settings(options))
+        start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
+        return {
+            **settings,
+            "clock": self.clock(options),
+            **({"clock-start": start} if start else {}),
+            "num-server-rounds": int(settings["until"]),  # more than there is time for
+            "max-empty-rounds": 0,
+            "device": "cpu",
+            "seed": seed,
+            **own_keys(entrant, ()),
+        }
+
+
+class Arena(InTime):
+    """Policies × seeds in simulated time."""
+
+    page = "arena"
+    source = "In no paper: seconds, not rounds, on devices that come and go"
+    minutes = 200
+    version = 2
+    counts = (10, 2)
 
     def cells(self, options):
         return [{"policy": policy} for policy in distinct_entrants(self.settings(options))]
@@ -115,21 +128,6 @@ class Arena(Experiment):
         marks = [end * (i + 1) / _POINTS for i in range(_POINTS)]
         return [{"time": mark, "accuracy": found.accuracy_at(mark), **cost} for mark in marks]
 
-    def keys(self, entrant, seed, options):
-        """Return the run keys of an entrant; raises ConfigError for an unknown one."""
-        settings = dict(self.settings(options))
-        start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
-        return {
-            **settings,
-            "clock": self.clock(options),
-            **({"clock-start": start} if start else {}),
-            "num-server-rounds": int(settings["until"]),  # more than there is time for
-            "max-empty-rounds": 0,
-            "device": "cpu",
-            "seed": seed,
-            **own_keys(entrant, ()),
-        }
-
     def conclude(self, rows, settings):
         levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
         others = len({row["policy"] for row in rows}) - 1
@@ -152,10 +150,10 @@ class Arena(Experiment):
             "The learning rate falls from round to round, so that a policy with short rounds ends with a lower one. "
             "The accuracy after the hour therefore compares runs at different rates.",
             f"The arena is exploratory. On this page {others} policies meet random selection in three measures; with "
-            f"the project's {len(ARENAS)} arenas that makes {3 * others * len(ARENAS)} comparisons, and no interval is "
+            f"the project's {_ARENAS} arenas that makes {3 * others * _ARENAS} comparisons, and no interval is "
             "widened for so many.",
             "Each seed begins at another hour of the trace." if "clock-start" in settings else "",
-            self.settled,
+            "The lower level and the entrants' keys were settled after a first look at seed 1.",
         )
         return Conclusion(
             listed(sentences, [point for point in points if point]),
@@ -176,16 +174,3 @@ def read_in_time(ledger, keys):
 def _sent(settings):
     """Return the clients that receive the model in a round, without an entrant's own keys."""
     return over_selected(settings["clients-per-round"], settings["over-selection"])
-
-
-_SETTLED = "The lower level and the entrants' keys were settled after a first look at seed 1."
-ARENAS = tuple(
-    Arena(
-        f"arena-trace-{split}",
-        f"The arena: 300 devices of a trace, {data}",
-        "availability_300.npz",
-        partition,
-        _SETTLED,
-    )
-    for split, partition, data in (("dirichlet", "dirichlet:0.3", "unequal data"), ("iid", "iid", "equal data"))
-)

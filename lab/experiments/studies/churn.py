@@ -6,7 +6,6 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.lab.experiments.oracles.markov_chain import transition
@@ -63,12 +62,6 @@ def expected_rate(policy, kind, leaving):
 
 class Churn(Experiment):
     """Clients that join and leave, which the papers leave out."""
-
-    name = "churn"
-    title = "Share of the clients present that take part, with clients joining and leaving"
-    source = "Not in the papers: their clients stay"
-    charts = (Panel("rate", "share taking part", "leaving", ("kind",), ("policy",), log="x"),)
-    minutes = 1.2
 
     def settings(self, options):
         return {**setting.PAPER_SIZES, "rounds": 300 if options.quick else 1000}

@@ -5,7 +5,6 @@ from functools import cache
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.counting import counted
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
@@ -17,18 +16,7 @@ _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's 
 class Compression(Experiment):
     """The size of an update, which the papers leave out."""
 
-    name = "compression"
-    title = "Accuracy and bytes of compressed updates"
-    page = "modes"
-    source = "Not in the papers: their updates travel whole"
-    charts = (
-        Panel("accuracy", "test accuracy", "round", ("compression",)),
-        Panel("update_bytes", "bytes of an update", "compression", ()),
-    )
-    minutes = 7
-    data = ("mnist",)
     factors = {"compression": KINDS}
-    counts = (5, 2)
 
     def settings(self, options):
         keys = {"model": options.model or "2nn", "policy": "markov-optimal", **setting.PAPER_KEYS}

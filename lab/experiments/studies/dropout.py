@@ -4,7 +4,6 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
@@ -16,7 +15,7 @@ from aoi_fl.science.simulate import simulate
 
 _LOST = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 _TABLES = {"plain": "the papers' table", "aware": "the table made for d", "adaptive": "the table for d as estimated"}
-_MEASURES = {"mean": "E[X], rounds", "variance": "Var[X], rounds²"}
+_MEASURES = ("mean", "variance")
 _SHOWN = 0.3  # the d of the page's table
 _WARM_UP = 100  # rounds before counting; the estimate starts at d = 0
 _LONGEST = 100  # no wait is longer, but with a probability below 1e-20
@@ -33,11 +32,6 @@ def policy(table, dropout):
 class Dropout(Experiment):
     """Willing clients that are lost, which the papers leave out."""
 
-    name = "dropout"
-    title = "Rounds between participations that count, with willing clients lost"
-    source = "Not in the papers: their clients always answer"
-    charts = tuple(Panel(column, title, "dropout", ("table",)) for column, title in _MEASURES.items())
-    minutes = 1.0
     factors = {"table": tuple(_TABLES), "dropout": _LOST}
 
     def settings(self, options):

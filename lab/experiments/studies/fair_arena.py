@@ -1,42 +1,18 @@
-"""The arena with about equally many updates a round: every rival gets the information that its paper assumes."""
+"""The arena with the devices of the hour: every rival has what its paper assumes, with and without a barrier."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness.study import Measure, expect, within
-from aoi_fl.lab.experiments.studies.equal_work import CASE, ArenaStudy
+from aoi_fl.lab.experiments.studies.arena_study import ArenaStudy
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
 
-_RANDOM = "random"
 DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
-_ENTRANTS = {
-    _RANDOM: "random",
-    DECIDE[0]: "markov-optimal:weights=size:compensate=availability",
-    DECIDE[1]: "systematic:weights=size:compensate=availability",
-    "oldest-age": "oldest-age:weights=size",
-    "oort, speeds": "oort:foresight=true",
-    "fedcs, speeds": "fedcs:foresight=true",
-    "refl, forecast": "refl:foresight=true:late-rounds=5",
-    "f3ast": "f3ast",
-    "pow-d": "pow-d",
-    "rpow-d": "rpow-d",
-}
-_LEVEL = 1.0  # minutes within which two policies count as level
-
-
-def _sooner(policy, text):
-    claim = f"{text} reaches 90 % sooner than random selection with about 15 updates a round"
-    return expect(claim, (CASE,), policy, "reached_90", -1, _RANDOM)
-
-
-def _level(policy, text):
-    claim = f"{text} reaches 90 % within {_LEVEL:g} minute of random selection with about 15 updates a round"
-    return within(claim, (CASE,), policy, "reached_90", _RANDOM, _LEVEL)
 
 
 class HourStudy(ArenaStudy):
@@ -50,7 +26,7 @@ class HourStudy(ArenaStudy):
 
     def keys(self, policy, seed, options):
         """Return the run keys of a policy, with the devices of the hour in a file."""
-        keys = dict(self.arena.keys(self.entrants[policy], seed, options))
+        keys = super().keys(policy, seed, options)
         start = float(keys.pop("clock-start", 0.0))
         path = options.work.absolute() / self.name / f"devices-{seed}.npz"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,42 +44,18 @@ class HourStudy(ArenaStudy):
         }
 
 
-class FairArena(HourStudy):
-    """Ten policies on the phones that exist in the hour, with about 15 updates a round and a constant rate."""
+class Barrier(HourStudy):
+    """Policies with and without a barrier between rounds, in the setting of the fair arena."""
 
-    name = "fair-arena"
-    title = "The arena with the devices of the hour, and with what each rival assumes"
-    minutes = 130
-    entrants = _ENTRANTS
-    measures = (
-        Measure("reached_90", "minutes to 90 %", 1, 1 / 60, drawn=True, margin=_LEVEL),
-        Measure("hours_90", "device-hours until 90 %", 2, 1 / 3600),
-        Measure("final", "final accuracy, %", 1, 100.0, drawn=True),
-        Measure("jain", "Jain's index of those available", 2, drawn=True),
-        Measure("updates", "updates a round", 1, compared=False),
-    )
-    hypotheses = (
-        _level(DECIDE[1], "Systematic participation with learned availability"),
-        _level(DECIDE[0], "Markov participation with learned availability"),
-        _sooner("oort, speeds", "Oort with the devices' speeds"),
-        _sooner("fedcs, speeds", "FedCS with the devices' speeds"),
-        _sooner("refl, forecast", "REFL with its forecast of availability and late updates"),
-        _level("f3ast", "F3AST"),
-    )
-    planned, first = 10, 41
-    committed = "755522cc"
+    def row(self, ledger, keys):
+        """Return when and at what work a run reaches the levels, and how late its updates are."""
+        from aoi_fl.server.ledger import read
 
-    told = {**HourStudy.fixed, "updates a round": "clients-per-round under every policy"}
-
-    def summary(self, rows, settings):
-        return (
-            f"The federation has only the devices of the trace that are available within the hour; all policies get "
-            f"{settings['clients-per-round']} updates a round without over-selection, at a constant learning rate. "
-            "Where clients decide, their common rate is raised until the availability of the hour gives as many. "
-            "Oort and FedCS know the devices' speeds, REFL knows when devices leave and takes late updates, and F3AST "
-            "shares its rates among the devices that exist. Only REFL takes late updates, and it keeps its equal "
-            "weights on unequal data. The rates come from the hour's availability, which no server knows beforehand."
-        )
+        row = super().row(ledger, keys)
+        late = [part["rounds_late"] or 0 for part in read(ledger, "participations") if part["outcome"] == "trained"]
+        for column, scale in (("reached_90", 1 / 60), ("hours_90", 1 / 3600)):
+            row[f"log_{column}"] = None if row[column] is None else round(math.log(row[column] * scale), 5)
+        return {**row, "stale": round(sum(late) / len(late), 3)}
 
 
 def write_available(source, path, start, seconds):

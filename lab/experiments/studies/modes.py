@@ -3,8 +3,7 @@
 from aoi_fl import protocol
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.counting import counted
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import GLOBECOM, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere
 
@@ -16,14 +15,6 @@ _FIRST = 1  # the round of the roll call, and of a newcomer's first ask in reser
 
 class Modes(Experiment):
     """A decision's way to the server, which the papers leave out."""
-
-    name = "modes"
-    title = "Messages and bytes a round of the three kinds of coordination against n"
-    source = "Not in the papers: they do not specify the messages of a decision"
-    charts = tuple(Panel(column, f"{column} a round", "clients", ("wire",)) for column in ("messages", "bytes"))
-    minutes = 2
-    counts = (3, 1)
-    whole_seeds = True
 
     def settings(self, options):
         return {
@@ -95,12 +86,8 @@ class Modes(Experiment):
             "broadcast": "sends the model to every client in every round",
             "reserve": "asks no client that has a reservation",
         }
-        claims = tuple(
-            Claim(
-                "Clients that decide for themselves make the overhead independent of the network's size "
-                f"(coordination={wire})",
-                f"{GLOBECOM}, abstract",
-                "“eliminating the management overhead irrespective of the network size”",
+        claims = {
+            wire: (
                 f"{wire} {overhead[wire]}: {grows[wire].show(1)} messages a round more with {last} clients than with "
                 f"{first}; here, alike is fewer than {_SLACK:.0f} more, a tenth of a round's 2k",
                 "not run"
@@ -108,16 +95,10 @@ class Modes(Experiment):
                 else _alike(grows[wire])
                 if wire == "reserve"
                 else elsewhere(_alike(grows[wire])),
-                {"wire": {wire}},
-                wire,
-                {
-                    "holds": "messages stay within the margin from 25 to 200 clients",
-                    "not reproduced": "messages grow with n; the paper leaves the exchange open",
-                },
             )
             for wire in overhead
-        )
-        return Conclusion(paragraph, claims, (Table("Each round", head, lines),))
+        }
+        return Conclusion(paragraph, self.judged(**claims), (Table("Each round", head, lines),))
 
 
 def _alike(growth):

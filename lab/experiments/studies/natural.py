@@ -14,7 +14,7 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     split_rows,
 )
 from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.study import Measure, Study, above, expect
+from aoi_fl.lab.experiments.harness.study import Study, above
 from aoi_fl.lab.experiments.studies.rare_classes import players
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.science import draws
@@ -59,59 +59,12 @@ SOURCES = {
 _SPEAKERS = "speakers"
 _SETS = (*SOURCES, _SPEAKERS)
 
-_RANDOM, _SYSTEMATIC = "random", "systematic"
-# By the names that the rows have.
-_PLAYERS = {
-    _RANDOM: _RANDOM,
-    "oldest-age": "oldest-age",
-    _SYSTEMATIC: "systematic, learned",
-    "markov": "markov, learned",
-    "f3ast": "f3ast",
-}
+
 _WHERE = {_ALWAYS: "where clients are always available", _PHONES: "on the phone trace"}
 
 
 class Natural(Study):
     """Five policies in four unpartitioned federations, always available and with the phone trace."""
-
-    name = "natural"
-    title = "Natural federations: schools, students, aircraft and speakers"
-    source = (
-        "In no paper; the data are Chem97 (mlmRev), InstEval (lme4), flights (nycflights13) and Shakespeare (char-rnn)"
-    )
-    minutes = 15
-    cases = tuple(f"{name}, {where}" for name in _SETS for where in (_ALWAYS, _PHONES))
-    policies = tuple(_PLAYERS)
-    measures = (
-        Measure("loss", "test loss × 1000", 1, 1000.0, drawn=True),
-        Measure("accuracy", "test accuracy, %", 2, 100.0),
-        Measure("jain", "Jain's index of those available", 2, drawn=True),
-        Measure("updates", "updates a round", 1, compared=False),
-    )
-    hypotheses = (
-        *(
-            expect(
-                f"Systematic participation ends at a lower test loss than random selection, {about}, in all four "
-                "federations",
-                [f"{name}, {where}" for name in _SETS],
-                _SYSTEMATIC,
-                "loss",
-                -1,
-                _RANDOM,
-            )
-            for where, about in _WHERE.items()
-        ),
-        expect(
-            "On the phone trace systematic participation shares the load more evenly than random selection",
-            [f"{name}, {_PHONES}" for name in _SETS],
-            _SYSTEMATIC,
-            "jain",
-            1,
-            _RANDOM,
-        ),
-    )
-    planned, first = 10, 201
-    committed = "e98224c1"
 
     def settings(self, options):
         return {
@@ -139,7 +92,8 @@ class Natural(Study):
             trace = read_trace(existing(options.data_dir / _TRACE)).first(n).availability
             start = _ROUND * int(draws.uniform(seed, 0, "natural-start", 0) * trace.period / _ROUND)
             there = np.array([trace.here(start + _ROUND * t) for t in range(rounds + 1)])
-        policy, weighting = players(n, _PER_ROUND, seed)[_PLAYERS[unit["policy"]]]
+        offered = players(n, _PER_ROUND, seed).items()
+        policy, weighting = next(player for name, player in offered if name.startswith(unit["policy"]))
         (loss, accuracy), history = federation.late(
             policy,
             rounds,
@@ -166,23 +120,13 @@ class Natural(Study):
             for axes, measure in zip(line, (m for m in self.measures if m.drawn), strict=True):
                 lines(axes, _SETS)
                 for i, policy in enumerate(self.policies[1:]):
-                    found = [interval(above(rows, f"{name}, {where}", policy, _RANDOM, measure)) for name in _SETS]
+                    found = [interval(above(rows, f"{name}, {where}", policy, "random", measure)) for name in _SETS]
                     places = [place + (i - 1.5) / 6 for place in range(len(_SETS))]
                     bars = {"xerr": [of.bar for of in found], "capsize": 2, "linestyle": "", "marker": "os^D"[i]}
                     axes.errorbar([of.mean for of in found], places, color=COLOURS[i + 1], label=policy, **bars)
                 axes.set_title(about)
                 axes.set_xlabel(f"{measure.label}, above random")
         legend_below(figure, panels[0, 0])
-
-    def summary(self, rows, settings):
-        return (
-            f"Clients are schools, students, aircraft and speakers as the data have them, {_CLIENTS} drawn by seed "
-            f"among those with at least {_LEAST} rows, and 141 speakers; a fifth of each client's rows are test rows. "
-            f"A softmax regression trains for {settings['num-server-rounds']} rounds of {_PER_ROUND} clients, one "
-            "local epoch each, at a constant rate; losses are means over the last quarter of the rounds. "
-            f"On the phone trace a round is {_ROUND / 60:g} minutes, each seed starts at another moment, and "
-            "systematic and Markov clients learn their availability."
-        )
 
 
 @lru_cache(maxsize=2)

@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.study import Measure, Study, expect
+from aoi_fl.lab.experiments.harness.study import Study
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.learning.examples import Examples
@@ -17,29 +17,19 @@ from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 _CLIENTS, _PER_ROUND, _ALPHA, _CLASSES = 100, 10, 0.1, 10
 _LOW, _HIGH = 0.05, 0.9  # availability of the rarest and of the most frequent class
 _RARE = 3  # classes
-_CASE = "availability by label"
 _EVALUATIONS = 6  # in the last quarter of the rounds
-
-_RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT = (
-    "random",
-    "oldest-age",
-    "systematic, learned",
-    "markov, learned",
-    "f3ast",
-    "oort",
-)
 
 
 def players(clients, per_round, seed):
     """Return the policies that learn from what happens, with their weights; None: the policy's own."""
     rates = equal_rates(clients, per_round)
     return {
-        _RANDOM: (RandomSelector(per_round, seed), "size"),
-        _AGE: (OldestAgeSelector(per_round, seed), "size"),
-        _SYSTEMATIC: (SystematicRule.learning(rates, seed), "size"),
-        _MARKOV: (MarkovRule.learning(rates), "size"),
-        _F3AST: (F3ast(per_round, seed), None),
-        _OORT: (OortSelector(per_round, seed), "size"),
+        "random": (RandomSelector(per_round, seed), "size"),
+        "oldest-age": (OldestAgeSelector(per_round, seed), "size"),
+        "systematic, learned": (SystematicRule.learning(rates, seed), "size"),
+        "markov, learned": (MarkovRule.learning(rates), "size"),
+        "f3ast": (F3ast(per_round, seed), None),
+        "oort": (OortSelector(per_round, seed), "size"),
     }
 
 
@@ -56,38 +46,8 @@ def availability_of(labels, by_class):
     return by_class[[int(np.bincount(own, minlength=_CLASSES).argmax()) for own in labels]]
 
 
-_HIGHER = "{} has a higher accuracy on the rare classes than random selection"
-_TEXTS = {
-    _AGE: "Oldest-age selection",
-    _SYSTEMATIC: "Systematic participation with learned availability",
-    _MARKOV: "Markov participation with learned availability",
-    _F3AST: "F3AST",
-    _OORT: "Oort",
-}
-
-
 class RareClasses(Study):
     """Six policies on clients that are available in 5 to 90 % of the rounds, by their most frequent label."""
-
-    name = "rare-classes"
-    title = "Who loses when availability goes with the labels"
-    source = "Not in the papers; MNIST, Dirichlet 0.1"
-    minutes = 30
-    data = ("mnist",)
-    cases = (_CASE,)
-    policies = (_RANDOM, _AGE, _SYSTEMATIC, _MARKOV, _F3AST, _OORT)
-    measures = (
-        Measure("rare", "accuracy on the 3 rare classes, %", 1, 100.0, drawn=True),
-        Measure("others", "accuracy on the other 7, %", 1, 100.0),
-        Measure("accuracy", "accuracy, %", 1, 100.0, drawn=True),
-        Measure("jain", "Jain's index", 2, compared=False),
-        Measure("updates", "updates a round", 1, compared=False),
-    )
-    hypotheses = tuple(
-        expect(_HIGHER.format(text), (_CASE,), policy, "rare", 1, _RANDOM) for policy, text in _TEXTS.items()
-    )
-    planned, first = 20, 101
-    committed = "3eb5df9a"
 
     def settings(self, options):
         keys = {
@@ -125,16 +85,6 @@ class RareClasses(Study):
                 "updates": round(len(history.members) / rounds, 3),
             }
         ]
-
-    def summary(self, rows, settings):
-        return (
-            f"Each of {settings['num-clients']} clients is available with the probability of its most frequent label, "
-            f"{_LOW} to {_HIGH} in equal steps; the order of the labels is drawn by seed. "
-            f"The server takes {settings['clients-per-round']} clients a round. They train for one local epoch, and "
-            "accuracies are means over the last quarter of "
-            f"{settings['num-server-rounds']} rounds. "
-            "Weights are by size, but F3AST has its own; clients that decide alone aim at the same rate for all."
-        )
 
 
 def _tests(there, rare):

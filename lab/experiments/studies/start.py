@@ -7,7 +7,6 @@ from scipy import stats
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.lab.experiments.oracles.markov_chain import rounds_to_mix
@@ -37,14 +36,7 @@ def _chances(policy, start, rounds):
 class Start(Experiment):
     """The first rounds, which the papers leave out."""
 
-    name = "start"
-    title = "Clients a round after a start from age 0 and from the stationary law"
-    source = "Not in the papers: they start all ages at 0 and do not show the effect"
-    charts = (Panel("clients", "clients taking part", "round", ("start",), ("case",)),)
-    minutes = 0.2
     factors = {"case": tuple(_CASES), "start": tuple(_NAMED)}
-    counts = (20, 5)
-    whole_seeds = True
 
     def settings(self, options):
         return {"clients": _CLIENTS, "max_age": setting.MAX_AGE, "rounds": 200}

@@ -1,13 +1,10 @@
 """The cost of the papers' start in learning: all ages 0 and a forced client, against the stationary law."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.drawing import Panel
-from aoi_fl.lab.experiments.harness.findings import JOURNAL, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, levels, shift
@@ -44,27 +41,7 @@ def history_of(start, rounds, seed):
 class StartLearning(Experiment):
     """The start that the papers use, in learning."""
 
-    name = "start-learning"
-    page = "start"
-    title = "Learning from a start at age 0, MNIST"
-    source = f"{JOURNAL}, Section III (all ages start at 0, forced selection)"
-    charts = (Panel("accuracy", "test accuracy", "round", ("start",), low=0.8),)
-    minutes = 26
-    version = 2
-    data = ("mnist",)
     factors = {"start": STARTS}
-    counts, first = (10, 2), 6
-    claims = (
-        Claim(
-            "From a start at age 0, with forced selection, the Markov policy learns faster than random selection "
-            "(mnist, iid, 2nn)",
-            f"{JOURNAL}, Section III and Fig. 5a",
-            "7.5 % to 20 % faster, from this start",
-            "not played here yet",
-            "not run",
-            reasons={"refuted": "from age 0 the first five rounds train one client"},
-        ),
-    )
 
     def settings(self, options):
         rounds = options.rounds or (4 if options.quick else 50)
@@ -85,11 +62,10 @@ class StartLearning(Experiment):
     def conclude(self, rows, settings):
         curves = paired_curves(rows, "start", STARTS, "accuracy")
         if len(curves) < len(STARTS) or settings["dataset"] != "mnist":  # other data have other levels
-            return Conclusion("", self.claims)
+            return Conclusion("", self.judged())
         moved = {s: shift(curves[s], curves["random"], _TARGET) for s in STARTS[1:]}
         between = shift(curves["zero"], curves["stationary"], _TARGET)
         span = levels(_TARGET)
-        claim = self.claims[0]
         zero = moved["zero"]
         said = "levels not reached by all" if zero is None else f"{zero.show(1)} rounds later than random"
         lines = [
@@ -107,12 +83,8 @@ class StartLearning(Experiment):
             f"and a Dirichlet partition. In a round without a willing client one is forced to take part.{apart} From "
             "age 0 the first five rounds have one forced client each; the load that follows is above. "
             "Random selection and the stationary start are the runs of MNIST, IID, on the page [unequal](unequal.md).",
-            (
-                replace(
-                    claim,
-                    ours=f"at {span[0]:.1%} to {span[-1]:.1%} {said}",
-                    verdict=side([] if zero is None else [zero], -1),
-                ),
+            self.judged(
+                faster=(f"at {span[0]:.1%} to {span[-1]:.1%} {said}", side([] if zero is None else [zero], -1))
             ),
             (
                 Table(

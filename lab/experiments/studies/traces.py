@@ -3,7 +3,6 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.natural_data import existing
 from aoi_fl.lab.simulated_time.availability import DAY
@@ -18,20 +17,6 @@ _HOURS = 24
 
 class Traces(Experiment):
     """Fit against trace."""
-
-    name = "traces"
-    page = "../clock"
-    title = "Devices that come and go: the generator beside a trace of 300 phones"
-    source = "Not in the papers. The trace is of the public repository dhruvsgarg/flame, derived there from FedScale's"
-    charts = (
-        *(
-            Panel("value", f"spell of {what}, s, by percentile", "at", ("of",), where={"what": what}, log="y")
-            for what in ("presence", "absence")
-        ),
-        Panel("value", "share of devices there, by hour", "at", ("of",), where={"what": "hour"}),
-    )
-    minutes = 1
-    version = 2
 
     def settings(self, options):
         return {"clients": 300}

@@ -4,9 +4,8 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, seeds
-from aoi_fl.lab.experiments.harness.drawing import Panel
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.studies.unequal_page import CLAIMS, CONTROL, CONTROLLED, concluded
+from aoi_fl.lab.experiments.studies.unequal_page import CONTROL, CONTROLLED, concluded
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.rates import pooled_variance, size_rates
@@ -61,15 +60,6 @@ POLICIES = {
 class Unequal(Experiment):
     """Options beside the papers': weights by size, rates of one's own, systematic participation."""
 
-    name = "unequal"
-    title = "Unequal data: weights, rates and phases, MNIST"
-    source = "Not in the papers; the setting of their MNIST"
-    charts = (Panel("accuracy", "test accuracy", "round", each=("split",), low=0.94),)
-    minutes = 532
-    version = 2
-    data = ("mnist",)
-    claims = CLAIMS
-
     def settings(self, options):
         return setting.learning(self, options, (80, 4), **setting.PAPER_KEYS)
 
@@ -106,7 +96,7 @@ class Unequal(Experiment):
         return rows
 
     def conclude(self, rows, settings):
-        return concluded(rows, settings, tuple(POLICIES), _SPLITS)
+        return concluded(self, rows, settings, tuple(POLICIES), _SPLITS)
 
 
 def law_variance(policy, sizes):

@@ -1,16 +1,13 @@
 """The page of the study on unequal data: claims, tables, picture and sentences beside random selection."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import by_seed
-from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
-from aoi_fl.lab.experiments.papers.paper_claims import claims_for
 
 BASE = "random"
 TARGET = 0.97  # the levels below it, 94 to 96.9 %, were fixed after a pilot on other seeds
@@ -49,59 +46,19 @@ def ends(of, column):
 RATES, EVEN, PAPERS = "systematic rates", "systematic size", "markov equal"
 CONTROL = "random equal"  # random selection with the weights 1/k of Javani & Wang 2024 for equal sizes
 CONTROLLED = ("dirichlet 0.6", "dirichlet 0.3")  # the partitions under which the papers compare learning
-_WHATEVER = "learns in fewer rounds than random selection, under each of the four partitions"
 # Each claim's policy, whether it is at equal data, whether it is for unequal partitions alone, and its side of 0.
-_CLAIMED = {
-    f"Systematic participation at rates by size, with unbiased weights, {_WHATEVER}": (RATES, False, False, -1),
-    "Systematic participation at rates by size learns from less data than random selection, where data are unequal": (
-        RATES,
-        True,
-        True,
-        -1,
-    ),
-    f"Systematic participation at one rate for all, with weights by size, {_WHATEVER}": (EVEN, False, False, -1),
-    "With equal weights, the papers', Markov optimal needs more rounds than random selection, where data are unequal": (
-        PAPERS,
-        False,
-        True,
-        1,
-    ),
+_JUDGED = {
+    "rates": (RATES, False, False, -1),
+    "data": (RATES, True, True, -1),
+    "even": (EVEN, False, False, -1),
+    "equal": (PAPERS, False, True, 1),
 }
-_REASONS = {
-    RATES: {
-        "holds": "earlier under all four partitions, beyond chance in each",
-        "refuted": "its rounds train on more data under every partition",
-    },
-    EVEN: {"undecided": "earlier under three; with Zipf sizes chance may explain it"},
-    PAPERS: {"holds": "later under all three, where random has size weights"},
-}
-_WHERE = f"{OURS}, in the setting of their MNIST"
-_OWN = tuple(
-    Claim(claimed, _WHERE, "–", "not played", "not run", {"policy": {BASE, policy}}, reasons=_REASONS[policy])
-    for claimed, (policy, *_) in _CLAIMED.items()
-)
-(_SAID,) = claims_for("unequal")
-_THEIRS = Claim(
-    f"{_SAID.policy} reaches {_SAID.target:.0%} before {_SAID.base}, both with weights 1/k (mnist, {_SAID.partition}, "
-    "2nn)",
-    _SAID.paper,
-    f"{_SAID.theirs}; equal sizes are assumed, and weights are 1/k",
-    "not played",
-    "not run",
-    {"policy": {CONTROL, PAPERS}, "split": {_SAID.partition}},
-    "2NN",
-    {
-        "direction reproduced": "earlier at equal weights, but the 2NN learns faster",
-        "undecided": "earlier over the levels; the rounds to 97 % undecided",
-    },
-)
-CLAIMS = (*_OWN, _THEIRS)
 
 
 def judged(played):
     """Judge the claims over the partitions with two seeds or more."""
-    claims = []
-    for claim, (policy, at_equal_data, unequal, wanted) in zip(_OWN, _CLAIMED.values(), strict=True):
+    claims = {"theirs": _judged_theirs(played.get(CONTROLLED[0], {}))}
+    for key, (policy, at_equal_data, unequal, wanted) in _JUDGED.items():
         found = {
             split: moved
             for split, of in played.items()
@@ -118,27 +75,25 @@ def judged(played):
                 for split, moved in alike.items()
                 if moved
             )
-        verdict = side(found.values(), wanted)
-        claims.append(replace(claim, ours=shown, verdict=verdict) if found else claim)
-    return (*claims, _judged_theirs(played.get(_SAID.partition, {})))
+        if found:
+            claims[key] = shown, side(found.values(), wanted)
+    return claims
 
 
 def _judged_theirs(of):
     """Judge the paper's claim by the shift over the levels, and by the rounds to 97 %."""
     moved = later(of.get(PAPERS, {}), of.get(CONTROL, {}))
     if moved is None:
-        return _THEIRS
+        return ()
     ours, base = (reached(of_, TARGET) for of_ in curves(of[PAPERS], of[CONTROL]))
     if not np.isfinite([ours, base]).all():
-        return replace(
-            _THEIRS, ours=f"{moved.show(2)} rounds later; {NOT_BY_ALL}", verdict=elsewhere(side([moved], -1))
-        )
+        return f"{moved.show(2)} rounds later; {NOT_BY_ALL}", elsewhere(side([moved], -1))
     at = difference(ours, base)
     shown = (
         f"{moved.count} seeds, 94.0% to 96.9%: {moved.show(2)} rounds later; 97%: {at.show(1)} rounds, "
         f"{ratio(ours, base).percent()} against random's {base.mean():.1f}"
     )
-    return replace(_THEIRS, ours=shown, verdict=elsewhere(side([moved, at], -1)))
+    return shown, elsewhere(side([moved, at], -1))
 
 
 _ZIPF = "zipf"
@@ -156,7 +111,7 @@ _HEAD = (
 )
 
 
-def concluded(rows, settings, policies, splits):
+def concluded(study, rows, settings, policies, splits):
     """Return a table for each partition; a policy is compared over the seeds that it and random have."""
     tables = []
     played = {
@@ -193,7 +148,7 @@ def concluded(rows, settings, policies, splits):
         "Equal weights count a client of few examples as much as one of many, so that the model fits another mixture "
         "of the data.",
     ]
-    return Conclusion(listed(sentences, points), judged(played), tuple(tables))
+    return Conclusion(listed(sentences, points), study.judged(**judged(played)), tuple(tables))
 
 
 def _passed(played):

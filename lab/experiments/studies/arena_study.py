@@ -1,0 +1,54 @@
+"""Studies on the devices and data of an arena: each policy is an entrant with run keys of its own."""
+
+from collections.abc import Mapping
+
+from aoi_fl.lab.experiments.harness.federation import played
+from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.studies.arena import InTime, read_in_time
+
+_LEVELS = (0.9, 0.92)
+
+
+class ArenaStudy(InTime, Study):
+    """Entrants on the devices and data of an arena, one a policy."""
+
+    source = "In no paper; the arena's devices and data"
+    entrants: Mapping[str, str]  # by policy
+
+    @property
+    def policies(self):
+        return tuple(self.entrants)
+
+    def keys(self, policy, seed, options):
+        """Return the run keys of a policy."""
+        return super().keys(self.entrants[policy], seed, options)
+
+    def play(self, unit, options):
+        """Run a federation in simulated time, and return when and at what work it reaches the levels."""
+        keys = self.keys(unit["policy"], unit["seed"], options)
+        return [self.row(played(self.name, keys, options), keys)]
+
+    def row(self, ledger, keys):
+        """Return when a run reaches the levels, with its work and its balance of load."""
+        found, shares = read_in_time(ledger, keys)
+        row = {}
+        for level in _LEVELS:
+            row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, keys["until"]))
+            row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, keys["until"]))
+        row |= {"worked": round(found.worked, 2), "final": found.accuracy_at(keys["until"])}
+        return {**row, **load_of(found, shares)}
+
+
+def load_of(found, shares):
+    """Return a run's balance of load among the clients that are ever available, its rounds and updates."""
+    clients, available = len(shares), int((shares > 0).sum())
+    return {
+        "jain": round(found.load.participation.jain * clients / available, 4),
+        "never": round((found.never - clients + available) / available, 4),
+        "rounds": found.rounds,
+        "updates": round(found.used / found.rounds, 3),
+    }
+
+
+def _rounded(value):
+    return None if value is None else round(value, 2)
