@@ -73,7 +73,7 @@ LEVEL = {"policy": "ours", "column": "time", "base": "base", "within": 1}
         ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
         ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.7, "refuted"),
         ((LEVEL,), (0.1, -0.3, 0.2, 0.1), 0.9, "holds"),
-        ((LEVEL,), (-1.1, -1.3, -1.2, -1.1), 0.9, "refuted"),
+        ((LEVEL,), (-3.1, -3.3, -3.2, -3.1), 0.9, "refuted"),
     ],
 )
 def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
