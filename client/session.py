@@ -13,14 +13,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-import grpc
-from cryptography.hazmat.primitives import serialization
-
+from aoi_fl.client.device.keys import private_key
 from aoi_fl.client.poll_schedule import LONGEST_SILENCE, NextMessage, lasting
 from aoi_fl.client.state import lock
-from aoi_fl.flower.seams import FLEET
+from aoi_fl.flower.calls import CallError
 from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
@@ -67,7 +65,7 @@ class Session:
     def end_former(self, fleet: "FleetApi") -> None:
         """End this client's former session, if it is known and still open."""
         if self.node:
-            with suppress(grpc.RpcError, ConnectionError):  # it has ended, or the SuperLink is unavailable
+            with suppress(CallError):  # it has ended, or the SuperLink is unavailable
                 fleet.deactivate(self.node)
 
     def connected(self, node: int) -> None:
@@ -86,7 +84,7 @@ class Session:
             return False
         try:
             fleet.stay(self.node, lasting(left))
-        except (grpc.RpcError, ConnectionError):
+        except CallError:
             return False
         self._write(time.time() + min(left, LONGEST_SILENCE) - LEAD, until, self.node)
         return True
@@ -128,15 +126,10 @@ def take_up(path: Path, superlink: str, authority: Path, key: Path, leave: Calla
     ------
     ConfigError : see :class:`Session`.
     """
-    from aoi_fl.flower.fleet import FleetApi, HttpFleetApi
+    from aoi_fl.flower.fleet import FleetApi
 
     session = Session(path)
-    private: Any = serialization.load_ssh_private_key(read_regular(key), None)  # another key Flower refuses
-    if FLEET.there:
-        channel = grpc.secure_channel(superlink, grpc.ssl_channel_credentials(read_regular(authority)))
-        fleet = FleetApi(channel, private)
-    else:
-        fleet = HttpFleetApi(superlink, authority, private)
+    fleet = FleetApi(superlink, read_regular(authority), private_key(key))
     if leave is not None and session.leave(fleet, session.until):
         leave("it only renewed its registration")
     session.end_former(fleet)

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from aoi_fl.docker import settings
 from aoi_fl.docker.control import Control, read_key, usable_pems
-from aoi_fl.flower import seams
-from aoi_fl.flower.control import ControlError, RunState
+from aoi_fl.flower.calls import CallError
+from aoi_fl.flower.control import RunState
+from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import AoiError, ConfigError, NodesError
 
 ENROLMENT = Path("/enrolment")
 OPERATOR = Path("/operator")  # the operator's decisions, as files with the key: NAME.accepted, NAME.revoked
 AUTHORITY = Path("/pki/trust/ca.crt")
-CONTROL = f"superlink-control:{9093 if seams.CONTROL.there else 9092}"  # over HTTP all share one port
+CONTROL = f"superlink-control:{9093 if OVER_GRPC else 9092}"  # over HTTP all share one port
 LOOK = 2.0  # seconds between two polls of the SuperLink
 CALM = 8.0  # seconds without a new client container, after which Compose has started all of them
 FORMER = ".former"  # suffix of a file with a client's replaced keys, one per line
@@ -147,7 +148,7 @@ def await_superlink(control: Control, seconds: float) -> list[RunState]:
             runs = control.runs()
             forget_lost(control)
             return runs
-        except ControlError:  # it restarts
+        except CallError:  # it restarts
             if time.monotonic() > end:
                 raise AoiError(
                     f"the SuperLink has not answered for {seconds:g} s (AOI_JOIN_TIMEOUT). Read its log: "
@@ -171,7 +172,7 @@ def await_clients(control: Control, wanted: int, least: int, seconds: float) -> 
     end, reported = time.monotonic() + seconds, -1
     while True:
         names = set[str]()
-        with suppress(ControlError):  # the SuperLink restarts
+        with suppress(CallError):  # the SuperLink restarts
             enrol(control, ask=settings.asks_first(os.environ))
             names = connected(control)
         count = len(names)

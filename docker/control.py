@@ -12,10 +12,12 @@ from pathlib import Path
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from aoi_fl.flower.control import ControlApi, ControlError, NodeState, RunState
+from aoi_fl.flower.calls import CallError
+from aoi_fl.flower.control import ControlApi, NodeState, RunState
 from aoi_fl.science.errors import ConfigError
 
 _LARGEST = 10_000  # bytes of a file with a public key
+_MISSING = ("NOT_FOUND", "404")  # codes of an unknown run
 
 
 class Control(ControlApi):
@@ -28,7 +30,7 @@ class Control(ControlApi):
 
     Notes
     -----
-    Every method raises ``ControlError`` while the SuperLink is unavailable, and ConfigError for an unusable key's file.
+    Every method raises ``CallError`` while the SuperLink is unavailable, and ConfigError for an unusable key's file.
     """
 
     def __init__(self, address: str, authority: Path) -> None:
@@ -40,7 +42,7 @@ class Control(ControlApi):
             return False
         try:
             self.register(read_pems(public_key)[0] + b"\n", public_key.stem)
-        except ControlError as error:
+        except CallError as error:
             if error.away:
                 raise
             remedy = "Remove it from the volume enrolment, or copy one that aoi enroll makes."
@@ -88,8 +90,8 @@ class Control(ControlApi):
         """Return the state of a run; None if it is not a run of this SuperLink."""
         try:
             return next(iter(self.runs(run_id)), None)
-        except ControlError as error:
-            if error.missing:
+        except CallError as error:
+            if error.code in _MISSING:
                 return None
             raise
 

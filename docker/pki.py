@@ -17,13 +17,14 @@ import secrets
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from aoi_fl.client.device.keys import halves, make_key, private_key
 from aoi_fl.docker import settings
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.errors import AoiError, ConfigError
@@ -51,12 +52,8 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
         key = ec.generate_private_key(ec.SECP384R1())
         # A unique name, which distinguishes a certificate of another cluster from a forged one of this cluster.
         called = f"AoI-FL cluster authority {secrets.token_hex(4)}"
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
-        certificate = (
-            _builder(name, name, key.public_key(), AUTHORITY_DAYS, signs_certificates=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA384())
-        )
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        certificate = _certificate(called, key, AUTHORITY_DAYS, None, key, identifier)
         write_whole(trust / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
         write_whole(authority / "ca.key", _pem(key), 0o600)
         made.append("a certificate authority")
@@ -64,21 +61,15 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
     names = tuple(dict.fromkeys((*NAMES, *hosts)))
     if not _still_good(server / "server.crt", issuer, names):
         key = ec.generate_private_key(ec.SECP384R1())
-        certificate = (
-            _builder(
-                x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "superlink")]),
-                issuer.subject,
-                key.public_key(),
-                server_days,
-                signs_certificates=False,
-            )
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()),  # type: ignore[arg-type]
-                critical=False,
-            )
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([_general_name(n) for n in names]), critical=False)
-            .sign(issuer_key, hashes.SHA384())  # type: ignore[arg-type]
+        certificate = _certificate(
+            "superlink",
+            key,
+            server_days,
+            issuer,
+            issuer_key,
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+            x509.SubjectAlternativeName([_general_name(n) for n in names]),
         )
         write_whole(server / "server.key", _pem(key), 0o600)
         write_whole(server / "server.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
@@ -90,7 +81,7 @@ def make_all(root: Path, hosts: tuple[str, ...] = (), *, server_days: int = SERV
     return made
 
 
-def _authority(key: Path, certificate: Path) -> tuple[x509.Certificate, PrivateKeyTypes]:
+def _authority(key: Path, certificate: Path) -> tuple[x509.Certificate, Any]:
     """Return the authority's certificate and private key.
 
     Raises
@@ -99,7 +90,7 @@ def _authority(key: Path, certificate: Path) -> tuple[x509.Certificate, PrivateK
     """
     try:
         issuer = x509.load_pem_x509_certificate(certificate.read_bytes())
-        private = serialization.load_pem_private_key(key.read_bytes(), None)
+        private: Any = serialization.load_pem_private_key(key.read_bytes(), None)
         if private.public_key() != issuer.public_key():
             raise ValueError("they do not belong together")
     except (OSError, ValueError) as error:
@@ -113,40 +104,42 @@ def make_client_key(private: Path, public: Path) -> None:
 
     Files are renamed into place, so no key is incomplete. The private key is first; the public key follows from it.
     """
+    secret, text = halves(private_key(private) if private.exists() else make_key())
     if not private.exists():
-        key = ec.generate_private_key(ec.SECP256R1())
-        text = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-        )
-        write_whole(private, text, 0o600)
-    key = serialization.load_ssh_private_key(private.read_bytes(), None)  # type: ignore[assignment]
-    text = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+        write_whole(private, secret, 0o600)
     if not public.exists() or public.read_bytes() != text:
         write_whole(public, text, 0o644)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int, *, signs_certificates: bool
-) -> x509.CertificateBuilder:
-    now, path = datetime.now(UTC), 0 if signs_certificates else None
-    return (
+def _certificate(
+    called: str,
+    key: ec.EllipticCurvePrivateKey,
+    days: int,
+    issuer: x509.Certificate | None,
+    issuer_key: Any,
+    *extensions: x509.ExtensionType,
+) -> x509.Certificate:
+    """Return a signed certificate; without an issuer it is the authority's own."""
+    now, name = datetime.now(UTC), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, called)])
+    is_authority = issuer is None
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only")
+    signs = dict.fromkeys(("key_cert_sign", "crl_sign"), is_authority)
+    unused = dict.fromkeys((*others, "decipher_only"), False)
+    usage = x509.KeyUsage(digital_signature=not is_authority, **signs, **unused)
+    builder = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
+        .subject_name(name)
+        .issuer_name(name if issuer is None else issuer.subject)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(min(now, now + timedelta(days=days)) - timedelta(hours=1))  # clocks of devices differ
         .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=signs_certificates, path_length=path), critical=True)
-        .add_extension(_usage(signs_certificates=signs_certificates), critical=True)
+        .add_extension(x509.BasicConstraints(is_authority, 0 if is_authority else None), critical=True)
+        .add_extension(usage, critical=True)
     )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only")
-    signs = dict.fromkeys(("key_cert_sign", "crl_sign"), signs_certificates)
-    unused = dict.fromkeys((*others, "decipher_only"), False)
-    return x509.KeyUsage(digital_signature=not signs_certificates, **signs, **unused)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(issuer_key, hashes.SHA384())
 
 
 def _still_good(path: Path, issuer: x509.Certificate, names: tuple[str, ...]) -> bool:

@@ -1,7 +1,6 @@
 """The runs of a cluster, for its operator: list, log, stop and queue."""
 
 import fcntl
-import itertools
 import json
 import os
 import shutil
@@ -14,7 +13,8 @@ from typing import Any, Self
 
 from aoi_fl.docker.arrivals import LOOK, say
 from aoi_fl.docker.control import Control
-from aoi_fl.flower.control import ControlError, RunState
+from aoi_fl.flower.calls import CallError
+from aoi_fl.flower.control import RunState
 from aoi_fl.protocol.files import read_text, regular
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
@@ -64,18 +64,19 @@ class Runs:
     def __init__(self, control: Control, folder: Path = RUNS) -> None:
         self._control, self._folder = control, folder
 
-    def names(self) -> list[str]:
-        """Return the names of runs of this cluster or with a ledger, the oldest first."""
-        folders = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
-        names = [path.name for path in sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))]
-        with suppress(ControlError):  # a killed submit has not recorded what it submitted
-            names += [state.name for state in self.going() if state.name and state.name not in names]
-        return names
+    def numbers(self) -> dict[str, list[int]]:
+        """Return Flower's ids of each run of this cluster or with a ledger, the oldest run and the latest id last.
 
-    def numbers(self, name: str) -> list[int]:
-        """Return Flower's ids of a run, the latest last; the SuperLink knows those that submit has not recorded."""
-        recorded = numbers(self._folder / name)
-        return recorded + [s.run_id for s in self.going() if s.name == name and s.run_id not in recorded]
+        The SuperLink adds what a killed submit has not recorded.
+        """
+        folders = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
+        ordered = sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))
+        known = {path.name: numbers(path) for path in ordered}
+        with suppress(CallError):
+            for state in self.going():
+                if state.name and state.run_id not in known.setdefault(state.name, []):
+                    known[state.name].append(state.run_id)
+        return known
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run.
@@ -84,7 +85,7 @@ class Runs:
         ------
         ConfigError : there is no run of that name.
         """
-        if name in (names := self.names()):
+        if name in (names := self.numbers()):
             return self._folder / name
         raise ConfigError(
             "run",
@@ -93,11 +94,10 @@ class Runs:
             did_you_mean(name, names).strip() or f"Choose one of {', '.join(names)}." if names else "There is no run.",
         )
 
-    def of_number(self, run_id: int) -> Path | None:
-        """Return the folder of the run with one of Flower's ids."""
-        named = (self._folder / state.name for state in self._control.runs() if state.run_id == run_id and state.name)
-        recorded = (self._folder / name for name in self.names() if run_id in numbers(self._folder / name))
-        return next(itertools.chain(recorded, named), None)
+    def of_number(self, run_id: int) -> Path:
+        """Return the folder of the run with one of Flower's ids; of an unknown one, the current run's."""
+        names = (name for name, known in self.numbers().items() if run_id in known)
+        return next((self._folder / name for name in names), CURRENT.resolve())
 
     def known(self, name: str) -> RunState:
         """Return a run's state at the SuperLink.
@@ -107,7 +107,7 @@ class Runs:
         ConfigError : the run has not begun, or belongs to another cluster.
         """
         self.folder(name)
-        submitted = self.numbers(name)
+        submitted = self.numbers()[name]
         if not submitted:
             raise ConfigError(
                 "run", name, "a run that this cluster has begun", "Use the cluster or the machine that began it."
@@ -122,13 +122,12 @@ class Runs:
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each run: name, state with details, policy, data set and rounds."""
         rows = []
-        for name in self.names():
-            folder = self._folder / name
-            seen = glance(folder)
+        for name, submitted in self.numbers().items():
+            seen = glance(folder := self._folder / name)
             rows.append(
                 {
                     "run": name,
-                    "state": seen.state.name if about(folder) else self._beginning(folder),
+                    "state": seen.state.name if about(folder) else self._beginning(submitted),
                     "policy": seen.policy,
                     "dataset": seen.dataset,
                     "round": seen.round,
@@ -140,9 +139,9 @@ class Runs:
             rows.append({"round": 0, "detail": f"number {place} of the queue"} | ticket.facts | {"state": "queued"})
         return rows
 
-    def _beginning(self, folder: Path) -> str:
+    def _beginning(self, submitted: list[int]) -> str:
         """Return the state of a run without a ledger."""
-        state = self._control.run(self.numbers(folder.name)[-1])
+        state = self._control.run(submitted[-1]) if submitted else None
         return "lost" if state is None else state.outcome or state.status
 
     def log(self, name: str) -> str:
@@ -193,9 +192,7 @@ class Runs:
         ConfigError : there is no such run, or it is in progress.
         """
         folder = self.folder(name)
-        if is_played(folder) or any(
-            state.name == name or self.of_number(state.run_id) == folder for state in self.going()
-        ):
+        if is_played(folder) or folder in [self.of_number(state.run_id) for state in self.going()]:
             raise ConfigError("run", name, "a run that has ended", f"Stop it: {COMMAND} stop {name}")
         if CURRENT.is_symlink() and CURRENT.resolve() == folder.resolve():
             CURRENT.unlink()
@@ -203,7 +200,7 @@ class Runs:
 
     def retain(self, count: int) -> list[str]:
         """Delete the oldest ended runs beyond a number, and return their names; 0 keeps all."""
-        ended = [name for name in self.names() if about(self._folder / name).get("status") in _ENDED]
+        ended = [name for name in self.numbers() if about(self._folder / name).get("status") in _ENDED]
         removed = []
         for name in ended[: max(0, len(ended) - count)] if count else ():
             with suppress(ConfigError):  # it is being resumed
@@ -228,7 +225,7 @@ class Runs:
 
     def is_dead(self, state: RunState) -> bool:
         """Return whether a run that has begun has no process; the SuperLink needs minutes to notice."""
-        folder = self.of_number(state.run_id) or CURRENT.resolve()
+        folder = self.of_number(state.run_id)
         end = time.monotonic() + DEAD
         while about(folder).get("status") in ("running", "interrupted") and is_played(folder) is False:
             if time.monotonic() > end:
@@ -245,11 +242,11 @@ class Runs:
         """
         announced = False
         while True:
-            with suppress(ControlError):  # the SuperLink restarts
+            with suppress(CallError):  # the SuperLink restarts
                 going = self.going()
                 for state in going:
                     if self.is_dead(state):
-                        say(f"run {(self.of_number(state.run_id) or CURRENT.resolve()).name} has died")
+                        say(f"run {self.of_number(state.run_id).name} has died")
                         self._control.stop(state.run_id)
                 ahead = [other for other in waiting(self._folder) if other.path < ticket.path]
                 if not ticket.path.exists():

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ from aoi_fl.docker.arrivals import (
 )
 from aoi_fl.docker.control import Control, read_key
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
-from aoi_fl.flower.control import ControlError, RunState
+from aoi_fl.flower.calls import CallError
+from aoi_fl.flower.control import RunState
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.report.measure import judge
 from aoi_fl.report.output import print_json, print_table
@@ -56,13 +57,14 @@ _GLANCE, _GONE = 0.25, 2  # seconds between two looks for the cluster's containe
 _REMEMBERED = 50  # last rounds, for the remaining time
 
 
-def submit(values: Mapping[str, Any], app: Path = settings.APP) -> int:
-    """Submit an app and its configuration to the SuperLink and return Flower's id of the run."""
+def submit(folder: Path, values: Mapping[str, Any], app: Path = settings.APP) -> int:
+    """Submit an app and its configuration to the SuperLink; record and return Flower's id of the run."""
     home = Path(os.environ["FLWR_HOME"])
     home.mkdir(parents=True, exist_ok=True)
     connection = f'[superlink.cluster]\naddress = "{CONTROL}"\nroot-certificates = "{AUTHORITY}"\n'
     (home / "config.toml").write_text(connection)
     (home / "run.toml").write_text(tomli_w.dumps(values), "utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
     answer = subprocess.run(
         ["flwr", "run", str(app), "cluster", "--run-config", str(home / "run.toml"), "--format", "json"],
         stdout=subprocess.PIPE,
@@ -70,10 +72,11 @@ def submit(values: Mapping[str, Any], app: Path = settings.APP) -> int:
         check=False,
     ).stdout
     try:
-        found: dict[str, Any] = json.loads(answer[answer.index("{") :])
-        return int(found["run-id"])
+        run_id = int(json.loads(answer[answer.index("{") :])["run-id"])
     except (ValueError, KeyError):
         raise AoiError(f"Flower did not take the run: {' '.join(answer.split())}") from None
+    note_number(folder, run_id)
+    return run_id
 
 
 def point_at(name: str) -> None:
@@ -84,8 +87,8 @@ def point_at(name: str) -> None:
     aside.replace(CURRENT)
 
 
-def follow(control: Control, run_id: int, folder: Path) -> RunState:
-    """Print each recorded round, enrol late clients, and return the outcome of the run."""
+def follow(control: Control, run_id: int, folder: Path) -> int:
+    """Print each recorded round and the end of the run, enrol late clients, and return the exit status."""
     recorded = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
     seconds = [row["seconds"] for row in recorded]
     last, unreachable = recorded[-1]["round"] if recorded else 0, False
@@ -97,7 +100,7 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
             if unreachable:
                 say("the SuperLink is back")
             unreachable = False
-        except ControlError:
+        except CallError:
             if not unreachable:
                 say("the SuperLink does not answer; the run continues when it does")
             state, unreachable = RunState(run_id, "unknown", "", ""), True
@@ -111,11 +114,11 @@ def follow(control: Control, run_id: int, folder: Path) -> RunState:
                 say(why)
                 refused.add(why)
         if state.status == "finished":
-            return state
+            return _conclude(control, state, folder)
         time.sleep(LOOK)
 
 
-def conclude(control: Control, state: RunState, folder: Path) -> int:
+def _conclude(control: Control, state: RunState, folder: Path) -> int:
     """Print the end of the run and return the exit status."""
     facts = about(folder)
     if state.outcome == "completed" and not facts:
@@ -163,23 +166,31 @@ def play(*, queue: bool = False, resume: str = "") -> int:
         await_replicas()
         if (settings.OWN / "pyproject.toml").exists():  # which AOI_APP mounts
             return play_own(settings.OWN)
-    keys = wanted_keys(resume)
-    config = RunConfig.parse(keys)
+    config = RunConfig.parse(wanted_keys(resume))
     control = _ready(config.join_timeout)
     runs = Runs(control)
     going = runs.going()[-1:]
     if going and not (queue or config.resume) and not runs.is_dead(going[0]):
-        folder = runs.of_number(going[0].run_id) or CURRENT.resolve()
+        folder = runs.of_number(going[0].run_id)
         say(f"run {folder.name} is in progress; following it")
         say("To start another run after it: docker compose run --rm -d --no-deps submit runs queue")
-        return conclude(control, follow(control, going[0].run_id, folder), folder)
+        return follow(control, going[0].run_id, folder)
     if config.resume:
         runs.check_resumable(config.run_name)
     elif subprocess.run([sys.executable, "-m", "aoi_fl.docker.submit", "runs", "check"], check=False).returncode:
         return 2
-    status = _in_turn(
-        control, config.run_name, config.policy, config.dataset, lambda folder: _begin(control, config, folder)
-    )
+    with _turn(control, config.run_name, config.policy, config.dataset) as folder:
+        values = config.flat()
+        if config.resume:  # server and clients read all other keys from the ledger
+            values = about(folder)["config"] | {"resume": True}
+        wanted = int(values["num-clients"])
+        await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
+        point_at(folder.name)
+        run_id = submit(folder, values | {"run-name": folder.name})
+        policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
+        how = "continues" if config.resume else "is submitted"
+        say(f"run {folder.name} {how}: {policy}, {dataset}, {rounds} rounds")
+    status = follow(control, run_id, folder)
     for name in runs.retain(settings.kept_runs(os.environ)):
         say(f"run {name} is deleted (AOI_KEEP_RUNS)")
     return status
@@ -190,16 +201,11 @@ def play_own(app: Path) -> int:
     keys = settings.own_keys(os.environ, app)
     seconds = float(os.environ.get("AOI_JOIN_TIMEOUT") or RunConfig().join_timeout)
     control = _ready(seconds)
-
-    def begin(folder: Path) -> int:
+    with _turn(control, str(keys.get("run-name", "")), "own", app.name) as folder:
         await_clients(control, replicas(), least=1, seconds=seconds)
-        folder.mkdir(parents=True, exist_ok=True)
-        run_id = submit(keys, app)
-        note_number(folder, run_id)
+        run_id = submit(folder, keys, app)
         say(f"run {folder.name} is submitted: your own app")
-        return run_id
-
-    return _in_turn(control, str(keys.get("run-name", "")), "own", app.name, begin)
+    return follow(control, run_id, folder)
 
 
 def _ready(seconds: float) -> Control:
@@ -210,15 +216,15 @@ def _ready(seconds: float) -> Control:
     return control
 
 
-def _in_turn(control: Control, name: str, policy: str, dataset: str, begin: Callable[[Path], int]) -> int:
-    """Begin a run when the runs before it have ended, and follow it; return the status."""
+@contextmanager
+def _turn(control: Control, name: str, policy: str, dataset: str) -> Iterator[Path]:
+    """Wait for the end of the runs before a run, and hold its turn until it is submitted; yield its folder."""
     with (
         run_folder(RUNS, name, policy, dataset) as folder,
         Ticket.take({"run": folder.name, "policy": policy, "dataset": dataset}) as ticket,
     ):
         Runs(control).await_turn(ticket)
-        run_id = begin(folder)
-    return conclude(control, follow(control, run_id, folder), folder)
+        yield folder
 
 
 def check_run() -> None:
@@ -260,22 +266,6 @@ def connect(seconds: float = 0.0) -> Control:
             raise AoiError("The cluster has no certificates yet. Start it with docker compose up, and read init's log.")
         time.sleep(LOOK / 4)
     return Control(CONTROL, AUTHORITY)
-
-
-def _begin(control: Control, config: RunConfig, folder: Path) -> int:
-    """Wait for the clients and submit a run; return Flower's id of it."""
-    values = config.flat()
-    if config.resume:  # server and clients read all other keys from the ledger
-        values = about(folder)["config"] | {"resume": True}
-    wanted = int(values["num-clients"])
-    await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
-    folder.mkdir(parents=True, exist_ok=True)
-    point_at(folder.name)
-    run_id = submit(values | {"run-name": folder.name})
-    note_number(folder, run_id)
-    policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
-    say(f"run {folder.name} {'continues' if config.resume else 'is submitted'}: {policy}, {dataset}, {rounds} rounds")
-    return run_id
 
 
 def revoke(control: Control, name: str) -> None:
@@ -399,7 +389,7 @@ def main() -> None:
         sys.exit(operate(arguments))
     except AoiError as error:
         say(f"aoi: {' '.join(str(error).split())}")
-    except ControlError:
+    except CallError:
         say(f"aoi: the SuperLink at {CONTROL} does not answer: see `docker compose logs superlink`, and ask again.")
     sys.exit(2)
 

@@ -1,34 +1,15 @@
 """Client of the SuperLink's Control API, over gRPC or HTTP: SuperNodes' keys and runs."""
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
-import grpc
 from flwr.proto import control_pb2
 
-from aoi_fl.flower.errors import code_of
-from aoi_fl.flower.seams import CONTROL
+from aoi_fl.flower.calls import over_grpc, over_http
+from aoi_fl.flower.versions import OVER_GRPC
 
-_SECONDS = 10.0  # for one call
-_AWAY = ("UNAVAILABLE", "DEADLINE_EXCEEDED", 502, 503, 504)
-_MISSING = ("NOT_FOUND", 404)
-
-
-class ControlError(Exception):
-    """The SuperLink does not answer, or refuses the call.
-
-    Attributes
-    ----------
-    away : whether the SuperLink does not answer, so that a later call may succeed
-    missing : whether the SuperLink does not know the run
-    """
-
-    def __init__(self, details: str, code: str | int = "UNAVAILABLE") -> None:
-        super().__init__(details)
-        self.away, self.missing = code in _AWAY, code in _MISSING
+_LOG = 10.0  # seconds for the log of a run
 
 
 @dataclass(frozen=True)
@@ -61,12 +42,21 @@ class ControlApi:
 
     Notes
     -----
-    Every method raises :class:`ControlError` if the SuperLink does not answer or refuses. Over gRPC the connection
+    Every method raises :class:`CallError` if the SuperLink does not answer or refuses. Over gRPC the connection
     recovers by itself. Over HTTP each call can open a new one.
     """
 
     def __init__(self, address: str, authority: bytes | None) -> None:
-        self._call = _over_grpc(address, authority) if CONTROL.there else _over_http(address, authority)
+        if OVER_GRPC:
+            from flwr.proto.control_pb2_grpc import ControlStub
+
+            self._call = over_grpc(ControlStub, address, authority)
+        else:
+            from flwr.supercore.control import ControlHttpClient
+            from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+            version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
+            self._call = over_http(ControlHttpClient, address, authority, version)
 
     def register(self, public_key: bytes, name: str = "") -> None:
         """Register a SuperNode's public key (PEM), with a name if this Flower keeps names."""
@@ -112,42 +102,5 @@ class ControlApi:
 
         reader = threading.Thread(target=collect, daemon=True)  # the stream of a run that has ended may stay open
         reader.start()
-        reader.join(_SECONDS)
+        reader.join(_LOG)
         return "".join(parts)
-
-
-_Call: TypeAlias = Callable[[str, Any], Any]  # a method's name and its request; returns the answer
-
-
-def _over_grpc(address: str, authority: bytes | None) -> _Call:
-    from flwr.proto.control_pb2_grpc import ControlStub
-
-    credentials = authority and grpc.ssl_channel_credentials(authority)
-    stub = ControlStub(grpc.secure_channel(address, credentials) if credentials else grpc.insecure_channel(address))
-
-    def call(method: str, request: Any) -> Any:
-        try:
-            return getattr(stub, method)(request, timeout=_SECONDS)
-        except grpc.RpcError as error:
-            raise ControlError(str(getattr(error, "details", str)() or error), code_of(error)) from error
-
-    return call
-
-
-def _over_http(address: str, authority: bytes | None) -> _Call:
-    import httpx
-    from flwr.supercore.control import ControlHttpClient
-    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-
-    version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
-    client = ControlHttpClient.from_server_address(address, authority is None, authority, [version])
-
-    def call(method: str, request: Any) -> Any:
-        try:
-            return getattr(client, method)(request)
-        except httpx.HTTPStatusError as error:
-            raise ControlError(error.response.text, error.response.status_code) from error
-        except httpx.TransportError as error:
-            raise ControlError(str(error)) from error
-
-    return call

@@ -19,15 +19,24 @@ def known_code(code: int) -> int:
 
 
 def code_of(error: object) -> str:
-    """Return the name of a gRPC error's code, or ``""`` for another error; over HTTP two statuses have gRPC's names."""
-    if (name := _HTTP.get(getattr(getattr(error, "response", None), "status_code", 0))) is not None:
-        return name
+    """Return the name of a gRPC error's code, the number of an HTTP error's, or ``""`` for another error.
+
+    Two statuses of HTTP have gRPC's names.
+    """
+    if (response := getattr(error, "response", None)) is not None:
+        return _HTTP.get(response.status_code, str(response.status_code))
     code = getattr(error, "code", None)
     return str(getattr(code(), "name", "")) if callable(code) else ""
 
 
+def details_of(error: object) -> str:
+    """Return what a SuperLink says of an error."""
+    if (response := getattr(error, "response", None)) is not None:
+        return str(response.text)
+    details = getattr(error, "details", None)
+    return str((callable(details) and details()) or error)
+
+
 def is_busy(error: object) -> bool:
     """Return whether a SuperLink refused a call because it is busy, so that a retry succeeds."""
-    details = getattr(error, "details", None)
-    too_large = callable(details) and "larger than max" in str(details())  # gRPC has one code for both
-    return code_of(error) in _BUSY and not too_large
+    return code_of(error) in _BUSY and "larger than max" not in details_of(error)  # gRPC has one code for both

@@ -1,11 +1,10 @@
 """Client of the SuperLink's Fleet API over gRPC or HTTP: signed heartbeats and activations."""
 
 import datetime
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeAlias
 
-import grpc
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.common.constant import (
     HEARTBEAT_MIN_INTERVAL,
@@ -18,9 +17,11 @@ from flwr.common.constant import (
 from flwr.proto import fleet_pb2, fleet_pb2_grpc, heartbeat_pb2, node_pb2
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
+from aoi_fl.flower.calls import over_grpc, over_http
+from aoi_fl.flower.versions import OVER_GRPC
+
 # Seconds by which a signature's time may be ahead of the SuperLink's clock, or behind it.
 AHEAD, BEHIND = float(SYSTEM_TIME_TOLERANCE), float(TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE)
-_PATIENCE = 10.0  # seconds a request may take
 
 
 Metadata: TypeAlias = list[tuple[str, str | bytes]]
@@ -41,17 +42,27 @@ class FleetApi:
 
     Parameters
     ----------
-    channel : connection to the SuperLink's Fleet API
+    superlink : host and port
+    authority : the certificates to trust (PEM)
     key : the client's private key
 
     Notes
     -----
-    Every method raises ``grpc.RpcError`` if the SuperLink is unavailable or refuses.
+    Every method raises :class:`~aoi_fl.flower.calls.CallError` if the SuperLink is unavailable or refuses.
     """
 
-    def __init__(self, channel: grpc.Channel, key: ec.EllipticCurvePrivateKey) -> None:
-        self._stub: Any = fleet_pb2_grpc.FleetStub(channel)
-        self._key, self._public = key, public_key_to_bytes(key.public_key())
+    def __init__(self, superlink: str, authority: bytes, key: ec.EllipticCurvePrivateKey) -> None:
+        public = key.public_key()
+        self._public = public_key_to_bytes(public)
+        if OVER_GRPC:
+            self._call = over_grpc(
+                fleet_pb2_grpc.FleetStub, superlink, authority, partial(signature, key, self._public)
+            )
+        else:
+            clients: Any = import_module("flwr.supernode.fleet_http_client")
+            signing: Any = import_module("flwr.supernode.node_auth_http_interceptor")
+            signed = signing.NodeAuthHttpInterceptor(key, public)
+            self._call = over_http(clients.FleetHttpClient, superlink, authority, signed)
 
     def stay(self, node_id: int, seconds: float) -> None:
         """Send a node's heartbeat and announce the next one in ``seconds``."""
@@ -67,34 +78,3 @@ class FleetApi:
     def deactivate(self, node_id: int) -> None:
         """Disconnect a node."""
         self._call("DeactivateNode", fleet_pb2.DeactivateNodeRequest(node_id=node_id))
-
-    def _call(self, name: str, request: Any) -> Any:
-        return getattr(self._stub, name)(request, metadata=signature(self._key, self._public), timeout=_PATIENCE)
-
-
-class HttpFleetApi(FleetApi):
-    """The same calls over HTTP.
-
-    Parameters
-    ----------
-    superlink : host and port
-    authority : the file of trusted certificates
-    key : the client's private key
-
-    Notes
-    -----
-    Every method raises ``ConnectionError`` if the SuperLink is unavailable or refuses.
-    """
-
-    def __init__(self, superlink: str, authority: Path, key: ec.EllipticCurvePrivateKey) -> None:
-        client: Any = import_module("flwr.supernode.fleet_http_client")
-        auth: Any = import_module("flwr.supernode.node_auth_http_interceptor")
-        self._public = public_key_to_bytes(key.public_key())
-        signed = auth.NodeAuthHttpInterceptor(key, key.public_key())
-        self._client = client.FleetHttpClient.from_server_address(superlink, False, str(authority), [signed])
-
-    def _call(self, name: str, request: Any) -> Any:
-        try:
-            return getattr(self._client, name)(request)
-        except Exception as error:  # of httpx, which comes with that Flower
-            raise ConnectionError(str(error)) from error

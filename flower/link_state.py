@@ -6,41 +6,37 @@ If the digest of Flower's methods differs, Flower's own stay.
 import hashlib
 import inspect
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from aoi_fl.flower.plain import OBJECTS, STATE
-from aoi_fl.flower.plain_messages import MESSAGES, of_the_decided
 from aoi_fl.flower.seams import PLAIN
-from aoi_fl.flower.transactions import in_turns
 
 logger = logging.getLogger("flwr")
-_STATE = (*STATE, *MESSAGES)
-_DIGESTS = ("46b7e6c7697bfbb9", "f5d5d424c9cf3c84")  # of the methods of Flower 1.34.0 and of 1.42.0
+_DIGESTS = ("e532113e8273de63", "e9b557b1af4abf30")  # of the methods of Flower 1.34.0 and of 1.42.0
+# Methods of Flower that the replaced ones call, and that call them.
+_BESIDE = ("_mutation_session", "_claim_pending_object", "_cleanup_push_session", "get_message_ins")
 
 
-def wrapped(kind: Any) -> dict[str, Callable[..., Any]]:
-    """Return, by name, the methods of a class of Flower's that are wrapped."""
-    methods: dict[str, Callable[..., Any]] = {"session": in_turns(kind.session)}
-    if kind is classes()[1]:
-        methods["get_message_res"] = of_the_decided(kind.get_message_res)
-    return methods
+def classes(plainly: bool) -> tuple[Any, Any]:
+    """Return the classes of the object store and of the link state: ours, or Flower's."""
+    if plainly:
+        from aoi_fl.flower.plain import PlainStore
+        from aoi_fl.flower.plain_messages import PlainState
+
+        return PlainStore, PlainState
+    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
+    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
+
+    return SqlObjectStore, SqlLinkState
 
 
 def digest() -> str:
     """Return the digest of the replaced methods of Flower and of the methods that they call."""
-    objects, state = classes()
-    read = [(objects, f.__name__) for f in OBJECTS] + [(objects, "_mutation_session")]
-    read += [(state, f.__name__) for f in _STATE]
-    names = (
-        "_claim_pending_object",
-        "_cleanup_push_session",
-        "get_message_ins",
-        "get_message_res",
-        "session",
-    )
-    read += [(state, name) for name in names]
-    text = "".join(inspect.getsource(getattr(kind, name)) for kind, name in read)
+    text = ""
+    for flowers, ours in zip(classes(False), classes(True), strict=True):
+        for name, method in inspect.getmembers(flowers, inspect.isfunction):
+            if name in _BESIDE or getattr(ours, name) is not method:
+                text += inspect.getsource(method)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -53,12 +49,13 @@ def speak_plainly() -> bool:
     if digest() not in _DIGESTS:
         logger.warning("This Flower differs from 1.34.0 and 1.42.0, so the SuperLink uses Flower's own SQL statements.")
         return False
+    from flwr.server.superlink.linkstate import linkstate_factory
+    from flwr.supercore.object_store import object_store_factory
     from flwr.superlink.servicer.runtime import runtime_handlers
 
-    objects, state = classes()
-    for kind, functions in ((objects, OBJECTS), (state, _STATE)):
-        for name, method in ({function.__name__: function for function in functions} | wrapped(kind)).items():
-            setattr(kind, name, method)
+    stores: Any = object_store_factory
+    states: Any = linkstate_factory
+    stores.SqlObjectStore, states.SqlLinkState = classes(True)
     handlers: Any = runtime_handlers
     push = handlers.push_messages
 
@@ -72,22 +69,11 @@ def speak_plainly() -> bool:
     return True
 
 
-def classes() -> tuple[Any, Any]:
-    """Return Flower's classes of the object store and of the link state."""
-    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
-    from flwr.supercore.object_store.sql_object_store import SqlObjectStore
-
-    return SqlObjectStore, SqlLinkState
-
-
 def open_state(path: str, plainly: bool) -> Any:
     """Open a SuperLink's state on a database, with plain statements or with Flower's methods."""
     from flwr.superlink.federation import NoOpFederationManager
 
-    objects, state = classes()
-    if plainly:
-        objects = type("PlainStore", (objects,), {f.__name__: f for f in OBJECTS} | wrapped(objects))
-        state = type("PlainState", (state,), {f.__name__: f for f in _STATE} | wrapped(state))
+    objects, state = classes(plainly)
     store = objects(path)
     store.initialize()
     link_state = state(path, NoOpFederationManager(), store)

@@ -20,18 +20,24 @@ and every call that names its message then fails.
 from aoi_fl.flower.versions import GRPC, HTTP, SPOKEN, Seam
 
 _BOTH = SPOKEN or GRPC  # the version that is there, if it deploys our programs
-# The modules that check a client's key, and that answer its calls.
-AUTH, HANDLERS = (
-    ("flwr.superlink.routers.fleet.node_auth", "flwr.superlink.servicer.fleet.fleet_handlers")
-    if SPOKEN == HTTP
-    else (
+# The modules that check a client's key, that answer its calls, and that connect a SuperNode; Flower's grid over a
+# network, module and class, and its attribute with the calls of the Runtime API.
+AUTH, HANDLERS, LINK, GRID, CALLS = {
+    GRPC: (
         "flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor",
         "flwr.server.superlink.fleet.message_handler.message_handler",
-    )
-)
-
-# Flower's grid over a network, module and class, and its attribute with the calls of the Runtime API.
-GRID, CALLS = (("http_grid", "HttpGrid"), "_runtime_client") if SPOKEN == HTTP else (("grpc_grid", "GrpcGrid"), "_stub")
+        "flwr.client.grpc_rere_client.connection",
+        ("grpc_grid", "GrpcGrid"),
+        "_stub",
+    ),
+    HTTP: (
+        "flwr.superlink.routers.fleet.node_auth",
+        "flwr.superlink.servicer.fleet.fleet_handlers",
+        "flwr.supernode.fleet_http_connection",
+        ("http_grid", "HttpGrid"),
+        "_runtime_client",
+    ),
+}[_BOTH]
 
 MESSAGES = Seam(
     "messages and runs without a SuperLink",
@@ -84,30 +90,15 @@ GATE = Seam(
     "the owner's rules do not hold outside of the app",
 )
 BEATS = Seam(
-    "custom heartbeat intervals",
+    "heartbeats and retries of a SuperNode",
     "supernode",
-    """
-    flwr.client.grpc_rere_client.connection: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
-    """,
-    on=GRPC,
-)
-RETRIES = Seam(
-    "retries of calls that a busy SuperLink refuses",
-    "supernode",
-    """
-    flwr.supernode.start_client_internal: make_simple_grpc_retry_invoker
+    f"""
+    {LINK}: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
+    gRPC flwr.supernode.start_client_internal: make_simple_grpc_retry_invoker
+    HTTP flwr.supernode.fleet_http_connection: make_simple_http_retry_invoker
     flwr.supercore.retry: RetryInvoker(should_giveup)
     """,
-    on=GRPC,
-)
-HTTP_LINK = Seam(
-    "heartbeats and retries of a SuperNode, over HTTP",
-    "supernode",
-    """
-    flwr.supernode.fleet_http_connection: HeartbeatSender(heartbeat_fn) HEARTBEAT_DEFAULT_INTERVAL
-    flwr.supernode.fleet_http_connection: make_simple_http_retry_invoker
-    """,
-    on=HTTP,
+    on=_BOTH,
 )
 WARM = Seam(
     "a SuperExec with its libraries loaded",
@@ -116,64 +107,47 @@ WARM = Seam(
     flwr.supernode.runtime.run_clientapp: run_clientapp(runtime_api_address,token,insecure)
     flwr.supernode.runtime.run_clientapp: run_clientapp(certificates,parent_pid,runtime_dependency_install)
     flwr.supercore.superexec.executor.types: LaunchResult.accepted LaunchResult.failed
-    flwr.proto.runtime_pb2_grpc: RuntimeStub
-    flwr.supercore.superexec.plugin: ClientAppExecPlugin
-    flwr.supercore.superexec.run_superexec: get_executor time.sleep
-    flwr.supercore.superexec.run_superexec: run_superexec(plugin_class,stub_class,runtime_api_address,insecure)
-    flwr.supercore.superexec.run_superexec: run_superexec(root_certificates_path,parent_pid,runtime_dependency_install)
-    """,
-    "this client starts a process for each message, and each process imports the libraries again",
-    on=GRPC,
-)
-HTTP_WARM = Seam(
-    "a SuperExec with its libraries loaded, over HTTP",
-    "superexec",
-    """
-    flwr.supernode.runtime.run_clientapp: run_clientapp(runtime_api_address,token,insecure)
-    flwr.supernode.runtime.run_clientapp: run_clientapp(certificates,parent_pid,runtime_dependency_install)
-    flwr.supercore.superexec.executor.types: LaunchResult.accepted LaunchResult.failed
-    flwr.supercore.superexec.executor.types: Executor.get_eligible_capacity Executor.reconcile Executor.close
     flwr.supercore.superexec.run_superexec: get_executor time.sleep
     flwr.supercore.superexec.run_superexec: run_superexec(runtime_api_address,insecure,parent_pid)
+    gRPC flwr.supercore.superexec.run_superexec: run_superexec(plugin_class,stub_class,runtime_api_address,insecure)
+    gRPC flwr.supercore.superexec.run_superexec: run_superexec(root_certificates_path,runtime_dependency_install)
+    gRPC flwr.proto.runtime_pb2_grpc: RuntimeStub
+    gRPC flwr.supercore.superexec.plugin: ClientAppExecPlugin
+    HTTP flwr.supercore.superexec.executor.types: Executor.get_eligible_capacity Executor.reconcile Executor.close
     """,
-    on=HTTP,
+    "this client starts a process for each message, and each process imports the libraries again",
+    on=_BOTH,
 )
 CONTROL = Seam(
-    "keys and runs over gRPC",
+    "keys and runs",
     "control",
     """
-    flwr.proto.control_pb2_grpc: ControlStub
     flwr.proto.control_pb2: RegisterNodeRequest UnregisterNodeRequest ListNodesRequest ListRunsRequest StopRunRequest
     flwr.proto.control_pb2: StreamLogsRequest
+    gRPC flwr.proto.control_pb2_grpc: ControlStub
+    HTTP flwr.supercore.control: ControlHttpClient.from_server_address
+    HTTP flwr.supercore.interceptors: RuntimeVersionHttpInterceptor
     """,
-    "the SuperLink's Control API speaks HTTP, which `docker compose up` cannot: its images need the extra deploy",
-    on=GRPC,
+    "`docker compose up` needs the SuperLink's Control API",
+    on=_BOTH,
 )
 FLEET = Seam(
-    "a check of a client's key over gRPC",
+    "the end of a former session and a check of a client's key",
     "fleet",
     """
-    flwr.proto.fleet_pb2_grpc: FleetStub
     flwr.proto.fleet_pb2: ActivateNodeRequest DeactivateNodeRequest
     flwr.proto.heartbeat_pb2: SendNodeHeartbeatRequest
     flwr.proto.node_pb2: Node
     flwr.common.constant: HEARTBEAT_MIN_INTERVAL PUBLIC_KEY_HEADER SIGNATURE_HEADER TIMESTAMP_HEADER
     flwr.common.constant: SYSTEM_TIME_TOLERANCE TIMESTAMP_TOLERANCE
     flwr.supercore.primitives.asymmetric: public_key_to_bytes sign_message
-    """,
-    "the SuperLink's Fleet API speaks HTTP: `aoi doctor` checks a client's key there",
-    on=GRPC,
-)
-HTTP_FLEET = Seam(
-    "the end of a former session and a check of a client's key, over HTTP",
-    "fleet",
-    """
-    flwr.supernode.fleet_http_client: FleetHttpClient.from_server_address FleetHttpClient.SendNodeHeartbeat
-    flwr.supernode.fleet_http_client: FleetHttpClient.ActivateNode FleetHttpClient.DeactivateNode
-    flwr.supernode.node_auth_http_interceptor: NodeAuthHttpInterceptor(private_key,public_key)
+    gRPC flwr.proto.fleet_pb2_grpc: FleetStub
+    HTTP flwr.supernode.fleet_http_client: FleetHttpClient.from_server_address FleetHttpClient.SendNodeHeartbeat
+    HTTP flwr.supernode.fleet_http_client: FleetHttpClient.ActivateNode FleetHttpClient.DeactivateNode
+    HTTP flwr.supernode.node_auth_http_interceptor: NodeAuthHttpInterceptor(private_key,public_key)
     """,
     "a client that was killed is refused until its former session ends, and `aoi doctor` cannot try its key",
-    on=HTTP,
+    on=_BOTH,
 )
 SIZES = Seam(
     "bytes on the wire",
@@ -197,22 +171,15 @@ REPLIES = Seam(
     "each reply costs its own calls",
     on=_BOTH,
 )
-GRPC_GRID = Seam(
-    "replies over gRPC, and retries of calls",
+GRIDS = Seam(
+    "replies over a network, and retries of calls",
     "grids",
     """
-    flwr.superlink.grid.grpc_grid: GrpcGrid make_simple_grpc_retry_invoker
-    flwr.supercore.retry: RetryInvoker(should_giveup,on_success)
+    gRPC flwr.superlink.grid.grpc_grid: GrpcGrid make_simple_grpc_retry_invoker
+    gRPC flwr.supercore.retry: RetryInvoker(should_giveup,on_success)
+    HTTP flwr.superlink.grid.http_grid: HttpGrid
     """,
-    on=GRPC,
-)
-HTTP_GRID = Seam(
-    "replies over HTTP",
-    "grids",
-    """
-    flwr.superlink.grid.http_grid: HttpGrid
-    """,
-    on=HTTP,
+    on=_BOTH,
 )
 DATABASE = Seam(
     "one connection to a SuperLink's database",
@@ -268,7 +235,9 @@ PLAIN = Seam(
     flwr.server.utils.validator: validate_message(message,is_reply_message)
     flwr.server.superlink.linkstate.sql_linkstate: SqlLinkState._cleanup_push_session SqlLinkState.session
     flwr.superlink.federation: NoOpFederationManager
-    flwr.supercore.sql_mixin: _current_sessions
+    flwr.server.superlink.linkstate.linkstate_factory: SqlLinkState
+    flwr.supercore.object_store.object_store_factory: SqlObjectStore
+    flwr.supercore.sql_mixin: _current_sessions SqlMixin.session
     flwr.superlink.servicer.runtime.runtime_handlers: push_messages(request,state,task)
     """,
     "each call to a SuperLink costs several times the CPU time of its statements",

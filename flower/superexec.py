@@ -6,7 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from aoi_fl.flower.seams import OUTPUT, WARM
+from aoi_fl.flower.seams import OUTPUT
+from aoi_fl.flower.versions import OVER_GRPC
 
 # The code that answers one message, with ``keywords`` from :func:`keywords`; and the module that it imports.
 MODULE = "flwr.supernode.runtime.run_clientapp"
@@ -64,7 +65,7 @@ def run(executor: object, sleep: Callable[[float], None], given: Namespace) -> N
     module.get_executor = lambda *_, **__: executor
     module.time = SimpleNamespace(sleep=sleep)
     plugin: dict[str, Any] = {}
-    if WARM.there:
+    if OVER_GRPC:
         from flwr.proto.runtime_pb2_grpc import RuntimeStub
         from flwr.supercore.superexec.plugin import ClientAppExecPlugin
 

@@ -23,18 +23,16 @@ from aoi_fl.flower.replies import error_reply, most_objects, objects_in
 from aoi_fl.flower.seams import (
     ANSWERS,
     AUTH,
-    CONTROL,
     DATABASE,
-    FLEET,
-    GRPC_GRID,
     HANDLERS,
     INTAKE,
     KEYS,
     LINES,
     THREADS,
 )
-from aoi_fl.flower.transactions import TURN
+from aoi_fl.flower.versions import OVER_GRPC
 
+TURN = 60.0  # seconds that a call waits for its turn at the database
 _HOST = "127.0.0.1"
 _UNKNOWN = 5000  # largest number of objects of a reply, if this process has not seen the run's messages
 _LARGEST = 1e12  # seconds
@@ -42,7 +40,8 @@ _KEPT = 1.0  # seconds that the cache keeps the database's answers
 _WAITING = 20_000  # calls that may wait for their turn
 _THREADS = 4  # that answer the calls of an API
 _KEYS = 10_000  # parsed public keys that are kept
-# Methods that change a run's status, or a FAB.
+# Methods whose answers are kept, and methods that change a run's status or a FAB.
+_QUESTIONS = ("get_run_status", "get_run_info", "get_fab", "get_task_by_token")
 _CHANGES = (
     "create_run",
     "claim_task",
@@ -72,20 +71,15 @@ class Addresses:
     @classmethod
     def free(cls) -> "Addresses":
         """Return unused ports."""
-        http, fleet, control = free_ports(3)
-        return cls(http, fleet if FLEET.there else http, control if CONTROL.there else http)
+        ports = free_ports(3)
+        return cls(*(ports if OVER_GRPC else ports[:1] * 3))
 
     def of_superlink(self, *, fleet: bool = True) -> list[str]:
         """Return the arguments of ``flower-superlink``; a simulation has no Fleet API."""
-        if GRPC_GRID.there:
-            arguments = [f"--serverappio-api-address={_HOST}:{self.runtime}"]
-        else:
-            arguments = [f"--host={_HOST}", f"--port={self.runtime}"]
-        if CONTROL.there:
-            arguments.append(f"--control-api-address={_HOST}:{self.control}")
-        if FLEET.there and fleet:
-            arguments.append(f"--fleet-api-address={_HOST}:{self.fleet}")
-        return arguments
+        if not OVER_GRPC:
+            return [f"--host={_HOST}", f"--port={self.runtime}"]
+        apis = {"serverappio": self.runtime, "control": self.control} | ({"fleet": self.fleet} if fleet else {})
+        return [f"--{api}-api-address={_HOST}:{port}" for api, port in apis.items()]
 
     def of_supernode(self, port: int) -> list[str]:
         """Return the arguments of a ``flower-supernode`` that serves its apps on a port."""
@@ -98,14 +92,14 @@ class Addresses:
 
 def own_address(port: int | str, host: str = _HOST) -> list[str]:
     """Return the arguments of a ``flower-supernode`` that serves its apps on a port; 0: any that is free."""
-    if GRPC_GRID.there:
+    if OVER_GRPC:
         return [f"--clientappio-api-address={host}:{port}"]
     return [f"--host={host}", f"--port={int(port) or free_ports(1)[0]}"]
 
 
 def apps_address(address: str) -> list[str]:
     """Return the arguments of a ``flower-superexec`` that runs the apps of the SuperNode at an address."""
-    if GRPC_GRID.there:
+    if OVER_GRPC:
         return ["--appio-api-address", address, "--plugin-type", "clientapp"]
     return ["--runtime-api-address", address]
 
@@ -137,7 +131,6 @@ class _Kept:
     def __init__(self) -> None:
         self._lock, self._changes = threading.Lock(), 0
         self._answers: dict[Any, tuple[float, Any]] = {}
-        self._expires = 0.0
 
     def get(self, question: Any, ask: Callable[[], Any]) -> Any:
         """Return the answer to a question from the cache, or ask; empty answers are not cached."""
@@ -158,14 +151,6 @@ class _Kept:
             self._changes += 1
             self._answers.clear()
 
-    def is_due(self) -> bool:
-        """Return True once a second."""
-        with self._lock:
-            due = time.monotonic() >= self._expires
-            if due:
-                self._expires = time.monotonic() + _KEPT
-        return due
-
 
 @ANSWERS.needed
 def keep_answers() -> None:
@@ -178,37 +163,18 @@ def keep_answers() -> None:
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
 
     state: Any = SqlLinkState
-    expire, status, runs, fab, task = (
-        state._cleanup_expired_task_tokens,
-        state.get_run_status,
-        state.get_run_info,
-        state.get_fab,
-        state.get_task_by_token,
-    )
+    expire = state._cleanup_expired_task_tokens
 
     def kept(self: Any) -> _Kept:
         cache: _Kept = vars(self).setdefault("_aoi_kept", _Kept())
         return cache
 
-    def expire_once_a_second(self: Any) -> None:
-        if kept(self).is_due():
-            expire(self)
+    def keeping(ask: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(ask)
+        def asked(self: Any, *of: Any, **more: Any) -> Any:
+            return _copied(kept(self).get((ask, repr((of, more))), lambda: ask(self, *of, **more)))
 
-    def get_run_status(self: Any, run_ids: set[int]) -> Any:
-        if len(run_ids) != 1:
-            return status(self, run_ids)
-        return dict(kept(self).get(("status", *run_ids), lambda: status(self, run_ids)))
-
-    def get_run_info(self: Any, **of: Any) -> Any:
-        if list(of) != ["run_ids"] or of["run_ids"] is None or len(of["run_ids"]) != 1:
-            return runs(self, **of)
-        return [copy.copy(run) for run in kept(self).get(("run", *of["run_ids"]), lambda: runs(self, **of))]
-
-    def get_fab(self: Any, fab_hash: str) -> Any:
-        return kept(self).get(("fab", fab_hash), lambda: fab(self, fab_hash))
-
-    def get_task_by_token(self: Any, token: str) -> Any:
-        return kept(self).get(("task", token), lambda: task(self, token))
+        return asked
 
     def forgetting(change: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(change)
@@ -220,10 +186,17 @@ def keep_answers() -> None:
 
         return changed
 
-    for name in _CHANGES:
-        setattr(state, name, forgetting(getattr(state, name)))
-    state._cleanup_expired_task_tokens, state.get_run_status = expire_once_a_second, get_run_status
-    state.get_run_info, state.get_fab, state.get_task_by_token = get_run_info, get_fab, get_task_by_token
+    for change, names in ((keeping, _QUESTIONS), (forgetting, _CHANGES)):
+        for name in names:
+            setattr(state, name, change(getattr(state, name)))
+    state._cleanup_expired_task_tokens = keeping(lambda self: expire(self) or True)
+
+
+def _copied(answer: Any) -> Any:
+    """Return a copy of what a caller may change."""
+    if isinstance(answer, list):
+        return [*map(copy.copy, answer)]
+    return answer.copy() if isinstance(answer, dict) else answer
 
 
 @KEYS.needed

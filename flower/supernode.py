@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import grpc
 
-from aoi_fl.flower.errors import code_of, is_busy
+from aoi_fl.flower.errors import code_of, details_of, is_busy
 from aoi_fl.flower.gate import Doors, Keeper
-from aoi_fl.flower.seams import BEATS, GATE, HTTP_LINK, RETRIES
-from aoi_fl.flower.versions import check_deployable, warn_once
+from aoi_fl.flower.seams import GATE, LINK
+from aoi_fl.flower.versions import OVER_GRPC, check_deployable, warn_once
 
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds after a failed heartbeat
 
@@ -84,8 +84,7 @@ class Heartbeats:
 
 def link() -> Any:
     """Return Flower's module of a SuperNode's connection, over gRPC or HTTP."""
-    (module,) = {need.partition(":")[0] for need in (BEATS if BEATS.there else HTTP_LINK).needs}
-    return import_module(module)
+    return import_module(LINK)
 
 
 def be_patient(make: Callable[[], Any], ended: Callable[[str], object]) -> Callable[[], Any]:
@@ -114,8 +113,7 @@ def _refusal(error: Any) -> str:
     """Return why the SuperLink refuses a call of this client, and the remedy."""
     from aoi_fl.flower.fleet import AHEAD, BEHIND
 
-    over_http = hasattr(error, "response")  # where a wrong clock and a wrong key have one answer
-    details = str(error.response.text if over_http else error.details())
+    details = details_of(error)
     clock = (
         f"its clock is more than {AHEAD:g} s ahead of the SuperLink's, or {BEHIND:g} s behind it. Set the clock: "
         "sudo timedatectl set-ntp true"
@@ -124,7 +122,7 @@ def _refusal(error: Any) -> str:
         f"the SuperLink refuses its key ({details}). Ask the operator to register it, or wait a minute for the end of "
         "this client's former session"
     )
-    if over_http:
+    if not OVER_GRPC:  # where a wrong clock and a wrong key have one answer
         return f"{key}. Or {clock}"
     return clock if "timestamp" in details else key
 
@@ -158,10 +156,8 @@ def run(
 
     loop: Any = start_client_internal
     loop.time = waits
-    if RETRIES.there:
-        loop.make_simple_grpc_retry_invoker = be_patient(loop.make_simple_grpc_retry_invoker, ended)
-    else:
-        link().make_simple_http_retry_invoker = be_patient(link().make_simple_http_retry_invoker, ended)
+    retries = (loop, "make_simple_grpc_retry_invoker") if OVER_GRPC else (link(), "make_simple_http_retry_invoker")
+    setattr(*retries, be_patient(getattr(*retries), ended))
     link().HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
     loop.subprocess = SimpleNamespace(Popen=start_superexec)
     if keeper is not None and keeper.binds and (missing := GATE.missing()):

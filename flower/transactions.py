@@ -7,13 +7,14 @@ statements.
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-TURN = 60.0  # seconds that a call waits for its turn at the database
-_LINE = "_aoi_line"  # attribute of an object store: the line of its database
+from flwr.supercore.sql_mixin import SqlMixin, _current_sessions
+from sqlalchemy import exc
+
+from aoi_fl.flower.superlink import TURN
 
 
 class _Line:
@@ -26,10 +27,8 @@ class _Line:
     @contextmanager
     def turn(self, engine: Any) -> Iterator[Any]:
         """Wait for the connection of this engine and lend it."""
-        from sqlalchemy.exc import TimeoutError as Waited
-
         if not self._turn.acquire(timeout=TURN):
-            raise Waited(f"the SuperLink's database was busy for {TURN:g} s")
+            raise exc.TimeoutError(f"the SuperLink's database was busy for {TURN:g} s")
         try:
             if self._connection is None or self._connection.closed or self._connection.invalidated:
                 self._connection = engine.connect()
@@ -38,8 +37,13 @@ class _Line:
             self._turn.release()
 
 
+_lines: dict[object, _Line] = {}  # by the scope of Flower's sessions: a database, or a state in memory
+
+
 class Transaction:
     """A transaction for plain statements; any method of SQLAlchemy's session turns it into one.
+
+    SQLite's errors become SQLAlchemy's, which Flower's callers expect.
 
     Parameters
     ----------
@@ -47,7 +51,7 @@ class Transaction:
     make_session : makes a session of a connection
     """
 
-    def __init__(self, connection: Any, make_session: Callable[..., Any]) -> None:
+    def __init__(self, connection: Any, make_session: Any) -> None:
         self._connection, self._make_session = connection, make_session
         self._session: Any = None
         self._driver: sqlite3.Connection = connection.connection.driver_connection
@@ -58,17 +62,19 @@ class Transaction:
             self._session.begin()
         return getattr(self._session, name)
 
-    @property
-    def driver(self) -> sqlite3.Connection:
-        """The connection for plain statements, after the session's statements."""
+    def __call__(self, statement: str, *values: Any) -> list[Any]:
+        """Return the rows of a plain statement, which runs after the session's statements."""
         if self._session is not None:
             self._session.flush()
-        return self._driver
+        try:
+            return self._driver.execute(statement, values).fetchall()
+        except sqlite3.IntegrityError as error:
+            raise exc.IntegrityError(statement, values, error) from error
+        except sqlite3.OperationalError as error:
+            raise exc.OperationalError(statement, values, error) from error
 
     def end(self, keep: bool) -> None:
         """Commit or roll back."""
-        from sqlalchemy import exc
-
         try:
             if self._session is not None:
                 self._session.commit() if keep else self._session.rollback()
@@ -81,30 +87,26 @@ class Transaction:
                 self._session.close()
 
 
-def in_turns(flowers: Callable[[Any], AbstractContextManager[Any]]) -> Callable[[Any], AbstractContextManager[Any]]:
-    """Return a method that replaces a state's ``session``; a database in memory keeps Flower's.
+class InTurns(SqlMixin):
+    """A state with our transactions; a state and its object store have one connection.
 
-    A state and its object store have one connection. A transaction within another one is a part of it, as in Flower.
+    A transaction within another one is a part of it, as in Flower.
     """
-    from flwr.supercore.sql_mixin import _current_sessions as current
 
-    @wraps(flowers)
     @contextmanager
-    def session(self: Any) -> Iterator[Any]:
-        sessions = current.get() or {}
-        if self._is_in_memory_sqlite or self._session_factory is None or self._session_scope in sessions:
-            with flowers(self) as theirs:
-                yield theirs
+    def session(self) -> Iterator[Any]:
+        """Hold a transaction for the length of the block; an error rolls it back."""
+        sessions: dict[object, Any] = _current_sessions.get() or {}
+        scope = self._session_scope
+        if scope in sessions:
+            yield sessions[scope]
             return
-        line: _Line = vars(getattr(self, "object_store", self)).setdefault(_LINE, _Line())
-        with line.turn(self._engine) as connection:
+        with _lines.setdefault(scope, _Line()).turn(self._engine) as connection:
             transaction, keep = Transaction(connection, self._session_factory), False
-            token = current.set({**sessions, self._session_scope: transaction})  # type: ignore[dict-item]
+            token = _current_sessions.set({**sessions, scope: transaction})  # type: ignore[dict-item]
             try:
                 yield transaction
                 keep = True
             finally:
-                current.reset(token)
+                _current_sessions.reset(token)
                 transaction.end(keep)
-
-    return session

@@ -40,6 +40,8 @@ def spoken(installed: tuple[int, ...] = INSTALLED) -> str:
 
 
 SPOKEN = spoken()
+OVER_GRPC = SPOKEN == GRPC
+_TRANSPORT = {GRPC: "gRPC", HTTP: "HTTP"}.get(SPOKEN, "none")
 
 
 def check_deployable() -> None:
@@ -62,7 +64,8 @@ class Seam:
     ----------
     name : its purpose
     module : the module of this room that uses it
-    names : Flower's names, a line each module: ``module: attribute function(parameter,…)``
+    names : Flower's names, a line each module: ``module: attribute function(parameter,…)``; before it ``gRPC`` or
+        ``HTTP`` if only the versions of that transport have them
     lost : the loss without it; empty if Flower itself provides the function there
     on : GRPC or HTTP, the versions of Flower that have it; "": all
     """
@@ -89,9 +92,9 @@ class Seam:
 
     @property
     def needs(self) -> list[str]:
-        """The names, each ``module:attribute``."""
-        lines = (line.split() for line in self.names.splitlines())
-        return [module + name for module, *names in filter(None, lines) for name in names]
+        """The names for this version, each ``module:attribute``."""
+        lines = re.findall(rf"^\s*(?:{_TRANSPORT} )?([\w.]+:.*)", self.names, re.MULTILINE)
+        return [module + name for module, *names in map(str.split, lines) for name in names]
 
     def missing(self) -> list[str]:
         """Return the needs that the installed version of Flower lacks."""

@@ -13,9 +13,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device import enroll
+from aoi_fl.client.device.keys import private_key
 from aoi_fl.client.device.node import check
 from aoi_fl.client.device.reach import Finding
-from aoi_fl.client.device.receipts import private_key, read_receipts
+from aoi_fl.client.device.receipts import read_receipts
 from aoi_fl.client.gate.book import RESTORE, ROOM, Book, GateState
 from aoi_fl.client.gate.gate import CLOCK, set_back
 from aoi_fl.client.gate.limits import Refusal

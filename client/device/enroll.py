@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from aoi_fl.client.device.keys import halves, make_key
 from aoi_fl.client.device.node import read
 from aoi_fl.client.device.reach import split_address
 from aoi_fl.client.device.unit import TIMER, app_unit, command, node_toml, unit
@@ -153,11 +152,7 @@ def read_node(folder: Path) -> dict[str, Any]:
 
 def _make_key(key: Path, public: Path) -> str:
     """Write a new key pair in OpenSSH's form, the private key last; return the public key."""
-    private = ec.generate_private_key(ec.SECP256R1())
-    secret = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
-    shown = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    secret, shown = halves(make_key())
     write_whole(public, shown + b"\n", 0o644)
     _write_new(key, secret)
     return shown.decode()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
-from aoi_fl.flower.seams import FLEET
+from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.protocol.files import read_regular
 from aoi_fl.science.errors import ConfigError
 
@@ -57,7 +57,7 @@ def proxy(host: str) -> tuple[str, str]:
 
     The variables are those of gRPC, or of requests where Flower uses HTTP.
     """
-    names, without = _PROXIES[FLEET.there]
+    names, without = _PROXIES[OVER_GRPC]
     direct = next(filter(None, map(os.environ.get, without)), "").split(",")
     if any(name.strip() and (name.strip() == "*" or host.endswith(name.strip())) for name in direct):
         return "", ""
@@ -110,12 +110,12 @@ def tls(host: str, port: int, ca: bytes) -> Finding:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.hostname_checks_common_name = False
-    if FLEET.there:
+    if OVER_GRPC:
         context.set_alpn_protocols(["h2"])
     try:
         context.load_verify_locations(cadata=ca.decode("ascii", "ignore"))
         with _connected(host, port) as way, context.wrap_socket(way, server_hostname=host) as secure:
-            if FLEET.there and secure.selected_alpn_protocol() != "h2":
+            if OVER_GRPC and secure.selected_alpn_protocol() != "h2":
                 remedy = "Check the port: the SuperLink's Fleet API is 9092 unless changed."
                 return Finding("tls", "fail", "TLS works, but the server does not support gRPC (no HTTP/2)", remedy)
             certificate = secure.getpeercert() or {}

@@ -9,11 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from aoi_fl.client.device.enroll import KEY, read_node
+from aoi_fl.client.device.keys import private_key
 from aoi_fl.client.gate.book import Book, GateState, KnownApp, Sign, signed
 from aoi_fl.client.gate.limits import Refusal
 from aoi_fl.client.gate.rules import APPS, DIGEST, STATE, Rules
@@ -134,22 +135,3 @@ def read_receipts(
     if digests[state.lines : state.lines + 1] != [state.head]:
         problems.append(f"the state knows {state.lines} receipts, and there are {len(digests) - 1}")
     return entries, problems
-
-
-def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """Return a client's private key.
-
-    Raises
-    ------
-    ConfigError : the file has no such key.
-    """
-    try:
-        private = serialization.load_ssh_private_key(read_regular(path), None)
-        if isinstance(private, ec.EllipticCurvePrivateKey):
-            return private
-        problem: object = "it is no key on a NIST curve"
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        problem = error
-    raise ConfigError(
-        "key", path, f"the client's private key ({problem})", "Make one with aoi enroll, or use its account."
-    )

@@ -1,6 +1,6 @@
 """Ten thousand clients that sleep between their rounds."""
 
-from aoi_fl.flower.seams import FLEET
+from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet import found, rows
 
@@ -17,7 +17,7 @@ def run(data, http=False):
     Clients join gradually, because thousands of awake clients poll and send more heartbeats than a SuperLink can
     answer. Clients that wake up too early, when rounds take longer than announced, do the same.
     """
-    if http == FLEET.there:
+    if http == OVER_GRPC:
         raise Skipped("the installed Flower speaks the other protocol")
     played = found(
         clients=CLIENTS,

@@ -1,11 +1,11 @@
 """What a SuperNode leaves to the next: it is let in at once after a power cut, and may end between its rounds."""
 
-import grpc
 import pytest
 
 from aoi_fl.client import session
 from aoi_fl.client.poll_schedule import LONGEST_HEARTBEAT, LONGEST_SILENCE
 from aoi_fl.client.session import LEAD, SHORTEST_ABSENCE, Session
+from aoi_fl.flower.calls import CallError
 from tests.refusals import refused
 
 NOW = 1_800_000_000.0
@@ -19,12 +19,12 @@ class Fleet:
 
     def stay(self, node, seconds):
         if self.away:
-            raise grpc.RpcError
+            raise CallError("away")
         self.said.append(("stay", node, seconds))
 
     def deactivate(self, node):
         self.said.append(("deactivate", node))
-        raise grpc.RpcError  # its session is over already: nobody minds
+        raise CallError("away")  # its session is over already: nobody minds
 
 
 @pytest.fixture

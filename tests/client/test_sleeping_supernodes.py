@@ -11,8 +11,8 @@ import pytest
 
 from aoi_fl.docker.control import Control
 from aoi_fl.docker.pki import make_client_key
-from aoi_fl.flower.seams import CONTROL
 from aoi_fl.flower.superlink import free_ports
+from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.fleet.link import superlink
 
 CLIENTS = 3
@@ -26,7 +26,7 @@ supernode.main()
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.alone,
-    pytest.mark.skipif(not CONTROL.there, reason=CONTROL.lost),
+    pytest.mark.skipif(not OVER_GRPC, reason="it starts the programs of gRPC"),
 ]
 
 

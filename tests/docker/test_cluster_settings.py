@@ -32,7 +32,8 @@ from flwr.proto.node_pb2 import NodeInfo
 from aoi_fl.config.fields import variable
 from aoi_fl.docker import arrivals, client, pki, settings, submit, users
 from aoi_fl.docker.control import Control, read_pems
-from aoi_fl.flower.control import ControlError, NodeState, RunState
+from aoi_fl.flower.calls import CallError
+from aoi_fl.flower.control import NodeState, RunState
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.folder import DEALT, deal
 from tests.processes import python
@@ -396,7 +397,7 @@ def test_a_bad_key_is_named_once_and_delays_no_other(superlink, tmp_path, capsys
     arrivals.enrol(control, folder)
     assert capsys.readouterr().out == "b is enrolled\n"
     server.stop(None).wait()
-    with pytest.raises(ControlError):  # away, and not refused
+    with pytest.raises(CallError):  # away, and not refused
         arrivals.enrol(control, folder)
 
 
@@ -487,7 +488,7 @@ class Absent:
     def runs(self):
         self.silent -= 1
         if self.silent >= 0:
-            raise ControlError("away")
+            raise CallError("away")
         return [RunState(1, "finished", "completed", "")]
 
     def online(self):

@@ -19,8 +19,8 @@ from aoi_fl.flower import messages, supernode, versions
 from aoi_fl.flower.errors import CLIENT_APP_RAISED, NO_HELLO, NODE_UNAVAILABLE
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.flower.messages import bytes_of
-from aoi_fl.flower.seams import SEAMS, WARM
-from aoi_fl.flower.versions import FLOWER, GRPC, HTTP, Seam
+from aoi_fl.flower.seams import SEAMS
+from aoi_fl.flower.versions import FLOWER, GRPC, HTTP, OVER_GRPC, Seam
 from aoi_fl.protocol import HELLO
 
 
@@ -116,7 +116,7 @@ def test_the_superexec_hosts_an_executor_and_its_waits():
     from flwr.supercore.superexec import run_superexec
 
     source = inspect.getsource(run_superexec)
-    assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(1)" if WARM.there else "sleep(task_poll_interval)"}
+    assert set(re.findall(r"time\.(\w+\(.*?\))", source)) == {"sleep(1)" if OVER_GRPC else "sleep(task_poll_interval)"}
     assert len(re.findall(r"executor = get_executor\(", source)) == 1
 
 

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from aoi_fl.flower.grids import be_patient
-from aoi_fl.flower.seams import GRPC_GRID
+from aoi_fl.flower.versions import OVER_GRPC
 
 
 class Broken(grpc.RpcError):
@@ -17,8 +17,8 @@ class Broken(grpc.RpcError):
 @pytest.fixture
 def call():
     """Return a function that has a grid make a call that fails so often, and returns how often it was tried."""
-    if not GRPC_GRID.there:
-        pytest.skip(f"this Flower's grid speaks HTTP: {GRPC_GRID.on} does not")
+    if not OVER_GRPC:
+        pytest.skip("this Flower's grid speaks HTTP")
     from flwr.superlink.grid.grpc_grid import GrpcGrid
 
     grid = GrpcGrid("127.0.0.1:1", insecure=True, token="t")

@@ -15,7 +15,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.flower import link_state, plain, plain_messages, transactions
+from aoi_fl.flower import link_state, plain, transactions
 from aoi_fl.flower.messages import send, sign
 from aoi_fl.flower.seams import PLAIN
 from aoi_fl.flower.versions import GRPC, SPOKEN
@@ -50,7 +50,7 @@ class World:
         self.start = self.now = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
         for module in (date, sql_corestate, sql_linkstate, utils, validator, message):
             monkeypatch.setattr(module, "now", lambda: self.now)
-        for module in (sql_corestate, plain_messages):
+        for module in (sql_corestate, plain):
             monkeypatch.setattr(module, "uuid4", lambda: f"session {self.step}")
         self.paths, self.first = [folder / "flower.db", folder / "plain.db"], folder / "first.db"
         flowers = link_state.open_state(str(self.paths[0]), False)
@@ -481,15 +481,16 @@ def test_methods_that_are_not_flowers_stay(monkeypatch, caplog):
 
 
 def test_the_messages_of_a_push_are_one_transaction(world, monkeypatch):
+    from flwr.server.superlink.linkstate import linkstate_factory
+    from flwr.supercore.object_store import object_store_factory
     from flwr.superlink.servicer.runtime import runtime_handlers
 
-    objects, state = link_state.classes()
-    for kind, functions in ((objects, plain.OBJECTS), (state, link_state._STATE)):
-        for name in [function.__name__ for function in functions] + [*link_state.wrapped(kind)]:
-            monkeypatch.setattr(kind, name, getattr(kind, name))
     seen = []
+    monkeypatch.setattr(linkstate_factory, "SqlLinkState", None)
+    monkeypatch.setattr(object_store_factory, "SqlObjectStore", None)
     monkeypatch.setattr(runtime_handlers, "push_messages", lambda request, state, task: seen.append(state.depth))
     assert link_state.speak_plainly()
+    assert (object_store_factory.SqlObjectStore, linkstate_factory.SqlLinkState) == link_state.classes(True)
 
     class Counting:
         depth = 0

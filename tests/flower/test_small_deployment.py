@@ -14,8 +14,7 @@ from aoi_fl.client.device.reach import split_address
 from aoi_fl.client.device.registration import CLOCK, KEY, standing
 from aoi_fl.docker.control import read_pems
 from aoi_fl.docker.pki import make_client_key
-from aoi_fl.flower.seams import FLEET
-from aoi_fl.flower.versions import FLOWER
+from aoi_fl.flower.versions import FLOWER, OVER_GRPC
 from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
 from aoi_fl.lab.benchmarks.superlink import CONNECTION, FLOWERS, OURS, deployment, started
@@ -76,7 +75,7 @@ def test_flowers_list_of_runs_shows_a_failed_serverapp(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(FLEET.there, reason="over gRPC the tests of the fleet and of the cluster do this")
+@pytest.mark.skipif(OVER_GRPC, reason="over gRPC the tests of the fleet and of the cluster do this")
 def test_registered_supernodes_train_over_https(tmp_path):
     """As docker/http.yaml starts it: TLS, keys, a ServerApp outside; the SuperLink knows the clients' names."""
     with superlink() as link:
@@ -98,7 +97,7 @@ def test_registered_supernodes_train_over_https(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(FLEET.there, reason="tests/client/test_doctor.py does this over gRPC")
+@pytest.mark.skipif(OVER_GRPC, reason="tests/client/test_doctor.py does this over gRPC")
 def test_the_doctor_tries_a_key_over_https(tmp_path, monkeypatch):
     from flwr.supernode import node_auth_http_interceptor as signing
 

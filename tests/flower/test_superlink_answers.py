@@ -13,8 +13,8 @@ from sqlalchemy import event
 from aoi_fl.flower import link_state, superlink
 from aoi_fl.flower.errors import is_busy
 from aoi_fl.flower.fleet import signature
-from aoi_fl.flower.seams import ANSWERS, AUTH, KEYS, RETRIES
-from aoi_fl.flower.versions import HTTP, SPOKEN
+from aoi_fl.flower.seams import ANSWERS, AUTH, KEYS
+from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.fleet.http_channel import _headers
 from tests.flower.objects import needs
 
@@ -107,6 +107,7 @@ def test_silent_tasks_end_within_a_second(asked, monkeypatch):
     from flwr.common.constant import Status
     from flwr.supercore.corestate import sql_corestate
 
+    asked.state.get_tasks()
     late = sql_corestate.now() + timedelta(days=1)
     monkeypatch.setattr(sql_corestate, "now", lambda: late)
     asked.state.get_tasks()
@@ -139,7 +140,7 @@ def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch)
             signed["flwr-timestamp"] = moment.isoformat()
             signed["flwr-signature-bin"] = sign_message(key, signed["flwr-timestamp"].encode())
         request = SimpleNamespace(node=SimpleNamespace(node_id=node))
-        if SPOKEN == HTTP:
+        if not OVER_GRPC:
             app = SimpleNamespace(state=SimpleNamespace(linkstate_factory=made))
             asked = SimpleNamespace(protobuf_request=request)
             checks.authenticate_node(SimpleNamespace(headers=_headers([*signed.items()]), app=app, state=asked))
@@ -154,7 +155,7 @@ def test_a_known_key_is_parsed_once_and_checked_each_time(tmp_path, monkeypatch)
         def abort(self, code, text):
             raise PermissionError(text)
 
-    refused = checks.HTTPException if SPOKEN == HTTP else PermissionError
+    refused = checks.HTTPException if not OVER_GRPC else PermissionError
     assert [call() for _ in range(3)] == ["answer"] * 3 and parsed == [pem]
     for wrong in ({"key": generate_key_pairs()[0]}, {"late": 1e6}, {"node": node + 1}):
         with pytest.raises(refused):
@@ -216,7 +217,7 @@ def test_a_message_that_is_too_large_is_not_tried_again():
 
 
 @pytest.mark.parametrize("name", ["RESOURCE_EXHAUSTED", "CANCELLED", "INVALID_ARGUMENT"])
-@needs(RETRIES)
+@pytest.mark.skipif(not OVER_GRPC, reason="over HTTP a call has no such code")
 def test_a_call_to_a_busy_superlink_is_tried_again(name):
     from flwr.supercore.retry import make_simple_grpc_retry_invoker
 

@@ -13,8 +13,7 @@ one scenario with any of its settings and prints all that was measured: ``--serv
 import statistics
 from dataclasses import asdict
 
-from aoi_fl.flower.seams import FLEET
-from aoi_fl.flower.versions import check_deployable
+from aoi_fl.flower.versions import OVER_GRPC, check_deployable
 from aoi_fl.lab.benchmarks.base import Row, Skipped
 
 SOME, MANY, PER_ROUND, RESTARTS = 200, 1000, 20, 20
@@ -56,7 +55,7 @@ def rows(found, **limits):
     """
     scenario = found.scenario
     nodes = _TOLD["all stock" if scenario.server == "stock" else scenario.behaviour]
-    over = "" if FLEET.there else ", over HTTP"
+    over = "" if OVER_GRPC else ", over HTTP"
     who = f"{scenario.clients} {nodes}, {scenario.coordination}{over}"
     _check(found, who)
     connected = f"connecting took {found.registered + found.connected:.0f} s more"

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 import psutil
 
 from aoi_fl.docker.pki import make_all
-from aoi_fl.flower.control import ControlApi, ControlError
-from aoi_fl.flower.seams import GRPC_GRID
+from aoi_fl.flower.calls import CallError
+from aoi_fl.flower.control import ControlApi
 from aoi_fl.flower.superlink import Addresses, free_ports
+from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.base import APP, peak_memory
 from aoi_fl.lab.benchmarks.processes import programs
 from aoi_fl.lab.benchmarks.superlink import OURS
@@ -101,7 +102,7 @@ class SuperLink:
         root, certificate = self.folder, self.folder / "server"
         tls = [
             f"--{prefix}ssl-{what}={path}"
-            for prefix in (("", "appio-") if GRPC_GRID.there else ("",))
+            for prefix in (("", "appio-") if OVER_GRPC else ("",))
             for what, path in (
                 ("ca-certfile", root / "trust" / "ca.crt"),
                 ("certfile", certificate / "server.crt"),
@@ -140,7 +141,7 @@ def failure(control, run_id):
     """Return a run's failure, or "" without one or while the SuperLink is unavailable."""
     try:
         (state,) = control.runs(run_id)
-    except ControlError:
+    except CallError:
         return ""
     failed = state.status == "finished" and state.outcome != "completed"
     return f"{state.outcome}: {state.details}" if failed else ""
