@@ -122,10 +122,8 @@ def _forget_changed(files: list[Path]) -> None:
     """Let Python import modules again if one of their files has changed, as between two runs of a notebook."""
     now = {file.resolve(): digest([file]) for file in files}
     if any(_loaded.get(file) != content for file, content in now.items()):
-        titles = {file.name for file in (*files, *now)}  # a program has a thousand modules
         for name, module in list(sys.modules.items()):
-            loaded = Path(getattr(module, "__file__", None) or "")
-            if loaded.name in titles and loaded.resolve() in now and name != "__main__":
+            if Path(getattr(module, "__file__", None) or "").resolve() in now and name != "__main__":
                 del sys.modules[name]
         for file in now:  # Python compares whole seconds
             Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)

@@ -72,10 +72,7 @@ class OwnRule(ParticipationRule):
         """Return (n,) the ages of clients that join in a round; raise as :meth:`participates`."""
         if not hasattr(self._rule, "first_age"):
             return np.zeros(len(u), np.int64)
-        ages = self._called("first_age", "iu", round_, u)
-        if len(ages) and not 0 <= ages.min() <= ages.max() <= MAX_AGE:
-            raise unusable("policy", self.name, f"first_age returned {brief(ages)}", f"return ages from 0 to {MAX_AGE}")
-        return ages.astype(np.int64)
+        return self._called("first_age", "iu", round_, u, most=MAX_AGE).astype(np.int64)
 
     def long_run_rates(self) -> Floats | None:
         """Return (n,) participations per round of each client; None if the rule does not have them."""
@@ -113,16 +110,10 @@ class OwnRule(ParticipationRule):
                     raise unusable("policy", self.name, what, remedy)
         self.long_run_rates()
 
-    def _called(self, method: str, kinds: str, *arguments: Any) -> NDArray[Any]:
-        length = len(arguments[-1])
+    def _called(self, method: str, kinds: str, *arguments: Any, most: float = 1) -> NDArray[Any]:
         with naming("policy", self.name, f"{method} raised"):
             given = getattr(self._rule, method)(*arguments)
-            values = np.asarray(given)
-        masked = isinstance(given, np.ma.MaskedArray)
-        if masked or values.shape != (length,) or values.dtype.kind not in kinds:
-            kind = "truth values" if kinds == "b" else "whole numbers"
-            raise unusable("policy", self.name, f"{method} returned {brief(given)}", f"return ({length},) {kind}")
-        return values
+            return sound_values(f"{method} of {self.name}", given, len(arguments[-1]), kinds=kinds, most=most)
 
 
 def is_rule(made: Any) -> bool:

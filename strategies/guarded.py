@@ -133,54 +133,45 @@ def _global_draws() -> dict[str, Any]:
     return draws if torch is None else {**draws, "torch": torch.get_rng_state().numpy().tobytes()}
 
 
-def elsewhere(made: Any) -> dict[str, list[bytes]]:
+def elsewhere(made: Any) -> dict[str, bytes]:
     """Return the bytes of each value that an object reads and a checkpoint does not hold.
 
-    These are values of its slots and its classes, the globals of its modules, and what their functions hold.
+    These are values of its slots and its classes, the globals of its modules, and what their functions hold. Modules
+    that these use are its own, but for installed ones.
     """
     kinds = [kind for kind in type(made).__mro__ if not kind.__module__.startswith(("aoi_fl.", "builtins"))]
     slots = [name for kind in kinds for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
     places: dict[str, Mapping[str, Any]] = {kind.__name__: vars(kind) for kind in kinds}
-    own = [*getattr(made, "__dict__", {}).items(), *(item for kind in kinds for item in vars(kind).items())]
-    modules = _own_modules(type(made).__module__, own)
-    own += [item for module in modules.values() for item in module.items()]
-    places |= {"slots": {name: getattr(made, name, None) for name in slots}, **modules}
-    places |= {
-        name: {**inspect.getclosurevars(one).nonlocals, **vars(one), "defaults": [one.__defaults__, one.__kwdefaults__]}
-        for name, one in own
-        if isinstance(one, FunctionType) and one.__module__ in modules
-    }
+    places["slots"] = {name: getattr(made, name, None) for name in slots}
+    held = [item for values in (getattr(made, "__dict__", {}), *places.values()) for item in values.items()]
+    while held:
+        name, one = held.pop()
+        module = one.__globals__ if isinstance(one, FunctionType) else vars(one) if isinstance(one, ModuleType) else {}
+        title, file = str(module.get("__name__", "aoi_fl.")), module.get("__file__")
+        installed = not file or is_installed(Path(file))
+        if title.startswith("aoi_fl.") or (installed and title != type(made).__module__):
+            continue
+        found = {title: module}
+        if isinstance(one, FunctionType):
+            defaults = {"defaults": [one.__defaults__, one.__kwdefaults__]}
+            found[name] = {**inspect.getclosurevars(one).nonlocals, **vars(one), **defaults}
+        for place in found.keys() - places.keys():
+            places[place] = found[place]
+            held += found[place].items()
     return {
-        f"{place}.{name}": _bytes_of(name, value)
+        f"{place}.{name}": bytes_of(value)
         for place, values in places.items()
         for name, value in values.items()
         if not name.startswith("__")
     }
 
 
-def _own_modules(home: str, values: list[tuple[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the globals of the module ``home`` and of others that values use, but for installed ones, by name."""
-    found: dict[str, dict[str, Any]] = {}
-    used = [value for _, value in values]
-    while used:
-        one = used.pop()
-        names = one.__globals__ if isinstance(one, FunctionType) else vars(one) if isinstance(one, ModuleType) else {}
-        name, file = str(names.get("__name__", "aoi_fl.")), names.get("__file__")
-        own = name == home or (file and not is_installed(Path(file)))
-        if own and name not in found and not name.startswith("aoi_fl."):
-            found[name] = names
-            used += names.values()
-    return found
-
-
-def _bytes_of(name: str, value: Any) -> list[bytes]:
-    arrays, foreign = dump({name: value})
-    if name in foreign:
-        try:
-            return [pickle.dumps(value)]
-        except Exception:  # as with an open file
-            return []
-    return [array.tobytes() for array in arrays.values()]
+def bytes_of(value: Any) -> bytes:
+    """Return a value as bytes; none of one that has none, as an open file."""
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return b""
 
 
 def _selection(where: str, result: Any, arguments: tuple[Any, ...]) -> Selection:

@@ -178,8 +178,11 @@ def limit_metrics(reply: Message, examples_key: str) -> int:
     """Leave a reply not too many metrics, those of the record that counts first; return how many are dropped."""
     first = metrics_key(reply.content, examples_key)
     records = {key: one for key, one in reply.content.items() if isinstance(one, MetricRecord) and key != protocol.AOI}
-    names = [(key, name) for key in sorted(records, key=lambda key: key != first) for name in records[key]]
-    names.sort(key=lambda pair: pair != (first, examples_key))  # it is the first; the others keep their order
+    # The counting metric first, then its record; the others keep their order.
+    names = sorted(
+        ((key, name) for key, record in records.items() for name in record),
+        key=lambda pair: (pair != (first, examples_key), pair[0] != first),
+    )
     kept, values = set[tuple[str, str]](), 0
     for key, name in names:
         value = records[key][name]
@@ -253,12 +256,13 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
                 f"array {name} is {found} of shape {tuple(values.shape)}, "
                 f"the {'model' if dtype == wanted.dtype else 'code'}'s is {dtype} of shape {tuple(wanted.shape)}"
             )
-        if not npy.is_finite(values) and not npy.is_sound(values, npy.view(wanted.data)):
+        before = npy.view(wanted.data)
+        if not npy.is_sound(values, before):
             raise Refused(f"array {name} holds NaN or Inf")
         if found != dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(dtype)
-            if not npy.is_finite(values) and not npy.is_sound(values, npy.view(wanted.data)):
+            if not npy.is_sound(values, before):
                 raise Refused(f"array {name} does not fit {dtype}, the model's type")
         arrays[name] = values
     return arrays

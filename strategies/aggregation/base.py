@@ -17,6 +17,7 @@ from aoi_fl.strategies.validation import Update, one_line, some_of
 
 logger = logging.getLogger("flwr")
 T = TypeVar("T")
+R = TypeVar("R")
 AVERAGING = (FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi, FedProx)  # Flower's strategies that make a step of the mean
 _NEAR_END = 0.85  # a power of the largest number of a type
 _ATTEMPTS = 64  # to aggregate what some clients sent, once all of it together has failed
@@ -84,30 +85,30 @@ class Aggregation(Intake, Protocol):
         return
 
 
-def together(items: Mapping[int, T], make: Callable[[list[T]], None]) -> tuple[list[int], Exception | None]:
-    """Return the clients of which ``make`` could make something, in order, and why not of all.
+def together(items: Mapping[int, T], make: Callable[[list[T]], R]) -> tuple[R | None, list[int], Exception | None]:
+    """Return what ``make`` made of the clients of which it could make something, these in order, and why not of all.
 
-    The last successful call had their items. Where all together fail, halves are searched for the items over which it
-    fails: about log n calls for one of n, and a bounded number for many. What succeeds with few items is kept, since
-    some aggregations need several.
+    Where all together fail, halves are searched for the items over which it fails: about log n calls for one of n, and
+    a bounded number for many. What succeeds with few items is kept, since some aggregations need several.
 
     Parameters
     ----------
     items : what each client sent
     make : raises where it cannot use the items
     """
+    made: R | None = None
     good: list[int] = []
     reasons: list[Exception] = []
     attempts = 0
 
     def works(clients: Iterable[int]) -> bool:
-        nonlocal good, attempts
+        nonlocal made, good, attempts
         attempts += 1
         if attempts > _ATTEMPTS:
             return False
         trial = sorted(clients)
         try:
-            make([items[client] for client in trial])
+            made = make([items[client] for client in trial])
         except Exception as error:  # over what a client has sent
             reasons.append(error)
             return False
@@ -115,24 +116,34 @@ def together(items: Mapping[int, T], make: Callable[[list[T]], None]) -> tuple[l
         return True
 
     def search(some: list[int]) -> None:
-        half = len(some) // 2
-        for part in (some[:half], some[half:]):
-            if part and not works([*good, *part]) and len(part) > 1:
-                search(part)
+        if some and not works([*good, *some]) and len(some) > 1:
+            half = len(some) // 2
+            search(some[:half])
+            search(some[half:])
 
-    if works(items):
-        return good, None
-    before = -1
-    while before < len(good) and len(items) > 1:
+    search(list(items))
+    before = 0
+    while reasons and before < len(good):
         before = len(good)
         search([client for client in items if client not in good])
     if not good and len(items) > 1:  # it may need nearly all of them
         any(works(items.keys() - {client}) for client in items)
-    return good, reasons[0]
+    return made, good, reasons[0] if reasons else None
 
 
-def spoilers(clients: Iterable[int], good: Iterable[int], why: Exception | None) -> dict[int, str]:
-    """Return why those of the clients are left out that are not among the good."""
+def spoilers(
+    round_: int, lost: str, clients: Collection[int], good: Collection[int], why: Exception | None
+) -> dict[int, str]:
+    """Return why those of the clients are left out that are not among the good; log what is lost where none is.
+
+    Parameters
+    ----------
+    round_, lost : as in :func:`log_failure`
+    clients : clients with an aggregated reply
+    good, why : as :func:`together` returned them
+    """
+    if why is not None and not good:
+        log_failure(round_, lost, called(clients), why)
     reason = f"the round's aggregation fails with it: {type(why).__name__}: {why}"
     return dict.fromkeys(sorted(set(clients).difference(good)), reason)
 
@@ -178,9 +189,10 @@ def log_failure(round_: int, lost: str, clients: Sequence[str], why: Exception |
     )
 
 
-def log_left_out(round_: int, left: Sequence[str], why: Exception | None, *, none: bool) -> None:
-    """Log the evaluations over which an aggregation fails; ``none``: it can use none of them."""
-    if why is not None and none:
+def log_left_out(round_: int, replies: Mapping[int, Message], good: Collection[int], why: Exception | None) -> None:
+    """Log the evaluations over which an aggregation fails; ``good`` and ``why`` as :func:`together` returned them."""
+    left = nodes_of(reply for i, reply in replies.items() if i not in good)
+    if why is not None and not good:
         log_failure(round_, NO_METRICS, left, why)
     elif why is not None:
         reason = one_line(f"{type(why).__name__}: {why}")

@@ -29,17 +29,15 @@ from aoi_fl.strategies.aggregation.base import (
     MODEL_STAYS,
     Draft,
     averages,
-    called,
     flaw,
     is_statistic,
-    log_failure,
     log_left_out,
     near_end,
     nodes_of,
     spoilers,
     together,
 )
-from aoi_fl.strategies.aggregation.mean import RunningMean, largest, without_rounding
+from aoi_fl.strategies.aggregation.mean import RunningMean, largest, oversized, without_rounding
 from aoi_fl.strategies.aggregation.metrics import (
     alike,
     common,
@@ -67,7 +65,6 @@ _EVERYBODY = {
     "min_evaluate_nodes": 1,
     "min_available_nodes": 1,
 }
-_STANDING = "aggregation/config/"
 _MOMENTUM = 1e4  # how far the steps after a large one may add up to
 
 
@@ -117,15 +114,17 @@ class FlowerAggregation:
             chosen = ChosenNodes(grid, nodes)
             messages = self._call(f"configure_{kind}", round_, arrays, config, chosen, made=messages_of)
         drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
-        if strangers := drafts.keys() - set(nodes):
-            allowed = f"a strategy that writes to selected nodes only, and it writes to node {min(strangers)}"
-            remedy = "Let it take the nodes from grid.get_node_ids()."
-            raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
-        for draft in drafts.values():
-            if protocol.category(draft.kind) != kind:
+        selected = set(nodes)
+        for node, draft in drafts.items():
+            if node not in selected:
+                allowed = f"a strategy that writes to selected nodes only, and it writes to node {node}"
+                remedy = "Let it take the nodes from grid.get_node_ids()."
+            elif protocol.category(draft.kind) != kind:
                 allowed = f"a strategy that sends {kind!r}, or {kind!r} with an action, and it sends {draft.kind!r}"
                 remedy = f"Let it send '{kind}.mine', for instance."
-                raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
+            else:
+                continue
+            raise ConfigError("aggregation", type(self._strategy).__name__, allowed, remedy)
         return drafts
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
@@ -144,11 +143,9 @@ class FlowerAggregation:
         Refused
             Momentum would soon bring the model near the end of its type.
         """
-        for name, array in update.arrays.items() if averages(self._strategy) else ():
-            if array.dtype.kind == "f" and array.dtype.itemsize >= 4:
-                found = largest(array)
-                if found > near_end(array.dtype) / _MOMENTUM and found > largest(self._model[name].numpy()):
-                    raise Refused(f"array {name} is too large for a step")
+        for name in oversized(update.arrays, _MOMENTUM, 4) if averages(self._strategy) else ():
+            if largest(update.arrays[name]) > largest(self._model[name].numpy()):
+                raise Refused(f"array {name} is too large for a step")
         if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
             reply.content[key] = to_record(update.arrays)
         self._accepted[client] = reply, weight
@@ -171,9 +168,7 @@ class FlowerAggregation:
             return made
 
         made, good, why = self._sifted(accepted, make)
-        self.spoiled = spoilers(accepted, good, why)
-        if made is None and why is not None:
-            log_failure(self._round, MODEL_STAYS, called(accepted), why)
+        self.spoiled = spoilers(self._round, MODEL_STAYS, accepted, good, why)
         return made or (None, None)
 
     def undo(self) -> None:
@@ -189,37 +184,37 @@ class FlowerAggregation:
         if left := nodes_of(reply for reply in replies if all(reply is not one for one in used)):
             logger.warning("Round %d: the evaluation of %s is left out: it lacks metrics", round_, some_of(left))
 
-        def make(some: list[Message]) -> tuple[MetricRecord | None]:
-            return (self._call("aggregate_evaluate", round_, self._ready(some), made=metrics_or_none),)
+        def make(some: list[Message]) -> MetricRecord | None:
+            return self._call("aggregate_evaluate", round_, self._ready(some), made=metrics_or_none)
 
         made, good, why = self._sifted(items, make)
-        log_left_out(round_, nodes_of(one for i, one in items.items() if i not in good), why, none=made is None)
-        return None if made is None else made[0]
+        log_left_out(round_, items, good, why)
+        return made
 
     def state_dict(self) -> State:
         """Return the strategy's state, as far as :mod:`aoi_fl.strategies.aggregation.state` can keep it."""
         found: dict[str, NDArray[Any]] = {}
-        for i, strategy in enumerate(self._chain()):
-            own = _own_state(strategy)
-            kept, lost = state.dump(vars(strategy) if own is None else {"state_dict": own[0]()})
-            found |= {f"aggregation/{i}/{k}": v for k, v in kept.items()}
-            state.warn_of_lost(type(strategy).__name__, lost, "a resumed run would start it anew", self._said)
-        kept, _ = state.dump(vars(self._standing))
-        return found | {f"{_STANDING}{k}": v for k, v in kept.items()}
+        for prefix, part in self._parts().items():
+            own = _own_state(part)
+            kept, lost = state.dump(vars(part) if own is None else {"state_dict": own[0]()})
+            found |= {f"{prefix}{k}": v for k, v in kept.items()}
+            state.warn_of_lost(type(part).__name__, lost, "a resumed run would start it anew", self._said)
+        return found
 
     def load_state_dict(self, memory: State) -> None:
         """Give the strategy its state back."""
-        for i, strategy in enumerate(self._chain()):
-            prefix = f"aggregation/{i}/"
-            own, found = _own_state(strategy), dict[str, Any]()
+        for prefix, part in self._parts().items():
+            own, found = _own_state(part), dict[str, Any]()
             mine = {k.removeprefix(prefix): v for k, v in memory.items() if k.startswith(prefix)}
-            lost = state.load(vars(strategy) if own is None else found, mine)
+            lost = state.load(vars(part) if own is None else found, mine)
             if own is not None and found:
                 own[1](found["state_dict"])
-            state.warn_of_lost(type(strategy).__name__, lost, "the resumed run starts it anew", self._said)
-        state.load(
-            vars(self._standing), {k.removeprefix(_STANDING): v for k, v in memory.items() if k.startswith(_STANDING)}
-        )
+            state.warn_of_lost(type(part).__name__, lost, "the resumed run starts it anew", self._said)
+
+    def _parts(self) -> dict[str, Any]:
+        """Return what has a state, by the prefix of its names in a checkpoint."""
+        strategies = {f"aggregation/{i}/": strategy for i, strategy in enumerate(self._chain())}
+        return {**strategies, "aggregation/config/": self._standing}
 
     def summary(self) -> None:
         """Let the strategy say what it is."""
@@ -236,10 +231,12 @@ class FlowerAggregation:
         replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
         with np.errstate(all="ignore"), _attributes(self._chain(), self._silenced):
             arrays, metrics = self._call("aggregate_train", self._round, replies, made=model_and_metrics)
-            arrays = None if arrays is None else in_types_of(self._model, arrays)
-            if arrays is not None and not self.opaque and averages(self._strategy):
-                arrays = self._with_statistics(arrays, accepted)
-        why = None if arrays is None or self.opaque else flaw(arrays, self._model)
+            why = None
+            if arrays is not None and not self.opaque:
+                arrays = in_types_of(self._model, arrays)
+                if averages(self._strategy):
+                    arrays = self._with_statistics(arrays, accepted)
+                why = flaw(arrays, self._model)
         if why is None and self._extremes() > known:
             why = "what the strategy keeps for the next round holds NaN, Inf or numbers near the end of their type"
         if why is not None:
@@ -266,26 +263,22 @@ class FlowerAggregation:
         self, items: Mapping[int, T], make: Callable[[list[T]], R]
     ) -> tuple[R | None, list[int], Exception | None]:
         """Return what the strategy makes of items, of which, and why not of all; its state is as after that alone."""
-        before, found = self._snapshot(), None
-        tried: list[T] | None = None
-        done: list[T] | None = None
+        before, tried = self._snapshot(), False
 
-        def attempt(some: list[T]) -> None:
-            nonlocal found, tried, done
-            if tried is not None:
+        def attempt(some: list[T]) -> R:
+            nonlocal tried
+            if tried:
                 self._restore(before)
-            tried = some
-            found = make(some)
-            done = some
+            tried = True
+            return make(some)
 
-        good, why = together(items, attempt)
-        if done is None:
-            self._restore(before)
-        elif done is not tried:  # a later attempt has failed
-            with suppress(Exception):  # it worked once
-                attempt(done)
+        made, good, why = together(items, attempt)
         self._before = [] if why is None else before
-        return found, good, why
+        self._restore(self._before)
+        if why is not None and good:
+            with suppress(Exception):  # it worked once
+                make([items[client] for client in good])
+        return made, good, why
 
     @staticmethod
     def _restore(snapshot: _Snapshot) -> None:
@@ -316,30 +309,37 @@ class FlowerAggregation:
 
     def _ready(self, replies: Sequence[Message], weights: Sequence[float] | None = None) -> list[Message]:
         """Return copies as Flower's strategies expect them: the same records in each, with the same metrics, and ω."""
-        replies = [_copy(reply) for reply in replies]
         key = next((s.weighted_by_key for s in self._chain() if hasattr(s, "weighted_by_key")), None)
-        names = [metrics_key(reply.content, self._options.weighted_by_key) for reply in replies]
-        records = [metrics_of(reply.content, self._options.weighted_by_key) or MetricRecord() for reply in replies]
-        found = [finite(record) for record in records]
-        lost: list[str] = []
-        for i, (name, reply, record) in enumerate(zip(names, replies, common(found), strict=True)):
-            lost += [f"metric {metric!r}" for metric in records[i].keys() - record.keys()]
-            reply.content[name or protocol.METRICS] = own = record.copy()
+        arrays_key, examples_key = self._options.arrayrecord_key, self._options.weighted_by_key
+        names = [(model_key(reply.content, arrays_key), metrics_key(reply.content, examples_key)) for reply in replies]
+        usual = [Counter(column).most_common(1)[0][0] for column in zip(*names, strict=True)]
+        own = [metrics_of(reply.content, examples_key) or MetricRecord() for reply in replies]
+        contents, lost = list[dict[str, Any]](), set[str]()
+        for i, metrics in enumerate(common([finite(record) for record in own])):
+            called = dict(zip(names[i], usual, strict=True))  # by their names Flower's strategies compare records
+            lost |= {f"metric {name!r}" for name in own[i].keys() - metrics.keys()}
             if weights is not None and key is not None:
-                own[key] = weights[i]
-            reply.content.pop(protocol.AOI, None)
-        _call_alike(replies, names)
-        _call_alike(replies, [model_key(reply.content, self._options.arrayrecord_key) for reply in replies])
-        lost += _leave_common(replies)
+                metrics[key] = weights[i]
+            kept = {k: v for k, v in replies[i].content.items() if k in called or k not in (protocol.AOI, *usual)}
+            contents.append({called.get(k) or k: v.copy() for k, v in kept.items()})
+            contents[i][usual[1] or protocol.METRICS] = metrics
+        held = [{(k, type(v)) for k, v in content.items() if not isinstance(v, ConfigRecord)} for content in contents]
+        for content, kinds in zip(contents, held, strict=True):
+            for name, _ in kinds.difference(set[tuple[str, type]].intersection(*held)):
+                del content[name]
+                lost.add(f"record {name!r}")
         if new := sorted({one_line(what) for what in lost} - self._said):
             self._said.update(new)
             logger.warning("Left out, because some clients send it otherwise or not at all: %s", some_of(new))
-        return list(replies)
+        messages = [copy(reply) for reply in replies]
+        for message, content in zip(messages, contents, strict=True):
+            message.content = RecordDict(content)
+        return messages
 
 
-def _own_state(strategy: Strategy) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
+def _own_state(part: Any) -> tuple[Callable[[], Any], Callable[[Any], None]] | None:
     """Return the methods by which a strategy keeps its state itself; None without both."""
-    save, load = (getattr(strategy, way, None) for way in ("state_dict", "load_state_dict"))
+    save, load = (getattr(part, way, None) for way in ("state_dict", "load_state_dict"))
     return (save, load) if callable(save) and callable(load) else None
 
 
@@ -369,33 +369,6 @@ def in_types_of(model: ArrayRecord, arrays: ArrayRecord) -> ArrayRecord:
             if name in arrays and arrays[name].dtype != array.dtype:
                 arrays[name] = Array(without_rounding(arrays[name].numpy(), array.numpy()))
     return arrays
-
-
-def _copy(reply: Message) -> Message:
-    """Return a message whose records can be changed without changing the reply's; arrays are not copied."""
-    twin = copy(reply)
-    twin.content = RecordDict({name: record.copy() for name, record in reply.content.items()})
-    return twin
-
-
-def _call_alike(replies: Sequence[Message], names: Sequence[str | None]) -> None:
-    """Give a record of each reply the name that it has in most of them: by it Flower's strategies compare them."""
-    most, _ = Counter(names).most_common(1)[0]
-    for reply, name in zip(replies, names, strict=True):
-        if name is not None and most is not None and name != most:
-            reply.content[most] = reply.content.pop(name)
-
-
-def _leave_common(replies: Sequence[Message]) -> list[str]:
-    """Take arrays and metrics away that not every client sent, for which Flower's would end the run; return them."""
-    held = [{(k, type(v)) for k, v in reply.content.items() if not isinstance(v, ConfigRecord)} for reply in replies]
-    shared = set[tuple[str, type]].intersection(*held)
-    lost = []
-    for reply, own in zip(replies, held, strict=True):
-        for name, _ in own - shared:
-            del reply.content[name]
-            lost.append(f"record {name!r}")
-    return lost
 
 
 @contextmanager

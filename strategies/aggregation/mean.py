@@ -1,7 +1,7 @@
 """A weighted mean that holds one update at a time."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,11 @@ from aoi_fl.strategies.aggregation.base import (
     log_failure,
     log_left_out,
     near_end,
-    nodes_of,
     spoilers,
+    together,
 )
-from aoi_fl.strategies.aggregation.metrics import stripped, usable, whole
-from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.aggregation.metrics import aggregate, stripped, whole
+from aoi_fl.strategies.plan import AggregateMetrics, RoundOptions
 from aoi_fl.strategies.validation import Refused, Update
 
 _NOVELTY = 0.35  # β of :func:`late_weights`, the paper's
@@ -79,11 +79,7 @@ class RunningMean:
 
         A mean of models stays within their types, and its sums in float64 do too, unless the model is of that type.
         """
-        for name, array in arrays.items():
-            floating = array.dtype.kind == "f" and (self._on_updates or array.dtype.itemsize >= 8)
-            if floating and largest(array) * max(weight, 1.0) > near_end(array.dtype):
-                return name
-        return None
+        return next(oversized(arrays, max(weight, 1.0), 0 if self._on_updates else 8), None)
 
     def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
         """Add an update, given as its change of the model that it was made from, in any order of arrays."""
@@ -129,6 +125,14 @@ class RunningMean:
         return to_record(means)
 
 
+def oversized(arrays: Mapping[str, NDArray[Any]], factor: float, itemsize: int) -> Iterator[str]:
+    """Yield the names of floating arrays, of so many bytes a value or more, that a factor brings near their end."""
+    for name, array in arrays.items():
+        floating = array.dtype.kind == "f" and array.dtype.itemsize >= itemsize
+        if floating and largest(array) * factor > near_end(array.dtype):
+            yield name
+
+
 def largest(array: NDArray[Any]) -> float:
     """Return the largest size of the finite values; a mask in the model may hold others."""
     found = max(float(array.max(initial=0)), -float(array.min(initial=0)))
@@ -160,6 +164,7 @@ class Mean(Aggregation):
     """
 
     opaque = False
+    _lost = MODEL_STAYS  # by an aggregation that can use none of the replies
 
     def __init__(self, options: RoundOptions, on_updates: bool = False) -> None:
         self._options, self._on_updates = options, on_updates
@@ -167,7 +172,7 @@ class Mean(Aggregation):
 
     def drafts(
         self, kind: str, round_: int, arrays: ArrayRecord, config: ConfigRecord, nodes: Sequence[int], grid: Grid
-    ) -> dict[int, Draft]:
+    ) -> Mapping[int, Draft]:
         """Send every node the model and the configuration, with the round in it as FedAvg has it."""
         for name, array in arrays.items():
             if np.dtype(array.dtype).kind not in _KINDS:
@@ -198,7 +203,7 @@ class Mean(Aggregation):
         if name := self._mean.beyond(update.arrays, weight):
             raise Refused(f"array {name} is too large for a weighted sum")
         if self._options.train_metrics_aggr_fn is None:
-            self._mean.add(update.arrays, weight)
+            self._take(update.arrays, weight)
         else:
             self._held[client] = update.arrays, weight
         self._contents[client] = stripped(reply)
@@ -237,23 +242,27 @@ class Mean(Aggregation):
         contents, self._contents = dict(sorted(self._contents.items())), {}
         if not contents:
             return
-        options = self._options
-        self._metrics, good, why = usable(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
-        self.spoiled = spoilers(contents, good, why)
-        if why is not None and not good:
-            log_failure(self._round, MODEL_STAYS, called(contents), why)
+        self._metrics, good, why = self._aggregated(contents, self._options.train_metrics_aggr_fn)
+        self.spoiled = spoilers(self._round, self._lost, contents, good, why)
         for client in good if self._held else ():
-            self._mean.add(*self._held[client])
+            self._take(*self._held[client])
         self._held = {}
+
+    def _take(self, arrays: Mapping[str, NDArray[np.generic]], weight: float) -> None:
+        self._mean.add(arrays, weight)
+
+    def _aggregated(
+        self, contents: Mapping[int, RecordDict], function: AggregateMetrics | None
+    ) -> tuple[MetricRecord | None, list[int], Exception | None]:
+        """Return the metrics of as many contents as a function takes, their clients, and why not of all."""
+        return together(contents, lambda some: aggregate(some, self._options.weighted_by_key, function))
 
     def evaluated(self, round_: int, replies: Sequence[Message]) -> MetricRecord | None:
         """Return the means of the metrics weighted by examples; None where a function of the caller's raises."""
-        options = self._options
-        function = options.evaluate_metrics_aggr_fn
-        used = replies if function is None else whole(replies, options.weighted_by_key)
-        contents = {i: stripped(reply) for i, reply in enumerate(used)}
-        metrics, good, why = usable(contents, options.weighted_by_key, function)
-        log_left_out(round_, nodes_of(used[i] for i in contents if i not in good), why, none=not good)
+        function = self._options.evaluate_metrics_aggr_fn
+        used = dict(enumerate(replies if function is None else whole(replies, self._options.weighted_by_key)))
+        metrics, good, why = self._aggregated({i: stripped(reply) for i, reply in used.items()}, function)
+        log_left_out(round_, used, good, why)
         return metrics
 
 

@@ -1,7 +1,7 @@
 """From the metrics of several clients to one record."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import ItemsView, Sequence
 from typing import Any, cast
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
@@ -9,7 +9,6 @@ from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl import protocol
 from aoi_fl.protocol.own_code import call_own
-from aoi_fl.strategies.aggregation.base import together
 from aoi_fl.strategies.plan import AggregateMetrics
 from aoi_fl.strategies.validation import is_bounded, metrics_key, metrics_of
 
@@ -21,11 +20,8 @@ def common(records: Sequence[MetricRecord]) -> list[MetricRecord]:
 
     Flower's own aggregation takes the first client's word for all the others', and fails where it does not hold.
     """
-    first, *others = [{key: _shape(value) for key, value in record.items()} for record in records] or [{}]
-    keys = [key for key, shape in first.items() if all(other.get(key) == shape for other in others)]
-    return [
-        record if len(record) == len(keys) else MetricRecord({key: record[key] for key in keys}) for record in records
-    ]
+    keys = [name for name, _ in _shared(records, len(records))]
+    return [MetricRecord({key: record[key] for key in keys}) for record in records]
 
 
 def stripped(reply: Message) -> RecordDict:
@@ -54,10 +50,10 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
         return call_own("metrics_aggr_fn", function, list(contents), key, made=metrics_or_none, wanted=wanted)
     records = [record for record in (metrics_of(content, key) for content in contents) if record is not None]
     means = MetricRecord()
-    for name, shape in _usual(records):
+    for name, shape in _shared(records, len(records) // 2 + 1):
         if name == key:
             continue
-        same = [r for r in records if name in r and _shape(r[name]) == shape]
+        same = [r for r in records if (name, shape) in _shapes(r)]
         good = [MetricRecord({name: r[name], key: r[key]}) for r in same if is_bounded(r[name])]
         if good:
             means.update(_MEANS([RecordDict({"metrics": record}) for record in good], key))
@@ -85,20 +81,6 @@ def messages_of(made: Any) -> list[Message]:
     return messages
 
 
-def usable(
-    contents: Mapping[int, RecordDict], key: str, function: AggregateMetrics | None
-) -> tuple[MetricRecord | None, list[int], Exception | None]:
-    """Return :func:`aggregate` of as many contents as the function takes, their clients, and why not of all."""
-    made: MetricRecord | None = None
-
-    def make(some: list[RecordDict]) -> None:
-        nonlocal made
-        made = aggregate(some, key, function)
-
-    good, why = together(contents, make)
-    return made, good, why
-
-
 def whole(replies: Sequence[Message], key: str) -> list[Message]:
     """Return the replies of which every metric is finite; all, without what is not, where there are none.
 
@@ -122,20 +104,17 @@ def finite(record: MetricRecord) -> MetricRecord:
 def alike(replies: Sequence[Message], key: str) -> list[Message]:
     """Return the replies with all metrics that most of them have; all replies where none has."""
     records = [metrics_of(reply.content, key) or MetricRecord() for reply in replies]
-    wanted = _usual(records)
-    found = [
-        reply
-        for reply, record in zip(replies, records, strict=True)
-        if all(name in record and _shape(record[name]) == shape for name, shape in wanted)
-    ]
+    wanted = set(_shared(records, len(records) // 2 + 1))
+    found = [reply for reply, record in zip(replies, records, strict=True) if wanted <= _shapes(record)]
     return found or list(replies)
 
 
-def _usual(records: Sequence[MetricRecord]) -> list[tuple[str, int]]:
-    """Return the metrics, with their shapes, that more than half of the records have, so that no client hides one."""
-    counts = Counter((name, _shape(value)) for record in records for name, value in record.items())
-    return [metric for metric, count in counts.items() if 2 * count > len(records)]
+def _shared(records: Sequence[MetricRecord], least: int) -> list[tuple[str, int]]:
+    """Return the metrics, with their shapes, that so many of the records have; by half of them no client hides one."""
+    counts = Counter(metric for record in records for metric in _shapes(record))
+    return [metric for metric, count in counts.items() if count >= least]
 
 
-def _shape(value: object) -> int:
-    return len(value) if isinstance(value, list) else -1
+def _shapes(record: MetricRecord) -> ItemsView[str, int]:
+    """Return the metrics of a record, each with the length of its list, -1 for a number."""
+    return {name: len(value) if isinstance(value, list) else -1 for name, value in record.items()}.items()

@@ -39,12 +39,10 @@ from aoi_fl.strategies.aggregation.base import (
     Aggregation,
     Draft,
     averages,
-    called,
     is_statistic,
-    log_failure,
-    spoilers,
 )
-from aoi_fl.strategies.aggregation.metrics import stripped, usable
+from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.metrics import stripped
 from aoi_fl.strategies.aggregation.releases import Releases
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.validation import Refused, Update
@@ -189,7 +187,7 @@ class PrivacyGuarantee:
         return kept_bounds(self._law, rounds, self._clients)
 
 
-class ByPrivateMean(Aggregation):
+class ByPrivateMean(Mean):
     """The aggregation of a :class:`PrivateMean`.
 
     Parameters
@@ -200,14 +198,14 @@ class ByPrivateMean(Aggregation):
     resumed : whether the run goes on
     """
 
-    opaque = False
+    _lost = NO_METRICS
 
     def __init__(self, spec: PrivateMean, inner: Aggregation, options: RoundOptions, resumed: bool) -> None:
-        self._spec, self._inner, self._options = spec, inner, options
+        self._spec, self._inner = spec, inner
         self._releases = Releases(spec.secret, options.run, options.token, resumed)
         self._account: Account | None = None
         self._done = 0
-        self.begin(0, ArrayRecord())
+        super().__init__(options)
 
     def promise(self, privacy: PrivacyGuarantee, model: ArrayRecord, clients: int, done: int) -> None:
         """Take the account by which noise is drawn, and check the model, before the next round.
@@ -247,12 +245,10 @@ class ByPrivateMean(Aggregation):
 
     def begin(self, round_: int, model: ArrayRecord) -> None:
         """Start from nothing."""
-        self._round, self._model, self._names = round_, model, _floating(model, self._spec.frozen)
+        super().begin(round_, model)
+        self._model, self._names = model, _floating(model, self._spec.frozen)
         self._sum: NDArray[np.float64] = np.zeros(sum(model[name].numpy().size for name in self._names))
         self._change = np.empty_like(self._sum)  # of the client at hand
-        self._contents: dict[int, RecordDict] = {}
-        self._held: dict[int, Mapping[str, NDArray[Any]]] = {}  # until a function has accepted their metrics
-        self.spoiled: Mapping[int, str] = {}
 
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Add the update's change of the model, scaled down to the clip; every client weighs the same.
@@ -265,11 +261,12 @@ class ByPrivateMean(Aggregation):
         largest = self._measure(update.arrays)
         if not largest < math.inf:
             raise Refused("its change of the model is not finite, so it cannot be clipped")
-        self._contents[client] = stripped(reply)
-        if self._spec.metrics == "hidden" or self._options.train_metrics_aggr_fn is None:
-            self._add_change(largest)
-        else:
-            self._held[client] = update.arrays
+        if self._spec.metrics == "clear":
+            self._contents[client] = stripped(reply)
+            if self._options.train_metrics_aggr_fn is not None:
+                self._held[client] = update.arrays, weight
+                return
+        self._add_change(largest)
 
     def _measure(self, arrays: Mapping[str, NDArray[Any]]) -> float:
         """Take a client's change of the model in hand, and return its largest value."""
@@ -279,6 +276,9 @@ class ByPrivateMean(Aggregation):
             self._change[at : at + change.size] = np.ravel(change)
             at += change.size
         return float(np.abs(self._change).max(initial=0.0))
+
+    def _take(self, arrays: Mapping[str, NDArray[Any]], weight: float) -> None:
+        self._add_change(self._measure(arrays))
 
     def _add_change(self, largest: float) -> None:
         """Add the change in hand, scaled down to the clip."""
@@ -299,7 +299,7 @@ class ByPrivateMean(Aggregation):
         StorageError
             What is to be published cannot be written down before.
         """
-        metrics = self._metrics()
+        self._settle()
         about = None if training is None else training()
         mean = self._releases.of(self._round, self._sum, about) / self._spec.per_round
         arrays = {name: array.numpy() for name, array in self._model.items()}
@@ -311,7 +311,7 @@ class ByPrivateMean(Aggregation):
             at += old.size
         self._inner.begin(self._round, self._model)
         self._inner.add(0, self._reply(arrays), Update(arrays, 1, None, None), 1.0)
-        return self._inner.finish()[0], metrics
+        return self._inner.finish()[0], self._metrics
 
     def _reply(self, arrays: Mapping[str, NDArray[Any]]) -> Message:
         """Return the one reply of the round, which the server makes: no record of a client's is in it."""
@@ -319,20 +319,6 @@ class ByPrivateMean(Aggregation):
         metrics = MetricRecord({options.weighted_by_key: 1})
         content = RecordDict({options.arrayrecord_key: to_record(arrays), protocol.METRICS: metrics})
         return Message(content, reply_to=Message(RecordDict(), 1, protocol.TRAIN))
-
-    def _metrics(self) -> MetricRecord | None:
-        """Return the clients' metrics, and add the updates that were held for them."""
-        if self._spec.metrics == "hidden" or not self._contents:
-            return None
-        options, contents = self._options, dict(sorted(self._contents.items()))
-        metrics, good, why = usable(contents, options.weighted_by_key, options.train_metrics_aggr_fn)
-        self.spoiled = spoilers(contents, good, why)
-        if why is not None and not good:
-            log_failure(self._round, NO_METRICS, called(contents), why)
-        for client in good if self._held else ():
-            self._add_change(self._measure(self._held[client]))
-        self._held = {}
-        return metrics
 
     def _trained(self, model: ArrayRecord) -> list[str]:
         """Return the names of the arrays that get noise; raise ConfigError for one that must not."""

@@ -20,16 +20,12 @@ _MORE = 0.1  # of k: growth of a shortfall before the next warning
 _AWAY = ("late", "failed", "refused", "declined")  # results
 
 
-class Absence:
+class Absence(Presence):
     """Learns in which rounds each client was available.
 
     A client was available if it was connected and within reach. It was absent if it did not answer, rests for that
     reason, sent no update that counts, or declined by its owner's rule. A sleeping client shows nothing, and neither
     does a client of a surplus.
-
-    Attributes
-    ----------
-    presence : the estimate for each client
 
     Notes
     -----
@@ -38,11 +34,9 @@ class Absence:
     more when it is absent, so long absences make the estimate too low, and it takes part too often.
     """
 
-    def __init__(self) -> None:
-        self.presence = Presence()
-        self._warned_of = 0.0  # participations a round in the last warning
+    _warned_of = 0.0  # participations a round in the last warning
 
-    def note(self, outcome: RoundOutcome, asleep: Mask) -> None:
+    def learn(self, outcome: RoundOutcome, asleep: Mask) -> None:
         """Learn from a round once its updates are in; ``asleep`` (n,) are the clients that slept at its start.
 
         A client that is forced in a second attempt has declined the first one, so it was available.
@@ -55,11 +49,11 @@ class Absence:
         met = view.known
         met[: len(asleep)][asleep] = False
         met[[one.client for one in outcome.clients if one.result == "surplus" and one.client not in again]] = False
-        self.presence.note(here, met)
+        self.note(here, met)
 
     def achieved(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (n,) the rates that the clients achieve."""
-        return achievable(rates, self.presence.reach(len(rates)).share[: len(rates)])
+        return achievable(rates, self.reach(len(rates)).share[: len(rates)])
 
     def warn(self, rates: NDArray[np.float64], round_: int) -> None:
         """Warn of target rates out of reach, and again when the shortfall has grown."""
@@ -80,11 +74,12 @@ class Absence:
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the state as arrays by name."""
-        return {**self.presence.state_dict(), "absence-told": np.array([self._warned_of])}
+        return {**super().state_dict(), "absence-told": np.array([self._warned_of])}
 
     def load_state_dict(self, state: State) -> None:
         """Restore a state."""
-        self.presence, self._warned_of = Presence.recalled(state), float(state["absence-told"][0])
+        vars(self).update(vars(Presence.recalled(state)))
+        self._warned_of = float(state["absence-told"][0])
 
 
 def make_absence(compensate: Compensate) -> Absence | None:

@@ -41,11 +41,10 @@ class BudgetedPolicy(Policy):
         self,
         selector: BudgetedSelector,
         clients: int,
-        *,
-        source: str = "server",
-        trains: str = "selected",
-        sensitivities: str = "declared",
-        total_budget: float = math.inf,
+        source: str,
+        trains: str,
+        sensitivities: str,
+        total_budget: float,
     ) -> None:
         estimated = sensitivities == "estimated"
         self.traits = PolicyTraits(
@@ -79,12 +78,12 @@ class BudgetedPolicy(Policy):
         population = replace(population, sensitivities=self._bounded(view, np.asarray(population.sensitivities)))
         prices = self._prices(view, population.sensitivities)
         payable = population.available & np.isfinite(prices)
-        payments, bids, refused = np.asarray(population.payments), None, dict[int, str]()
+        payments, bids, refused = np.asarray(population.payments), np.full(len(prices), np.inf), dict[int, str]()
         if self.source == "bid":
             payments, bids, refused = self._bids(view, payable, payments)
         population = replace(population, payments=payments, available=payable)
-        if bids is not None:  # NaN stays; a client may know that its data are younger, and not more
-            bids = np.minimum(bids, self.selector.indices(view.round, population, payments))
+        # NaN stays; a client may know that its data are younger, and not more
+        bids = np.minimum(bids, self.selector.indices(view.round, population, payments))
         chosen = self.bounded.select(view.round, population, bids).clients
         barred = (self._emptied > 0) & (view.round - self._emptied <= _NOT_ALONE)
         if len(chosen) == 1 and barred[chosen[0]]:
@@ -209,8 +208,7 @@ class BudgetedPolicy(Policy):
             return
         first, self._known = self._known == 0, self._known + len(new)
         more = len(view.known) - len(self._refreshed)
-        self._refreshed = np.append(self._refreshed, np.zeros(more, np.int64))
-        self._emptied = np.append(self._emptied, np.zeros(more, np.int64))
+        self._refreshed, self._emptied = (np.pad(known, (0, more)) for known in (self._refreshed, self._emptied))
         if self._slopes is not None:
             self._slopes = self._slopes.joined(more)
         for record in new:
@@ -288,19 +286,19 @@ class BudgetedRefresh(AgeAwareStrategy):
         **settings: Any,
     ) -> None:
         check_settings(selector.index, selector.ageing, source, trains, sensitivities)
-        policy = BudgetedPolicy(
-            selector, clients, source=source, trains=trains, sensitivities=sensitivities, total_budget=total_budget
-        )
+        policy = BudgetedPolicy(selector, clients, source, trains, sensitivities, total_budget)
         super().__init__(policy, **settings)
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
         bounded = REGISTRY[keys["policy"]].build(keys)
-        chosen = {
-            "source": keys["index-source"],
-            "trains": keys["trains"],
-            "sensitivities": "estimated" if keys["sensitivities"] == "estimated" else "declared",
-            "total_budget": bounded.total,
-        }
-        return cls(bounded.selector, keys["num-clients"], **chosen, **settings)
+        return cls(
+            bounded.selector,
+            keys["num-clients"],
+            source=keys["index-source"],
+            trains=keys["trains"],
+            sensitivities="estimated" if keys["sensitivities"] == "estimated" else "declared",
+            total_budget=bounded.total,
+            **settings,
+        )

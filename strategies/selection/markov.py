@@ -48,13 +48,11 @@ class MarkovRulePolicy(RulePolicy):
         n, k = policy.clients, policy.per_round
         shares = Shares(rates, n, k, most=largest_rate(policy.dropout), leaving=availability is None)
         own = rates != "equal" or availability is not None  # each client has a table of its own
-        presence = None if availability is None else availability.presence
-        rule = MarkovRule(policy, own, presence=presence, dropout=policy.dropout, declared=policy.dropout)
-        super().__init__(rule, n, k, coordination=coordination, shares=shares, availability=availability)
+        rule = MarkovRule(policy, own, presence=availability, dropout=policy.dropout, declared=policy.dropout)
+        super().__init__(rule, n, k, coordination, shares if own else None)
         if not own and not adaptive_dropout:
             alike = n > k > 1 and set(policy.probabilities) <= {0, 1}  # no coin is left
             self.traits = replace(self.traits, law=policy, warning=SAME_MEET if alike else "")
-        self._shares = shares
         self._dropout = DropoutEstimate(float(k), policy.dropout * k) if adaptive_dropout else None
         self._warned = False
         self._kind = policy.kind
@@ -62,8 +60,7 @@ class MarkovRulePolicy(RulePolicy):
 
     def issue(self, view: RoundView) -> None:
         """Issue the round's tables."""
-        if self.rule.own and (rates := self._shares.found(view)) is not None:
-            self.rule = self.rule.reissue(rates, view.round - 1, view.free)
+        super().issue(view)
         if self._dropout is not None:
             self._warn_beyond(self._dropout.value, view)
 
@@ -91,7 +88,7 @@ class MarkovRulePolicy(RulePolicy):
 
     def describe(self) -> dict[str, Any]:
         """Return the policy's kind, n, k, table, rates and coordination."""
-        rates, rule = self.rule.rates, self._shares.rule
+        rates, rule = self.rule.rates, "equal" if self.shares is None else self.shares.rule
         return (
             {"kind": f"markov-{self._kind}"}
             | super().describe()
@@ -112,8 +109,6 @@ class MarkovRulePolicy(RulePolicy):
     def load_state_dict(self, state: State) -> None:
         """Restore it."""
         super().load_state_dict(state)
-        if self.availability is not None:
-            self.rule = replace(self.rule, presence=self.availability.presence)
         if self._dropout is not None:
             willing, lost = state["dropout"].view(np.float64).tolist()
             self._dropout = DropoutEstimate(willing, lost)

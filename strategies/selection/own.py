@@ -7,7 +7,8 @@ NAME is called with those of ``clients``, ``per_round`` and ``seed`` that it tak
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -20,15 +21,13 @@ from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX, is_own
 from aoi_fl.science.selection import Selector
-from aoi_fl.strategies.aggregation.state import dump
-from aoi_fl.strategies.guarded import elsewhere, guarded
+from aoi_fl.strategies.guarded import bytes_of, elsewhere, guarded
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.selection.rule import RulePolicy
 from aoi_fl.strategies.selection.selector import SelectorPolicy, seed_of
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 
 logger = logging.getLogger("flwr")
-_METHODS = ("plan", "observe", "request_for", "describe", "state_dict", "load_state_dict")
 
 
 def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
@@ -74,9 +73,8 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
             policy: Policy = guarded(made, name)
             return policy
         if hasattr(made, "plan"):
-            missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
             remedy = "let its class inherit from aoi_fl.strategies.Policy"
-            raise unusable("policy", name, f"{brief(made)} has no {', '.join(missing) or 'Policy for a base'}", remedy)
+            raise unusable("policy", name, f"{brief(made)} has plan, and is no Policy", remedy)
         if is_rule(made):
             rule = OwnRule(made, name, clients, per_round)
             rule.check()
@@ -92,24 +90,9 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
         return selector
 
 
-def _values(rule: Any) -> dict[str, list[bytes]]:
+def _values(rule: Any) -> dict[str, bytes]:
     """Return the bytes of each value that a rule may count in."""
-    own = {name: dump({name: value})[0] for name, value in getattr(rule, "__dict__", {}).items()}
-    return elsewhere(rule) | {name: [array.tobytes() for array in arrays.values()] for name, arrays in own.items()}
-
-
-@dataclass(frozen=True)
-class _OwnTerms:
-    """What a client needs to load the rule: fields of the question, which are the same for all clients."""
-
-    rule: str
-    rule_source: str
-    clients: int
-    per_round: int
-
-    def to_message(self, client: int | None) -> "_OwnTerms":
-        """Return the terms."""
-        return self
+    return elsewhere(rule) | {name: bytes_of(value) for name, value in getattr(rule, "__dict__", {}).items()}
 
 
 class OwnRulePolicy(RulePolicy):
@@ -125,10 +108,14 @@ class OwnRulePolicy(RulePolicy):
 
     def __init__(self, rule: OwnRule, source: str, coordination: str, kind: str) -> None:
         n, k, self._kind = rule.clients, rule.per_round, kind
-        terms = _OwnTerms(rule.name, source, n, k)
-        super().__init__(terms, n, k, coordination=coordination, shares=None, availability=None)
+        self._terms = SimpleNamespace(rule=rule.name, rule_source=source, clients=n, per_round=k)
+        super().__init__(rule, n, k, coordination)
         self._rates = rule.long_run_rates()
         self.traits = replace(self.traits, rates="unknown" if self._rates is None else "known")
+
+    def terms(self, client: int | None) -> SimpleNamespace:
+        """Return what a client needs to load the rule: fields of the question, the same for all clients."""
+        return self._terms
 
     def targets(self, clients: int) -> NDArray[np.float64]:
         """Return (n,) the rule's rates; of newcomers, and where it does not say, k/n."""

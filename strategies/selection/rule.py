@@ -34,11 +34,10 @@ class RulePolicy(Policy):
 
     Parameters
     ----------
-    rule : issues the clients' terms
+    rule : issues the clients' terms; its presence, if it has one, is an :class:`Absence`
     clients, per_round : n and k, which the terms are made for
     coordination : "poll", "broadcast" or "reserve"
     shares : the clients' own rates; None: all have k/n, and share one table
-    availability : learns how often each client is available, and makes up for it; None: it is ignored
     """
 
     rule: Any
@@ -48,10 +47,8 @@ class RulePolicy(Policy):
         rule: Any,
         clients: int,
         per_round: int,
-        *,
         coordination: str,
-        shares: Shares | None,
-        availability: Absence | None,
+        shares: Shares | None = None,
     ) -> None:
         by_size = shares is not None and shares.rule == "size"
         self.traits = PolicyTraits(
@@ -62,10 +59,9 @@ class RulePolicy(Policy):
         )
         self.rule, self.clients, self.per_round = rule, clients, per_round
         self.coordination = make_coordination(coordination)
-        self.availability = availability
-        self.volunteers: VolunteerBound | None = None
+        self.availability: Absence | None = getattr(rule, "presence", None)
+        self.shares, self.volunteers = shares, VolunteerBound()
         self._slept: NDArray[np.bool_] = np.zeros(0, np.bool_)  # the clients that looked for no message at first
-        self._state: State = {}
         self._asked: tuple[ParticipationRequest, ParticipationRequest] | None = (
             None  # what all clients are asked, and what it was made from
         )
@@ -77,33 +73,28 @@ class RulePolicy(Policy):
         if view.first:
             self._warn_of_number(view)
         self._slept = view.asleep
-        self._asked = None
         self.issue(view)
         allowed = self._allowed(view)
         willing = self.coordination.announced(view) & allowed
-        if self.coordination.undecided:
-            return self._of(willing, view, undecided=True) if willing.any() else self._forced(view)
         to_ask = np.flatnonzero(self.coordination.to_ask(view) & allowed).tolist()
         requests = {client: self._question(view.base, client) for client in to_ask}
-        for client, answer in view.query(protocol.PARTICIPATE, requests):
+        for client, answer in view.query(protocol.PARTICIPATE, requests) if requests else ():
             willing[client] = answer.takes_part
-        return self._of(willing, view) if willing.any() else self._forced(view)
+        return self._of(willing, view, undecided=self.coordination.undecided) if willing.any() else self._forced(view)
 
     def observe(self, outcome: RoundOutcome) -> str | None:
         """Learn which clients were available."""
         if self.availability is not None:
-            self.availability.note(outcome, self._slept)
+            self.availability.learn(outcome, self._slept)
             self.availability.warn(self.targets(len(outcome.view.known)), outcome.view.round)
-        if self.volunteers is not None:
-            self.volunteers.note(outcome)
-        self._asked = None
+        self.volunteers.note(outcome)
         return None
 
     def request_for(self, base: ParticipationRequest, client: int | None, on: Carrier) -> ParticipationRequest | None:
         """Return the question whether a client takes part, with its terms."""
         if on in ("hello", "evaluate") and on not in self.coordination.carriers:
             return None
-        if client is None and self.rule.to_message(None) is None:
+        if client is None and self.terms(None) is None:
             return None
         return self._question(base, client)
 
@@ -118,21 +109,32 @@ class RulePolicy(Policy):
 
     def state_dict(self) -> State:
         """Return what is known of the clients' availability and participations."""
-        parts = (part for part in (self.availability, self.volunteers) if part is not None)
-        return {key: value for part in parts for key, value in part.state_dict().items()}
+        known = {} if self.availability is None else self.availability.state_dict()
+        return {**known, **self.volunteers.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Restore it."""
         if self.availability is not None:
             self.availability.load_state_dict(state)
-        self._state = state
+        self.volunteers.load_state_dict(state)
+
+    def terms(self, client: int | None) -> Any:
+        """Return a client's terms; with None those of all clients, or None where they differ."""
+        return self.rule.to_message(client)
 
     def interval_law(self) -> IntervalLaw:
         """Return the law of the interval between two participations, where all clients have the same."""
         return cast(Any, self.traits.law).law()  # type: ignore[no-any-return]
 
     def issue(self, view: RoundView) -> None:
-        """Bring the rule up to date, once it is known which clients there are."""
+        """Give other rates to the clients once some have arrived or left."""
+        if self.shares is None or (rates := self.shares.found(view)) is None:
+            return
+        here = np.ones(len(rates), np.bool_)
+        if self.availability is None:
+            connected = np.asarray(view.population.connected)
+            here[: len(connected)] = connected
+        self.rule = self.rule.reissue(rates, view.round - 1, here)
 
     def targets(self, clients: int) -> NDArray[np.float64]:
         """Return (n,) how often each client is to take part: k/n for all."""
@@ -151,8 +153,8 @@ class RulePolicy(Policy):
         """Return what a client is asked; clients with the same terms get the same object."""
         if self._asked is not None and self._asked[0] is base:
             return self._asked[1]
-        shared = self.rule.to_message(None)
-        terms = self.rule.to_message(client) if shared is None else shared
+        shared = self.terms(None)
+        terms = self.terms(client) if shared is None else shared
         timed = base if self.coordination.name == protocol.RESERVE else base.untimed()
         question = replace(timed, wire=self.coordination.name, **vars(terms))
         self._asked = None if shared is None else (base, question)
@@ -162,9 +164,6 @@ class RulePolicy(Policy):
         """Return (n,) the clients that may take part, by the option ``volunteer_error``."""
         if not view.volunteer_error:
             return np.ones(len(view.free), np.bool_)
-        if self.volunteers is None:
-            self.volunteers = VolunteerBound()
-            self.volunteers.load_state_dict(self._state)
         return self.volunteers.allowed(self.interval_law(), len(view.free), view.round, view.volunteer_error)
 
     def _of(self, chosen: NDArray[np.bool_], view: RoundView, *, forced: bool = False, undecided: bool = False) -> Plan:

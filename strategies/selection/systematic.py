@@ -16,8 +16,8 @@ from aoi_fl.science.names import PhaseRule
 from aoi_fl.science.participation import SystematicRule
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.strides import check_jitter
-from aoi_fl.strategies.policy import RoundOutcome, RoundView, State
-from aoi_fl.strategies.selection.absence import Absence, make_absence
+from aoi_fl.strategies.policy import RoundOutcome, State
+from aoi_fl.strategies.selection.absence import make_absence
 from aoi_fl.strategies.selection.rates import Rates, Shares
 from aoi_fl.strategies.selection.rule import SAME_MEET, RulePolicy
 from aoi_fl.strategies.selection.selector import seed_of
@@ -29,40 +29,27 @@ class SystematicRulePolicy(RulePolicy):
 
     Parameters
     ----------
-    rule, coordination, availability : as in :class:`RulePolicy`; the rule uses the learned availability
+    rule, coordination : as in :class:`RulePolicy`
     rates : as in :class:`SystematicParticipation`
     """
 
     rule: SystematicRule
+    shares: Shares
 
-    def __init__(self, rule: SystematicRule, coordination: str, rates: Rates, availability: Absence | None) -> None:
-        if availability is not None:
-            rule = replace(rule, presence=availability.presence)
-        shares = Shares(rates, rule.clients, rule.per_round, leaving=availability is None)
-        super().__init__(
-            rule, rule.clients, rule.per_round, coordination=coordination, shares=shares, availability=availability
-        )
-        if rates == "equal" and availability is None:
+    def __init__(self, rule: SystematicRule, coordination: str, rates: Rates) -> None:
+        shares = Shares(rates, rule.clients, rule.per_round, leaving=rule.presence is None)
+        super().__init__(rule, rule.clients, rule.per_round, coordination, shares)
+        if rates == "equal" and rule.presence is None:
             law = science.SystematicPolicy.equal(rule.clients, rule.per_round, rule.phase_rule, rule.jitter, rule.seed)
             n, k = rule.clients, rule.per_round
             alike = (rule.phase_rule, rule.jitter) == ("spread", 0.0) and n % k == 0 and n > k > 1
             self.traits = replace(self.traits, law=law, warning=f"{SAME_MEET} Or set a jitter." if alike else "")
-        self._shares, self._fastest = shares, 0.0
+        self._fastest = 0.0
 
     def interval_law(self) -> IntervalLaw:
         """Return the law at the largest rate up to now, as present clients share the rates."""
         self._fastest = float(self.rule.targets.max(initial=self._fastest))
         return StrideLaw(self._fastest, self.rule.jitter)
-
-    def issue(self, view: RoundView) -> None:
-        """Give newcomers rate and phase."""
-        if (rates := self._shares.found(view)) is None:
-            return
-        here = np.ones(len(rates), np.bool_)
-        if self.availability is None:
-            connected = np.asarray(view.population.connected)
-            here[: len(connected)] = connected
-        self.rule = self.rule.reissue(rates, view.round - 1, here)
 
     def observe(self, outcome: RoundOutcome) -> None:
         """Learn which clients were available, and ask for other rates now and then."""
@@ -79,7 +66,7 @@ class SystematicRulePolicy(RulePolicy):
             {"kind": "systematic"}
             | super().describe()
             | {
-                "rates": self.rule.targets.tolist() if len(self.rule.targets) else self._shares.rule,
+                "rates": self.rule.targets.tolist() if len(self.rule.targets) else self.shares.rule,
                 "phases": self.rule.phase_rule,
                 "jitter": self.rule.jitter,
             }
@@ -92,8 +79,8 @@ class SystematicRulePolicy(RulePolicy):
             "rates": self.rule.targets,
             "phases": self.rule.phases,
             "shifts": self.rule.shifts,
-            "members": self._shares.members,
-            "known": self._shares.known,
+            "members": self.shares.members,
+            "known": self.shares.known,
         }
         return state if self.availability is None else {**state, "asked": self.rule.rates}
 
@@ -102,16 +89,14 @@ class SystematicRulePolicy(RulePolicy):
         super().load_state_dict(state)
         targets = state["rates"].copy()
         issued = state["asked" if self.availability is not None else "rates"].copy()
-        presence = None if self.availability is None else self.availability.presence
         self.rule = replace(
             self.rule,
-            presence=presence,
             targets=targets,
             rates=issued,
             phases=state["phases"].copy(),
             shifts=state["shifts"].copy(),
         )
-        self._shares.members, self._shares.known = state["members"].copy(), state["known"].copy()
+        self.shares.members, self.shares.known = state["members"].copy(), state["known"].copy()
 
 
 class SystematicParticipation(AgeAwareStrategy):
@@ -155,7 +140,11 @@ class SystematicParticipation(AgeAwareStrategy):
             raise ConfigError("clients-per-round", per_round, allowed, "Choose another number.")
         check(uncompensated(compensate, phases, jitter))
         rule = SystematicRule(
-            jitter=jitter, seed=seed_of(settings), clients=clients, per_round=per_round, phase_rule=phases
+            jitter=jitter,
+            seed=seed_of(settings),
+            clients=clients,
+            per_round=per_round,
+            phase_rule=phases,
+            presence=make_absence(compensate),
         )
-        policy = SystematicRulePolicy(rule, coordination, rates, make_absence(compensate))
-        super().__init__(policy, **settings)
+        super().__init__(SystematicRulePolicy(rule, coordination, rates), **settings)

@@ -16,5 +16,5 @@ def test_a_client_without_an_update_counts_as_absent(result):
     )
     outcome = [ClientOutcome(1, "train", False, False, result)]
     absence = Absence()
-    absence.note(RoundOutcome(view, Plan(np.zeros(0, np.int64), np.zeros(0)), outcome, 0), np.zeros(3, np.bool_))
-    assert absence.presence.share.tolist() == [1.0, 0.5, 1.0]
+    absence.learn(RoundOutcome(view, Plan(np.zeros(0, np.int64), np.zeros(0)), outcome, 0), np.zeros(3, np.bool_))
+    assert absence.share.tolist() == [1.0, 0.5, 1.0]

@@ -164,7 +164,7 @@ def test_the_replies_to_blame_are_found(count, needs):
             if bad.intersection(some) or len(some) < min(needs, count - len(bad)):
                 raise ValueError
 
-        good, why = together({i: i for i in range(count)}, make)
+        _, good, why = together({i: i for i in range(count)}, make)
         assert isinstance(why, ValueError) and not bad.intersection(good)
         if len(bad) == 1:
             assert len(calls) <= 3 * count.bit_length() + 8
