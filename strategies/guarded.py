@@ -114,7 +114,7 @@ class Guarded:
             now = elsewhere(self.made)
         lost |= {name: "it has changed" for name, value in now.items() if self._begun.get(name) != value}
         lost |= dict.fromkeys(self._draws, "a generator of the whole process")
-        warn_of_lost(self.name, lost, "a resumed run would start it anew", self._said)
+        warn_of_lost(self.name, lost, self._said)
         return kept
 
     def load_state_dict(self, state: State) -> None:
@@ -124,7 +124,7 @@ class Guarded:
                 self.made.load_state_dict(state)
                 return
             lost = load(getattr(self.made, "__dict__", {}), state)
-        warn_of_lost(self.name, lost, "the resumed run starts it anew", self._said)
+        warn_of_lost(self.name, lost, self._said)
 
 
 def _global_draws() -> dict[str, Any]:

@@ -198,7 +198,7 @@ class FlowerAggregation:
             own = _own_state(part)
             kept, lost = state.dump(vars(part) if own is None else {"state_dict": own[0]()})
             found |= {f"{prefix}{k}": v for k, v in kept.items()}
-            state.warn_of_lost(type(part).__name__, lost, "a resumed run would start it anew", self._said)
+            state.warn_of_lost(type(part).__name__, lost, self._said)
         return found
 
     def load_state_dict(self, memory: State) -> None:
@@ -209,7 +209,7 @@ class FlowerAggregation:
             lost = state.load(vars(part) if own is None else found, mine)
             if own is not None and found:
                 own[1](found["state_dict"])
-            state.warn_of_lost(type(part).__name__, lost, "the resumed run starts it anew", self._said)
+            state.warn_of_lost(type(part).__name__, lost, self._said)
 
     def _parts(self) -> dict[str, Any]:
         """Return what has a state, by the prefix of its names in a checkpoint."""

@@ -52,7 +52,7 @@ class RunningMean:
         self._on_updates, self._measured = on_updates, measured
         self._sums: dict[str, NDArray[np.float64]] = {}
         self._total = 0.0
-        self._products = np.empty(0)
+        self._products = np.empty(_BLOCK)
 
     def add(self, arrays: Mapping[str, NDArray[np.generic]], weight: float) -> None:
         """Add one update with a weight ω ≥ 0.
@@ -60,8 +60,6 @@ class RunningMean:
         It was checked whole before, at the speed of memory: a refused one must leave no trace in the sum. To find NaN
         only while adding would take a second sum to fall back on, and longer.
         """
-        if not self._products.size:
-            self._products = np.empty(min(_BLOCK, max((array.size for array in arrays.values()), default=0)))
         for name, array in arrays.items():
             if name not in self._sums:
                 self._sums[name] = np.zeros(array.shape, np.float64)
@@ -83,8 +81,7 @@ class RunningMean:
 
     def add_change(self, change: Mapping[str, NDArray[np.generic]], weight: float) -> None:
         """Add an update, given as its change of the model that it was made from, in any order of arrays."""
-        arrays = {name: array.numpy() for name, array in self._model.items()}
-        self.add({name: np.asarray(array + change[name]) for name, array in arrays.items()}, weight)
+        self.add({name: np.asarray(array.numpy() + change[name]) for name, array in self._model.items()}, weight)
 
     def distances(self, changes: Sequence[Mapping[str, NDArray[Any]]]) -> NDArray[np.float64]:
         """Return how far each of some changes of the model is from the mean change of those added; 0 if none was.

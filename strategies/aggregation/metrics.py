@@ -53,10 +53,13 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
     for name, shape in _shared(records, len(records) // 2 + 1):
         if name == key:
             continue
-        same = [r for r in records if (name, shape) in _shapes(r)]
-        good = [MetricRecord({name: r[name], key: r[key]}) for r in same if is_bounded(r[name])]
+        good = [
+            RecordDict({"metrics": MetricRecord({name: record[name], key: record[key]})})
+            for record in records
+            if (name, shape) in _shapes(record) and is_bounded(record[name])
+        ]
         if good:
-            means.update(_MEANS([RecordDict({"metrics": record}) for record in good], key))
+            means.update(_MEANS(good, key))
     return finite(means)
 
 

@@ -68,17 +68,17 @@ def load(attributes: dict[str, Any], memory: Mapping[str, NDArray[Any]]) -> dict
     return lost
 
 
-def warn_of_lost(kind: str, lost: Mapping[str, str], meaning: str, said: set[str]) -> None:
-    """Say once of each attribute that a checkpoint does not hold it, and what that means."""
+def warn_of_lost(kind: str, lost: Mapping[str, str], said: set[str]) -> None:
+    """Say once of each attribute that a checkpoint does not hold it."""
     for name, why in lost.items():
         if (attribute := f"{kind}.{name}") not in said:
             said.add(attribute)
             logger.warning(
-                "%s is not in the checkpoint (%s, which a checkpoint cannot hold): %s. Write state_dict and "
-                "load_state_dict, or keep it in arrays, numbers, texts, lists, dicts or NumPy's generators.",
+                "%s is not in the checkpoint (%s, which a checkpoint cannot hold): a resumed run starts it anew. "
+                "Write state_dict and load_state_dict, or keep it in arrays, numbers, texts, lists, dicts or NumPy's "
+                "generators.",
                 attribute,
                 why,
-                meaning,
             )
 
 

@@ -89,15 +89,13 @@ class MarkovRulePolicy(RulePolicy):
     def describe(self) -> dict[str, Any]:
         """Return the policy's kind, n, k, table, rates and coordination."""
         rates, rule = self.rule.rates, "equal" if self.shares is None else self.shares.rule
-        return (
-            {"kind": f"markov-{self._kind}"}
-            | super().describe()
-            | {
-                "probabilities": list(self.rule.policy.probabilities),
-                "rates": rule if rates is None or rule == "equal" else rates.tolist(),
-                "adaptive_dropout": self._dropout is not None,
-            }
-        )
+        return {
+            "kind": f"markov-{self._kind}",
+            **super().describe(),
+            "probabilities": list(self.rule.policy.probabilities),
+            "rates": rule if rates is None or rule == "equal" else rates.tolist(),
+            "adaptive_dropout": self._dropout is not None,
+        }
 
     def state_dict(self) -> State:
         """Return the estimate of d: two float64, bit for bit as integers."""

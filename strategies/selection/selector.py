@@ -54,7 +54,7 @@ class SelectorPolicy(Policy):
         self.traits = replace(traits, law=selector, by_data=evaluates or hasattr(own, "learn"))
         self.selector, self._checked = selector, own
         self._per_round, self._evaluates = per_round, evaluates
-        self._described = {"kind": type(selector).__name__, **(describe or {})}
+        self._described = describe or {}
         self._population: Population | None = None  # that the selector chose from
 
     def plan(self, view: RoundView) -> Plan:
@@ -83,8 +83,7 @@ class SelectorPolicy(Policy):
     def describe(self) -> dict[str, Any]:
         """Return the policy's kind, k and the selector's parameters."""
         own = self._checked.describe() if hasattr(self._checked, "describe") else {}
-        more = {name: value for name, value in self._described.items() if name != "kind"}
-        return {"kind": self._described["kind"], "per_round": self._per_round, **own, **more}
+        return {"kind": type(self.selector).__name__, "per_round": self._per_round, **own, **self._described}
 
     def state_dict(self) -> State:
         """Return the selector's state."""
@@ -120,15 +119,18 @@ def report(outcomes: Sequence[ClientOutcome]) -> Report:
     """Return the losses and seconds of a round's updates, and the clients without a usable update."""
     ordered: list[ClientOutcome] = sorted(outcomes, key=lambda one: one.client)
     came = [one for one in ordered if one.result == "trained"]
-    in_vain = [one for one in ordered if one.result in ("failed", "refused", "late", "surplus")]
-    late = [one for one in in_vain if one.seconds is not None or one.result in ("failed", "refused")]
+    late = [
+        one
+        for one in ordered
+        if one.result in ("failed", "refused") or (one.result in ("late", "surplus") and one.seconds is not None)
+    ]
 
-    def clients(of: list[ClientOutcome]) -> NDArray[np.int64]:
-        return np.array([one.client for one in of], dtype=np.int64)
+    def column(name: str, of: list[ClientOutcome], kind: type = np.float64) -> NDArray[Any]:
+        return np.array([getattr(one, name) for one in of], kind)  # None becomes NaN
 
-    losses, seconds = (np.array([getattr(one, name) for one in came], np.float64) for name in ("loss", "seconds"))
-    waited = np.array([one.seconds or 0.0 for one in late], np.float64)
-    return Report(clients(came), losses, seconds, clients(late), waited)  # None became NaN
+    clients, seconds = column("client", came, np.int64), column("seconds", came)
+    waited = np.nan_to_num(column("seconds", late))
+    return Report(clients, column("loss", came), seconds, column("client", late, np.int64), waited)
 
 
 @cache

@@ -62,15 +62,13 @@ class SystematicRulePolicy(RulePolicy):
 
     def describe(self) -> dict[str, Any]:
         """Return n, k, rates, phases, jitter and coordination."""
-        return (
-            {"kind": "systematic"}
-            | super().describe()
-            | {
-                "rates": self.rule.targets.tolist() if len(self.rule.targets) else self.shares.rule,
-                "phases": self.rule.phase_rule,
-                "jitter": self.rule.jitter,
-            }
-        )
+        return {
+            "kind": "systematic",
+            **super().describe(),
+            "rates": self.rule.targets.tolist() if len(self.rule.targets) else self.shares.rule,
+            "phases": self.rule.phase_rule,
+            "jitter": self.rule.jitter,
+        }
 
     def state_dict(self) -> State:
         """Return rates and phases, which newcomers and leavers have changed."""

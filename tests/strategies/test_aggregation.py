@@ -10,7 +10,7 @@ from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.engine.local import LocalGrid
-from aoi_fl.strategies import OldestAge, RandomSelection
+from aoi_fl.strategies import RandomSelection
 from aoi_fl.strategies.fedavg_arguments import chain_of
 from tests.fakes import ToyApp, honest_app, model, record_of, zeros
 from tests.refusals import refused
@@ -22,19 +22,6 @@ def run(strategy, folder, rounds=1, app=None, start=None, **how):
     """Run rounds on the in-process engine; return Flower's result."""
     grid = LocalGrid(app or honest_app(), {"runs-dir": str(folder)}, N)
     return strategy.start(grid, start or model(), rounds, **how)
-
-
-def test_the_strategy_sees_plain_replies_and_their_weight(tmp_path):
-    seen = []
-
-    class Spy(flower.FedAvg):
-        def aggregate_train(self, server_round, replies):
-            replies = list(replies)
-            seen.append([(reply.content["metrics"]["num-examples"], "aoi" in reply.content) for reply in replies])
-            return super().aggregate_train(server_round, replies)
-
-    run(OldestAge(2, aggregation=Spy(), weights="equal"), tmp_path, 3)
-    assert seen == [[(1.0, False)] * 2] * 3
 
 
 def test_every_argument_of_fedavg_is_taken_or_refused_by_name():

@@ -211,20 +211,18 @@ RULES = [
 ]
 # What no simulation calls.
 RUN_ONLY = [
-    *(reading(name, body) for name in ("describe", "per_round", "learn", "rates") for body in ("1 / 0", "sys.exit(0)")),
-    *(reading(name, body) for name in ("describe", "learn") for body in ("3", "'a'", "Odd()")),
+    *(reading(name, body) for name in ("describe", "learn") for body in ("1 / 0", "3")),
+    *(reading(name, "sys.exit(0)") for name in ("per_round", "rates")),
     *(reading("traits", body, policy) for body in ("1 / 0", "sys.exit(0)", "raise_(Mute)")),
-    *(selector(describe=("", body)) for body in (*DESCRIBED, "1 / 0", "sys.exit(0)")),
-    *(selector(rates=("p", body)) for body in (*RATES, "1 / 0", "sys.exit(0)")),
+    *(selector(describe=("", body)) for body in (*DESCRIBED, "1 / 0")),
+    *(selector(rates=("p", body)) for body in (*RATES, "1 / 0")),
     *(selector(state_dict=("", body), load_state_dict=("s", "None")) for body in (*STATES, "1 / 0", "sys.exit(0)")),
     selector(state_dict=("", "{}")),
     selector(load_state_dict=("s", "None")),
     *(policy(plan=("view", body)) for body in (*PLANS, *RAISED[::3])),
     *(policy(traits) for traits in (*TRAITS, "")),
-    *(policy(observe=("outcome", body)) for body in ("True", "3", "TWO", "1 / 0", "sys.exit(0)")),
-    *(policy(request_for=("base, client, on", body)) for body in ("3", "'ask'", "1 / 0", "sys.exit(0)")),
-    *(policy(describe=("", body)) for body in (*DESCRIBED, "1 / 0", "sys.exit(0)")),
-    *(policy(state_dict=("", body), load_state_dict=("s", "None")) for body in (*STATES, "1 / 0", "sys.exit(0)")),
+    *(policy(observe=("outcome", body)) for body in ("3", "1 / 0", "sys.exit(0)")),
+    *(policy(request_for=("base, client, on", body)) for body in ("3", "1 / 0")),
 ]
 
 

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
@@ -42,17 +41,6 @@ def test_real_clients_take_part_when_the_simulator_says(wire, phases, jitter, tm
     # In an empty round the server forces a client, which the simulator does not; it changes nothing afterwards.
     found = [[] if record.forced else clients for record, clients in zip(notes.rounds, notes.trained(), strict=True)]
     assert found == simulated(SystematicPolicy.equal(N, K, phases, jitter, SEED), ROUNDS)
-
-
-def test_markov_clients_take_part_when_the_simulator_says(tmp_path):
-    """In the rounds before the first empty one, in which a client is forced."""
-    policy = MarkovPolicy.optimal(N, K, 5)
-    make, how = MarkovParticipation, {"rounds": 19, "shape": (policy,)}
-    notes = {wire: play(tmp_path / wire, make=make, coordination=wire, **how)[0] for wire in WIRES}
-    wanted = simulated(policy, 19)
-    assert notes["poll"].trained() == notes["broadcast"].trained() == wanted != notes["reserve"].trained()
-    assert all(wanted)  # the reserving clients follow the same law by other draws
-    np.testing.assert_array_equal(notes["poll"].models[-1]["w"], notes["broadcast"].models[-1]["w"])
 
 
 @pytest.mark.parametrize("wire", WIRES)
