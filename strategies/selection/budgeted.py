@@ -17,6 +17,7 @@ from aoi_fl.protocol.clients import abridged, check_clients
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.estimate import SlopeEstimate
+from aoi_fl.science.selection import Population
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
 from aoi_fl.strategies.strategy import AgeAwareStrategy
 from aoi_fl.strategies.validation import some_of
@@ -72,16 +73,19 @@ class BudgetedPolicy(Policy):
         if reason := self._over(view):
             logger.warning("Round %d pays no client: %s.", view.round, reason)
         population = view.population
-        population = replace(population, ages=view.round - 1 - self._refreshed, now=None, foresight=None)
-        if self._slopes is not None:
-            population = replace(population, sensitivities=self._slopes.sensitivities(population.sizes))
-        population = replace(population, sensitivities=self._bounded(view, np.asarray(population.sensitivities)))
-        prices = self._prices(view, population.sensitivities)
+        prices = self._prices(population)
         payable = population.available & np.isfinite(prices)
         payments, bids, refused = np.asarray(population.payments), np.full(len(prices), np.inf), dict[int, str]()
         if self.source == "bid":
             payments, bids, refused = self._bids(view, payable, payments)
-        population = replace(population, payments=payments, available=payable)
+        declared, slopes = np.asarray(population.sensitivities), self._slopes
+        population = replace(
+            population,
+            ages=view.round - 1 - self._refreshed,
+            payments=payments,
+            sensitivities=self._bounded(view, declared if slopes is None else slopes.sensitivities(population.sizes)),
+            available=payable,
+        )
         # NaN stays; a client may know that its data are younger, and not more
         bids = np.minimum(bids, self.selector.indices(view.round, population, payments))
         chosen = self.bounded.select(view.round, population, bids).clients
@@ -193,7 +197,7 @@ class BudgetedPolicy(Policy):
         """
         if math.isinf(self.bounded.total) or not len(view.known):
             return None
-        prices = self._prices(view, None if self._slopes is not None else view.population.sensitivities)
+        prices = self._prices(view.population)
         known = prices[np.isfinite(prices)]
         reason = self.bounded.over(known[known >= np.median(known) / _EXTREME] if known.size else known)
         return reason and f"{reason} (total-budget)"
@@ -234,17 +238,23 @@ class BudgetedPolicy(Policy):
         for warning in warnings:
             logger.warning("%s", warning)
 
-    def _prices(self, view: RoundView, sensitivities: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def _prices(self, population: Population) -> NDArray[np.float64]:
         """Return (n,) declared payments; NaN for a client that lacks what the index needs."""
-        payments = np.asarray(view.population.payments)
-        if sensitivities is None or self.selector.index not in BY_SENSITIVITY:
-            return payments
-        return np.where(np.isfinite(sensitivities), payments, np.nan)
+        payments = np.asarray(population.payments)
+        return (
+            np.where(np.isfinite(np.asarray(population.sensitivities)), payments, np.nan)
+            if self._declared
+            else payments
+        )
+
+    @property
+    def _declared(self) -> bool:
+        """Whether clients must declare φ: an index that does not use it can do without, and so can the estimate."""
+        return self.selector.index in BY_SENSITIVITY and self._slopes is None
 
     def _sensitivity(self, record: ClientRecord) -> float | None:
-        """Return φ_i; an index that does not use it can do without, and so can the estimate."""
-        needed = self.selector.index in BY_SENSITIVITY and self._slopes is None
-        return record.sensitivity if needed else record.sensitivity or 1.0
+        """Return φ_i, 1 where it is neither declared nor needed."""
+        return record.sensitivity if self._declared else record.sensitivity or 1.0
 
 
 def _unusable(bid: Bid, declared: float) -> str | None:

@@ -67,13 +67,11 @@ class Shares:
 
     def found(self, view: RoundView) -> NDArray[np.float64] | None:
         """Return (m,) the rates of the m clients known, at least n of them, or None where nothing has changed."""
-        introduced, round_ = view.known, view.round
-        members = np.ones(max(self._clients, len(introduced)), np.bool_)
-        known = np.zeros(len(members), np.bool_)
-        known[: len(introduced)] = introduced
+        to_come = (0, max(0, self._clients - len(view.known)))
+        known, seen = np.pad(view.known, to_come), np.pad(view.last_seen, to_come)
+        members = np.ones(len(known), np.bool_)
         if self._leaving and isinstance(self.rule, str):
-            members[: len(introduced)] = view.last_seen >= round_ - self._stride
-            members[len(introduced) :] = round_ <= self._stride  # never seen
+            members = seen >= view.round - self._stride
         same = np.array_equal(members, self.members) and np.array_equal(known, self.known)
         if same or not members.any():
             return None
@@ -83,12 +81,11 @@ class Shares:
 
     def _shared(self, view: RoundView, rule: RateRule, members: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return rates of which those of the members add up to k, or as close to it as so few clients can get."""
-        by_size = rule == "size"
         sizes = np.ones(len(members), np.int64)
-        if by_size:
+        if rule == "size":
             declared = view.population.sizes
-            sizes[:] = max(1, round(declared.mean()))  # of clients that have not arrived yet
-            sizes[: len(declared)] = declared
+            usual = max(1, round(declared.mean()))  # of clients that have not arrived yet
+            sizes = np.pad(declared, (0, len(members) - len(declared)), constant_values=usual)
         there, k = int(members.sum()), self._per_round
         if there < self._clients:
             k = min(k, math.floor(there * self._most))

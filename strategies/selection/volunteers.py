@@ -9,13 +9,13 @@ A refused update counts as a participation. After a lost or refused one the clie
 the larger of both hazards counts. A round whose answer was lost, and an age that the law does not have, change no M.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import numpy as np
 
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.types import Floats, Ints, Mask
-from aoi_fl.strategies.policy import RoundOutcome, State
+from aoi_fl.strategies.policy import ClientOutcome, RoundOutcome, State
 
 _ODDS = np.array([[1.25], [2.0], [8.0], [64.0]])
 _LOGS, _LAST, _SENT = "volunteers-logs", "volunteers-last", "volunteers-sent"
@@ -56,19 +56,18 @@ class VolunteerBound:
 
     def note(self, outcome: RoundOutcome) -> None:
         """Learn from a round once its updates are in."""
-        trained = self._of(one.client for one in outcome.clients if one.result == "trained")
-        sent = self._of(one.client for one in outcome.clients if one.step == "train" and one.result != "declined")
-        took = trained | self._of(one.client for one in outcome.clients if one.result == "refused")
-        forced = self._of(one.client for one in outcome.clients if one.forced)
+
+        def clients(fits: Callable[[ClientOutcome], bool]) -> Mask:
+            return np.isin(np.arange(len(self._last)), [one.client for one in outcome.clients if fits(one)])
+
+        trained = clients(lambda one: one.result == "trained")
+        sent = clients(lambda one: one.step == "train" and one.result != "declined")
+        took = trained | clients(lambda one: one.result == "refused")
+        forced = clients(lambda one: one.forced)
         counts = self._known & ~forced & (took | ~sent)
         self._logs += np.where(counts, np.where(took, np.log(_ODDS), 0.0) - self._more, 0.0)
         self._last = np.where(trained, outcome.view.round, self._last)
         self._sent = np.where(sent, outcome.view.round, self._sent)
-
-    def _of(self, clients: Iterable[int]) -> Mask:
-        mask = np.zeros(len(self._last), np.bool_)
-        mask[[client for client in clients if client < len(mask)]] = True
-        return mask
 
     def state_dict(self) -> State:
         """Return what is known of the clients."""

@@ -11,7 +11,6 @@ from aoi_fl.config.run import RunConfig
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.protocol import ParticipationRequest
-from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.server.app import app as server_app
 from aoi_fl.server.engine.local_run import run_local
@@ -84,18 +83,6 @@ def test_a_policy_of_ones_own_runs(text, attribute, wanted, lay, tmp_path):
     about = read_run(folder / LEDGER)
     assert about["policy"]["kind"] in (name, attribute) and about["status"] == "completed"
     assert len(about["policy_source"]) == 64
-
-
-def test_a_resumed_run_refuses_another_module(lay, tmp_path, monkeypatch):
-    name = lay(SELECTOR, "Lowest", "own_changed")
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr("aoi_fl.server.checkpoint.Checkpoints.prune", lambda self, round_: 1 / (round_ < 2))
-        run(name, tmp_path)
-    (tmp_path / "own_changed.py").write_text(SELECTOR + "# changed\n")
-    with pytest.raises(ResumeError, match="own_changed"):
-        run(name, tmp_path, resume=True)
-    (tmp_path / "own_changed.py").write_text(SELECTOR)
-    assert trained(run(name, tmp_path, resume=True), 4) == [[0, 1]] * 4
 
 
 def test_selector_of_ones_own_enters_the_arena():
