@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -26,8 +26,10 @@ from aoi_fl.science.errors import AoiError, ConfigError, check_choice
 _App = Annotated[Path, typer.Argument(metavar="[APP]", hidden=True)]
 _Clients = Annotated[int, typer.Option(min=1, max=100_000, help="Number of clients.")]
 _STRATEGIES = "flwr.serverapp.strategy"
+_FEDAVG = f"from {_STRATEGIES} import FedAvg"
 _CLIENTS = ("flwr.clientapp", "flwr.client")
 _LONGEST = 90  # characters of a run's name that are the app's
+_Edit = tuple[tuple[int, int, int, int], str]  # the first line, its column, the last line, the end there; the new text
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def find(folder: Path, given: Mapping[str, str]) -> App:
         flwr = project["tool"]["flwr"]["app"]
         server, client = (flwr["components"][half] for half in ("serverapp", "clientapp"))
         name, config = str(project["project"]["name"]), dict(_flat(flwr.get("config", {})))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         allowed = f"the folder of a Flower app, with pyproject.toml ({type(error).__name__}: {error})"
         raise ConfigError("APP", folder, allowed, "Go to that folder, or write one by aoi init.") from error
     for key, value in given.items():
@@ -103,9 +105,7 @@ def play(
     except BaseException as error:  # also one that would end the process as a success
         if isinstance(error, AoiError) or is_stop(error):
             raise
-        remedy = (
-            "Install what the app needs into this environment." if isinstance(error, ImportError) else "Correct it."
-        )
+        remedy = "Correct it, or install what it needs into this environment."
         raise ConfigError("APP", app.folder, f"an app that runs ({error_and_place(error)})", remedy) from error
     if not played:
         allowed = "one whose ServerApp calls the start of a Flower strategy"
@@ -167,13 +167,19 @@ def edits(app: App, clients: int, per_round: int | None) -> dict[Path, tuple[str
     if any("aoi_fl" in text for text in texts.values()):
         return {}
     try:
-        trees = [ast.parse(text) for text in texts.values()]
+        trees = {path: ast.parse(text) for path, text in texts.items()}
     except SyntaxError as error:
         raise ConfigError("APP", app.folder, f"an app of valid Python ({error})", "Correct it.") from error
-    own, others = _families(trees)
-    found = {path: _adopted(text, own, others, app.config, clients, per_round) for path, text in texts.items()}
-    changed = {path: (texts[path], new) for path, new in found.items() if new != texts[path]}
-    new = "\n".join(text for _, text in changed.values())
+    own, others = _families([node for tree in trees.values() for node in ast.walk(tree)])
+
+    def sizes(call: ast.Call) -> str:
+        return f"{clients}, {per_round or _fraction(call, app.config, clients) or min(3, clients)}"
+
+    changed = {}
+    for path, tree in trees.items():
+        if found := [*_edits(tree, own, others, sizes)]:
+            changed[path] = texts[path], _edited(texts[path], found)
+    new = "".join(text for _, text in changed.values())
     by_hand = f"strategy = MarkovParticipation.optimal({clients}, {per_round or 3}, aggregation=strategy)"
     for what, where, remedy in (
         ("MarkovParticipation", "strategy = FedAvg(…)", f"Add before its start: {by_hand}."),
@@ -184,7 +190,15 @@ def edits(app: App, clients: int, per_round: int | None) -> dict[Path, tuple[str
     return changed
 
 
-def _families(trees: list[ast.Module]) -> tuple[set[str], set[str]]:
+def _edited(text: str, found: Iterable[_Edit]) -> str:
+    """Return a text after edits, whose columns count bytes of UTF-8."""
+    lines = [line.encode() for line in text.splitlines(keepends=True)]
+    for (first, begin, last, end), new in sorted(found, reverse=True):
+        lines[first - 1 : last] = [lines[first - 1][:begin] + new.encode() + lines[last - 1][end:]]
+    return b"".join(lines).decode()
+
+
+def _families(nodes: list[ast.AST]) -> tuple[set[str], set[str]]:
     """Return the names of an app's subclasses of FedAvg, and of all other strategies.
 
     Raises
@@ -196,79 +210,63 @@ def _families(trees: list[ast.Module]) -> tuple[set[str], set[str]]:
     flowers = {
         name for name, kind in vars(strategy).items() if isinstance(kind, type) and issubclass(kind, strategy.Strategy)
     }
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    imported = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == _STRATEGIES]
-    renamed = {one.asname: one.name for node in imported for one in node.names if one.asname}
     classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
-    bases = {
-        name: {renamed.get(base, base) for base in map(_last, node.bases)} | {name} for name, node in classes.items()
-    }
+    bases = {name: {name, *map(_last, node.bases)} for name, node in classes.items()}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module == _STRATEGIES:
+            bases |= {one.asname: {one.name} for one in node.names if one.asname}
     for _ in classes:
         bases = {name: found.union(*(bases.get(one, ()) for one in found)) for name, found in bases.items()}
-    averaging = {name for name, found in bases.items() if found & flowers == {"FedAvg"}}
-    mixed = {name for name, found in bases.items() if found & flowers} - averaging
-    mixed |= {base for name in mixed for base in bases[name] & averaging}  # which has to stay a FedAvg
-    for name in sorted(mixed):
+    averaging = {name for name in classes if bases[name] & flowers == {"FedAvg"}}
+    others = {name for name, found in bases.items() if found & flowers} - averaging
+    others |= {base for name in others for base in bases[name] & averaging}  # which has to stay a FedAvg
+    for name in sorted(others & classes.keys()):
         if any(isinstance(part, ast.FunctionDef) and part.name == "start" for part in classes[name].body):
             remedy = "Move its lines to your main function, around the start of the policy: docs/adopt.md."
             raise ConfigError("APP", f"{name}.start", "that of Flower's strategies, as the policy runs rounds", remedy)
-    own = averaging - mixed
-    return own, (mixed | flowers | {name for name, of in renamed.items() if of in flowers}) - own
+    return averaging - others, others | flowers
 
 
-def _adopted(
-    text: str, own: set[str], others: set[str], config: Mapping[str, Any], clients: int, per_round: int | None
-) -> str:
-    """Return a module's text with our ClientApp, and a policy in place of, or around, its strategy.
+def _edits(tree: ast.Module, own: set[str], others: set[str], sizes: Callable[[ast.Call], str]) -> Iterator[_Edit]:
+    """Yield what gives a module our ClientApp, and a policy in place of, or around, its strategy.
 
-    ``own`` are the app's subclasses of FedAvg, ``others`` all strategies that aggregate under a policy.
+    ``own`` are the app's subclasses of FedAvg, ``others`` all strategies that aggregate under a policy, ``sizes`` the
+    policy's arguments in place of a strategy's call.
     """
-
-    def chosen(call: ast.Call) -> tuple[int, str]:
-        if found := per_round or _fraction(call, config, clients):
-            return found, ""
-        return min(3, clients), f"  # of {clients} clients: set yours"
-
-    tree, lines = ast.parse(text), text.splitlines(keepends=True)
-    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    after: dict[int, str] = {}
-    needed = False
-    base = next((node for node in imported if _renamed(node, tree)), None)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name in own:
-            flowers = next((one for one in node.bases if _last(one) in others), None)
-            if flowers is not None and base is not None:
-                old = f"from {_STRATEGIES} import FedAvg"
-                _replace(lines, base.lineno, old, "from aoi_fl.strategies import MarkovParticipation as FedAvg")
-            elif flowers is not None:
-                _replace_part(lines, flowers, "MarkovParticipation")
-                needed = True
-        if isinstance(node, ast.Call) and _last(node.func) in own:
-            if node.args:
-                raise ConfigError("APP", _last(node.func), "made with arguments by name", "Name them: decay=0.9.")
-            k, note = chosen(node)
-            given = [f"clients={clients}", f"per_round={k}"]
-            given += [ast.unparse(k) for k in node.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
-            _replace_part(lines, node, f"{ast.unparse(node.func)}.optimal({', '.join(given)})", note)
-    for call, node in _made(tree, others):
-        needed = True
-        k, note = chosen(call)
-        policy = f"MarkovParticipation.optimal({clients}, {k}, aggregation="
-        if isinstance(node, ast.Assign | ast.AnnAssign) and call.lineno != call.end_lineno:
-            target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-            after[node.end_lineno or 0] = f"{' ' * node.col_offset}{target} = {policy}{target}){note}\n"
-        else:
-            _replace_part(lines, call, f"{policy}{ast.get_source_segment(text, call)})", note)
-    for node in imported:
+    nodes, wrapped = [*ast.walk(tree)], [*_outermost(tree, others)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name in own]
+    derived = [base for node in classes for base in node.bases if _last(base) in others]
+    alone = derived and "FedAvg" not in {_last(call.func) for call in calls}
+    for node in nodes:
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        line = ast.unparse(node)
         if node.module in _CLIENTS and [one.name for one in node.names] == ["ClientApp"]:
-            _replace(lines, node.lineno, f"from {node.module} ", "from aoi_fl.client ")
-    if needed:
+            yield _place(node), line.replace(node.module, "aoi_fl.client", 1)
+        elif alone and line in (_FEDAVG, f"{_FEDAVG}, Result"):  # it makes our policy the base of all
+            yield _place(node), line.replace(_FEDAVG, "from aoi_fl.strategies import MarkovParticipation as FedAvg")
+            derived = []
+    for base in derived:
+        yield _place(base), "MarkovParticipation"
+    for call in calls:
+        if _last(call.func) in own:
+            if call.args:
+                raise ConfigError("APP", _last(call.func), "made with arguments by name", "Name them: decay=0.9.")
+            given = [ast.unparse(k) for k in call.keywords if k.arg not in ("fraction_train", "min_train_nodes")]
+            yield _place(call), f"{ast.unparse(call.func)}.optimal({', '.join([sizes(call), *given])})"
+    for call in wrapped:
+        first, begin, last, end = _place(call)
+        yield (first, begin, first, begin), f"MarkovParticipation.optimal({sizes(call)}, aggregation="
+        yield (last, end, last, end), ")"
+    if wrapped or derived:
         imports = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
         first = min(node.lineno for node in imports if getattr(node, "module", "") != "__future__")
-        after[first - 1] = "from aoi_fl.strategies import MarkovParticipation\n"
-    for number in sorted(after, reverse=True):
-        lines.insert(number, after[number])
-    return "".join(lines)
+        yield (first, 0, first, 0), "from aoi_fl.strategies import MarkovParticipation\n"
+
+
+def _place(node: Any) -> tuple[int, int, int, int]:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
 def _fraction(call: ast.Call, config: Mapping[str, Any], clients: int) -> int | None:
@@ -285,34 +283,13 @@ def _fraction(call: ast.Call, config: Mapping[str, Any], clients: int) -> int | 
     return None
 
 
-def _made(node: ast.AST, names: set[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
-    """Yield the calls of names that are in no other such call, each with what it is a part of."""
+def _outermost(node: ast.AST, names: set[str]) -> Iterator[ast.Call]:
+    """Yield the calls of names that are in no other such call."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call) and _last(child.func) in names:
-            yield child, node
+            yield child
         else:
-            yield from _made(child, names)
-
-
-def _renamed(node: ast.ImportFrom, tree: ast.Module) -> bool:
-    """Return whether one changed import makes our policy the base of a module's strategies."""
-    alone = node.module == _STRATEGIES and [one.name for one in node.names] in (["FedAvg"], ["FedAvg", "Result"])
-    calls = (_last(one.func) for one in ast.walk(tree) if isinstance(one, ast.Call))
-    return alone and node.lineno == node.end_lineno and not node.names[0].asname and "FedAvg" not in calls
-
-
-def _replace(lines: list[str], number: int, old: str, new: str) -> None:
-    lines[number - 1] = lines[number - 1].replace(old, new, 1)
-
-
-def _replace_part(lines: list[str], part: ast.expr, new: str, note: str = "") -> None:
-    """Put one line in the place of an expression, with a note at its end; the lines after its first become empty."""
-    first, last = part.lineno - 1, (part.end_lineno or 0) - 1
-    before, after = lines[first].encode()[: part.col_offset], lines[last].encode()[part.end_col_offset :]
-    rest = after.decode()
-    if note and not rest.rstrip().endswith("\\"):
-        rest = f"{rest.rstrip()}{note}\n"
-    lines[first : last + 1] = [f"{before.decode()}{new}{rest}", *[""] * (last - first)]
+            yield from _outermost(child, names)
 
 
 def _last(node: ast.expr) -> str:

@@ -95,7 +95,6 @@ def test_the_clients_of_a_round_are_the_apps(given, per_round, app, server, aoi)
     status, out, _ = aoi(f"adopt {app.name}")
     (line,) = (line for line in out.splitlines() if line.startswith("+") and ".optimal(" in line)
     assert status == 0 and f".optimal(10, {per_round}, " in line
-    assert ("#" in line) == (per_round == "3")  # a remark that the number is not the app's
 
 
 def test_what_is_no_app_is_refused(app, server, refusal):
