@@ -22,9 +22,8 @@ from aoi_fl.protocol.clients import ClientTable
 from aoi_fl.protocol.clock import clock_of
 from aoi_fl.protocol.own_code import naming
 from aoi_fl.science.errors import AoiError, ConfigError, StorageError
-from aoi_fl.server.checkpoint import Checkpoints, encode
+from aoi_fl.server.checkpoint import encode
 from aoi_fl.server.folder import (
-    CHECKPOINTS,
     LEDGER,
     MODEL,
     RATES_FILE,
@@ -37,7 +36,7 @@ from aoi_fl.server.folder import (
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import speak_json, speak_with_times, tell
 from aoi_fl.server.observe import HOOK, Hook, Recorder
-from aoi_fl.server.resume import begun_of, recorded_config, recorded_run, take_up
+from aoi_fl.server.resume import recorded_config, recorded_run, take_up
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, check_names, client_table, rates_of, write_rates, write_table
@@ -65,10 +64,9 @@ def play(grid: Grid, config: RunConfig) -> Path:
 
 def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
     if config.resume:
-        about = recorded_run(folder)
         if _is_complete(folder):
             return folder
-        config = recorded_config(about, config)
+        config = recorded_config(recorded_run(folder), config)
     if config.log_format == "json":
         speak_json(folder.name)
     if config.clock and clock_of(grid).simulated is None:
@@ -150,9 +148,9 @@ def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prep
         drop=config.drop,
         missing=config.missing,
     )
-    model = task.check()  # which may download the data
-    sources = {**given_sources(config), "model_source": model}
-    task = replace(task, source=model, data_source=sources["data_source"])
+    task.check()  # which may download the data
+    sources = given_sources(config)
+    task = replace(task, source=sources["model_source"], data_source=sources["data_source"])
     if config.resume:
         check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
     if task.data.understood:
@@ -167,10 +165,10 @@ def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prep
 
 def _is_complete(folder: Path) -> bool:
     """Return whether a run to resume is complete, and print it."""
-    complete = bool(recorded_run(folder)["status"] == "completed")
-    if complete:
-        tell(f"the run {folder.name} is complete: there is nothing to resume")
-    return complete
+    if recorded_run(folder)["status"] != "completed":
+        return False
+    tell(f"the run {folder.name} is complete: there is nothing to resume")
+    return True
 
 
 def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[partition.Indices]]:
@@ -191,18 +189,14 @@ def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[par
 
 def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> None:
     config, task = run.config, run.task
-    resume, model = take_up(folder, ledger) if config.resume else (None, None)
-    if resume is None:
-        ledger.note(begun=secrets.token_hex(8))
-    checkpoints = Checkpoints(folder / CHECKPOINTS, begun_of(ledger.path))
-    trackers = [
-        tracker(name, folder.name, folder.parent, config.flat(), resume=config.resume) for name in config.trackers
-    ]
-    for tool in trackers if config.resume else ():
+    keys = config.flat()
+    if not config.resume:  # simulated clients' states are in the run's folder, so they need no token
+        ledger.note(begun=secrets.token_hex(8), token=secrets.token_hex(8) if uploads(grid) else None)
+    resume, model, checkpoints = take_up(folder, ledger)
+    token = read_run(ledger.path).get("token")
+    trackers = [tracker(name, folder.name, folder.parent, keys, resume=config.resume) for name in config.trackers]
+    for tool in trackers:
         tool.catch_up(read(ledger.path, "rounds"))
-    token = secrets.token_hex(8) if uploads(grid) else None  # simulated clients' states are in the run's folder
-    if resume is not None:
-        token = read_run(ledger.path).get("token")
     hooks = [Hook(hook, lambda reason: strategy.finish(reason))] if (hook := HOOK.get()) else []
     strategy = make_strategy(
         config,
@@ -212,28 +206,29 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
         task.untrained() if config.privacy != "none" else (),
         task.data.clients,
         task.buffers(),
-        observer=together(Recorder(folder.name, ledger, checkpoints, planned(config.flat())), *trackers, *hooks),
+        observer=together(Recorder(ledger, checkpoints, planned(keys)), *trackers, *hooks),
         configure=lambda round_: {"learning-rate": config.rate(round_)},
-        resume=resume,
+        resume=resume if config.resume else None,
     )
-    if resume is None:
-        parameters = strategy.parameters()
-        ledger.note(run=folder.name, token=token, config=settled(config.flat()), status="running", policy=parameters)
-    else:
+    if config.resume:
         ledger.note(status="running", reason=None)
         tell(f"the run {folder.name} continues with round {resume.next_round}")
-    form: dict[str, int | str | list[int]] = {
-        "data-shape": list(task.form.shape),
-        "classes": task.form.classes,
-        "model-source": task.source,
-        "data-source": task.data_source,
-    }
+    else:
+        ledger.note(run=folder.name, config=settled(keys), status="running", policy=strategy.parameters())
+    form = ConfigRecord(
+        {
+            "data-shape": list(task.form.shape),
+            "classes": task.form.classes,
+            "model-source": task.source,
+            "data-source": task.data_source,
+        }
+    )
     result = strategy.start(
         grid,
-        to_record(task.initial_arrays() if model is None else model),
+        to_record(model or task.initial_arrays()),
         config.num_server_rounds,
-        train_config=ConfigRecord({**form}),
-        evaluate_config=ConfigRecord({**form}),
+        train_config=form,
+        evaluate_config=form.copy(),
         evaluate_fn=_central_evaluation(task, config, ledger, lambda: strategy.ending),
     )
     ledger.note(policy=strategy.parameters())  # rates may depend on sizes from the roll call
@@ -248,7 +243,7 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
     if strategy.complete:
         tell(f"complete: {strategy.complete}")
     more = not (strategy.complete or config.until or config.privacy != "none")  # aoi resume may add rounds
-    checkpoints.clear(before=config.num_server_rounds if more else None)
+    checkpoints.prune(*([config.num_server_rounds - 1] if more else ()))
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:

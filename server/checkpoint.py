@@ -10,12 +10,11 @@ version, run, round, the order of the arrays and a checksum.
 
 import json
 import logging
-import shutil
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +32,19 @@ _MODEL, _MEMORY = "model/", "memory/"
 logger = logging.getLogger("flwr")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """The state of a run after a round.
 
     Attributes
     ----------
-    run : the run's name
     round : the last complete round
-    model : the arrays after that round, by name, in the model's order
+    model : the arrays after that round, by name, in the model's order; empty before round 1
     memory : the strategy's state
     """
 
-    run: str
     round: int
     model: Mapping[str, NDArray[Any]]
-    memory: State = field(default_factory=dict)
+    memory: State
 
 
 class Checkpoints:
@@ -56,7 +52,7 @@ class Checkpoints:
 
     Parameters
     ----------
-    folder : folder of the files, created at the first write
+    folder : folder of the files, in the run's folder; created at the first write
     begun : what the ledger calls this start of the run; a checkpoint of another is refused; "": any
     """
 
@@ -78,7 +74,7 @@ class Checkpoints:
         tensors |= {_MEMORY + k: _native(v) for k, v in checkpoint.memory.items()}
         metadata = {
             "version": VERSION,
-            "run": checkpoint.run,
+            "run": self.folder.parent.name,
             "round": str(checkpoint.round),
             "order": json.dumps(list(checkpoint.model)),
             "begun": self._begun,
@@ -86,10 +82,14 @@ class Checkpoints:
         }
         keep(self.path(checkpoint.round), encode(tensors, metadata))
 
-    def prune(self, round_: int) -> None:
-        """Remove all files except the checkpoints of this committed round and of the one before."""
-        kept = {self.path(round_), self.path(round_ - 1)}
-        self._remove(path for path in self.folder.iterdir() if path not in kept)
+    def prune(self, *rounds: int) -> None:
+        """Remove all files except the checkpoints of these rounds, and a folder without files."""
+        kept = set(map(self.path, rounds))
+        for path in self.folder.glob("*"):
+            if path not in kept:
+                discard(path)
+        with suppress(OSError):
+            self.folder.rmdir()
 
     def check_newest(self, committed: int) -> None:
         """Raise ResumeError if a file is newer than the ledger, whose last round is ``committed``.
@@ -104,19 +104,7 @@ class Checkpoints:
                 f"{self.folder.parent / LEDGER} and {LEDGER}-wal back from a copy, or start a run of another run-name."
             )
 
-    def clear(self, before: int | None) -> None:
-        """Remove all files of a complete run, except the checkpoint before round ``before``."""
-        kept = None if before is None else self.path(before - 1)
-        if kept is None or not kept.is_file():
-            shutil.rmtree(self.folder, ignore_errors=True)
-            return
-        self._remove(path for path in self.folder.iterdir() if path != kept)
-
-    def _remove(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            discard(path)
-
-    def load(self, run: str, round_: int) -> Checkpoint:
+    def load(self, round_: int) -> Checkpoint:
         """Read the checkpoint of a round.
 
         Raises
@@ -133,7 +121,7 @@ class Checkpoints:
                 raise ValueError(f"version {about.get('version')!r}, this program writes {VERSION!r}")
             if about["checksum"] != _checksum(tensors):
                 raise ValueError("its checksum does not match")
-            if (about["run"], about["round"]) != (run, str(round_)):
+            if (about["run"], about["round"]) != (self.folder.parent.name, str(round_)):
                 raise ValueError(f"it was made after round {about['round']} of run {about['run']!r}")
             if self._begun and about.get("begun", "") not in ("", self._begun):
                 raise ValueError("the ledger is of another run of this name")
@@ -143,10 +131,10 @@ class Checkpoints:
         except (SafetensorError, OSError, *DAMAGE) as error:
             raise ResumeError(f"the checkpoint {path} cannot be used: {error}.") from error
         memory = {k.removeprefix(_MEMORY): v for k, v in tensors.items() if k.startswith(_MEMORY)}
-        return Checkpoint(run, round_, model, memory)
+        return Checkpoint(round_, model, memory)
 
-    def last(self, run: str, committed: int) -> Checkpoint | None:
-        """Return the newest usable checkpoint of a committed round; None if there is no such round.
+    def last(self, committed: int) -> Checkpoint:
+        """Return the newest usable checkpoint of a committed round; that of round 0 is empty.
 
         If the last round's checkpoint is damaged, the one before it is used, and the last round runs again.
 
@@ -155,21 +143,21 @@ class Checkpoints:
         ResumeError : neither checkpoint can be used, or there is one of a round that the ledger lacks.
         """
         self.check_newest(committed)
+        if committed == 0:
+            return Checkpoint(0, {}, {})
         reasons = []
         for round_ in range(committed, max(committed - 2, 0), -1):
             try:
-                checkpoint = self.load(run, round_)
+                checkpoint = self.load(round_)
             except ResumeError as reason:
                 reasons.append(str(reason))
                 continue
             for reason_ in reasons:
                 logger.warning("%s The run continues after round %d.", reason_, round_)
             return checkpoint
-        if committed == 0:
-            return None
         raise ResumeError(
-            f"round {committed} of run {run!r} is complete in the ledger, but {' '.join(reasons)} Bring one of "
-            "these files back from a copy, or start a new run with another run-name."
+            f"round {committed} is complete in the ledger, but {' '.join(reasons)} Bring one of these files back from "
+            "a copy, or start a new run with another run-name."
         )
 
 

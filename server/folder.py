@@ -35,7 +35,11 @@ def run_folder(runs: Path, name: str, policy: str, dataset: str) -> Iterator[Pat
     alone = False
     with suppress(OSError):
         alone = not runs.exists()
-    folder = _new_folder(runs, f"{policy.rpartition(':')[2]}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}")
+    stem = f"{policy.rpartition(':')[2]}-{dataset.split(':')[0]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for folder in numbered(runs / stem):
+        with writing(runs), suppress(FileExistsError):  # of a run that starts in the same second
+            folder.mkdir()
+            break
     try:
         yield folder
     except BaseException:
@@ -46,14 +50,11 @@ def run_folder(runs: Path, name: str, policy: str, dataset: str) -> Iterator[Pat
         raise
 
 
-def _new_folder(runs: Path, name: str) -> Path:
-    """Make a folder that no other process has, even if several start in the same second."""
-    for number in count(1):
-        folder = runs / (name if number == 1 else f"{name}-{number}")
-        with writing(runs), suppress(FileExistsError):
-            folder.mkdir()
-            return folder
-    raise AssertionError
+def numbered(folder: Path) -> Iterator[Path]:
+    """Yield a folder, then without end others with a number from 2 after its name."""
+    yield folder
+    for number in count(2):
+        yield folder.with_name(f"{folder.name}-{number}")
 
 
 def make_run_folder(folder: Path) -> None:

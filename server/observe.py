@@ -29,14 +29,12 @@ class Recorder:
 
     Parameters
     ----------
-    run : the run's name
     ledger : the run's ledger
     checkpoints : the run's checkpoints; None: no checkpoints, and the run cannot be resumed
     rounds : number of rounds, for the remaining time; None: unknown
     """
 
-    def __init__(self, run: str, ledger: Ledger, checkpoints: Checkpoints | None, rounds: int | None) -> None:
-        self._run = run
+    def __init__(self, ledger: Ledger, checkpoints: Checkpoints | None, rounds: int | None) -> None:
         self._ledger = ledger
         self._checkpoints = checkpoints
         self._rounds = rounds
@@ -49,10 +47,10 @@ class Recorder:
     def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
         """Write checkpoint, then ledger, which commits the round; then print its line."""
         if self._checkpoints is not None:
-            self._checkpoints.save(Checkpoint(self._run, record.round, from_record(arrays), memory))
+            self._checkpoints.save(Checkpoint(record.round, from_record(arrays), memory))
         self._ledger.add_round(record)
         if self._checkpoints is not None:
-            self._checkpoints.prune(record.round)
+            self._checkpoints.prune(record.round, record.round - 1)
         self._seconds.append(record.seconds)
         left = None if self._rounds is None else seconds_left(list(self._seconds), self._rounds - record.round)
         tell(progress_line(record, self._rounds, left), record)

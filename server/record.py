@@ -4,18 +4,15 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.run import RunConfig
-from aoi_fl.protocol.records import ClientRecord, RoundRecord, State
 from aoi_fl.science.errors import NAMES, ConfigError, StorageError
-from aoi_fl.server.folder import LEDGER, has_rounds, is_played, make_run_folder, only_player
+from aoi_fl.server.folder import LEDGER, has_rounds, is_played, make_run_folder, numbered, only_player
 from aoi_fl.server.ledger import Ledger, ending
 from aoi_fl.server.logs import tell
 from aoi_fl.server.observe import Recorder
@@ -25,7 +22,7 @@ from aoi_fl.strategies.strategy import AgeAwareStrategy
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class Recording:
+class Recording(Recorder):
     """An observer that writes one run's ledger, ``runs-dir/name/ledger.sqlite``, and no model.
 
     A second run of a name gets ``name-2``, and so on.
@@ -47,7 +44,6 @@ class Recording:
             raise ConfigError("run-name", name, NAMES, "Choose another name.")
         self.folder = Path(runs_dir) / name
         self._held = ExitStack()
-        self._open: tuple[Ledger, Recorder] | None = None
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
         """Make the folder and the ledger, and lock them until the end.
@@ -56,38 +52,21 @@ class Recording:
         ------
         ConfigError, ResumeError : they cannot be written, or an earlier ledger cannot be read.
         """
-        first = self.folder
-        for number in count(2):
-            if not (has_rounds(self.folder / LEDGER) or is_played(self.folder)):
-                break
-            self.folder = first.with_name(f"{first.name}-{number}")
+        free = (folder for folder in numbered(self.folder) if not (has_rounds(folder / LEDGER) or is_played(folder)))
+        self.folder = next(free)
         self._held.enter_context(only_player(self.folder))
         make_run_folder(self.folder)
         ledger = Ledger(self.folder / LEDGER)
         self._held.callback(ledger.close)
         ledger.note(run=self.folder.name, config={"num-server-rounds": rounds}, status="running", policy=policy)
-        self._open = ledger, Recorder(self.folder.name, ledger, None, rounds)
+        super().__init__(ledger, None, rounds)
 
     def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
         """Record the end of the run."""
-        if self._open is None:
-            return
-        ledger, _ = self._open
-        self._open = None
         with self._held, suppress(StorageError):  # an earlier error has reported the disk
-            ledger.note(**ending(stopped, error))
+            self._ledger.note(**ending(stopped, error))
         folder = self.folder.absolute()  # with Flower's local SuperLink, relative to the folder of its first start
         tell(f"recorded in {folder}: aoi report {shlex.quote(str(folder))}")
-
-    def clients_seen(self, clients: list[ClientRecord]) -> None:
-        """Write the clients into the ledger."""
-        if self._open is not None:
-            self._open[1].clients_seen(clients)
-
-    def round_done(self, record: RoundRecord, arrays: ArrayRecord, memory: State) -> None:
-        """Write the round into the ledger and print its line."""
-        if self._open is not None:
-            self._open[1].round_done(record, arrays, memory)
 
 
 def record(name: str, runs_dir: str | Path = "runs") -> Recording:

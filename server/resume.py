@@ -1,8 +1,8 @@
 """Resume an interrupted run: its configuration and its next round."""
 
 import logging
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,8 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     ResumeError : there is no run, it ended before its configuration was recorded, another version recorded it, its
         ledger is damaged, or its folder was renamed.
     """
-    try:
+    with _whole(folder):
         about = read_run(folder / LEDGER)
-    except ConfigError as error:
-        raise ResumeError(str(error)) from error
-    except DAMAGE as error:
-        raise _damaged(folder, error) from error
     if not isinstance(about.get("config"), dict) or "status" not in about:
         Checkpoints(folder / CHECKPOINTS).check_newest(0)
         raise ResumeError(f"the run in {folder} ended before its configuration was recorded. Start it again.")
@@ -54,15 +50,15 @@ def recorded_run(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _progress(path: Path) -> tuple[int, int | None]:
+@contextmanager
+def _whole(folder: Path) -> Iterator[None]:
+    """Raise ResumeError if the block finds no ledger, or a damaged one."""
     try:
-        return progress(path)
+        yield
+    except ConfigError as error:
+        raise ResumeError(str(error)) from error
     except DAMAGE as error:
-        raise _damaged(path.parent, error) from error
-
-
-def _damaged(folder: Path, error: Exception) -> ResumeError:
-    return ResumeError(f"the run in {folder} cannot continue: {error}. Restore its ledger from a copy.")
+        raise ResumeError(f"the run in {folder} cannot continue: {error}. Restore its ledger from a copy.") from error
 
 
 def check_simulated(folder: Path) -> None:
@@ -72,8 +68,9 @@ def check_simulated(folder: Path) -> None:
     ------
     ResumeError : the run has rounds, and its clients' states are on the clients.
     """
-    rounds, _ = _progress(folder / LEDGER)
-    if not (folder / STATES).is_dir() and rounds:
+    with _whole(folder):
+        rounds, _ = progress(folder / LEDGER)
+    if rounds and not (folder / STATES).is_dir():
         raise ResumeError(
             f"the run in {folder} belongs to a deployment, where the clients keep their own ages. Continue it there: "
             f"AOI_RUN_NAME={folder.name} AOI_RESUME=true docker compose up, or flwr run with resume=true."
@@ -105,10 +102,12 @@ def extend(folder: Path, rounds: int) -> None:
         raise ConfigError(key, rounds, allowed, "Give more rounds.")
     check_unchanged(folder, about, given_sources(config) | dealt_sources(folder), config)
     with only_player(folder):
-        done, last = _progress(folder / LEDGER)[0], config.num_server_rounds
+        last = config.num_server_rounds
+        with _whole(folder):
+            done, _ = progress(folder / LEDGER)
         if done == last > 1:
             try:
-                Checkpoints(folder / CHECKPOINTS).load(folder.name, last - 1)
+                Checkpoints(folder / CHECKPOINTS).load(last - 1)
             except ResumeError as error:
                 raise ResumeError(f"{error} Start a new run of {rounds} rounds.") from error
         with closing(Ledger(folder / LEDGER)) as ledger:
@@ -141,31 +140,21 @@ def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
     return config
 
 
-def begun_of(ledger: Path) -> str:
-    """Return what distinguishes a run from another of its name; "" before its first round."""
-    return str(read_run(ledger).get("begun", ""))
-
-
-def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, dict[str, NDArray[Any]] | None]:
-    """Return a run's next round, and the model after the last complete one, if any.
+def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, Mapping[str, NDArray[Any]], Checkpoints]:
+    """Return a run's next round, the model after the last complete one, empty before round 1, and its checkpoints.
 
     Raises
     ------
     ResumeError : the last complete rounds have no usable checkpoint, or the ledger is damaged.
     """
-    try:
+    with _whole(folder):
         rounds, last = progress(ledger.path)
         if last is not None and last != rounds:
             raise ValueError(f"it has {rounds} rounds, and the last of them is {last!r:.40}")
         rows = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))
-        clients, begun = [ClientRecord(**row) for row in rows], begun_of(ledger.path)
-    except DAMAGE as error:
-        raise _damaged(folder, error) from error
-    committed = last or 0
-    checkpoint = Checkpoints(folder / CHECKPOINTS, begun).last(folder.name, committed)
-    done = 0 if checkpoint is None else checkpoint.round
-    if done < committed:
-        ledger.forget_after(done)
-    if checkpoint is None:
-        return Resume(1, clients), None
-    return Resume(done + 1, clients, checkpoint.memory), dict(checkpoint.model)
+        clients, begun = [ClientRecord(**row) for row in rows], str(read_run(ledger.path).get("begun", ""))
+    checkpoints = Checkpoints(folder / CHECKPOINTS, begun)
+    checkpoint = checkpoints.last(rounds)
+    if checkpoint.round < rounds:
+        ledger.forget_after(checkpoint.round)
+    return Resume(checkpoint.round + 1, clients, checkpoint.memory), checkpoint.model, checkpoints

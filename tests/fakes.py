@@ -68,12 +68,12 @@ class Kept(Notes):
         self.checkpoints = Checkpoints(folder)
 
     def round_done(self, record, arrays, memory):
-        self.checkpoints.save(Checkpoint("r", record.round, values(arrays), memory))
+        self.checkpoints.save(Checkpoint(record.round, values(arrays), memory))
         super().round_done(record, arrays, memory)
 
     def reloaded(self, round_):
         """Return model and memory after a round, from its file."""
-        found = self.checkpoints.load("r", round_)
+        found = self.checkpoints.load(round_)
         return record_of(found.model), Resume(round_ + 1, self.clients, found.memory)
 
 

@@ -45,7 +45,7 @@ def _reserve():
         stack.enter_context(redirect_stderr(StringIO()))
         ledger = stack.enter_context(closing(Ledger(folder / LEDGER)))
         grid = stack.enter_context(local_grid(MANY))
-        observer = TimedRounds(Recorder("bench", ledger, Checkpoints(folder / CHECKPOINTS), ROUNDS))
+        observer = TimedRounds(Recorder(ledger, Checkpoints(folder / CHECKPOINTS), ROUNDS))
         how = {"coordination": RESERVE, "options": OPTIONS, "observer": observer}
         strategy = MarkovParticipation.optimal(MANY, PER_ROUND, **how)
         strategy.start(grid, model(1000), ROUNDS)

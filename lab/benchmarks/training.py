@@ -81,7 +81,7 @@ def federation(config):
         ledger = stack.enter_context(closing(Ledger(home / LEDGER)))
 
         def play():
-            recorder = Recorder(home.name, ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
+            recorder = Recorder(ledger, Checkpoints(home / CHECKPOINTS), config.num_server_rounds)
             configure = {"configure": lambda round_: {"learning-rate": config.rate(round_)}}
             grid, observer = LocalGrid(client_app, config.flat(), config.num_clients, write), TimedRounds(recorder)
             strategy = make_strategy(config, home.name, observer=observer, **configure)

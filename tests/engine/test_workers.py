@@ -91,7 +91,7 @@ def unruly(request, tmp_path_factory):
     try:
         with Workers("unruly:app", 2, memory=MEMORY) as workers, written_together(alone=False) as write:
             grid = WorkerGrid(load("unruly:app"), config, CLIENTS, write, workers)
-            observer = Tell("r", Ledger(home / "ledger.sqlite"), Checkpoints(home / "checkpoints"), LAST)
+            observer = Tell(Ledger(home / "ledger.sqlite"), Checkpoints(home / "checkpoints"), LAST)
             observer.workers, observer.misdeeds = workers, misdeeds
             options = RoundOptions(run="r", seed=1, deterministic=True, train_timeout=60.0, evaluate_clients=0)
             observer.strategy = RandomSelection(CLIENTS, options=options, observer=observer)

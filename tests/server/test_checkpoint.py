@@ -32,19 +32,19 @@ MEMORY = {"last": np.array([3, -2, 0]), "next_round": np.array([5, 0, 2**40])}
 
 @pytest.fixture
 def store(tmp_path):
-    return Checkpoints(tmp_path / "run/checkpoints")
+    return Checkpoints(tmp_path / "a/checkpoints")
 
 
-def save(store, round_, **changes):
-    store.save(Checkpoint(**{"run": "a", "round": round_, "model": MODEL, "memory": MEMORY, **changes}))
+def save(store, round_, model=MODEL, memory=MEMORY):
+    store.save(Checkpoint(round_, model, memory))
 
 
 @pytest.mark.parametrize("order", ["=", "S"])
 def test_a_checkpoint_comes_back_bit_for_bit_and_in_order(order, store):
     swapped = [{k: v.astype(v.dtype.newbyteorder(order)) for k, v in arrays.items()} for arrays in (MODEL, MEMORY)]
-    save(store, 4, model=swapped[0], memory=swapped[1])
-    found = store.load("a", 4)
-    assert (found.run, found.round) == ("a", 4)
+    save(store, 4, *swapped)
+    found = store.load(4)
+    assert found.round == 4
     assert list(found.model) == list(MODEL)  # safetensors sorts by name and type; the model's order is kept aside
     for mine, theirs in ((MODEL, found.model), (MEMORY, found.memory)):
         for name, array in mine.items():
@@ -56,11 +56,13 @@ def test_a_checkpoint_comes_back_bit_for_bit_and_in_order(order, store):
 def test_the_last_two_are_kept_and_nothing_else(store):
     for round_ in range(1, 6):
         save(store, round_)
-        store.prune(round_)
+        store.prune(round_, round_ - 1)
     (store.folder / ".model-6.safetensors.tmp").write_bytes(b"half")  # of a process that was killed while writing
     save(store, 6)
-    store.prune(6)
+    store.prune(6, 5)
     assert sorted(os.listdir(store.folder)) == ["model-5.safetensors", "model-6.safetensors"]
+    store.prune()
+    assert not store.folder.exists()
 
 
 def test_every_flipped_bit_and_every_cut_is_noticed(store):
@@ -73,16 +75,18 @@ def test_every_flipped_bit_and_every_cut_is_noticed(store):
     for blob in damaged:
         path.write_bytes(blob)
         with pytest.raises(ResumeError, match="cannot be used"):
-            store.load("a", 1)
+            store.load(1)
 
 
-def test_a_checkpoint_of_another_run_or_round_is_refused(store):
+def test_a_checkpoint_of_another_run_or_round_is_refused(store, tmp_path):
     save(store, 1)
-    with pytest.raises(ResumeError, match="of run 'a'"):
-        store.load("b", 1)
     store.path(1).rename(store.path(2))
     with pytest.raises(ResumeError, match="made after round 1"):
-        store.load("a", 2)
+        store.load(2)
+    store.path(2).rename(store.path(1))
+    (tmp_path / "a").rename(tmp_path / "b")
+    with pytest.raises(ResumeError, match="of run 'a'"):
+        Checkpoints(tmp_path / "b/checkpoints").load(1)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
@@ -95,25 +99,25 @@ def test_a_file_of_no_regular_kind_is_named_and_hangs_nothing(make, store, tmp_p
     store.folder.mkdir(parents=True, exist_ok=True)
     make(path := store.path(99))
     with pytest.raises(ResumeError, match=path.name):
-        store.load("run", 99)
+        store.load(99)
 
 
 def test_the_last_committed_round_decides_which_one_is_used(store, caplog):
-    assert store.last("a", 0) is None  # nothing committed: the run begins at its beginning
+    assert store.last(0) == (0, {}, {})  # nothing committed: the run begins at its beginning
     for round_ in (6, 7, 8):
         save(store, round_)
-    assert store.last("a", 7).round == 7  # 8 was written, but never committed
+    assert store.last(7).round == 7  # 8 was written, but never committed
     store.path(7).write_bytes(b"")
-    assert store.last("a", 7).round == 6
+    assert store.last(7).round == 6
     assert "model-7.safetensors" in caplog.text
     store.path(6).unlink()
     with pytest.raises(ResumeError, match=r"model-7\.safetensors cannot be used.*no checkpoint .*model-6\.safetensors"):
-        store.last("a", 7)
+        store.last(7)
 
 
 def test_a_round_is_in_the_ledger_only_after_its_checkpoint(store, tmp_path):
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    recorder = Recorder("a", ledger, store, 3)
+    recorder = Recorder(ledger, store, 3)
     recorder.clients_seen([ClientRecord(0, "client-0", 1)])
     arrays = ArrayRecord({"w": Array(np.ones(3))})
     recorder.round_done(RoundRecord(1, participations=[Participation(0, "client-0", "trained")]), arrays, MEMORY)
@@ -121,7 +125,7 @@ def test_a_round_is_in_the_ledger_only_after_its_checkpoint(store, tmp_path):
     with pytest.raises(StorageError):
         recorder.round_done(RoundRecord(2), arrays, MEMORY)
     assert [row["round"] for row in read(ledger.path, "rounds")] == [1]
-    assert store.last("a", 1).model["w"].tolist() == [1, 1, 1]
+    assert store.last(1).model["w"].tolist() == [1, 1, 1]
     ledger.close()
 
 
@@ -153,7 +157,7 @@ def test_a_forged_checkpoint_is_named(store, what):
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     store.path(1).write_bytes(encode(tensors, {key: value for key, value in about.items() if value is not None}))
     with pytest.raises(ResumeError, match="cannot be used"):
-        store.load("a", 1)
+        store.load(1)
 
 
 CARRIED = {

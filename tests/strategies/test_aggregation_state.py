@@ -135,8 +135,8 @@ VALUES = {
 def test_a_value_comes_back_as_it_was(value, tmp_path):
     arrays, lost = state.dump({"value": value})
     checkpoints, found = Checkpoints(tmp_path), {}
-    checkpoints.save(Checkpoint("r", 1, {}, arrays))
-    assert (lost, state.load(found, checkpoints.load("r", 1).memory)) == ({}, {})
+    checkpoints.save(Checkpoint(1, {}, arrays))
+    assert (lost, state.load(found, checkpoints.load(1).memory)) == ({}, {})
     assert pickle.dumps(found["value"]) == pickle.dumps(value)
 
 
