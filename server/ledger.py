@@ -33,7 +33,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -42,10 +42,13 @@ from typing import Any
 from aoi_fl.protocol.records import NO_COLUMNS, ClientRecord, Participation, RoundRecord
 from aoi_fl.science.errors import ConfigError, StorageError
 
-_ROUND = [f.name for f in fields(RoundRecord) if f.name not in NO_COLUMNS]
 _PART = [f.name for f in fields(Participation)]
-_CLIENT = [f.name for f in fields(ClientRecord)]
-_TABLES = {"run": ["key", "value"], "clients": _CLIENT, "rounds": _ROUND, "participations": ["round", *_PART]}
+_TABLES = {
+    "run": ["key", "value"],
+    "clients": [f.name for f in fields(ClientRecord)],
+    "rounds": [f.name for f in fields(RoundRecord) if f.name not in NO_COLUMNS],
+    "participations": ["round", *_PART],
+}
 
 # Errors of reads of a damaged ledger, and of work with its values.
 DAMAGE = (
@@ -64,8 +67,8 @@ _SMALLEST_ROW = 4  # bytes of a row in the file, at least
 
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS run (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS clients ({", ".join(_CLIENT)}, PRIMARY KEY (client));
-CREATE TABLE IF NOT EXISTS rounds ({", ".join(_ROUND)}, PRIMARY KEY (round));
+CREATE TABLE IF NOT EXISTS clients ({", ".join(_TABLES["clients"])}, PRIMARY KEY (client));
+CREATE TABLE IF NOT EXISTS rounds ({", ".join(_TABLES["rounds"])}, PRIMARY KEY (round));
 CREATE TABLE IF NOT EXISTS participations (round INTEGER NOT NULL, {", ".join(_PART)}, PRIMARY KEY (round, client));
 """
 
@@ -167,27 +170,24 @@ class Ledger:
         if "status" in values:
             values["since"] = time.time()
         with self._transaction() as db:
-            db.executemany("INSERT OR REPLACE INTO run VALUES (?, ?)", [(k, json.dumps(v)) for k, v in values.items()])
+            _write_notes(db, values)
 
     def add_clients(self, clients: list[ClientRecord]) -> None:
         """Add or update clients."""
         with self._transaction() as db:
-            db.executemany(_insert("clients", _CLIENT), [_row(c, _CLIENT) for c in clients])
+            _write(db, "clients", map(vars, clients))
 
     def add_round(self, record: RoundRecord) -> None:
         """Add a finished round with its participations in one transaction; replace a repeated one."""
         with self._transaction() as db:
             db.execute("DELETE FROM participations WHERE round = ?", (record.round,))
-            db.execute(_insert("rounds", _ROUND), _row(record, _ROUND))
-            db.executemany(
-                _insert("participations", ["round", *_PART]),
-                [(record.round, *_row(p, _PART)) for p in record.participations],
-            )
+            _write(db, "rounds", [vars(record) | {"metrics": json.dumps(record.metrics)}])
+            _write(db, "participations", [{"round": record.round} | vars(part) for part in record.participations])
             notes = {} if record.nodes is None else {"nodes": asdict(record.nodes)}
             if record.by_client:
                 former = db.execute("SELECT value FROM run WHERE key = 'test_by_client'").fetchone()
                 notes["test_by_client"] = (json.loads(former[0]) if former else {}) | record.by_client
-            db.executemany(_insert("run", ["key", "value"]), [(key, json.dumps(note)) for key, note in notes.items()])
+            _write_notes(db, notes)
 
     def forget_after(self, round_: int) -> None:
         """Remove the rounds after this one, which will run again."""
@@ -203,13 +203,14 @@ class Ledger:
         self._db.close()
 
 
-def _row(record: Any, columns: list[str]) -> list[Any]:
-    values = [getattr(record, name) for name in columns]
-    return [json.dumps(value) if isinstance(value, dict) else value for value in values]
+def _write(db: sqlite3.Connection, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    columns = _TABLES[table]
+    values = ", ".join(f":{column}" for column in columns)
+    db.executemany(f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({values})", rows)
 
 
-def _insert(table: str, columns: list[str]) -> str:
-    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+def _write_notes(db: sqlite3.Connection, notes: Mapping[str, Any]) -> None:
+    _write(db, "run", [{"key": key, "value": json.dumps(note)} for key, note in notes.items()])
 
 
 def read(path: Path, table: str, after: int = 0) -> list[dict[str, Any]]:
@@ -286,8 +287,7 @@ def read_round(path: Path, number: int) -> list[dict[str, Any]]:
 
 def read_run(path: Path) -> dict[str, Any]:
     """Return the ``run`` table as one dict, its JSON values decoded."""
-    with _reading(path) as db:
-        return {str(row["key"]): _decoded(row["value"]) for row in db.execute("SELECT key, value FROM run")}
+    return {str(row["key"]): _decoded(row["value"]) for row in _rows(path, "run", "SELECT * FROM run")}
 
 
 def _decoded(text: str) -> Any:

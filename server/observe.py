@@ -111,12 +111,16 @@ def progress_line(record: RoundRecord, rounds: int | None, seconds_left: float |
         f"round {record.round}" if rounds is None else f"round {record.round:>{len(str(rounds))}}/{rounds}",
         f"{clients}{' (forced)' if record.forced else ''}",
         f"age {sum(ages) / len(ages):.1f}" if ages else "age –",
-        _number(
-            *_measured(
-                {"loss": record.test_loss, "clients' loss": record.client_loss, "train loss": record.train_loss}, "loss"
-            )
+        _first({"loss": record.test_loss, "clients' loss": record.client_loss, "train loss": record.train_loss}),
+        _first(
+            {
+                "accuracy": record.test_accuracy,
+                "rmse": record.test_rmse,
+                "clients' accuracy": record.client_accuracy,
+                "clients' rmse": record.client_rmse,
+                **dict(sorted(record.metrics.items(), key=lambda one: one[0].startswith("train_"))),
+            }
         ),
-        _number(*_learned(record)),
         f"{record.seconds:.1f} s",
     ]
     if record.epsilon is not None:
@@ -138,21 +142,12 @@ def _clients(trained: Sequence[Participation]) -> str:
     return shown if len(trained) == len(first) else f"{shown} … ({len(trained)})"
 
 
-def _learned(record: RoundRecord) -> tuple[str, float | None]:
-    """Return the measure that a round is judged by: the server's, else the clients', else any other."""
-    found = {"accuracy": record.test_accuracy, "rmse": record.test_rmse}
-    found |= {"clients' accuracy": record.client_accuracy, "clients' rmse": record.client_rmse}
-    return _measured(
-        found | dict(sorted(record.metrics.items(), key=lambda one: one[0].startswith("train_"))), "accuracy"
-    )
-
-
-def _measured(values: Mapping[str, float | None], usual: str) -> tuple[str, float | None]:
-    return next(((name, value) for name, value in values.items() if value is not None), (usual, None))
-
-
-def _number(name: str, value: float | None) -> str:
-    return f"{name} –" if value is None else f"{name} {value:{'.4g' if 'rmse' in name else '.3f'}}"
+def _first(values: Mapping[str, float | None]) -> str:
+    """Return the first value that was measured, with its name."""
+    for name, value in values.items():
+        if value is not None:
+            return f"{name} {value:{'.4g' if 'rmse' in name else '.3f'}}"
+    return f"{next(iter(values))} –"
 
 
 def duration(seconds: float) -> str:

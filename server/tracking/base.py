@@ -48,14 +48,13 @@ class Tracker(ABC):
     ) -> None:
         self.name, self.folder = name, folder.absolute()
         self._config, self._resume = dict(config or {}), resume
-        self._open = False
-        self._last = 0
+        self._last: int | None = None  # round, once the tool's run is open
         self._missed: list[Mapping[str, Any]] = []
 
     def run_begins(self, policy: dict[str, Any], rounds: int) -> None:
         """Open the tool's run, with the policy's parameters beside the configuration."""
         self._config |= {f"policy.{key}": value for key, value in policy.items()} | {"rounds": rounds}
-        self._safely("begin", self._ensure_open)
+        self._safely("begin", self._open)
         for row in self._missed:
             self._safely(f"log round {row['round']}", self._log_once, row)
 
@@ -72,18 +71,14 @@ class Tracker(ABC):
 
     def run_ends(self, stopped: str | None, error: BaseException | None) -> None:
         """Close the tool's run as completed, stopped, interrupted or failed."""
-        if self._open:
+        if self._last is not None:
             self._safely("end", self._end, str(ending(stopped, error)["status"]))
-            self._open = False
 
-    def _ensure_open(self) -> None:
-        if not self._open:
-            self._last = self._begin()
-            self._open = True
+    def _open(self) -> None:
+        self._last = self._begin()
 
     def _log_once(self, row: Mapping[str, Any]) -> None:
-        self._ensure_open()
-        if row["round"] > self._last:
+        if self._last is not None and row["round"] > self._last:
             self._log(row["round"], numbers(row))
             self._last = row["round"]
 
