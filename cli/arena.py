@@ -9,7 +9,7 @@ import typer
 from aoi_fl.cli import compare
 from aoi_fl.cli.keys import typed
 from aoi_fl.cli.log import Quiet
-from aoi_fl.cli.options import Json
+from aoi_fl.cli.options import Json, Workers
 
 KEYS = ("clock", "partition", "data-dir")
 
@@ -26,7 +26,7 @@ def arena(
     quick: Annotated[
         bool, typer.Option("--quick", help="Digits, twenty minutes of simulated time, in under three minutes.")
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel.")] = 1,
+    workers: Workers = 1,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

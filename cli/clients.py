@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from aoi_fl.cli.options import Json, Run
 from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import printable
 
 
 def clients(
-    run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    run: Run,
+    as_json: Json = False,
 ) -> None:
     """List the clients of a run and their participation.
 

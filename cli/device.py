@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from aoi_fl.cli.options import Json
+
 app = typer.Typer(help="Show what a device does, approve its apps, or move its client.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Option("--dir", help="The client's folder, made by aoi enroll.")]
@@ -31,7 +33,7 @@ def status(folder: Folder = Path()) -> None:
 def receipts(
     folder: Folder = Path(),
     verify: Annotated[bool, typer.Option("--verify", help="Check that no receipt was cut, edited or forged.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show a receipt for each message on data; with --verify end with status 1 if one is not genuine."""
     from aoi_fl.client.device import receipts as signed
@@ -101,7 +103,7 @@ def move(
 
 def doctor(
     folder: Folder = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check a client's requirements and connection to the SuperLink.
 

@@ -1,4 +1,4 @@
-"""Clients' rates, and a check of memory, for ``aoi privacy`` and ``aoi simulate``."""
+"""Options of several commands, and clients' rates and a check of memory for two of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from aoi_fl.config.run import RunConfig
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", hidden=True)]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)]
+Workers = Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel.")]
 # Peak bytes of a simulation and its measures (aoi_fl.science.simulate), per client and per participation.
 _A_CLIENT, _A_PARTICIPATION = 200, 90
 _A_COIN = 20_000  # bytes of a client with a Bernoulli clock, a draw every ten minutes of a week

@@ -10,6 +10,7 @@ import typer
 
 from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.log import Quiet
+from aoi_fl.cli.options import Workers
 from aoi_fl.report.output import print_table
 from aoi_fl.science.errors import ConfigError, install
 
@@ -25,7 +26,7 @@ def reproduce(
         Path | None, typer.Option(help=f"Folder of the results: docs/results; with --quick {QUICK_OUT}.")
     ] = None,
     work: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/reproduce"),
-    workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that run in parallel, one thread each.")] = 1,
+    workers: Workers = 1,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a figure or table of the papers.

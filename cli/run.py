@@ -12,6 +12,7 @@ import typer
 from aoi_fl.cli import log
 from aoi_fl.cli.interrupt import resumable
 from aoi_fl.cli.keys import parse, typed
+from aoi_fl.cli.options import Json, Run, Workers
 from aoi_fl.report.output import print_json, print_table
 
 KEYS = (
@@ -29,13 +30,11 @@ KEYS = (
 )
 _MOST_ROUNDS = 1_000_000  # if simulated time ends the run
 
-Workers = typer.Option(min=1, max=1024, help="Processes in which clients train.")
-
 
 def run(
     context: typer.Context,
-    workers: Annotated[int, Workers] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    workers: Workers = 1,
+    as_json: Json = False,
     quiet: log.Quiet = False,
     verbose: log.Verbose = False,
 ) -> None:
@@ -101,10 +100,10 @@ def conclude(folder: Path, as_json: bool) -> None:
 
 
 def resume(
-    run: Annotated[str, typer.Argument(metavar="RUN", hidden=True)],
+    run: Run,
     rounds: Annotated[int | None, typer.Option(metavar="R", help="New number of rounds, above the old one.")] = None,
-    workers: Annotated[int, Workers] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    workers: Workers = 1,
+    as_json: Json = False,
     quiet: log.Quiet = False,
     verbose: log.Verbose = False,
 ) -> None:

@@ -11,6 +11,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from aoi_fl.cli.options import Json, Runs
 from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import ConfigError
 
@@ -37,7 +38,7 @@ app = typer.Typer(cls=_Listing, help="List recorded runs, or delete them: aoi ru
 @app.command(_LIST)
 def listing(
     runs: Annotated[list[str] | None, _PATTERNS] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List runs with policy, data, seed, rounds, state and date, the latest last.
 
@@ -79,7 +80,7 @@ def _row(seen: Glance) -> dict[str, Any]:
 
 @app.command("rm")
 def remove(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
+    runs: Runs,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete runs with everything in their folders.
@@ -102,7 +103,7 @@ def remove(
 
 
 def export(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", hidden=True)],
+    runs: Runs,
     csv: Annotated[bool, typer.Option("--csv", help="CSV.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="A LaTeX table of settings, for booktabs.")] = False,
     table: Annotated[
