@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from aoi_fl.report.output import bar, print_facts, print_table
@@ -11,11 +12,12 @@ if TYPE_CHECKING:
     from aoi_fl.science.staleness import Freshness
 
 
-def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond: float | None = None) -> None:
+def show_load(metrics: LoadMetrics, title: str, more: Mapping[str, float]) -> None:
     """Show the load metric, its fairness, clients without load, and longer windows.
 
-    ``work`` is the mean number of examples of a participation, relative to an average client's. ``beyond`` is the
-    number of participations per round that clients cannot achieve, because they are not available often enough.
+    ``more`` has ``clients_never_reached``, ``data_a_participation``, the mean number of examples of a participation,
+    relative to an average client's, and perhaps ``out_of_reach``, the number of participations per round that clients
+    cannot achieve, because they are not available often enough.
     """
     count = sum(metrics.interval_counts.values())
     most = max(metrics.interval_counts.values(), default=0)
@@ -27,11 +29,15 @@ def show_load(metrics: LoadMetrics, title: str, never: int, work: float, beyond:
             ("Var[X]", metrics.interval_variance),
             ("clients a round, mean", metrics.round_mean),
             ("clients a round, standard deviation", metrics.round_deviation),
-            *([] if beyond is None else [("clients a round, not achievable by availability", beyond)]),
+            *[
+                ("clients a round, not achievable by availability", more[key])
+                for key in ("out_of_reach",)
+                if key in more
+            ],
             ("participations a client, mean", part.mean),
             ("participations a client, least to most", f"{part.min} to {part.max}"),
-            ("clients never reached", never),
-            ("data a participation, an average client's is 1", work),
+            ("clients never reached", more["clients_never_reached"]),
+            ("data a participation, an average client's is 1", more["data_a_participation"]),
             ("Jain's fairness index", part.jain),
             ("Σ Var[ω], weight variance", metrics.weight_variance),
             ("empty rounds", metrics.empty_rounds),

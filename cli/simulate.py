@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from aoi_fl.config.run import RunConfig
     from aoi_fl.lab.simulated_time.round_clock import RoundClock
     from aoi_fl.protocol.clients import ClientTable
-    from aoi_fl.science.history import History
     from aoi_fl.science.selection import Population
 
 KEYS = (
@@ -97,12 +95,14 @@ def simulate(
 
     from aoi_fl.science import draws
     from aoi_fl.science import simulate as simulation
+    from aoi_fl.science.absence import achievable
+    from aoi_fl.science.load import data_a_participation, measure
+    from aoi_fl.science.staleness import measure_freshness
 
     config = parse(context, num_server_rounds=_rounds(context))
     _check_used(context, config)
-    setting = _paid(config) if config.policy in BUDGETED else _chosen(config)
+    setting = _setting(config)
     n, rounds, ticking = len(setting.population.ages), config.num_server_rounds, None
-    row = REGISTRY[config.policy]
     with waiting(f"Simulating {rounds} rounds"):
         if config.clock:
             ticking = _clock(config, setting, model_bytes)
@@ -112,25 +112,43 @@ def simulate(
             rounds,
             config.seed,
             cast(Start, start),
-            None if config.weights in ("auto", row.weight) else cast(Weighting, config.weights),
+            None if config.weights in ("auto", REGISTRY[config.policy].weight) else cast(Weighting, config.weights),
             None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
             clock=ticking,
         )
-    share = np.full(n, there) if ticking is None else ticking.there / history.rounds
-    result = _result(config, setting, history, ticking, share)
+    load, table, times, freshness = measure(history), setting.table, {}, None
+    values = {
+        "clients_never_reached": int((history.counts == 0).sum()),
+        "data_a_participation": data_a_participation(history, setting.population.sizes),
+    }
+    if setting.rates is not None and (ticking is not None or there < 1):
+        share = np.full(n, there) if ticking is None else ticking.there / history.rounds
+        values["out_of_reach"] = float((setting.rates - achievable(setting.rates, share)).sum())
+    if table is not None:
+        account, owned = setting.policy.account, (table.payments, table.sensitivities, table.sizes)
+        freshness = measure_freshness(history, *owned, account.budget, config.ageing, account.spent)
+    if ticking is not None:
+        times = {
+            "simulated_hours": ticking.now / 3600,
+            "seconds_a_round": ticking.now / history.rounds,
+            "device_hours": ticking.worked / 3600,
+            "device_hours_in_vain": ticking.wasted / 3600,
+        }
     selections = [history.selection(t).clients.tolist() for t in range(1, history.rounds + 1)] if trace else []
     if as_json:
-        _print_json(config, result, ticking, history, {"selections": selections} if trace else {})
+        more: dict[str, Any] = {"selections": selections} if trace else {}
+        more |= {"rounds": history.rounds} if config.total_budget or config.until else {}
+        print_json(asdict(load) | (asdict(freshness) if freshness else {}) | values | times | more)
         return
     title = setting.title.format(history.rounds)
     if history.rounds < rounds:
         over = ticking is not None and ticking.now >= ticking.until
         title += f"; then {'time is over' if over else f'the total budget of {config.total_budget:g} is spent'}"
-    show_load(result["load"], title, result["never"], result["work"], result["beyond"])
-    if result["freshness"]:
-        show_freshness(result["freshness"], config.ageing)
-    if ticking is not None:
-        print_facts("In simulated time", [(name.replace("_", " "), v) for name, v in cost_of(ticking, history).items()])
+    show_load(load, title, values)
+    if freshness:
+        show_freshness(freshness, config.ageing)
+    if times:
+        print_facts("In simulated time", [(name.replace("_", " "), value) for name, value in times.items()])
     if trace:
         print_table(
             "Selections", ["round", "clients"], [(t, " ".join(map(str, s))) for t, s in enumerate(selections, 1)]
@@ -165,47 +183,45 @@ def _check_used(context: typer.Context, config: RunConfig) -> None:
             raise ConfigError(name, value, f"left out of a simulation with {has}", "Leave it out.")
 
 
-def _paid(config: RunConfig) -> _Setting:
-    """Return a budgeted policy's setting: clients from a file, or drawn as in Xu et al. (2024)."""
-    import numpy as np
-
-    from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
-    from aoi_fl.science.selection import Population
-
-    file, total = config.clients_file, config.total_budget or math.inf
-    table = read_clients_file(Path(file)) if file else section5_instance(config.num_clients, config.seed)
-    check = table.payments, table.sensitivities, config.budget, table.names, total
-    for warning in check_clients(*check):
-        print(f"aoi: {warning}", file=sys.stderr)
-    n = len(table.names)
-    there = np.ones(n, dtype=np.bool_)
-    population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
-    policy = REGISTRY[config.policy].build(config.flat())
-    title = f"{config.policy}: {n} clients, budget {config.budget:g}, {{}} rounds, seed {config.seed}"
-    per_round = min(n, config.budget / float(np.mean(table.payments)))
-    check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
-    return _Setting(policy, population, None, table, per_round, title)
-
-
-def _chosen(config: RunConfig) -> _Setting:
-    """Return the setting of a policy without a budget."""
+def _setting(config: RunConfig) -> _Setting:
+    """Return a policy's setting; under a budget clients are from a file, or drawn as in Xu et al. (2024)."""
     import numpy as np
 
     from aoi_fl.science.selection import Population
     from aoi_fl.science.sizes import make_sizes
 
-    n, sent = config.num_clients, config.sent
-    rates, capped = rates_by(config)
-    policy = build(config, rates, timed=bool(config.clock))
-    if excess := getattr(policy, "excess", ""):
-        print(f"aoi: {excess}", file=sys.stderr)
-    ages, there = np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.bool_)
-    title = f"{config.policy}: {n} clients, {config.clients_per_round} a round, {{}} rounds, seed {config.seed}"
-    title += f"; {sent} are chosen" if sent > config.clients_per_round else ""
-    title += f"; {capped} clients have a rate capped at 1" if capped else ""
-    own = rates if "rates" in REGISTRY[config.policy].keys else None
-    check_memory(n, 0 if config.until else config.num_server_rounds * sent, config.clock)
-    return _Setting(policy, Population(ages, make_sizes(config.sizes, n, config.seed), there), own, None, sent, title)
+    n, per_round, table, own = config.num_clients, float(config.sent), None, None
+    owned: tuple[Any, ...]
+    title, about = f"{config.clients_per_round} a round", ""
+    if config.policy in BUDGETED:
+        table = _table(config)
+        n, title = len(table.names), f"budget {config.budget:g}"
+        per_round = min(n, config.budget / float(np.mean(table.payments)))
+        policy = REGISTRY[config.policy].build(config.flat())
+        owned = table.ages, table.sizes, np.ones(n, dtype=np.bool_), table.payments, table.sensitivities
+    else:
+        rates, capped = rates_by(config)
+        policy = build(config, rates, timed=bool(config.clock))
+        if excess := getattr(policy, "excess", ""):
+            print(f"aoi: {excess}", file=sys.stderr)
+        own = rates if "rates" in REGISTRY[config.policy].keys else None
+        about += f"; {config.sent} are chosen" if config.sent > config.clients_per_round else ""
+        about += f"; {capped} clients have a rate capped at 1" if capped else ""
+        owned = np.zeros(n, dtype=np.int64), make_sizes(config.sizes, n, config.seed), np.ones(n, dtype=np.bool_)
+    check_memory(n, 0 if config.until else config.num_server_rounds * per_round, config.clock)
+    title = f"{config.policy}: {n} clients, {title}, {{}} rounds, seed {config.seed}{about}"
+    return _Setting(policy, Population(*owned), own, table, per_round, title)
+
+
+def _table(config: RunConfig) -> ClientTable:
+    """Return the clients of a budgeted policy, and print warnings about them."""
+    from aoi_fl.protocol.clients import check_clients, read_clients_file, section5_instance
+
+    file, total = config.clients_file, config.total_budget or math.inf
+    table = read_clients_file(Path(file)) if file else section5_instance(config.num_clients, config.seed)
+    for warning in check_clients(table.payments, table.sensitivities, config.budget, table.names, total):
+        print(f"aoi: {warning}", file=sys.stderr)
+    return table
 
 
 def build(config: RunConfig, rates: NDArray[np.float64] | None, *, timed: bool = False) -> Any:
@@ -270,49 +286,3 @@ def _clock(config: RunConfig, setting: _Setting, model_bytes: float) -> RoundClo
         rounds = min(config.num_server_rounds, end / max(1.0, min(fastest, config.train_timeout)))
         check_memory(len(sizes), rounds * setting.per_round, config.clock)
     return clock
-
-
-def _result(
-    config: RunConfig, setting: _Setting, history: History, clock: RoundClock | None, share: NDArray[np.float64]
-) -> dict[str, Any]:
-    """Return the measures of a history; ``share`` is (n,) the clients' availability."""
-    from aoi_fl.science.absence import achievable
-    from aoi_fl.science.load import data_a_participation, measure
-    from aoi_fl.science.staleness import measure_freshness
-
-    beyond, freshness, table = None, None, setting.table
-    if setting.rates is not None and (clock is not None or (share < 1).any()):
-        beyond = float((setting.rates - achievable(setting.rates, share)).sum())
-    if table is not None:
-        account = setting.policy.account
-        freshness = measure_freshness(
-            history, table.payments, table.sensitivities, table.sizes, account.budget, config.ageing, account.spent
-        )
-    return {
-        "load": measure(history),
-        "never": int((history.counts == 0).sum()),
-        "work": data_a_participation(history, setting.population.sizes),
-        "beyond": beyond,
-        "freshness": freshness,
-    }
-
-
-def _print_json(
-    config: RunConfig, result: Mapping[str, Any], clock: RoundClock | None, history: History, more: dict[str, Any]
-) -> None:
-    fresh = asdict(result["freshness"]) if result["freshness"] else {}
-    fresh |= {"rounds": history.rounds} if config.total_budget or config.until else {}
-    fresh |= {"clients_never_reached": result["never"], "data_a_participation": result["work"]}
-    fresh |= {} if result["beyond"] is None else {"out_of_reach": result["beyond"]}
-    fresh |= {} if clock is None else cost_of(clock, history)
-    print_json(asdict(result["load"]) | fresh | more)
-
-
-def cost_of(clock: RoundClock, history: History) -> dict[str, float]:
-    """Return the rounds' time and the devices' work, by names with their units."""
-    return {
-        "simulated_hours": clock.now / 3600,
-        "seconds_a_round": clock.now / history.rounds,
-        "device_hours": clock.worked / 3600,
-        "device_hours_in_vain": clock.wasted / 3600,
-    }
