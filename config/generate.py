@@ -1,63 +1,46 @@
 """Generate docs and defaults from the tables of keys and policies (``make generated``)."""
 
+import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from aoi_fl.config.fields import Group, Value, allowed, extra, variable
+from pydantic.fields import FieldInfo
+
+from aoi_fl.config.fields import allowed, extra, variable
 from aoi_fl.config.groups import GROUPS
 from aoi_fl.config.policies import KEYS, REGISTRY, STRATEGIES, users_of
 from aoi_fl.config.presets import PRESET
 
 _IMAGE = ("data-dir", "model-dir", "runs-dir")  # folders of the image, which a cluster does not set
-# A cluster's defaults that differ, with comments.
-_CLUSTER = {
-    "num-clients": ("5", ""),
-    "clients-per-round": ("2", ""),
-    "join-timeout": ("180", "containers of a busy machine take their time"),
-}
-
-
+_CLUSTER = {"num-clients": "5", "clients-per-round": "2", "join-timeout": "180"}  # defaults that differ in a cluster
 _POLICIES = "| `policy` | clients of a round | weight in the mean | source |\n|---|---|---|---|\n"
 
 
-def _keys() -> Iterator[tuple[type[Group], str, Value, str, str, str]]:
-    """Yield group, key, default, allowed values, help and users of each key."""
-    for group in GROUPS:
-        for key, field in group.table():
-            ways = allowed(field)
-            values = ways if isinstance(ways, str) else ", ".join(f"`{way}`" for way in ways)
-            see = extra(field, "see")
-            meaning = f"{field.description}; {see}" if see else str(field.description)
-            users = ", ".join(f"`{name}`" for name in users_of(key)) if key in KEYS else "all"
-            yield group, key, PRESET if key == "preset" else field.default, values, meaning, users
+def _default(key: str, field: FieldInfo) -> str:
+    """Return a key's default as TOML writes it."""
+    return json.dumps(PRESET if key == "preset" else field.default)
 
 
-def _written(value: Value) -> str:
-    """Return a default in the syntax of TOML and shells, without quotes."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _row(key: str, field: FieldInfo) -> str:
+    """Return a key's row in docs/configuration.md."""
+    default, ways, see = _default(key, field), allowed(field), extra(field, "see")
+    shown = f"`{default[1:-1]}`" if len(default) > 2 and default[0] == '"' else default.replace('""', "empty")
+    values = ways if isinstance(ways, str) else ", ".join(f"`{way}`" for way in ways)
+    users = ", ".join(f"`{name}`" for name in users_of(key)) if key in KEYS else "all"
+    return f"| `{key}` | {shown} | {values} | {field.description}{f'; {see}' if see else ''} | {users} |\n"
 
 
 def reference() -> str:
     """Return the tables of docs/configuration.md."""
-    lines: list[str] = []
-    last: type[Group] | None = None
-    for group, key, default, values, meaning, users in _keys():
-        if group is not last:
-            title = f"{group.__name__.removesuffix('Keys')}: {str(group.__doc__)[0].lower()}{str(group.__doc__)[1:-1]}"
-            lines += [
-                "",
-                f"## {title}",
-                "",
-                "| key | default | allowed | meaning | policies |",
-                "|---|---|---|---|---|",
-            ]
-            last = group
-        shown = _written(default) or "empty"
-        shown = f"`{shown}`" if isinstance(default, str) and default else shown
-        lines.append(f"| `{key}` | {shown} | {values} | {meaning} | {users} |")
-    return "\n".join(lines[1:]) + "\n"
+    tables = []
+    for group in GROUPS:
+        name, about = group.__name__.removesuffix("Keys"), str(group.__doc__)
+        rows = "".join(_row(key, field) for key, field in group.table())
+        head = "| key | default | allowed | meaning | policies |\n|---|---|---|---|---|\n"
+        tables.append(f"## {name}: {about[0].lower()}{about[1:-1]}\n\n{head}{rows}")
+    return "\n".join(tables)
 
 
 def policies() -> str:
@@ -67,35 +50,27 @@ def policies() -> str:
 
 def defaults() -> str:
     """Return the defaults of pyproject's [tool.flwr.app.config]."""
-    return "".join(
-        f'{key} = "{value}"\n' if isinstance(value, str) else f"{key} = {_written(value)}\n"
-        for _, key, value, *_ in _keys()
-    )
+    return "".join(f"{key} = {_default(key, field)}\n" for group in GROUPS for key, field in group.table())
 
 
 def variables() -> str:
     """Return the run keys of compose.yaml as variables."""
-    lines = []
-    for _, key, *_ in _keys():
-        if key in _CLUSTER and key != "num-clients":
-            value, why = _CLUSTER[key]
-            lines.append(f"  {variable(key)}: ${{{variable(key)}:-{value}}}{f' # {why}' if why else ''}\n")
-        elif key not in _IMAGE:
-            lines.append(f"  {variable(key)}:\n")
-    return "".join(lines)
+    values = {
+        variable(key): f" ${{{variable(key)}:-{value}}}" for key, value in _CLUSTER.items() if key != "num-clients"
+    }
+    names = [variable(key) for group in GROUPS for key, _ in group.table() if key not in _IMAGE]
+    return "".join(f"  {name}:{values.get(name, '')}\n" for name in names)
 
 
 def settings() -> str:
     """Return the run keys of .env.example, each with its help and default."""
     lines = []
-    last: type[Group] | None = None
-    for group, key, default, _, _, _ in _keys():
-        if key in _IMAGE:
-            continue
-        if group is not last:
-            lines.append(f"# {group.__doc__}\n")
-            last = group
-        lines.append(f"#{variable(key)}={_CLUSTER.get(key, (_written(default), ''))[0]}\n")
+    for group in GROUPS:
+        lines.append(f"# {group.__doc__}\n")
+        for key, field in group.table():
+            if key not in _IMAGE:
+                value = _CLUSTER.get(key, _default(key, field).strip('"'))
+                lines.append(f"#{variable(key)}={value}\n")
     return "".join(lines)
 
 
