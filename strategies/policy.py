@@ -60,13 +60,14 @@ class PolicyTraits:
     warning: str = ""
 
 
+@dataclass(frozen=True)
 class RoundView:
     """The clients of a round as they are now; (n,) arrays are indexed by client number and are not to be changed.
 
     Parameters
     ----------
     roster, record : the clients, and the record of the round
-    population : makes the population of a round
+    population : makes the population of the round
     query : sends requests and yields replies
     base : run, round, and the seconds of a round that sleeping clients may count on
     seed : key of the server's draws
@@ -78,31 +79,27 @@ class RoundView:
     volunteer_error : the option of that name
     """
 
-    def __init__(
-        self,
-        roster: Roster,
-        record: RoundRecord,
-        population: Callable[[int], Population],
-        query: Query,
-        base: ParticipationRequest,
-        *,
-        seed: int,
-        first: bool,
-        second_attempt: bool,
-        may_force: bool = True,
-        places: int | None = None,
-        volunteer_error: float = 0.0,
-    ) -> None:
-        self._roster, self._record, self._population, self._query = roster, record, population, query
-        self.round, self.base, self.seed = base.round, base, seed
-        self.first, self.second_attempt, self.may_force = first, second_attempt, may_force
-        self.places = places
-        self.volunteer_error = volunteer_error
+    _roster: Roster
+    _record: RoundRecord
+    _population: Callable[[], Population]
+    _query: Query
+    base: ParticipationRequest
+    seed: int
+    first: bool
+    second_attempt: bool
+    may_force: bool = True
+    places: int | None = None
+    volunteer_error: float = 0.0
+
+    @property
+    def round(self) -> int:
+        """The round."""
+        return self.base.round
 
     @property
     def population(self) -> Population:
         """The clients as a selector sees them: ages, sizes, availability, payments, sensitivities."""
-        return self._population(self.round)
+        return self._population()
 
     @property
     def declared(self) -> Mapping[int, ClientRecord]:

@@ -34,7 +34,7 @@ from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
-from aoi_fl.strategies.round.overridden import OverriddenSteps, is_ours
+from aoi_fl.strategies.round.retry import EVALUATION, TRAINING
 from aoi_fl.strategies.round.run import Run
 from aoi_fl.strategies.round.training import TrainingStep
 from aoi_fl.strategies.selection.rule import RulePolicy
@@ -82,7 +82,7 @@ class AgeAwareStrategy(Strategy):
             remedy = "Choose such a strategy, or none for the weighted mean."
             raise ConfigError("aggregation", type(aggregation).__name__, allowed, remedy)
         policy = guarded(policy)
-        if not is_ours(self.aggregate_train) and (
+        if self._own_step("aggregate_train") and (
             options.min_updates or options.must_include or options.max_weight < 1
         ):
             allowed = "left out with an aggregate_train of your own, as max-weight and must-include are"
@@ -93,11 +93,9 @@ class AgeAwareStrategy(Strategy):
         alike = isinstance(policy, RulePolicy) and policy.traits.law is not None
         check(opposed_bound(options.volunteer_error, alike, options.late_rounds, options.buffer))
         self.weights = weights
-        self._run = run = Run(policy, options, made, observer or Log(), resume, needs, type(self).__name__)
+        self._run = run = Run(policy, options, made, weights, observer or Log(), resume, needs, type(self).__name__)
         dispatch = self._dispatch = Dispatch(run)
-        self._training = TrainingStep(run, dispatch, weights, configure)
-        self._evaluation = EvaluationStep(run, dispatch)
-        self._overridden = OverriddenSteps(run, dispatch, self._training, self._evaluation)
+        self._training, self._evaluation = TrainingStep(run, dispatch, configure), EvaluationStep(run, dispatch)
         self._private = aggregation if isinstance(aggregation, PrivateMean) else None
         self.stopped: str | None = None
         self.complete: str | None = None
@@ -148,10 +146,15 @@ class AgeAwareStrategy(Strategy):
 
     def _check_step(self) -> None:
         """Refuse an aggregation step in the place of a private run's, which could bypass clipping and noise."""
-        step = self.aggregate_train
-        if getattr(step, "__func__", None) is not _OUR_STEP or getattr(step, "__self__", None) is not self:
+        if self._own_step("aggregate_train"):
             allowed = "left out of a private run, because it could bypass clipping and noise"
             raise ConfigError(f"aggregate_train of {type(self).__name__}", None, allowed, "Leave it out.")
+
+    def _own_step(self, name: str) -> Callable[..., Any] | None:
+        """Return a step that a subclass overrides, or that was assigned; None: it is ours."""
+        step: Callable[..., Any] = getattr(self, name)
+        ours = getattr(step, "__func__", None) is getattr(AgeAwareStrategy, name)
+        return None if ours and getattr(step, "__self__", None) is self else step
 
     def parameters(self) -> dict[str, Any]:
         """Return the policy's parameters, for the ledger."""
@@ -238,7 +241,7 @@ class AgeAwareStrategy(Strategy):
                 if (client_metrics := self._evaluate(round_, served, evaluate_config, grid, timeout)) is not None:
                     result.evaluate_metrics_clientapp[round_] = client_metrics
                 if judge:
-                    with run.round.recorder.timed("test"):
+                    with run.round.timed("test"):
                         metrics = judge(round_, served)
                     if metrics is not None:
                         result.evaluate_metrics_serverapp[round_] = metrics
@@ -284,44 +287,34 @@ class AgeAwareStrategy(Strategy):
         run = self._run
         if not run.last:
             raise _other_loop(type(self).__name__, sys._getframe(1).f_code.co_qualname)
-        run.open(server_round, grid)
-        with run.round.recorder.timed("ask"):
-            run.wait_for_start(grid)
-            plan = self._training.select(arrays, grid)
-        return self._training.messages(plan, arrays, config, grid)
+        run.open(server_round)
+        with run.round.timed("ask"):
+            run.wait_for_start()
+            plan = self._training.select(arrays)
+        return self._training.messages(plan, arrays, config)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Aggregate updates as they arrive; drop and name the replies that cannot be used.
+        """Aggregate the accepted updates that a subclass hands on, perhaps changed.
 
         Raises
         ------
         ConfigError
             Another loop calls this step.
         """
-        if (held := self._overridden.held) is not None:
-            return self._overridden.aggregate(replies, *held)
-        collector, before = self._training.collect(replies, self._run.aggregation, server_round)
-
-        def make() -> tuple[ArrayRecord | None, MetricRecord | None]:
-            self._training.add_late(collector)
-            return collector.finish()
-
-        return self._training.conclude(make, before)
+        return self._training.aggregate(server_round, replies)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Return evaluation messages for some of the clients, drawn at random."""
-        self._run.open(server_round, grid)
-        return self._evaluation.messages(server_round, arrays, config, grid)
+        self._run.open(server_round)
+        return self._evaluation.messages(arrays, config)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Aggregate the clients' metrics."""
-        if self._overridden.has_evaluations:
-            return self._run.aggregation.evaluated(server_round, list(replies))
-        return self._evaluation.conclude(server_round, replies, self._run.aggregation.evaluated)
+        """Aggregate the accepted evaluations that a subclass hands on."""
+        return self._run.aggregation.evaluated(server_round, list(replies))
 
     def initialize_parameters(self, client_manager: object = None) -> None:
         """Refuse to be driven by ``ServerAppComponents``, which call this first; always raises ConfigError."""
@@ -334,25 +327,22 @@ class AgeAwareStrategy(Strategy):
     ) -> tuple[ArrayRecord, MetricRecord | None]:
         run = self._run
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
-        if self._private is None:
-            self._overridden.wrap(self)
-        else:
+        if self._private is not None:
             self._check_step()
-        aggregate = self.aggregate_train
-        messages = self._overridden.call(
+        step = self._own_step("aggregate_train")
+        messages = run.call_step(
             "configure_train", self.configure_train, round_, arrays, config, grid, made=messages_of
         )
         if run.round.number != round_ or not run.round.planned:
-            self._overridden.adopt_training(round_, arrays, messages, grid)
+            self._training.adopt(round_, arrays, messages)
         if not messages and not self.options.buffer:
             run.at_work.wait(timeout)
-        fresh, metrics = aggregate(round_, self._dispatch.send(grid, messages, timeout, sequential=True))
+        fresh, metrics = self._training.conclude(self._dispatch.send(TRAINING, messages, timeout), step)
         if run.round.may_try_again(fresh):
-            plan = self._training.select(arrays, grid, second_attempt=True)
+            plan = self._training.select(arrays, second_attempt=True)
             if len(plan.clients):
-                messages = self._training.messages(plan, arrays, config, grid)
-                replies = self._dispatch.send(grid, messages, timeout, sequential=True)
-                fresh, metrics = aggregate(round_, replies)
+                messages = self._training.messages(plan, arrays, config)
+                fresh, metrics = self._training.conclude(self._dispatch.send(TRAINING, messages, timeout), step)
         run.observe()
         return (arrays if fresh is None else fresh), metrics
 
@@ -361,12 +351,13 @@ class AgeAwareStrategy(Strategy):
     ) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
         self._evaluation.evaluation = None
-        messages = self._overridden.call(
+        messages = self._run.call_step(
             "configure_evaluate", self.configure_evaluate, round_, arrays, config, grid, made=messages_of
         )
         if self._evaluation.evaluation is None:
-            self._evaluation.adopt(round_, messages)
-        return self.aggregate_evaluate(round_, self._dispatch.send(grid, messages, timeout, sequential=False))
+            self._evaluation.adopt(messages)
+        replies = self._dispatch.send(EVALUATION, messages, timeout)
+        return self._evaluation.conclude(replies, self._own_step("aggregate_evaluate"))
 
 
 @dataclass(repr=False)  # Flower's has metrics and no arrays
@@ -374,9 +365,6 @@ class RunResult(Result):
     """Flower's result of a run, with the ε that a private run has spent; None: the run is not private."""
 
     epsilon: float | None = None
-
-
-_OUR_STEP = AgeAwareStrategy.aggregate_train
 
 
 def _other_loop(strategy: str, caller: str) -> ConfigError:

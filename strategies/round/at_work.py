@@ -21,32 +21,30 @@ updates under way. Memory: one model for each kept update, and one for each roun
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from math import isfinite, isnan, nan
+from math import inf, isfinite, isnan, nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message
-from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationReply
-from aoi_fl.protocol.clock import Clock
 from aoi_fl.protocol.records import Participation, State
-from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.round.collection import Collector, Work
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.exchange import GRACE, Exchange
 from aoi_fl.strategies.round.open_exchange import OpenExchange
-from aoi_fl.strategies.round.recorder import RoundRecorder
 from aoi_fl.strategies.round.retry import TRAINING
-from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import Refused, Update
+
+if TYPE_CHECKING:
+    from aoi_fl.strategies.round.run import Run
 
 logger = logging.getLogger("flwr")
 _LOOK = 0.5  # seconds between two looks for an update
 _TABLE = "late"  # in the state: a row for each kept update
 _MESSAGES = "at-work"  # a row for each message without a reply, in a run with a buffer
-_STRAY = "it answers a model that it was not sent, or a second time"
 
 
 class AtWork:
@@ -54,19 +52,15 @@ class AtWork:
 
     Parameters
     ----------
-    options : how many rounds an update may be late, 0: none; and whether there is a buffer
-    roster : the clients; those that work on are ``busy``
+    run : the run; clients that work on are ``busy`` in its roster
     """
 
-    _recorder: RoundRecorder  # of the round at hand
-    _clock: Clock
-
-    def __init__(self, options: RoundOptions, roster: Roster) -> None:
-        self._rounds, self._buffered, self._roster = options.late_rounds, options.buffer > 0, roster
+    def __init__(self, run: "Run") -> None:
+        self._run, self._roster = run, run.roster
+        self._rounds, self._buffered = run.options.late_rounds, run.options.buffer > 0
         self._works: dict[int, Work] = {}
-        roster.busy = self
+        run.roster.busy = self
         self._left: set[int] = set()  # clients that have left in this round: it has a row of them
-        self._open: list[tuple[Exchange, Collector]] = []  # of rounds with updates to come
         self._exchange: OpenExchange | None = None  # of all rounds, with a buffer
         self._interrupted: list[Round] = []  # whose messages a resumed run sends again
         self._again: dict[int, Message] = {}
@@ -80,12 +74,12 @@ class AtWork:
 
     @property
     def origins(self) -> dict[int, Collector]:
-        """The collectors of the rounds from which clients work on."""
-        return {work.client: work.origin for work in self._works.values() if work.origin is not None}
+        """The collectors of the rounds from which clients work on, with a buffer."""
+        works = self._works.values() if self._buffered else ()
+        return {work.client: work.origin for work in works if work.origin is not None}
 
-    def release(self, recorder: RoundRecorder, clock: Clock) -> None:
+    def release(self) -> None:
         """Begin a round: free the places of clients that have left without an update; they rest for a round."""
-        self._recorder, self._clock = recorder, clock
         self._left.clear()
         if not self._buffered:
             return
@@ -93,22 +87,30 @@ class AtWork:
         here = {client for client in self._works if self._roster.available[client]}
         # Under a new node id a client has started anew.
         here -= {one for one in here & sent.keys() if self._roster.node(one) != sent[one].metadata.dst_node_id}
-        gone = [work for work in self._sorted() if work.client not in here and work.comes > clock.now()]
+        gone = [work for work in self._sorted() if work.client not in here and work.comes > self._run.clock.now()]
         arrived = set() if self._exchange is None else self._exchange.arrived({work.client for work in gone})
         for work in gone:
             if work.client not in arrived:
                 self._left.add(work.client)
                 self._end(work, "it left before its update arrived")
 
-    def send(self, grid: Grid, messages: dict[int, Message], timeout: float) -> OpenExchange:
-        """Send the models of a round, and return the exchange of all clients at work."""
-        exchange = self._exchange = self._exchange or OpenExchange(grid)
-        keep = min(timeout, GRACE) if self._clock.simulated is None else self._rounds * timeout
+    def send(self, messages: dict[int, Message], timeout: float) -> OpenExchange:
+        """Send the models of a round with a buffer, and return the exchange of all clients at work.
+
+        Where the server selects, the round is over after B updates. Where clients decide, it is over when B of the
+        places are free, so that as many clients begin as end.
+        """
+        run, clock, packing = self._run, self._run.clock, self._roster.packing
+        exchange = self._exchange = self._exchange or OpenExchange(run.grid)
+        keep = min(timeout, GRACE) if clock.simulated is None else self._rounds * timeout
         again, self._again = self._again, {}
         for client, message in again.items():
-            with self._clock.as_of(self._works[client].sent):
-                exchange.add({client: message}, timeout, keep, self._roster.packing)
-        exchange.add(messages, timeout, keep, self._roster.packing)
+            with clock.as_of(self._works[client].sent):
+                exchange.add({client: message}, timeout, keep, packing)
+        exchange.add(messages, timeout, keep, packing)
+        run.round.record.at_work = count = len(exchange.pending)
+        least = inf if run.policy.traits.decides else min(run.options.buffer, count)
+        exchange.await_updates(least, run.most_at_work - run.options.buffer)
         return exchange
 
     def interrupted(self) -> Iterator[Round]:
@@ -125,12 +127,7 @@ class AtWork:
             self._works[client] = replace(self._works[client], origin=collector, sent=collector.sent)
         self._again |= messages
 
-    def keep(
-        self,
-        exchange: Exchange,
-        collector: Collector,
-        silent: Iterable[int],
-    ) -> Collection[int]:
+    def keep(self, exchange: Exchange, collector: Collector, silent: Iterable[int]) -> Collection[int]:
         """Let clients without an answer work on, and return them.
 
         A client that has left for ever looks the same.
@@ -138,49 +135,35 @@ class AtWork:
         if not self._rounds:
             return ()
         if isinstance(exchange, OpenExchange):
-            self._keep_open(exchange, collector)
+            earlier = self._works.copy()
+            self._works.clear()  # in place, for the roster's view
+            for client, message in exchange.messages.items():
+                i, clock = message.metadata.message_id, self._run.clock
+                self._works[client] = earlier.get(client) or replace(
+                    collector.work(client), comes=clock.arrives(i), stops=clock.stops(i)
+                )
             return exchange.pending
         works = {client: collector.work(client) for client in exchange.pending.intersection(silent)}
         self._works |= works
         if exchange.open:
-            self._open.append((exchange, collector))
+            collector.exchange = exchange
             return works
         self._read(exchange, collector, exchange.foretold())
         for client, stops in exchange.stops().items():
             if client in works:
-                self._works[client] = replace(works[client], stops=stops)
+                self._works[client] = replace(works[client], stops=stops, origin=None)
         return works
-
-    def _keep_open(self, exchange: OpenExchange, collector: Collector) -> None:
-        """Let all clients without an answer work on."""
-        earlier = self._works.copy()
-        self._works.clear()  # in place, for the roster's view
-        for client, message in exchange.messages.items():
-            i = message.metadata.message_id
-            self._works[client] = earlier.get(client) or replace(
-                collector.work(client), comes=self._clock.arrives(i), stops=self._clock.stops(i)
-            )
-
-    def _name_strays(self, exchange: OpenExchange) -> None:
-        """Name the clients that answered what they were not asked: in the log, where the round has a row of them."""
-        strays = {client for node in exchange.strays if (client := self._roster.number(node)) is not None}
-        exchange.strays = []
-        others = self._works.keys() | {part.client for part in self._recorder.record.participations}
-        for client in sorted(strays):
-            if client in others or self._roster.last[client] == self._recorder.round:
-                logger.warning("Round %d: %s: %s", self._recorder.round, self._roster.name(client), _STRAY)
-            else:
-                self._recorder.drop(Participation(client, self._roster.name(client), "refused", reason=_STRAY))
 
     def wait(self, seconds: float) -> None:
         """Wait until an update arrives, at most this long, for rounds in which all clients still work."""
-        until = self._clock.now() + seconds
-        while self._works and self._clock.now() < until:
+        clock = self._run.clock
+        until = clock.now() + seconds
+        while self._works and clock.now() < until:
             self._fetch()
             first = min((work.comes for work in self._works.values()), default=until)
-            if first <= self._clock.now():
+            if first <= clock.now():
                 return
-            self._clock.wait((), 0, _LOOK, min(until, first))
+            clock.wait((), 0, _LOOK, min(until, first))
 
     def come(self) -> list[Work]:
         """Return and forget the works of earlier rounds with an arrived update, in client order.
@@ -188,25 +171,20 @@ class AtWork:
         A work that is too late for any later round ends; the round's record names its client.
         """
         self._fetch()
-        arrived = () if self._buffered else self._sorted()
-        here = [work for work in arrived if work.round < self._recorder.round and work.comes <= self._clock.now()]
+        round_, arrived = self._run.round.number, () if self._buffered else self._sorted()
+        here = [work for work in arrived if work.round < round_ and work.comes <= self._run.clock.now()]
         come = [self._works.pop(work.client) for work in here]
         for work in come:
             self._roster.patience.answered(TRAINING, work.client)
         for work in self._sorted():
-            if self._recorder.round - work.round >= self._rounds:
+            if round_ - work.round >= self._rounds:
                 self._end(work, f"no update within {self._rounds} rounds more")
-        if self._exchange is not None:
-            self._name_strays(self._exchange)
-        waited = {work.round for work in self._works.values()}
-        self._open = [(exchange, collector) for exchange, collector in self._open if collector.round in waited]
         return come
 
     def end(self) -> None:
         """End all works after the last round; the round's record names their clients."""
         for work in self._sorted():
             self._drop(work, "late", "the run ended before its update arrived")
-        self._open.clear()
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
         """Return the works with a known end, as a table, and their updates by client and name."""
@@ -265,24 +243,19 @@ class AtWork:
 
     def _fetch(self) -> None:
         """Read the arrived replies of earlier rounds."""
-        for exchange, collector in self._open:
-            self._read(exchange, collector, exchange.ready())
+        for origin in dict.fromkeys(work.origin for work in self._sorted()):
+            if origin is not None and origin.exchange is not None:
+                self._read(origin.exchange, origin, origin.exchange.ready())
 
-    def _read(
-        self,
-        exchange: Exchange,
-        collector: Collector,
-        replies: Iterable[Message],
-    ) -> None:
+    def _read(self, exchange: Exchange, collector: Collector, replies: Iterable[Message]) -> None:
         """Keep the updates in replies to an earlier round's messages, and drop the others."""
         for reply in replies:
             work = self._works.get(exchange.client_of(reply))
             if work is None or work.round != collector.round:
                 continue
             try:
-                self._works[work.client] = replace(
-                    work, comes=self._clock.came(reply), update=collector.change(work.client, reply)
-                )
+                update, comes = collector.change(work.client, reply), self._run.clock.came(reply)
+                self._works[work.client] = replace(work, comes=comes, update=update, origin=None)
             except Refused as reason:
                 outcome = "failed" if reply.has_error() else "refused"
                 self._drop(work, outcome, str(reason))
@@ -291,18 +264,19 @@ class AtWork:
     def _end(self, work: Work, reason: str) -> None:
         """End a work whose update no longer counts."""
         self._drop(work, "late", reason)
-        self._roster.patience.ended(TRAINING, {work.client}, self._recorder.round, None)
+        self._roster.patience.ended(TRAINING, {work.client}, self._run.round.number)
 
     def _drop(self, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]
         if self._exchange is not None:
             self._exchange.forget({work.client})
-        worked = None if self._clock.simulated is None else min(self._clock.now(), work.comes, work.stops) - work.sent
-        of_this_process = self._clock.simulated is not None or not self._interrupted
-        waited = self._clock.now() - work.sent if outcome == "late" and of_this_process else None
+        clock = self._run.clock
+        worked = None if clock.simulated is None else min(clock.now(), work.comes, work.stops) - work.sent
+        of_this_process = clock.simulated is not None or not self._interrupted
+        waited = clock.now() - work.sent if outcome == "late" and of_this_process else None
         name = self._roster.name(work.client)
         part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
-        self._recorder.drop(part)
+        self._run.round.drop(part)
 
     def _sorted(self) -> list[Work]:
         return [work for _, work in sorted(self._works.items())]

@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -12,16 +12,14 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from aoi_fl.config.values import names_of
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
-from aoi_fl.protocol.clock import Clock
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.protocol.records import BELOW_QUORUM, LOST, SURPLUS, Participation
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies.aggregation.base import Intake, is_statistic
 from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
-from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.current import Round
-from aoi_fl.strategies.round.roster import Roster
+from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.validation import (
     Refused,
     Update,
@@ -31,6 +29,10 @@ from aoi_fl.strategies.validation import (
     read_answer,
     read_update,
 )
+from aoi_fl.strategies.weighting import UNBIASED
+
+if TYPE_CHECKING:
+    from aoi_fl.strategies.round.run import Run
 
 logger = logging.getLogger("flwr")
 
@@ -47,7 +49,7 @@ class Work:
     comes : seconds at which its update comes; infinite: never, or not known yet
     stops : seconds until which its device works on it, where no update comes of it; infinite: not known
     update : what came of it, with changes of that model for arrays; None: not known yet
-    origin : takes its reply, where the run has a buffer
+    origin : takes its reply; None: of a run before a break
     """
 
     client: int
@@ -65,41 +67,29 @@ class Collector:
 
     Parameters
     ----------
+    run : the run
     round_ : the round, with its plan and model
-    aggregation : makes a model of the updates
-    on_updates : whether the weights act on updates, and need not sum to 1
-    roster, options, clock : of the run
-    round_duration : seconds of a round that bound the sleep of clients; None: no client sleeps
-    separation : the least number of rounds between two participations of a client that count
+    intake : receives the updates
     again : whether the round runs again after a break
     unit : what a weight counts in; None: as the plan's weights say
-    origins : the collectors of earlier rounds, by clients that still work on their models
 
     Attributes
     ----------
-    plan, model, sent : the plan, the model, and the second at which it was sent
+    plan, model, sent, round : the plan, the model, the second at which it was sent, and the number of the round
     weights : ω by client, in units of ``unit``
+    intake : receives the updates
+    exchange : of the messages of clients that work on when the round is over, with a barrier
     """
 
+    exchange: Exchange | None = None
+
     def __init__(
-        self,
-        round_: Round,
-        aggregation: Intake,
-        on_updates: bool,
-        roster: Roster,
-        options: RoundOptions,
-        clock: Clock,
-        *,
-        round_duration: float | None,
-        separation: int = 1,
-        again: bool = False,
-        unit: float | None = None,
-        origins: Mapping[int, "Collector"] | None = None,
+        self, run: "Run", round_: Round, intake: Intake, *, again: bool = False, unit: float | None = None
     ) -> None:
-        self.plan, self.model, self._recorder = round_.plan, round_.model, round_.recorder
-        self._origins = origins or {}
-        self._roster, self._options, self._clock, self._round_duration = roster, options, clock, round_duration
-        self._aggregation, self._on_updates = aggregation, on_updates
+        self._run, self._roster, self._options, self._clock = run, run.roster, run.options, run.clock
+        self.plan, self.model, self.sent, self.round = round_.plan, round_.model, round_.sent, round_.number
+        self._of, self.intake, self._again = round_, intake, again
+        self._origins = run.at_work.origins
         clients, weights = self.plan.clients.tolist(), self.plan.weights
         self.weights = dict(zip(clients, weights.tolist(), strict=True))
         # A share of a round is larger, the fewer clients take part. A late update counts in units of the mean share.
@@ -108,14 +98,15 @@ class Collector:
         self._trained: list[Participation] = []
         self._former: dict[int, int] = {}  # the last rounds of the clients that have trained, before this one
         self._held: list[tuple[int, Message, Update]] = []  # until all weights are known
-        self.sent, self._separation, self.round = round_.sent, separation, round_.number
-        self._again, self._lost = again, list[str]()
-        self._before = len(self._recorder.record.participations)
-        aggregation.begin(self.round, self.model)
+        self._lost: list[str] = []
+        intake.begin(self.round, self.model)
 
     def take(self, client: int, reply: Message) -> bool:
         """Hand a client's update on, or note that it declined, or drop its reply; return whether an update counts."""
-        origin = self._origins.get(client, self)
+        with self._of.timed("aggregate"):
+            return self._take(client, reply, self._origins.get(client, self))
+
+    def _take(self, client: int, reply: Message, origin: "Collector") -> bool:
         try:
             answer = self._answer(client, reply)
             self._note_decision(client, answer)
@@ -125,10 +116,10 @@ class Collector:
                 self._decline(client, answer)
                 return False
             if origin.plan.undecided:
-                self._recorder.record.willing += 1
-            if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._separation:
-                raise Refused(f"it took part in round {last}, less than {self._separation} rounds ago")
-            update = origin.read(reply)
+                self._of.record.willing += 1
+            if (last := int(self._roster.last[client])) >= 1 and self.round - last < self._run.separation:
+                raise Refused(f"it took part in round {last}, less than {self._run.separation} rounds ago")
+            update = origin.read(reply, self.intake)
             if self._options.buffer:
                 self.weights[client] = origin.weights[client] / origin.unit
                 update = self._rebased(update, origin)
@@ -137,7 +128,7 @@ class Collector:
             if self._options.max_weight < 1:
                 self._held.append((client, reply, update))
             else:
-                self._aggregation.add(client, reply, update, self.weights[client])
+                self.intake.add(client, reply, update, self.weights[client])
         except Refused as reason:
             outcome = "failed" if reply.has_error() else "refused"
             gone = reply.has_error() and reply.error.code == NODE_UNAVAILABLE
@@ -174,19 +165,17 @@ class Collector:
         self._roster.last[client] = self.round
 
     def _decline(self, client: int, answer: ParticipationReply) -> None:
-        if not (self._again and answer.trained):
-            self._recorder.decline(client, answer)
-            return
-        name = self._roster.name(client)
-        self._lost.append(name)
-        self._recorder.lose(Participation(client, name, "declined", age=answer.age, reason=LOST))
-        self._roster.uncounted.discard(client)
-        self._roster.last[client] = self.round  # by its own count
+        lost = self._again and answer.trained
+        self._of.decline(client, answer, LOST if lost else None)
+        if lost:
+            self._lost.append(self._roster.name(client))
+            self._roster.uncounted.discard(client)
+            self._roster.last[client] = self.round  # by its own count
 
     def replay(self, training: Mapping[str, Any]) -> None:
         """Take the clients of a round that was released before a break; none of them trains a second time."""
         logger.info("Round %d was released before the break: its clients train no second time", self.round)
-        for part in self._recorder.replay(training):
+        for part in self._of.replay(training):
             answer = ParticipationReply(part.name, True, part.age or 0, part.next_round)
             self._note_decision(part.client, answer)
             self.weights[part.client] = part.weight or 0.0
@@ -205,8 +194,7 @@ class Collector:
 
     def work(self, client: int) -> Work:
         """Return what a client does that was sent the model."""
-        weight, origin = self.weights[client] / self.unit, self if self._options.buffer else None
-        return Work(client, self.round, weight, self.sent, origin=origin)
+        return Work(client, self.round, self.weights[client] / self.unit, self.sent, origin=self)
 
     def change(self, client: int, reply: Message) -> Update:
         """Return the update of a client that came when its round was over, less the model that it was made from.
@@ -219,7 +207,7 @@ class Collector:
         answer = self._answer(client, reply)
         if answer is not None and not answer.takes_part:
             raise Refused("it declined when the round was over")
-        update = self.read(reply)
+        update = self.read(reply, self.intake)
         changes = {name: npy.change(array, self.model[name].numpy()) for name, array in update.arrays.items()}
         return replace(update, arrays=changes)
 
@@ -239,26 +227,22 @@ class Collector:
             self._note_decision(work.client, update.answer)
             self.weights[work.client] = weight
             seconds = work.comes - work.sent
-            part = self.participation(work.client, update)
             worked = None if self._clock.simulated is None else seconds
-            part = replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late)
-            self._trained.append(replace(part, forced=False))  # if it was, then not in this round
-            self._former[work.client] = int(self._roster.last[work.client])
-            self._roster.last[work.client] = self.round
+            part = replace(self.participation(work.client, update), forced=False)  # if it was, then not in this round
+            self._count(replace(part, seconds=seconds, device_seconds=worked, rounds_late=rounds_late))
 
     def drop(self, client: int, outcome: str, reason: str, message_id: str) -> None:
         """Note and name a client without usable work on its message."""
-        origin = self._origins.get(client, self)
         part = Participation(
             client,
             self._roster.name(client),
             outcome,
             refreshed=client in self._refreshed,
-            seconds=self._clock.now() - origin.sent if outcome == "late" else None,
+            seconds=self._clock.now() - self._origins.get(client, self).sent if outcome == "late" else None,
             device_seconds=self._clock.worked(message_id),
             reason=reason,
         )
-        self._recorder.drop(part, quietly=reason == SURPLUS)
+        self._of.drop(part, quietly=reason == SURPLUS)
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the new model, or None if no update could be used, and the metrics; complete the record.
@@ -281,26 +265,25 @@ class Collector:
             self.weights |= dict(zip(clients, shares.tolist(), strict=True))
             for client, reply, update in self._held:
                 try:
-                    self._aggregation.add(client, reply, update, self.weights[client])
+                    self.intake.add(client, reply, update, self.weights[client])
                 except Refused as reason:
                     self.refuse({client: str(reason)})
             self._held = []
-        if isinstance(self._aggregation, ByPrivateMean):
-            return self._aggregation.finish(self._settle)
-        made = self._aggregation.finish()
-        if self._aggregation.spoiled:
-            self.refuse(self._aggregation.spoiled)
-            if self._lacks_quorum():
-                self._aggregation.undo()
-                return None, None
-        self.complete([part.client for part in self._trained])
+        if isinstance(self.intake, ByPrivateMean):
+            return self.intake.finish(self._settle)
+        made = self.intake.finish()
+        self.refuse(self.intake.spoiled)
+        if self._lacks_quorum():
+            self.intake.undo()
+            return None, None
+        self.complete(self._former)
         return made
 
     def _settle(self) -> Mapping[str, Any]:
         """Complete the record of a private round before its release; return what is kept of it."""
-        self.refuse(self._aggregation.spoiled)
-        self.complete([part.client for part in self._trained])
-        return self._recorder.training(self._before)
+        self.refuse(self.intake.spoiled)
+        self.complete(self._former)
+        return self._of.training()
 
     def _lacks_quorum(self) -> bool:
         """Return whether too few updates can be used, and then let none of them count."""
@@ -309,13 +292,10 @@ class Collector:
         if len(self._trained) >= self._options.min_updates and present.issuperset(must):
             return False
         for part in self._trained:
-            self._roster.last[part.client] = self._former[part.client]
             self._roster.uncounted.add(part.client)
-            self._roster.patience.trained(part.client, self.round, usable=True)
-            self._recorder.drop(replace(part, outcome="late", weight=None, reason=BELOW_QUORUM), quietly=True)
+            self._undo(part, "late", BELOW_QUORUM)
         logger.warning("Round %d does not count: %d updates arrived, %s", self.round, len(present), BELOW_QUORUM)
         self._trained, self._held = [], []
-        self.complete([])
         return True
 
     def refuse(self, reasons: Mapping[int, str]) -> None:
@@ -323,26 +303,30 @@ class Collector:
         spoiled = [part for part in self._trained if part.client in reasons]
         self._trained = [part for part in self._trained if part.client not in reasons]
         for part in spoiled:
-            self._roster.last[part.client] = self._former[part.client]
-            self._roster.patience.trained(part.client, self.round, usable=False)
-            reason = one_line(reasons[part.client])
-            self._recorder.drop(replace(part, outcome="refused", weight=None, reason=reason))
+            self._undo(part, "refused", one_line(reasons[part.client]))
+
+    def _undo(self, part: Participation, outcome: str, reason: str) -> None:
+        """Note that an accepted update does not count; one below the quorum is as good as any."""
+        usable = outcome == "late"
+        self._roster.last[part.client] = self._former[part.client]
+        self._roster.patience.trained(part.client, self.round, usable=usable)
+        self._of.drop(replace(part, outcome=outcome, weight=None, reason=reason), quietly=usable)
 
     def complete(self, used: Collection[int] | None) -> None:
         """Complete the record, where the updates of these clients made the model; None: it is not known which did."""
         if used is not None:
             weights = {part.client: self.weights[part.client] * (part.client in used) for part in self._trained}
-            total = 1.0 if self._on_updates else sum(weights.values())
+            total = 1.0 if self._run.weights == UNBIASED else sum(weights.values())
             if total > 0:
                 self._trained = [replace(part, weight=weights[part.client] / total) for part in self._trained]
         for part in self._trained:
             self._roster.patience.trained(part.client, self.round, usable=True)
-        self._recorder.train(self._trained)
+        self._of.train(self._trained)
 
     def _note_decision(self, client: int, answer: ParticipationReply | None) -> None:
-        self._roster.note_decision(client, answer, self.round, self._round_duration)
+        self._roster.note_decision(client, answer, self.round, self._run.round_duration)
 
-    def read(self, reply: Message) -> Update:
+    def read(self, reply: Message, intake: Intake) -> Update:
         """Return the update in a reply to this round's model; raise Refused if it cannot be used."""
         return read_update(
             reply,
@@ -350,7 +334,7 @@ class Collector:
             self._options.weighted_by_key,
             None if self._options.compression == NONE else self._options.compression,
             arrays_key=self._options.arrayrecord_key,
-            opaque=self._aggregation.opaque,
+            opaque=intake.opaque,
         )
 
     def participation(self, client: int, update: Update) -> Participation:

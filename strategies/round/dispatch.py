@@ -1,31 +1,37 @@
-"""Messages to selected clients, and the clients of their replies, for our loop and others."""
+"""The messages of one step of a round, and their replies by client, for our steps and those of a subclass."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
-from aoi_fl.protocol.clock import FIRST, clock_of
+from aoi_fl.protocol.clock import FIRST
 from aoi_fl.protocol.records import SURPLUS
 from aoi_fl.science import draws
 from aoi_fl.strategies.aggregation.base import Draft
-from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.collection import Collector
+from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange
 from aoi_fl.strategies.round.open_exchange import OpenExchange
-from aoi_fl.strategies.round.retry import EVALUATION, TRAINING
+from aoi_fl.strategies.round.retry import QUESTION, TRAINING
 from aoi_fl.strategies.round.run import Run
 
 
 class Dispatch:
-    """The messages of one step of a round, training or evaluation, and their replies by client."""
+    """The messages of one step of a round, and their replies by client.
+
+    Parameters
+    ----------
+    run : the run
+    """
 
     def __init__(self, run: Run) -> None:
         self._run, self._roster = run, run.roster
         self._sent: dict[int, Message] = {}
         self._new = 0  # of these, not sent in an earlier round
         self._kind = TRAINING
-        self._excused: set[int] = set()
+        self._excused: set[int] = set()  # sleeping clients, whose silence does not count
         self._exchange: Exchange  # of these messages, once they are sent
 
     def message_id(self, client: int) -> str:
@@ -38,10 +44,6 @@ class Dispatch:
         if not (self._exchange.satisfied or self._exchange.cut_short):
             return "no reply by the deadline"
         return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
-
-    def begin(self, kind: str, asleep: Iterable[int] = ()) -> None:
-        """Begin a step, training or evaluation; sleeping clients do not count as silent."""
-        self._kind, self._excused = TRAINING if kind == protocol.TRAIN else EVALUATION, set(asleep)
 
     @staticmethod
     def write(drafts: Mapping[int, Draft], terms: Mapping[int, ParticipationRequest]) -> list[Message]:
@@ -63,45 +65,48 @@ class Dispatch:
             messages.append(Message(shared[key], node, drafts[node].kind, group_id=str(own.round)))
         return messages
 
-    def send(self, grid: Grid, messages: Iterable[Message], timeout: float, *, sequential: bool) -> Exchange:
+    def send(self, kind: str, messages: Iterable[Message], timeout: float) -> Exchange:
         """Send messages, ours or those of a subclass.
 
         Parameters
         ----------
-        grid, messages : connection to the nodes, and the messages
-        timeout : seconds until the deadline
-        sequential : read one reply at a time, as updates are; these may be late, or enough before all have arrived
+        kind : QUESTION, TRAINING or EVALUATION; replies to a training are read one at a time, and may be late, or
+            enough before all have arrived
+        messages, timeout : the messages, and the seconds until the deadline
         """
-        options, patience = self._run.options, self._roster.patience
-        ordered = sequential and options.deterministic
-        enough, late = (options.enough, options.late_rounds) if sequential else (None, 0)
-        keep = late * timeout if late else None  # a round takes no longer, except for its question
-        self._sent = self.by_client(messages)
+        run, roster, options = self._run, self._roster, self._run.options
+        trains, keep, enough = kind == TRAINING, ANSWERS_KEPT if kind == QUESTION else None, None
+        self._kind, self._sent, self._excused = kind, self.by_client(messages), set()
         self._new = len(self._sent)
-        if sequential and options.buffer:
-            self._exchange = exchange = self._run.send(grid, self._sent, timeout)
+        if trains:
+            self._excused.update(np.flatnonzero(roster.asleep(run.round.number)).tolist())
+            enough = options.enough
+            if options.late_rounds:
+                keep = options.late_rounds * timeout  # a round takes no longer, except for its question
+        if trains and options.buffer:
+            self._exchange = exchange = run.at_work.send(self._sent, timeout)
             self._sent = exchange.messages | self._sent
             return exchange
         if enough is not None:  # the order of clients that answer at the same time
-            lots = draws.uniforms(options.seed, self._run.round.number, FIRST, len(self._roster))
+            lots = draws.uniforms(options.seed, run.round.number, FIRST, len(roster))
             self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
         self._exchange = Exchange(
-            grid,
+            run.grid,
             self._sent,
             timeout,
-            sequential=sequential,
-            ordered=ordered,
+            sequential=trains,
+            ordered=trains and options.deterministic,
             enough=enough,
-            settled=patience.worth(
-                self._kind,
+            settled=roster.patience.worth(
+                kind,
                 self._sent,
-                clock_of(grid),
-                others=self._roster.others_answer,
-                strangers=self._roster.strangers(self._sent),
+                run.clock,
+                others=roster.others_answer,
+                strangers=roster.strangers(self._sent),
             ),
-            last=patience.doubtful(self._kind),
+            last=() if kind == QUESTION else roster.patience.doubtful(kind),
             keep=keep,
-            packing=self._roster.packing,
+            packing=roster.packing,
         )
         return self._exchange
 
@@ -109,14 +114,14 @@ class Dispatch:
         self,
         replies: Iterable[Message],
         take: Callable[[int, Message], bool],
-        keep: Callable[[Exchange, set[int]], Collection[int]] = lambda exchange, silent: (),
+        collector: Collector | None = None,
     ) -> list[int]:
-        """Pass on each reply of a round with its client's number; return the clients without a reply.
+        """Pass on each reply of a step with its client's number; return the clients without a reply.
 
-        ``take`` returns whether a reply counts under over-selection. ``keep`` receives the exchange and the clients
-        without a reply; it returns those that work on.
+        ``take`` returns whether a reply counts under over-selection. The ``collector`` of a training may let clients
+        without a reply work on.
         """
-        self._run.round.recorder.exchanged(self._new)
+        self._run.round.exchanged(self._new)
         client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
         silent = set(self._sent)
         for reply in replies:
@@ -127,7 +132,7 @@ class Dispatch:
                 if take(client, reply):
                     self._exchange.counted()
             del reply  # else it stays while the next one is decoded
-        working = set(keep(self._exchange, silent))
+        working = set() if collector is None else set(self._run.at_work.keep(self._exchange, collector, silent))
         silent -= working
         # A surplus client might still have answered by the deadline.
         mute = set() if self.why_missing == SURPLUS else silent - self._excused

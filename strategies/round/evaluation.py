@@ -8,21 +8,24 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
-from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_RAISED
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.science import draws
+from aoi_fl.strategies.aggregation.base import NO_METRICS, log_failure, nodes_of
+from aoi_fl.strategies.aggregation.metrics import metrics_or_none, whole
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.retry import EVALUATION, QUESTION, TRAINING
 from aoi_fl.strategies.round.run import Run
 from aoi_fl.strategies.validation import Refused, check_metrics, check_name, one_line, read_record, some_of
 
 logger = logging.getLogger("flwr")
+EvaluateStep: TypeAlias = Callable[..., MetricRecord | None]
 
 
 class EvaluationStep:
@@ -42,58 +45,62 @@ class EvaluationStep:
         self._run, self._dispatch = run, dispatch
         self.evaluation: Evaluation | None = None
 
-    def messages(self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
+    def messages(self, arrays: ArrayRecord, config: ConfigRecord) -> list[Message]:
         """Return the messages of a round's evaluation, for clients drawn at random."""
-        run = self._run
+        run, number = self._run, self._run.round.number
         run.round.step_begun = time.monotonic()
         if run.progress.unevaluable or not run.options.evaluators(int(run.roster.available.sum())):
             return []
         # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
-        rides = run.last != round_ and run.clock.simulated is None
-        coming = run.request(round_ + 1)
+        rides = run.last != number and run.clock.simulated is None
+        coming = run.request(number + 1)
 
         def ahead(client: int) -> ParticipationRequest | None:
             return run.policy.request_for(coming, client, "evaluate") if rides else None
 
         evaluation = self.evaluation = Evaluation(run, ahead)
         nodes = {run.roster.node(client): client for client in evaluation.clients}
-        drafts = run.aggregation.drafts(protocol.EVALUATE, round_, arrays, config, list(nodes), grid)
+        drafts = run.aggregation.drafts(protocol.EVALUATE, number, arrays, config, list(nodes), run.grid)
         terms = {node: evaluation.terms(client) for node, client in nodes.items()}
-        self._dispatch.begin(protocol.EVALUATE)
         return self._dispatch.write(drafts, terms)
 
-    def adopt(self, round_: int, messages: Iterable[Message]) -> None:
+    def adopt(self, messages: Iterable[Message]) -> None:
         """Take up evaluations that ``configure_evaluate`` of a subclass asked for without ``super()``."""
-        self._dispatch.begin(protocol.EVALUATE)
         sent = self._dispatch.by_client(messages)
-        if sent and self._run.round.number == round_:
+        if sent:
             self._run.round.step_begun = time.monotonic()
             self.evaluation = Evaluation(self._run, lambda client: None, sorted(sent))
 
-    def conclude(
-        self,
-        round_: int,
-        replies: Iterable[Message],
-        make: Callable[[int, Sequence[Message]], MetricRecord | None],
-    ) -> MetricRecord | None:
-        """Accept and drop evaluations, and have metrics made of them."""
-        run = self._run
+    def conclude(self, replies: Iterable[Message], step: EvaluateStep | None) -> MetricRecord | None:
+        """Accept and drop evaluations, and have metrics made of them, by ``step`` if a subclass overrides ours."""
+        run, number = self._run, self._run.round.number
         if (evaluation := self.evaluation) is None:
             return None
         for client in self._dispatch.take(replies, evaluation.take):
             evaluation.drop(client, self._dispatch.why_missing)
-        metrics = make(round_, evaluation.accepted())
+        accepted = evaluation.accepted()
+        metrics = run.aggregation.evaluated(number, accepted) if step is None else self._by(step, accepted)
         run.progress.evaluated |= metrics is not None
         run.unable |= evaluation.unable
         here = np.flatnonzero(run.roster.available).tolist()
         if here and run.unable.issuperset(here) and not run.progress.evaluated:
             logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
             run.progress.unevaluable = True
-        run.round.recorder.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
+        run.round.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
         if metrics is not None:
             run.evaluate("client", metrics)
-            run.round.recorder.evaluate_clients(evaluation.metrics())
+            run.round.evaluate_clients(evaluation.metrics())
         return metrics
+
+    def _by(self, step: EvaluateStep, replies: Sequence[Message]) -> MetricRecord | None:
+        """Return what a step of a subclass makes of the accepted evaluations."""
+        number = self._run.round.number
+        try:
+            usable = whole(replies, self._run.options.weighted_by_key)
+            return self._run.call_step("aggregate_evaluate", step, number, usable, made=metrics_or_none)
+        except Exception as error:  # over what a client has sent
+            log_failure(number, NO_METRICS, nodes_of(replies), error)
+            return None
 
 
 class Evaluation:
@@ -117,12 +124,12 @@ class Evaluation:
         ahead: Callable[[int], ParticipationRequest | None],
         clients: Sequence[int] | None = None,
     ) -> None:
-        self._roster, self._recorder, self._inbox = run.roster, run.round.recorder, run.inbox
+        self._roster, self._round, self._inbox = run.roster, run.round, run.inbox
         self._examples_key = run.options.weighted_by_key
         self._ask = run.plain(run.round.number)
         self.clients = _drawn(run) if clients is None else list(clients)
         # A client without a usable update may still be at work on it, and learn its age only then.
-        unsettled = {part.client for part in self._recorder.record.participations if part.outcome != "trained"}
+        unsettled = {part.client for part in self._round.record.participations if part.outcome != "trained"}
         settled = (client for client in self.clients if client not in unsettled)
         self._ahead = {client: question for client in settled if (question := ahead(client)) is not None}
         self._accepted: dict[int, Message] = {}
@@ -159,7 +166,7 @@ class Evaluation:
 
     def drop(self, client: int, reason: str) -> None:
         """Count and name an evaluation that is not used; what the client did in training stays as it is."""
-        self._recorder.record.dropped += 1
+        self._round.record.dropped += 1
         self._dropped.setdefault(reason, []).append(self._roster.name(client))
 
     def metrics(self) -> dict[str, MetricRecord]:
@@ -174,12 +181,12 @@ class Evaluation:
         for metric, names in self._left_out.items():
             logger.warning(
                 "Round %d: metric %s of %s is not finite and is left out.",
-                self._recorder.round,
+                self._round.number,
                 metric,
                 some_of(names),
             )
         for reason, names in self._dropped.items():
-            logger.warning("Round %d: evaluation of %s dropped: %s", self._recorder.round, some_of(names), reason)
+            logger.warning("Round %d: evaluation of %s dropped: %s", self._round.number, some_of(names), reason)
         return [reply for _, reply in sorted(self._accepted.items())]
 
 

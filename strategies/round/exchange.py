@@ -6,6 +6,7 @@ Here the waits start short and back off, and at most one update is held at once.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -22,22 +23,6 @@ from aoi_fl.protocol.packing import PackingError, packed, unpack
 _PATIENCE = 2.0  # seconds that the others wait for one upload
 
 
-class _Pull(threading.Thread):
-    """The pull of one reply, in the background."""
-
-    def __init__(self, grid: Grid, message_id: str) -> None:
-        super().__init__(daemon=True)  # the process may end before it does
-        self._grid, self.message_id = grid, message_id
-        self.replies: list[Message] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self.replies = list(self._grid.pull_messages([self.message_id]))
-        except Exception as error:
-            self.error = error
-
-
 class Uploads:
     """Pulls replies one by one, and waits but a moment for one that is still being uploaded.
 
@@ -48,7 +33,7 @@ class Uploads:
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
-        self._slow: dict[str, _Pull] = {}
+        self._slow: dict[str, Future[list[Message]]] = {}
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterator[Message]:
         """Yield those of the replies to these messages that are there; one that cannot be read is an error reply.
@@ -56,20 +41,33 @@ class Uploads:
         What else a pull raised is raised.
         """
         for message_id in message_ids:
-            pull = self._slow.pop(message_id, None)
-            if pull is None:
-                pull = _Pull(self._grid, message_id)
-                pull.start()
-                pull.join(_PATIENCE)
-            if pull.is_alive():
+            waited = message_id in self._slow
+            pull = self._slow.pop(message_id) if waited else self._begin(message_id)
+            try:
+                replies = pull.result(0.0 if waited else _PATIENCE)
+            except UNREADABLE as error:
+                reason = f"its reply cannot be read ({type(error).__name__}: {error})"
+                replies = [lost(message_id, self._grid.run.run_id, reason)]
+            except TimeoutError:
+                if pull.done():
+                    raise
                 self._slow[message_id] = pull
-            elif isinstance(pull.error, UNREADABLE):
-                reason = f"its reply cannot be read ({type(pull.error).__name__}: {pull.error})"
-                yield lost(message_id, self._grid.run.run_id, reason)
-            elif pull.error is not None:
-                raise pull.error
-            else:
-                yield from pull.replies
+                continue
+            yield from replies
+            del pull, replies  # the next one is decoded when this one is gone
+
+    def _begin(self, message_id: str) -> Future[list[Message]]:
+        """Pull a reply in the background."""
+        pull: Future[list[Message]] = Future()
+
+        def work() -> None:
+            try:
+                pull.set_result(list(self._grid.pull_messages([message_id])))
+            except Exception as error:
+                pull.set_exception(error)
+
+        threading.Thread(target=work, daemon=True).start()  # the process may end before it does
+        return pull
 
     def forget(self, message_ids: Iterable[str]) -> None:
         """Hand out no reply to these messages, and keep none."""
@@ -257,7 +255,7 @@ class Exchange:
 
     def _in_time(self) -> Iterator[Message]:
         waits = Waits()
-        while self._pending:
+        while not self._is_over:
             self._shorten()
             # In order, one late reply delays the next ones until the deadline; then all arrived ones count.
             last = self._clock.now() >= self._deadline
@@ -266,15 +264,27 @@ class Exchange:
                 self.took = max(self.took or 0.0, self._clock.came(reply) - self._begun)
                 yield reply
                 del reply
-                if self.satisfied:
-                    return
-            if last:
+                if self._is_over:
+                    break
+            self._free_overdue()
+            if last or self._is_over:
                 return
             if len(self._pending) < before:
                 waits.reset()
             if len(self._pending) == before or self._spent:
                 waits.seconds = max(waits.seconds, REST * self._spent)
-                waits.pause(self._deadline, self._clock, *self._awaited())
+                waits.pause(self._next_deadline, self._clock, *self._awaited())
+
+    @property
+    def _is_over(self) -> bool:
+        return not self._pending or self.satisfied
+
+    @property
+    def _next_deadline(self) -> float:
+        return self._deadline
+
+    def _free_overdue(self) -> None:
+        """Give up replies that have a deadline of their own."""
 
     def ready(self, wait: bool = False) -> Iterator[Message]:
         """Yield the arrived replies; of ``ordered`` ones, with ``wait``, the next in turn."""

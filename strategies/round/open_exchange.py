@@ -1,14 +1,14 @@
 """Sending models of many rounds and seeing their replies as they come, where no round waits for its own."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.messages import SERVER_NODE
 from aoi_fl.flower.replies import Replies
-from aoi_fl.strategies.round.exchange import REST, Exchange, Uploads, Waits
+from aoi_fl.strategies.round.exchange import Exchange, Uploads
 
 _OURS = (0, SERVER_NODE)  # nodes of errors that the server's side makes
 
@@ -16,20 +16,17 @@ _OURS = (0, SERVER_NODE)  # nodes of errors that the server's side makes
 class OpenExchange(Exchange):
     """The models of many rounds and their replies, in the order of arrival.
 
+    A reply counts only from the node that was sent the message, and once.
+
     Parameters
     ----------
     grid : connection to the nodes
-
-    Attributes
-    ----------
-    strays : nodes of replies to a message that is not at work, or that another node was sent
     """
 
     elapsed = math.nan  # of which message?
 
     def __init__(self, grid: Grid) -> None:
         super().__init__(grid, {}, math.inf, sequential=True, keep=math.inf)
-        self.strays: list[int] = []
         self._sent: dict[str, Message] = {}
         self._ends: dict[str, float] = {}  # deadlines by message
         self._used, self._least, self._most_left = 0, 1.0, 0
@@ -93,29 +90,13 @@ class OpenExchange(Exchange):
         short = self._used + left < self._least and left <= self._most_left
         return not left or self._used >= self._least or (self._used > 0 and short)
 
-    def _in_time(self) -> Iterator[Message]:
-        waits = Waits()
-        while not self._is_over:
-            before = len(self._pending)
-            for reply in self.ready():
-                yield reply
-                del reply
-                if self._is_over:
-                    self._free_overdue()
-                    return
-            self._free_overdue()
-            if len(self._pending) < before:
-                waits.reset()
-            elif self._pending:
-                waits.seconds = max(waits.seconds, REST * self._spent)
-                waits.pause(min(self._ends[i] for i in self._pending), self._clock, self._pending)
+    @property
+    def _next_deadline(self) -> float:
+        return min(self._ends[i] for i in self._pending)
 
     def _is_awaited(self, reply: Message) -> bool:
         about = reply.metadata
-        message = self._sent.get(about.reply_to_message_id)
-        awaited = message is not None and about.reply_to_message_id in self._pending
-        if message is not None and about.src_node_id != message.metadata.dst_node_id:
-            awaited &= reply.has_error() and about.src_node_id in _OURS
-        if not awaited:
-            self.strays.append(about.src_node_id)
-        return awaited
+        if about.reply_to_message_id not in self._pending:
+            return False
+        sent_to = self._sent[about.reply_to_message_id].metadata.dst_node_id
+        return about.src_node_id == sent_to or (reply.has_error() and about.src_node_id in _OURS)

@@ -9,8 +9,10 @@ exchange's clock, which may be simulated.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,43 @@ _AGAIN = 1.5  # time limit of a retry, as a multiple of the client's last answer
 _ENOUGH = 4, 60.0  # rounds and seconds; a pause ends after both
 
 
+@dataclass
+class _Silence:
+    """What is known of one client.
+
+    Attributes
+    ----------
+    count : its unanswered messages, less what its answers have forgiven
+    until : the round of its next try
+    waited : the round of the last wait until the deadline, in vain
+    silent : whether it has not answered its last message
+    took, left : seconds of its last answer, and seconds left for retries
+    tried : seconds of the last try; unknown after a break
+    """
+
+    count: float = 0.0
+    until: int = 0
+    waited: float = -math.inf
+    silent: bool = False
+    took: float = math.nan
+    left: float = 0.0
+    tried: float = math.nan
+
+    @property
+    def next_wait(self) -> float:
+        """The round of the next wait until the deadline."""
+        return self.waited + _LONGEST_PAUSE
+
+    @property
+    def worth(self) -> float:
+        """Seconds that a round waits for the client."""
+        return float(np.fmin(_AGAIN * self.took, self.left))
+
+    def forgive(self) -> None:
+        """Forget its silence."""
+        self.count, self.until, self.waited, self.tried = 0.0, 0, -math.inf, math.nan
+
+
 class Backoff:
     """Clients that left a message unanswered, and the round of their next try.
 
@@ -36,101 +75,86 @@ class Backoff:
 
     Attributes
     ----------
-    silent : clients that have not answered their last message
     round : number of the current round
     now : machine's seconds at its start; NaN in simulated time, where pauses count rounds only
     """
 
     def __init__(self) -> None:
-        self._times: dict[int, float] = {}
-        self._until: dict[int, int] = {}
-        self._waited: dict[int, int] = {}  # round of the last wait until the deadline, in vain
-        self.silent: set[int] = set()
-        self._answers: dict[int, tuple[float, float]] = {}  # seconds of the last answer, and seconds left for retries
-        self._tried: dict[int, float] = {}  # seconds of the last try; unknown after a break
+        self._clients: defaultdict[int, _Silence] = defaultdict(_Silence)
         self.round = 0
         self.now = math.nan
 
+    @property
+    def silent(self) -> set[int]:
+        """The clients that have not answered their last message."""
+        return {client for client, one in self._clients.items() if one.silent}
+
     def counted(self) -> set[int]:
         """Return the clients with a count of unanswered messages, even if they have answered since."""
-        return set(self._times)
+        return {client for client, one in self._clients.items() if one.count}
 
     def mute(self) -> set[int]:
         """Return the silent clients for which the round does not wait until the deadline."""
-        return {client for client in self.silent if self.round < self._next_wait(client)}
+        return {client for client, one in self._clients.items() if one.silent and self.round < one.next_wait}
 
     def patience(self) -> dict[int, float]:
         """Return the seconds that a round waits for a client with a count, unless the others take longer."""
-        mute = self.mute()
-        return {client: self._worth(client) for client in self._times if client in mute or client not in self.silent}
-
-    def _worth(self, client: int) -> float:
-        last, left = self._answers.get(client, (0.0, 0.0))
-        return min(_AGAIN * last, left)
-
-    def _next_wait(self, client: int) -> int:
-        return self._waited.get(client, -_LONGEST_PAUSE) + _LONGEST_PAUSE
+        return {
+            client: one.worth
+            for client, one in self._clients.items()
+            if one.count and (not one.silent or self.round < one.next_wait)
+        }
 
     def note(self, client: int, round_: int) -> None:
         """Note an unanswered message; it changes nothing for a client that rests."""
-        self.silent.add(client)
-        if self._rests(client, round_):
+        one = self._clients[client]
+        one.silent = True
+        if self._rests(one, round_):
             return
-        self._tried[client] = self.now
-        times = self._times[client] = self._times.get(client, 0) + 1
-        self._until[client] = round_ + _pause(times)
-        if round_ >= self._next_wait(client):
-            self._waited[client] = round_
-        elif client in self._answers:
-            last, left = self._answers[client]
-            self._answers[client] = last, left - self._worth(client)
+        one.tried = self.now
+        one.count += 1
+        one.until = round_ + _pause(one.count)
+        if round_ >= one.next_wait:
+            one.waited = round_
+        else:
+            one.left -= one.worth
 
     def hear(self, client: int) -> None:
         """Note an answer that a round did not wait for, but that came by the deadline.
 
         It ends a short pause. A client that was never waited for until the deadline keeps that wait.
         """
-        times = self._times.get(client, math.inf)
-        if times <= _FORGIVEN:
-            self._until[client] = 0
-        if times == 1:
-            self._waited.pop(client, None)
+        one = self._clients[client]
+        if one.count <= _FORGIVEN:
+            one.until = 0
+        if one.count == 1:
+            one.waited = -math.inf
 
     def answer(self, client: int, took: float = math.nan) -> None:
         """Note an answer in time, and its seconds if known."""
+        one = self._clients[client]
         if not math.isnan(took):
-            self._answers[client] = took, self._answers.get(client, (0.0, 0.0))[1] + _AGAIN * took
-        self.silent.discard(client)
-        times = self._times.get(client, 0.0) / 2
-        if times < _LEAST:
-            self._forgive(client)
-        else:
-            self._times[client], self._until[client] = times, 0
+            one.took, one.left = took, one.left + _AGAIN * took
+        one.silent, one.count, one.until = False, one.count / 2, 0
+        if one.count < _LEAST:
+            one.forgive()
 
     def retry(self, client: int) -> None:
         """Try a client in the next round."""
-        if client in self._times:
-            self._until[client] = 0
-
-    def _forgive(self, client: int) -> None:
-        for known in (self._times, self._until, self._waited, self._tried):
-            known.pop(client, None)
+        self._clients[client].until = 0
 
     def forget(self, client: int) -> None:
         """Forget a client."""
-        self._forgive(client)
-        self._answers.pop(client, None)
-        self.silent.discard(client)
+        self._clients.pop(client, None)
 
     def resting(self, round_: int) -> set[int]:
         """Return the clients that a round does not try."""
-        return {client for client in self._until if self._rests(client, round_)}
+        return {client for client, one in self._clients.items() if self._rests(one, round_)}
 
-    def _rests(self, client: int, round_: int) -> bool:
-        until = self._until.get(client, 0)
-        if round_ >= until:
+    def _rests(self, one: _Silence, round_: int) -> bool:
+        if round_ >= one.until:
             return False
-        rounds, seconds = round_ - (until - _pause(self._times[client])), self.now - self._tried.get(client, math.nan)
+        rounds, seconds = round_ - (one.until - _pause(one.count)), self.now - one.tried
         return not (rounds >= _ENOUGH[0] and seconds >= _ENOUGH[1])
 
     def state_dict(self, *, seconds: bool = False) -> NDArray[np.float64]:
@@ -140,32 +164,25 @@ class Backoff:
         is silent, the seconds of its last answer, and those left for retries. Seconds are saved only if they are valid
         in another process (``seconds``).
         """
-        answers = self._answers if seconds else {}
         rows = [
             (
                 client,
-                self._times.get(client, 0.0),
-                self._until.get(client, 0),
-                self._waited.get(client, math.nan),
-                client in self.silent,
-                *answers.get(client, (math.nan, 0.0)),
+                one.count,
+                one.until,
+                math.nan if one.waited < 0 else one.waited,
+                one.silent,
+                *((one.took, one.left) if seconds else (math.nan, 0.0)),
             )
-            for client in sorted(self._times.keys() | answers)
+            for client, one in sorted(self._clients.items())
+            if one.count or (seconds and not math.isnan(one.took))
         ]
         return np.array(rows, dtype=np.float64).reshape(-1, 7)
 
     def load_state_dict(self, memory: NDArray[Any]) -> None:
         """Restore a state."""
-        for number, times, until, waited, silent, last, left in memory.tolist():
-            client = int(number)
-            if times:
-                self._times[client], self._until[client] = times, int(until)
-            if not math.isnan(waited):
-                self._waited[client] = int(waited)
-            if silent:
-                self.silent.add(client)
-            if not math.isnan(last):
-                self._answers[client] = last, left
+        for number, count, until, waited, silent, took, left in memory.tolist():
+            waited = -math.inf if math.isnan(waited) else waited
+            self._clients[int(number)] = _Silence(count, int(until), waited, bool(silent), took, left)
 
 
 def _pause(times: float) -> int:
@@ -174,6 +191,7 @@ def _pause(times: float) -> int:
 
 
 QUESTION, TRAINING, EVALUATION = "question", "training", "evaluation"
+FAILURE = "failures"  # no kind of message, but updates that could not be used
 _KEYS = {QUESTION: "silence", TRAINING: "silence-training", EVALUATION: "silence-evaluation"}  # names in the state
 
 
@@ -185,18 +203,13 @@ class RetryPolicy:
     """
 
     def __init__(self) -> None:
-        self._silences = {kind: Backoff() for kind in _KEYS}
-        self._failures = Backoff()  # clients whose last update could not be used
+        self._silences = {kind: Backoff() for kind in (*_KEYS, FAILURE)}
         self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer of the last exchange
         self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
 
     def resting(self, round_: int, *kinds: str) -> list[int]:
-        """Return the clients that a round does not try, because of their silence to one of these kinds of messages."""
+        """Return the clients that a round does not try, because of their last messages of one of these kinds."""
         return sorted({client for kind in kinds for client in self._silences[kind].resting(round_)})
-
-    def failing(self, round_: int) -> set[int]:
-        """Return the clients that a selector does not choose in a round, as their last updates could not be used."""
-        return self._failures.resting(round_)
 
     def silent(self, *kinds: str) -> set[int]:
         """Return the clients that have left the last message of one of these kinds unanswered."""
@@ -252,7 +265,7 @@ class RetryPolicy:
 
     def listen(self, round_: int, now: float) -> dict[int, ParticipationReply]:
         """Note the start of a round, and late answers; return the decisions in these by client."""
-        for backoff in (*self._silences.values(), self._failures):
+        for backoff in self._silences.values():
             backoff.round, backoff.now = round_, now
         decided: dict[int, ParticipationReply] = {}
         for kind, exchange in self._unanswered:
@@ -306,30 +319,30 @@ class RetryPolicy:
     def trained(self, client: int, round_: int, *, usable: bool) -> None:
         """Note whether a client's reply to a model had a usable update."""
         if usable:
-            self._failures.answer(client)
+            self._silences[FAILURE].answer(client)
         else:
-            self._failures.note(client, round_)
+            self._silences[FAILURE].note(client, round_)
 
     def returned(self, client: int) -> None:
         """Note that a client has connected again: it is tried in the next round."""
-        for silence in self._silences.values():
-            silence.retry(client)
+        for kind in _KEYS:
+            self._silences[kind].retry(client)
 
     def state_dict(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
         """Return the state as arrays by name; it has seconds only if time is ``simulated``."""
         found: dict[str, NDArray[Any]] = {
-            _KEYS[kind]: silence.state_dict(seconds=simulated) for kind, silence in self._silences.items()
+            key: self._silences[kind].state_dict(seconds=simulated) for kind, key in _KEYS.items()
         }
-        if self._failures.counted():
-            found["failures"] = self._failures.state_dict()
+        if self._silences[FAILURE].counted():
+            found[FAILURE] = self._silences[FAILURE].state_dict()
         if simulated:
             found["patience"] = np.array(list(self._took.values()))
         return found
 
     def load_state_dict(self, memory: State) -> None:
         """Restore a state."""
-        for kind, silence in self._silences.items():
-            silence.load_state_dict(memory[_KEYS[kind]])
-        self._failures.load_state_dict(memory.get("failures", np.empty((0, 7))))
+        for kind, key in _KEYS.items():
+            self._silences[kind].load_state_dict(memory[key])
+        self._silences[FAILURE].load_state_dict(memory.get(FAILURE, np.empty((0, 7))))
         if "patience" in memory:
             self._took = dict(zip(_KEYS, memory["patience"].tolist(), strict=True))

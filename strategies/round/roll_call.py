@@ -1,4 +1,4 @@
-"""The roll call: at the start of each round, new nodes introduce themselves."""
+"""The roll call: the server waits for clients, and at the start of each round new nodes introduce themselves."""
 
 import logging
 import math
@@ -6,10 +6,9 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.serverapp import Grid
 
 from aoi_fl import protocol
 from aoi_fl.flower.errors import FORMER_APP, NO_HELLO, NODE_UNAVAILABLE
@@ -25,28 +24,32 @@ from aoi_fl.protocol import (
     ParticipationRequest,
     is_name,
 )
-from aoi_fl.protocol.clock import clock_of
 from aoi_fl.protocol.records import ClientRecord, Nodes
 from aoi_fl.science.errors import NodesError
-from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange, Waits
 from aoi_fl.strategies.round.retry import Backoff
-from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.validation import Refused, read_record
+
+if TYPE_CHECKING:
+    from aoi_fl.strategies.round.run import Run
 
 logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
+_REPEATED_ROLLS = 2  # at most, before the first round, so that a dying client does not delay the others
+_REMEMBERED = 5  # calls to the SuperLink
+_STRANGER = 5.0  # seconds that a round waits for new nodes, if it has enough clients without them
 
 # A node, its introduction, and its decision if the message asked for one.
 _Reply: TypeAlias = tuple[int, Introduction, ParticipationReply | None]
 
 
 class RollCall:
-    """Asks unknown nodes for their names; refuses a node with the name of a connected client.
+    """Waits for clients and asks unknown nodes for their names; refuses a node with the name of a connected client.
 
     Parameters
     ----------
-    roster : the clients, kept up to date
+    run : the run, whose roster is kept up to date
+    first : the first round of the run, or of its resumption
 
     Attributes
     ----------
@@ -57,8 +60,8 @@ class RollCall:
     late : decisions in answers to earlier messages that arrived by the last roll call
     """
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
+    def __init__(self, run: "Run", first: int) -> None:
+        self._run, self._roster, self._options, self.first = run, run.roster, run.options, first
         self.gone: set[int] = set()
         self.outside: set[int] = set()
         self.answers: dict[int, ParticipationReply] = {}
@@ -70,41 +73,101 @@ class RollCall:
         self._late: list[Exchange] = []  # roll calls with missing answers
         self._complaints: dict[int, str] = {}
         self._refused: dict[int, str] = {}  # those of them that have answered the last roll call
+        self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
 
     @property
-    def turned_away(self) -> set[int]:
-        """Return the connected nodes without a valid introduction, or of clients that the run does not name."""
+    def latency(self) -> float | None:
+        """Median seconds of the last calls that asked for no reply; None without a SuperLink."""
+        return statistics.median(self._latencies) if self._latencies else None
+
+    def await_clients(self) -> None:
+        """Wait for the clients that the run needs; a resumed run continues with fewer.
+
+        Raises
+        ------
+        NodesError
+            A new run has too few clients.
+        """
+        found, needs = self._connected(self._run.needs), self._run.needs
+        if found < needs and self.first == 1:
+            raise NodesError(
+                f"{found} clients are connected after {self._options.join_timeout:g} s (join-timeout), the run "
+                f"needs {needs}. In simulation, start it with\n  flwr run . --federation-config "
+                f"'num-supernodes={needs} client-resources-num-cpus=1'\nand in a deployment start more "
+                "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
+            )
+
+    def begin_round(self, ask: ParticipationRequest) -> tuple[list[ClientRecord], float]:
+        """Call the roll of a round; return the new clients, and the seconds of waiting after the first call.
+
+        If a node is dead before the first round, the server waits for another and calls the roll again.
+
+        Raises
+        ------
+        NodesError
+            No connected node can join a new run, or none answers.
+        """
+        self._connected(1)  # without clients, rounds must not rush by empty
+        fresh = self.call(ask)
+        begun = time.monotonic()
+        if ask.round == self.first:
+            if self.first == 1 and not (self._roster.available.any() or self.gone):
+                turned_away = self._complaints.keys() | self._mute.silent
+                if self._refused and turned_away == self._refused.keys():
+                    why = next(iter(self._refused.values()))
+                    raise NodesError(f"{len(self._turned_away)} node(s) are connected, and none can join: {why}")
+            needs = self._run.needs
+            for _ in range(_REPEATED_ROLLS):
+                if not (self.gone or self.outside) or self._roster.available.sum() >= needs:
+                    break
+                self.await_clients()
+                fresh += self.call(ask)
+            found = int(self._roster.available.sum())
+            if ask.round == 1 and not found:
+                raise NodesError(
+                    f"{self.nodes.connected} clients are connected, and none has answered for "
+                    f"{self._options.join_timeout + self._options.ask_timeout:g} s (join-timeout and ask-timeout). A "
+                    "simulation's Ray may be slow or dead: start the run again, raise join-timeout, or play it without "
+                    "Ray by aoi play. Clients of a deployment name their reasons in their logs."
+                )
+            if found < needs:
+                logger.warning("Round %d begins with %d of %d clients.", ask.round, found, needs)
+        return fresh, time.monotonic() - begun
+
+    @property
+    def _turned_away(self) -> set[int]:
+        """The connected nodes without a valid introduction, or of clients that the run does not name."""
         return self._complaints.keys() | self.outside | self._mute.silent
 
-    @property
-    def all_refused(self) -> str | None:
-        """Why the first refused node cannot join, if all connected nodes are refused; else None."""
-        if self._roster.available.any() or self.gone:
-            return None
-        turned_away = self._complaints.keys() | self._mute.silent
-        return next(iter(self._refused.values()), None) if turned_away == self._refused.keys() else None
+    def _connected(self, wanted: int) -> int:
+        """Wait until ``wanted`` clients are connected or the join deadline has passed; return how many are.
 
-    def call(
-        self,
-        grid: Grid,
-        ask: ParticipationRequest,
-        timeout: float,
-        settled: Callable[[int], float | None] = lambda known: None,
-    ) -> list[ClientRecord]:
+        Refused nodes do not count.
+        """
+        deadline, turned_away = time.monotonic() + self._options.join_timeout, self._turned_away
+        waits = Waits()
+        while (found := len(self._nodes() - turned_away)) < wanted and time.monotonic() < deadline:
+            waits.pause(deadline)
+        return found
+
+    def _nodes(self) -> set[int]:
+        grid = self._run.grid
+        nodes = set(grid.get_node_ids())
+        if uploads(grid):
+            begun = time.perf_counter()
+            list(grid.pull_messages([]))  # to list nodes takes longer with each node
+            self._latencies.append(time.perf_counter() - begun)
+        return nodes
+
+    def call(self, ask: ParticipationRequest) -> list[ClientRecord]:
         """Read late answers, note the connected nodes, and ask new nodes to introduce themselves; return new clients.
 
         The server asks a node without an answer again after 1, 2, 4, … rounds. It does not wait for it again; a late
-        answer counts in the next roll call.
-
-        Parameters
-        ----------
-        grid, ask : connection to the nodes; run and round, or this round's whole question
-        timeout : seconds until the deadline
-        settled : from the number of present clients to the seconds that the others are worth; None: until the deadline
+        answer counts in the next roll call. ``ask`` has run and round, or this round's whole question.
         """
         if ask.round != self._round:
             self._round, self.answers = ask.round, {}
-        clock = clock_of(grid)
+        grid, clock = self._run.grid, self._run.clock
         self._mute.now = clock.now() if clock.simulated is None else math.nan
         decided = self._roster.patience.listen(ask.round, self._mute.now)
         self.late = {client: late for client, late in decided.items() if late.name == self._roster.own_name(client)}
@@ -115,16 +178,17 @@ class RollCall:
         self.outside &= nodes
         unknown = self._roster.unknown(nodes) - heard - self.outside
         strangers = sorted(unknown - self._mute.resting(ask.round))
+        enough = self._run.needs if ask.round == self.first else 0
 
         def worth(missing: set[int]) -> float | None:
             if missing <= self._mute.mute():
                 return 0.0
-            seconds = settled(len(nodes) - len(unknown) + len(strangers) - len(missing))
-            return None if seconds is None else seconds / 2**self._unheard
+            present = len(nodes) - len(unknown) + len(strangers) - len(missing)
+            return _STRANGER / 2**self._unheard if present >= enough else None
 
         self.gone, self._refused = set(), {}
         if strangers:
-            replies += self._hello(grid, strangers, ask, timeout, worth)
+            replies += self._hello(strangers, ask, worth)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
         names = registered_names(grid) if replies else {}
         replies = [
@@ -147,21 +211,15 @@ class RollCall:
         return fresh
 
     def _hello(
-        self,
-        grid: Grid,
-        nodes: list[int],
-        ask: ParticipationRequest,
-        timeout: float,
-        worth: Callable[[set[int]], float | None],
+        self, nodes: list[int], ask: ParticipationRequest, worth: Callable[[set[int]], float | None]
     ) -> list[_Reply]:
-        content = ConfigRecord(ask.write())
+        content = RecordDict({protocol.AOI: ConfigRecord(ask.write())})
+        # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
+        start_up = self._options.join_timeout if ask.round == self.first else 0.0
         exchange = Exchange(
-            grid,
-            {
-                node: Message(RecordDict({protocol.AOI: content}), node, protocol.HELLO, group_id=str(ask.round))
-                for node in nodes
-            },
-            timeout,
+            self._run.grid,
+            {node: Message(content, node, protocol.HELLO, group_id=str(ask.round)) for node in nodes},
+            self._options.ask_timeout + start_up,
             sequential=False,
             keep=ANSWERS_KEPT,
             settled=worth,
@@ -216,111 +274,3 @@ def _checked(intro: Introduction) -> Introduction:
         if value is not None and not LEAST <= value <= MOST:
             raise Refused(f"{key} is {value}, allowed are {LEAST:g} to {MOST:g}")
     return intro
-
-
-_REPEATED_ROLLS = 2  # at most, before the first round, so that a dying client does not delay the others
-_REMEMBERED = 5  # calls to the SuperLink
-_STRANGER = 5.0  # seconds that a round waits for new nodes, if it has enough clients without them
-
-
-class Joining:
-    """Waits for clients and calls the roll.
-
-    Parameters
-    ----------
-    roster : the clients, kept up to date
-    options : deadlines
-    needs : clients that round 1 needs
-    first : the first round of the run, or of its resumption
-
-    Attributes
-    ----------
-    roll : the roll call, with the answers to the last one
-    """
-
-    def __init__(self, roster: Roster, options: RoundOptions, needs: int, first: int) -> None:
-        self._roster, self._options, self._needs, self.first = roster, options, needs, first
-        self.roll = RollCall(roster)
-        self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
-
-    @property
-    def latency(self) -> float | None:
-        """Median seconds of the last calls that asked for no reply; None without a SuperLink."""
-        return statistics.median(self._latencies) if self._latencies else None
-
-    def await_clients(self, grid: Grid) -> None:
-        """Wait for the clients that the run needs; a resumed run continues with fewer.
-
-        Raises
-        ------
-        NodesError
-            A new run has too few clients.
-        """
-        found = self._connected(grid, self._needs)
-        if found < self._needs and self.first == 1:
-            raise NodesError(
-                f"{found} clients are connected after {self._options.join_timeout:g} s (join-timeout), the run "
-                f"needs {self._needs}. In simulation, start it with\n  flwr run . --federation-config "
-                f"'num-supernodes={self._needs} client-resources-num-cpus=1'\nand in a deployment start more "
-                "clients, or ask for fewer (num-clients, clients-per-round, min-clients)."
-            )
-
-    def call_roll(self, grid: Grid, ask: ParticipationRequest) -> tuple[list[ClientRecord], float]:
-        """Call the roll of a round; return the new clients, and the seconds of waiting after the first call.
-
-        If a node is dead before the first round, the server waits for another and calls the roll again.
-
-        Raises
-        ------
-        NodesError
-            No connected node can join a new run, or none answers.
-        """
-        self._connected(grid, 1)  # without clients, rounds must not rush by empty
-        fresh = self._call(grid, ask)
-        begun = time.monotonic()
-        if ask.round == self.first == 1 and (why := self.roll.all_refused):
-            raise NodesError(f"{len(self.roll.turned_away)} node(s) are connected, and none can join: {why}")
-        if ask.round == self.first:
-            for _ in range(_REPEATED_ROLLS):
-                if not (self.roll.gone or self.roll.outside) or self._roster.available.sum() >= self._needs:
-                    break
-                self.await_clients(grid)
-                fresh += self._call(grid, ask)
-            found = int(self._roster.available.sum())
-            if ask.round == 1 and not found:
-                raise NodesError(
-                    f"{self.roll.nodes.connected} clients are connected, and none has answered for "
-                    f"{self._options.join_timeout + self._options.ask_timeout:g} s (join-timeout and ask-timeout). A "
-                    "simulation's Ray may be slow or dead: start the run again, raise join-timeout, or play it without "
-                    "Ray by aoi play. Clients of a deployment name their reasons in their logs."
-                )
-            if found < self._needs:
-                logger.warning("Round %d begins with %d of %d clients.", ask.round, found, self._needs)
-        return fresh, time.monotonic() - begun
-
-    def _call(self, grid: Grid, ask: ParticipationRequest) -> list[ClientRecord]:
-        # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
-        start_up = self._options.join_timeout if ask.round == self.first else 0.0
-        enough = self._needs if ask.round == self.first else 0
-        return self.roll.call(
-            grid, ask, self._options.ask_timeout + start_up, lambda known: _STRANGER if known >= enough else None
-        )
-
-    def _connected(self, grid: Grid, wanted: int) -> int:
-        """Wait until ``wanted`` clients are connected or the join deadline has passed; return how many are.
-
-        Refused nodes do not count.
-        """
-        deadline, turned_away = time.monotonic() + self._options.join_timeout, self.roll.turned_away
-        waits = Waits()
-        while (found := len(self._nodes(grid) - turned_away)) < wanted and time.monotonic() < deadline:
-            waits.pause(deadline)
-        return found
-
-    def _nodes(self, grid: Grid) -> set[int]:
-        nodes = set(grid.get_node_ids())
-        if uploads(grid):
-            begun = time.perf_counter()
-            list(grid.pull_messages([]))  # to list nodes takes longer with each node
-            self._latencies.append(time.perf_counter() - begun)
-        return nodes

@@ -2,18 +2,20 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
+from aoi_fl.config.values import names_of
 from aoi_fl.protocol import Introduction, ParticipationReply, default_name, is_name, packing
 from aoi_fl.protocol.records import ClientRecord
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.round.retry import QUESTION, TRAINING, RetryPolicy
+from aoi_fl.strategies.plan import RoundOptions
+from aoi_fl.strategies.round.retry import FAILURE, QUESTION, TRAINING, RetryPolicy
 from aoi_fl.strategies.validation import limit_metrics, some_of
 
 logger = logging.getLogger("flwr")
@@ -48,7 +50,7 @@ class Roster:
     next_round : (n,) int64, its reserved round; 0: none
     sizes, payments : (n,) float64, its declared number of examples and payment; NaN: none
     patience : retry policy for clients that do not answer
-    packing : nodes that read packed models; none unless the run ``packs``
+    packing : nodes that read packed models; none if the run does not pack
     """
 
     available: NDArray[np.bool_]
@@ -60,17 +62,9 @@ class Roster:
     payments: NDArray[np.float64]
     _sensitivities: NDArray[np.float64]
 
-    def __init__(
-        self,
-        known: Iterable[ClientRecord] = (),
-        expected: int = 0,
-        packs: bool = True,
-        only: Collection[str] = (),
-        late: int = 0,
-        names: Sequence[str] = (),
-    ) -> None:
-        self._expected, self._packs, self._only, self._late = expected, packs, frozenset(only), late
-        self._names = names
+    def __init__(self, options: RoundOptions, expected: int = 0, known: Iterable[ClientRecord] = ()) -> None:
+        self._options, self._expected = options, expected
+        self._only = frozenset(names_of("clients", options.clients))
         self.packing: set[int] = set()
         self.records: dict[int, ClientRecord] = {}
         for name, unknown in _ARRAYS.items():
@@ -85,7 +79,8 @@ class Roster:
         self._number_of_node: dict[int, int] = {}
         self._number_of_name: dict[str, int] = {}
         self._own_names: dict[int, str] = {}  # by node
-        self._add(list(known))
+        for record in known:
+            self._add(record)
 
     def __len__(self) -> int:
         return len(self.available)
@@ -212,7 +207,7 @@ class Roster:
         Clients whose updates could not be used count as absent while ``needs`` others are available.
         """
         fit = here = self.here(round_)
-        if failing := list(self.patience.failing(round_)):
+        if failing := self.patience.resting(round_, FAILURE):
             fit = here.copy()
             fit[failing] = False
         return Population(
@@ -244,9 +239,9 @@ class Roster:
         The ``names`` of the data replace those that follow from a client's number.
         """
         self._own_names[node] = intro.name
-        number = intro.number
-        if not name and number is not None and number < len(self._names) and intro.name == default_name(number):
-            name = self._names[number]
+        number, names = intro.number, self._options.names
+        if not name and number is not None and number < len(names) and intro.name == default_name(number):
+            name = names[number]
         return replace(intro, name=name) if is_name(name) else intro
 
     def admit(self, replies: Iterable[tuple[int, Introduction]], nodes: set[int], round_: int) -> list[ClientRecord]:
@@ -276,8 +271,7 @@ class Roster:
                     data_age=intro.data_age,
                 )
                 number = record.client
-                self.records[number] = record
-                self._number_of_name[record.name] = number
+                self._add(record)
                 fresh.append(record)
             elif (old := self._node_of.get(number)) == node:
                 continue  # asked again before its first answer arrived
@@ -287,9 +281,9 @@ class Roster:
                 del self._number_of_node[old]
                 self.packing.discard(old)
                 self.patience.returned(number)
-            last = int(self.last[number]) if number < len(self) else 0
-            # A client counts a late update in the round of its model, the server up to `late` rounds later.
-            unknown = intro.last_round is None or intro.last_round < last - self._late
+            last = int(self.last[number])
+            # A client counts a late update in the round of its model, the server up to `late_rounds` later.
+            unknown = intro.last_round is None or intro.last_round < last - self._options.late_rounds
             if unknown and last >= max(1, self.records[number].since):
                 logger.warning(
                     "Client %s took part in round %d and no longer knows it: its state was lost or deleted.",
@@ -299,11 +293,10 @@ class Roster:
             if self.records[number].examples is None and intro.num_examples is not None:  # a ledger may hide it
                 self.records[number] = replace(self.records[number], examples=intro.num_examples)
                 self.sizes[number] = intro.num_examples
-            if self._packs and intro.packing == packing.FORM:
+            if self._options.packing == packing.AUTO and intro.packing == packing.FORM:
                 self.packing.add(node)
             self._number_of_node[node] = number
             self._node_of[number] = node
-        self._add(fresh)
         self.available = np.zeros(len(self), np.bool_)
         self.available[[number for node, number in self._number_of_node.items() if node in nodes]] = True
         for number in np.flatnonzero(self.available & self.away).tolist():  # reconnected
@@ -312,19 +305,17 @@ class Roster:
         self.seen[self.available] = round_
         return fresh
 
-    def _add(self, records: list[ClientRecord]) -> None:
-        grow = max((r.client + 1 for r in records), default=0) - len(self)
-        if grow > 0:
+    def _add(self, record: ClientRecord) -> None:
+        number = record.client
+        if (grow := number + 1 - len(self)) > 0:
             for name, unknown in _ARRAYS.items():
                 setattr(self, name, np.append(getattr(self, name), np.full(grow, unknown)))
-        for record in records:
-            number = record.client
-            self.records[number] = record
-            self._number_of_name[record.name] = number
-            self.last[number] = record.since - 1  # a newcomer has missed no round
-            self.sizes[number] = np.nan if record.examples is None else record.examples
-            self.payments[number] = np.nan if record.payment is None else record.payment
-            self._sensitivities[number] = np.nan if record.sensitivity is None else record.sensitivity
+        self.records[number] = record
+        self._number_of_name[record.name] = number
+        self.last[number] = record.since - 1  # a newcomer has missed no round
+        self.sizes[number] = np.nan if record.examples is None else record.examples
+        self.payments[number] = np.nan if record.payment is None else record.payment
+        self._sensitivities[number] = np.nan if record.sensitivity is None else record.sensitivity
 
     def _free_number(self, wish: int | None) -> int:
         if wish is not None and wish < self._expected and wish not in self.records:

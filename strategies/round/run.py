@@ -3,18 +3,19 @@
 import logging
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from aoi_fl.config.values import names_of
 from aoi_fl.flower.grids import be_patient, uploads
-from aoi_fl.protocol import MAX_MU, ParticipationReply, ParticipationRequest, packing
+from aoi_fl.protocol import MAX_MU, ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.clock import MACHINE, ROUND_TRIP, Clock, clock_of
+from aoi_fl.protocol.own_code import call_own
 from aoi_fl.protocol.records import BELOW_QUORUM, Observer, RoundRecord, State
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
@@ -24,14 +25,14 @@ from aoi_fl.strategies.plan import Resume, RoundOptions
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
-from aoi_fl.strategies.round.open_exchange import OpenExchange
 from aoi_fl.strategies.round.retry import QUESTION
-from aoi_fl.strategies.round.roll_call import Joining
+from aoi_fl.strategies.round.roll_call import RollCall
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.round.timer import RoundTimer, between_looks
 from aoi_fl.strategies.serving import ServedModel
 
 logger = logging.getLogger("flwr")
+T = TypeVar("T")
 _POLICY = "policy/"  # begins the names of the policy's own state
 _OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster that a resumed run restores
 _begun: Counter[int] = Counter()  # runs of ours by Flower's id
@@ -61,7 +62,7 @@ class Run:
     Parameters
     ----------
     policy : decides which clients take part
-    options, observer, resume : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
+    options, weights, observer, resume : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     aggregation : makes a model of the updates
     needs : clients without which the run does not begin
     strategy : the name of the strategy's class, for messages
@@ -69,48 +70,55 @@ class Run:
     Attributes
     ----------
     roster, clock, timer, progress, at_work, served : the parts that outlive a round
+    grid : connection to the nodes, once the run has begun
     inbox : decisions on the next round that arrive with other replies, and what was asked, by client. A restart loses
         them, and the server asks again. A decision remains valid when the terms change after it
-    joining : waits for clients; None before the run has begun
+    roll : waits for clients and calls the roll; None before the run has begun
     privacy : the account of a private run; None: the run is not private
-    complete : why there is nothing more to do; None: there is
+    complete : why the run is complete before its last round; None: it is not
     last : the last round; 0 before the start
     round : the round at hand
     """
+
+    grid: Grid
 
     def __init__(
         self,
         policy: Policy,
         options: RoundOptions,
         aggregation: Aggregation,
+        weights: str,
         observer: Observer,
         resume: Resume | None,
         needs: int,
         strategy: str,
     ) -> None:
         self.strategy = strategy
-        self.policy, self.options, self.aggregation = policy, options, aggregation
+        self.policy, self.options, self.aggregation, self.weights = policy, options, aggregation, weights
         self.observer, self.resume, self.needs = observer, resume, needs
-        packs = options.packing == packing.AUTO
-        self.roster = Roster(
-            resume.clients if resume else (),
-            expected=needs,
-            packs=packs,
-            only=names_of("clients", options.clients),
-            late=options.late_rounds,
-            names=options.names,
-        )
+        self.roster = Roster(options, needs, resume.clients if resume else ())
         self.clock: Clock = MACHINE
         self.timer, self.progress = RoundTimer(options.round_seconds), RunProgress()
         self.inbox: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
-        self.at_work, self.served = AtWork(options, self.roster), ServedModel(options.serve_average)
-        self.joining: Joining | None = None
+        self.at_work, self.served = AtWork(self), ServedModel(options.serve_average)
+        self.roll: RollCall | None = None
         self.privacy: PrivacyGuarantee | None = None
         self.complete: str | None = None
         self.last = 0
         self.round, self._started = Round(0), 0  # the last round that has started
         self.unable: set[int] = set()  # clients that have failed to evaluate
         self._cautioned: set[str] = set()  # evaluations with a warning about their accuracy
+
+    def call_step(self, name: str, step: Callable[..., Any], *arguments: Any, made: Callable[[Any], T]) -> T:
+        """Call a step of the strategy, which may be a subclass's."""
+        wanted = "one that returns what Flower's strategies do"
+        return call_own(f"{name} of {self.strategy}", step, *arguments, made=made, wanted=wanted)
+
+    def warn_once(self, about: str, text: str, *values: object) -> None:
+        """Log a warning, unless the run has logged one about this."""
+        if about not in self._cautioned:
+            self._cautioned.add(about)
+            logger.warning(text, *values)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return what the next round needs: (n,) arrays by client number, and the states of the parts."""
@@ -157,15 +165,14 @@ class Run:
                 f"{error}). Go on with the version and the settings that it was made with, or start a new run."
             ) from error
 
-    def population(self, round_: int) -> Population:
+    def population(self) -> Population:
         """Return the clients as a selector sees them, with what a simulated clock knows."""
-        foresight = self.clock.foresight if self.options.foresight else None
         traits = self.policy.traits
         needs = traits.clients_needed if traits.least is None else traits.least
         return replace(
-            self.roster.population(round_, needs if self.places is None else min(needs, self.places)),
+            self.roster.population(self.round.number, needs if self.places is None else min(needs, self.places)),
             now=self.clock.simulated,
-            foresight=foresight,
+            foresight=self.clock.foresight if self.options.foresight else None,
         )
 
     @property
@@ -180,21 +187,9 @@ class Run:
             return None
         return max(0, self.most_at_work - len(self.at_work))
 
-    def send(self, grid: Grid, messages: dict[int, Message], timeout: float) -> OpenExchange:
-        """Send the models of a round with a buffer.
-
-        Where the server selects, the round is over after B updates. Where clients decide, it is over when B of the
-        places are free, so that as many clients begin as end.
-        """
-        decides, most_left = self.policy.traits.decides, self.most_at_work - self.options.buffer
-        exchange = self.at_work.send(grid, messages, timeout)
-        self.round.recorder.record.at_work = count = len(exchange.pending)
-        exchange.await_updates(math.inf if decides else min(self.options.buffer, count), most_left)
-        return exchange
-
     def request(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide."""
-        latency = None if self.joining is None else self.joining.latency
+        latency = None if self.roll is None else self.roll.latency
         looks = between_looks(max(self.needs, len(self.roster)), latency)
         request = ParticipationRequest(
             self.options.run,
@@ -246,7 +241,7 @@ class Run:
         NodesError
             There are too few clients for a new run.
         """
-        self.clock = clock_of(grid)
+        self.grid, self.clock = grid, clock_of(grid)
         be_patient(grid)
         if self.resume is not None:
             if first != self.resume.next_round:
@@ -256,20 +251,20 @@ class Run:
                 self.load_state_dict(self.resume.memory)
         if not self.options.run:
             self.options = replace(self.options, run=_next_name(grid.run.run_id))
-        self.joining = Joining(self.roster, self.options, self.needs, first)
-        self.joining.await_clients(grid)
+        self.roll = RollCall(self, first)
+        self.roll.await_clients()
 
-    def open(self, round_: int, grid: Grid) -> None:
+    def open(self, round_: int) -> None:
         """Begin a round, unless it has begun: its record, and the roll call."""
         if self.round.number == round_:
             return
         self.round = Round(round_, self.clock.simulated, self.hidden)
-        self._greet(grid)
-        self.at_work.release(self.round.recorder, self.clock)
+        self._greet()
+        self.at_work.release()
 
-    def wait_for_start(self, grid: Grid) -> None:
+    def wait_for_start(self) -> None:
         """Wait until the round may start, and greet new clients meanwhile."""
-        self.timer.begin(lambda: self._greet(grid) if self.clock.simulated is None else None)
+        self.timer.begin(lambda: self._greet() if self.clock.simulated is None else None)
         self._started = self.round.number
 
     def _elapsed(self, round_: int) -> float | None:
@@ -278,58 +273,50 @@ class Run:
             return None
         return self.timer.elapsed if round_ == self._started else -self.timer.remaining
 
-    def _greet(self, grid: Grid) -> None:
+    def _greet(self) -> None:
         """Call the roll, and take the decisions that arrive with it."""
-        joining, recorder, round_ = self.joining, self.round.recorder, self.round.number
-        if joining is None:
+        roll, round_, number = self.roll, self.round, self.round.number
+        if roll is None:
             return
-        request = self.plain(round_)
-        if uploads(grid) and (self.resume is None or round_ > joining.first):
+        request, far = self.plain(number), uploads(self.grid)
+        if far and (self.resume is None or number > roll.first):
             # Over a network a newcomer then costs one exchange. A client that a resumed run meets again may know its
             # round.
-            request = self.policy.request_for(self.request(round_), None, "hello") or request
-        with recorder.timed("hello"):
-            fresh, waited = joining.call_roll(grid, request)
-        recorder.record.nodes = joining.roll.nodes if uploads(grid) else None
-        for client, answer in joining.roll.answers.items():
+            request = self.policy.request_for(self.request(number), None, "hello") or request
+        with round_.timed("hello"):
+            fresh, waited = roll.begin_round(request)
+        round_.record.nodes = roll.nodes if far else None
+        for client, answer in roll.answers.items():
             self.inbox[client] = request, answer
-        for client, answer in joining.roll.late.items():
-            if answer.next_round is not None and answer.next_round >= round_:  # it may sleep until then
-                self.roster.note_decision(client, answer, round_, self.round_duration)
+        for client, answer in roll.late.items():
+            if answer.next_round is not None and answer.next_round >= number:  # it may sleep until then
+                self.roster.note_decision(client, answer, number, self.round_duration)
                 self.roster.patience.answered(QUESTION, client)
-        recorder.waited(waited)
-        recorder.exchanged(len(fresh))
+        round_.waited(waited)
+        round_.exchanged(len(fresh))
         if fresh:
             shown = [replace(one, examples=None, sensitivity=None) for one in fresh] if self.hidden else fresh
             self.observer.clients_seen(shown)
 
     def observe(self) -> None:
-        """Let the policy learn from the round, once."""
-        if (observed := self.round.observe(self.policy)) is not None:
-            (self.complete,) = observed
+        """Let the policy learn from the round."""
+        self.complete = self.round.observe(self.policy) or self.complete
 
-    def evaluate(self, source: str, metrics: MetricRecord) -> None:
+    def evaluate(self, source: Literal["test", "client"], metrics: MetricRecord) -> None:
         """Record what an evaluation measured; warn once of an accuracy that is no share."""
-        recorder = self.round.recorder
-        kind: Any = source
-        caution = recorder.evaluate(kind, metrics)
-        if caution and source not in self._cautioned:
-            self._cautioned.add(source)
+        number, record = self.round.number, self.round.record
+        if caution := self.round.evaluate(source, metrics):
             name = "test accuracy" if source == "test" else "mean of the clients' accuracies"
-            logger.warning("Round %d: the %s %s", recorder.round, name, caution)
-        if math.inf in (recorder.record.test_loss, recorder.record.test_rmse) and "loss" not in self._cautioned:
-            self._cautioned.add("loss")
-            logger.warning(
-                "Round %d: the test loss is not a number. The model has diverged. Lower learning-rate, noise or "
-                "momentum.",
-                recorder.round,
-            )
+            self.warn_once(source, "Round %d: the %s %s", number, name, caution)
+        if math.inf in (record.test_loss, record.test_rmse):
+            diverged = "The model has diverged. Lower learning-rate, noise or momentum."
+            self.warn_once("loss", "Round %d: the test loss is not a number. %s", number, diverged)
 
     @property
     def time_is_up(self) -> bool:
         """Whether no further round begins, because of the simulated time that has passed."""
         now = self.clock.simulated or 0.0
-        if now == self.round.opened and not self.round.recorder.record.trained:  # no message was sent, see close
+        if now == self.round.opened and not self.round.record.trained:  # no message was sent, see close
             now += ROUND_TRIP
         return 0 < self.options.until <= now
 
@@ -339,14 +326,14 @@ class Run:
 
     def close(self, arrays: ArrayRecord) -> None:
         """Write the round down, with the model after it."""
-        recorder, opened = self.round.recorder, self.round.opened
-        if opened is not None and self.clock.simulated == opened and not recorder.record.trained:  # no message was sent
+        round_, record, opened = self.round, self.round.record, self.round.opened
+        if opened is not None and self.clock.simulated == opened and not record.trained:  # no message was sent
             self.clock.wait((), 0, 0.0, opened + ROUND_TRIP)
-        recorder.close(self.clock.simulated, None if self.privacy is None else self.privacy.epsilon(recorder.round))
-        if recorder.round == self.last or self.time_is_up:
+        round_.close(self.clock.simulated, None if self.privacy is None else self.privacy.epsilon(round_.number))
+        if round_.number == self.last or self.time_is_up:
             self.at_work.end()
-        self.progress.idle = self.progress.idle + 1 if recorder.record.empty else 0
-        record = recorder.record.participation_only() if self.hidden else recorder.record
+        self.progress.idle = self.progress.idle + 1 if record.empty else 0
+        record = record.participation_only() if self.hidden else record
         self.observer.round_done(record, arrays, self.state_dict())
 
     def check_trained(self) -> None:
@@ -358,7 +345,7 @@ class Run:
             Not one update could be used.
         """
         if not self.progress.trained:
-            record = self.round.recorder.record
+            record = self.round.record
             raise _nothing_trained(record.participation_only() if self.hidden else record)
 
 

@@ -1,17 +1,18 @@
 """The training of a round: the policy selects clients, they get the model, and their updates arrive."""
 
+import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
-from flwr.serverapp import Grid
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
 from aoi_fl.protocol import ParticipationRequest
+from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.clock import FIRST
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.protocol.measures import training_loss_name
@@ -20,18 +21,24 @@ from aoi_fl.protocol.records import Participation
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.weighting import weigh
-from aoi_fl.strategies import weighting
-from aoi_fl.strategies.aggregation.base import Draft, Intake
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Draft, Intake, called, flaw, log_failure
+from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
 from aoi_fl.strategies.aggregation.mean import Mean
+from aoi_fl.strategies.aggregation.metrics import model_and_metrics
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.guarded import name_of
+from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.dispatch import Dispatch
-from aoi_fl.strategies.round.exchange import Exchange
 from aoi_fl.strategies.round.questions import Questions
 from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.validation import Refused, Update
+
+logger = logging.getLogger("flwr")
+Made: TypeAlias = tuple[ArrayRecord | None, MetricRecord | None]
+TrainStep: TypeAlias = Callable[..., Made]
 
 
 class TrainingStep:
@@ -40,26 +47,20 @@ class TrainingStep:
     Parameters
     ----------
     run, dispatch : the run, and its messages
-    weights, configure : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
+    configure : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
 
-    def __init__(
-        self,
-        run: Run,
-        dispatch: Dispatch,
-        weights: str,
-        configure: Callable[[int], dict[str, Any]] | None,
-    ) -> None:
-        self._run, self._dispatch = run, dispatch
-        self._weights, self._configure = weights, configure
+    def __init__(self, run: Run, dispatch: Dispatch, configure: Callable[[int], dict[str, Any]] | None) -> None:
+        self._run, self._dispatch, self._configure = run, dispatch, configure
         self._questions = Questions(run, dispatch)
+        self._held: tuple[HeldUpdates, Collector] | None = None  # while a step of a subclass has the updates
 
-    def select(self, arrays: ArrayRecord, grid: Grid, *, second_attempt: bool = False) -> Plan:
+    def select(self, arrays: ArrayRecord, *, second_attempt: bool = False) -> Plan:
         """Have the policy select clients.
 
         Parameters
         ----------
-        arrays, grid : the round's model, and the grid on which the policy may ask clients
+        arrays : the round's model, which the policy may have clients evaluate
         second_attempt : whether every client of a first plan declined
 
         Raises
@@ -73,12 +74,12 @@ class TrainingStep:
             run.roster.sizes_of_all(or_equal=traits.sizes == "optional")
         view = RoundView(
             run.roster,
-            round_.recorder.record,
+            round_.record,
             run.population,
-            lambda kind, requests: self._questions.ask(kind, requests, arrays, grid),
+            lambda kind, requests: self._questions.ask(kind, requests, arrays),
             run.request(round_.number),
             seed=run.options.seed,
-            first=run.joining is not None and round_.number == run.joining.first,
+            first=run.roll is not None and round_.number == run.roll.first,
             second_attempt=second_attempt,
             may_force=run.privacy is None and not (run.options.buffer and len(run.at_work)),
             places=run.places,
@@ -99,7 +100,7 @@ class TrainingStep:
         if run.options.must_include:
             plan = self._with_named(plan)
         for client, reason in plan.refused.items():
-            round_.recorder.drop(Participation(client, run.roster.name(client), "refused", reason=reason))
+            round_.drop(Participation(client, run.roster.name(client), "refused", reason=reason))
         round_.plan_by(view, plan, kind)
         return plan
 
@@ -119,7 +120,7 @@ class TrainingStep:
         clients = np.append(plan.clients, np.array(more, np.int64))
         return replace(plan, clients=clients, weights=np.append(plan.weights, weights))
 
-    def messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord, grid: Grid) -> list[Message]:
+    def messages(self, plan: Plan, arrays: ArrayRecord, config: ConfigRecord) -> list[Message]:
         """Return the messages that carry the model to the clients of a plan."""
         run, round_ = self._run, self._run.round
         round_.step_begun = time.monotonic()
@@ -127,17 +128,15 @@ class TrainingStep:
             if run.clock.simulated is None:  # else the clients go on; here the time is that of a process that has ended
                 former.sent = run.clock.now()
             former.model = ArrayRecord({name: former.model[name] for name in arrays})
-            messages = self._dispatch.by_client(self._dispatch.write(*self._written(former, config, grid)))
-            run.at_work.send_again(self._collector(former, run.aggregation, unit=1.0), messages)
+            messages = self._dispatch.by_client(self._dispatch.write(*self._written(former, config)))
+            run.at_work.send_again(Collector(run, former, run.aggregation, unit=1.0), messages)
         self.weigh(plan, arrays)
-        drafts, requests = self._written(round_, config, grid)
-        drafts = drafts if self._released is None else {}
+        drafts, requests = self._written(round_, config)
         round_.sent = run.clock.now()
-        self._dispatch.begin(protocol.TRAIN, np.flatnonzero(run.roster.asleep(round_.number)).tolist())
-        return self._dispatch.write(drafts, requests)
+        return self._dispatch.write(drafts if self._released is None else {}, requests)
 
     def _written(
-        self, round_: Round, config: ConfigRecord, grid: Grid
+        self, round_: Round, config: ConfigRecord
     ) -> tuple[Mapping[int, Draft], dict[int, ParticipationRequest]]:
         """Return what each node of a round's plan is sent: the aggregation's content, and our record."""
         run, plan, number = self._run, round_.plan, round_.number
@@ -147,7 +146,7 @@ class TrainingStep:
             config.update(call_own("configure", self._configure, number, made=ConfigRecord, wanted=wanted))
         clients = plan.clients.tolist()
         nodes = [run.roster.node(client) for client in clients]
-        drafts = run.aggregation.drafts(protocol.TRAIN, number, round_.model, config, nodes, grid)
+        drafts = run.aggregation.drafts(protocol.TRAIN, number, round_.model, config, nodes, run.grid)
         refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
         compression = None if run.options.compression == NONE else run.options.compression
         base, plain = run.request(number), run.plain(number)
@@ -165,7 +164,7 @@ class TrainingStep:
     def weigh(self, plan: Plan, arrays: ArrayRecord) -> None:
         """Make a plan the round's, with the weights ω of its updates."""
         run, sizes = self._run, self._run.roster.sizes
-        match self._weights:
+        match run.weights:
             case "equal":
                 weights = np.ones(len(plan.clients))
             case "unbiased":
@@ -177,50 +176,49 @@ class TrainingStep:
                 weights = sizes[plan.clients] if by_size else plan.weights
         run.round.plan, run.round.model, run.round.planned = replace(plan, weights=weights), arrays, True
 
-    def collect(self, replies: Iterable[Message], intake: Intake, number: int) -> tuple[Collector, float]:
-        """Hand the updates of a round on; return the collector, and the seconds of adding before.
+    def adopt(self, number: int, arrays: ArrayRecord, messages: Sequence[Message]) -> None:
+        """Take up a round with clients that ``configure_train`` of a subclass chose without ``super()``."""
+        run = self._run
+        if run.options.buffer:
+            allowed = f"0 with a configure_train of {run.strategy} that does not call super()"
+            raise ConfigError("buffer", run.options.buffer, allowed, "Call super().configure_train.")
+        run.open(number)
+        clients = np.array(sorted(self._dispatch.by_client(messages)), np.int64)
+        run.warn_once(
+            "configure_train",
+            f"configure_train of {run.strategy} chooses the clients without super(): the policy is not asked, and "
+            "clients decide nothing. To keep the policy, call super().configure_train.",
+        )
+        run.round.record.willing = len(clients)
+        self.weigh(Plan(clients, np.full(len(clients), np.nan)), arrays)
+        run.round.step_begun, run.round.sent = time.monotonic(), run.clock.now()
 
-        Raises
-        ------
-        ConfigError
-            No round has begun.
+    def conclude(self, replies: Iterable[Message], step: TrainStep | None) -> Made:
+        """Collect the updates of a round, have the model made of them, and complete the training's record.
+
+        ``step`` makes the model of the updates, if a subclass overrides ours.
         """
         run, round_ = self._run, self._run.round
-        if run.joining is None:
-            begun = f"one that {run.strategy}.start has begun"
-            raise ConfigError("round", number, begun, f"Call {run.strategy}.start.")
-        recorder = round_.recorder
-        again = run.resume is not None and number == run.joining.first
-        collector = self._collector(round_, intake, again=again, origins=run.at_work.origins)
-        before = recorder.record.aggregate_seconds or 0.0
+        again = run.resume is not None and round_.number == run.resume.next_round
+        intake = run.aggregation if step is None else HeldUpdates(run.options)
+        collector = Collector(run, round_, intake, again=again)
+        before = round_.record.aggregate_seconds or 0.0
         round_.begin_collection()
-
-        def take(client: int, reply: Message) -> bool:
-            with recorder.timed("aggregate"):
-                return collector.take(client, reply)
-
-        def keep(exchange: Exchange, silent: set[int]) -> Collection[int]:
-            return run.at_work.keep(exchange, collector, silent)
-
-        for client in self._dispatch.take(replies, take, keep):
+        for client in self._dispatch.take(replies, collector.take, collector):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
         if self._released is not None:
             collector.replay(self._released)
-        return collector, before
-
-    def _collector(self, round_: Round, intake: Intake, **how: Any) -> Collector:
-        run = self._run
-        return Collector(
-            round_,
-            intake,
-            self._weights == weighting.UNBIASED,
-            run.roster,
-            run.options,
-            run.clock,
-            round_duration=run.round_duration,
-            separation=run.separation,
-            **how,
-        )
+        with round_.timed("aggregate"):
+            arrays, metrics = self._made(collector) if step is None else self._made_by(step, collector)
+        aggregated = (round_.record.aggregate_seconds or 0.0) - before
+        round_.add_seconds("train", time.monotonic() - round_.step_begun - aggregated)
+        # A private round makes a model of noise alone too, so that an empty one cannot be told.
+        used = arrays is not None and (run.privacy is None or round_.record.trained > 0)
+        run.progress.trained |= used
+        round_.record.empty = not used
+        if metrics is not None:
+            round_.note("train", metrics, training_loss_name(metrics))
+        return arrays, metrics
 
     @property
     def _released(self) -> Mapping[str, Any] | None:
@@ -230,7 +228,7 @@ class TrainingStep:
             return aggregation.released(run.round.number)
         return None
 
-    def add_late(self, collector: Collector, used: bool = True) -> list[int]:
+    def _add_late(self, collector: Collector, used: bool = True) -> list[int]:
         """Add the updates of earlier rounds that have arrived by now; return the clients."""
         run = self._run
         works = run.at_work.come()
@@ -238,21 +236,107 @@ class TrainingStep:
             collector.add_late(run.aggregation if used and isinstance(run.aggregation, Mean) else None, works)
         return [work.client for work in works]
 
-    def conclude(
-        self, make: Callable[[], tuple[ArrayRecord | None, MetricRecord | None]], before: float
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Have the model made, and complete the training's record; ``before`` as :meth:`collect` returned it."""
-        run, recorder = self._run, self._run.round.recorder
-        with recorder.timed("aggregate"):
-            arrays, metrics = make()
-        aggregated = (recorder.record.aggregate_seconds or 0.0) - before
-        recorder.add_seconds("train", time.monotonic() - run.round.step_begun - aggregated)
-        # A private round makes a model of noise alone too, so that an empty one cannot be told.
-        used = arrays is not None and (run.privacy is None or recorder.record.trained > 0)
-        run.progress.trained |= used
-        recorder.record.empty = not used
-        if metrics is not None:
-            recorder.note("train", metrics, training_loss_name(metrics))
-        if not run.round.may_try_again(arrays):
-            run.observe()
-        return arrays, metrics
+    def _made(self, collector: Collector) -> Made:
+        self._add_late(collector)
+        return collector.finish()
+
+    def _made_by(self, step: TrainStep, collector: Collector) -> Made:
+        """Return what a step of a subclass makes of the accepted updates."""
+        run, number, model = self._run, self._run.round.number, self._run.round.model
+        held = cast(HeldUpdates, collector.intake)
+        self._held = held, collector
+        arrays, metrics = None, None
+        try:
+            arrays, metrics = run.call_step("aggregate_train", step, number, held.in_order(), made=model_and_metrics)
+        except Exception as error:  # over what a client has sent
+            log_failure(number, MODEL_STAYS, called(held.replies), error)
+        finally:
+            self._held = None
+        self._add_late(collector, held.used is not None)
+        if held.used is not None:
+            collector.refuse(run.aggregation.spoiled)
+        collector.complete(held.used)
+        if held.replies and held.used is None:
+            run.warn_once(
+                "aggregate_train",
+                f"aggregate_train of {run.strategy} makes the model without super(): the clients that took part are "
+                "recorded, but their weights are not known.",
+            )
+        if arrays is not None and (why := flaw(arrays, model)):
+            log_failure(number, MODEL_STAYS, called(held.replies), why)
+            arrays = None
+        return None if arrays is None else in_types_of(model, arrays), metrics
+
+    def aggregate(self, number: int, replies: Iterable[Message]) -> Made:
+        """Aggregate the accepted updates that a subclass hands on, perhaps changed.
+
+        Raises
+        ------
+        ConfigError
+            No step of a subclass has updates.
+        """
+        run, aggregation, model = self._run, self._run.aggregation, self._run.round.model
+        if self._held is None:
+            begun = f"one that {run.strategy}.start has begun"
+            raise ConfigError("round", number, begun, f"Call {run.strategy}.start.")
+        held, collector = self._held
+        client_of = {reply.metadata.reply_to_message_id: client for client, reply in held.replies.items()}
+        held.used = set() if held.used is None else held.used
+        aggregation.begin(run.round.number, model)
+        for reply in replies:
+            client = client_of.get(reply.metadata.reply_to_message_id)
+            if client is None:
+                continue
+            try:
+                update = collector.read(reply, aggregation)
+            except Refused as reason:
+                changed = f"what {run.strategy} made of the update of {run.roster.name(client)}"
+                logger.warning("Round %d: %s is not used: %s", run.round.number, changed, reason)
+                continue
+            try:
+                aggregation.add(client, reply, update, held.weights[client])
+            except Refused as reason:
+                collector.refuse({client: str(reason)})
+                continue
+            held.used.add(client)
+        held.used.update(self._add_late(collector))
+        return aggregation.finish()
+
+
+class HeldUpdates(Intake):
+    """Keeps the accepted replies of a round, in the model's own types, for a step that is not ours.
+
+    Attributes
+    ----------
+    replies : the accepted replies by client, as Flower's FedAvg would receive them
+    weights : ω by client
+    used : the clients whose updates came back for the aggregation; None while none was asked for it
+    spoiled : none, as the step makes the model
+    """
+
+    spoiled: Mapping[int, str] = {}
+
+    def __init__(self, options: RoundOptions) -> None:
+        self._options, self.opaque = options, False
+        self.replies: dict[int, Message] = {}
+        self.weights: dict[int, float] = {}
+        self.used: set[int] | None = None
+
+    def begin(self, round_: int, model: ArrayRecord) -> None:
+        """Start with no reply; a model of bytes is the step's own to judge."""
+        self.opaque = is_opaque(model)
+
+    def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
+        """Keep a reply, decoded, without our own record."""
+        if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
+            reply.content[key] = ArrayRecord({k: Array(v) for k, v in update.arrays.items()})
+        reply.content.pop(protocol.AOI, None)
+        self.replies[client], self.weights[client] = reply, weight
+
+    def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return nothing: the step makes the model."""
+        return None, None
+
+    def in_order(self) -> Sequence[Message]:
+        """Return the replies in client order."""
+        return [reply for _, reply in sorted(self.replies.items())]

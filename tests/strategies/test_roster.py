@@ -8,7 +8,10 @@ import pytest
 from flwr.app import MetricRecord
 
 from aoi_fl.protocol import Introduction, ParticipationRequest
+from aoi_fl.protocol.clock import MACHINE
 from aoi_fl.protocol.records import ClientRecord
+from aoi_fl.strategies import RoundOptions
+from aoi_fl.strategies.round import roll_call
 from aoi_fl.strategies.round.retry import TRAINING
 from aoi_fl.strategies.round.roll_call import RollCall
 from aoi_fl.strategies.round.roster import Roster
@@ -32,7 +35,7 @@ class Town(ScriptedGrid):
 
 def call(roll, grid, round_=1):
     grid.sent.clear()
-    return roll.call(grid, ParticipationRequest("r", round_), 0.2)
+    return roll.call(ParticipationRequest("r", round_))
 
 
 def as_is(message, act):
@@ -43,8 +46,10 @@ def town(folder, nodes, said=(), known=(), kind=Town):
     """Return a grid, a roster that expects four clients, and its roll call; ``said`` changes introductions."""
     said = dict(said)
     app = ToyApp(spoil=lambda message, act, _, __, client: said.get(client, as_is)(message, act))
-    roster = Roster(known, expected=4)
-    return kind(app, folder, nodes), roster, RollCall(roster)
+    options = RoundOptions(ask_timeout=0.2)
+    grid, roster = kind(app, folder, nodes), Roster(options, 4, known)
+    run = SimpleNamespace(grid=grid, clock=MACHINE, options=options, roster=roster, needs=len(known))
+    return grid, roster, RollCall(run, first=8)
 
 
 def test_clients_get_their_announced_numbers(tmp_path):
@@ -148,11 +153,12 @@ def test_a_silent_node_is_greeted_again(tmp_path):
     assert [r.client for r in call(roll, grid, 2)] == [0] and roster.available.all()
 
 
-def test_a_resumed_client_is_absent_until_its_hello(tmp_path):
+def test_a_resumed_client_is_absent_until_its_hello(tmp_path, monkeypatch):
     """It is waited for as in a new run, where clients that are there are enough without the others."""
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(3)]
-    grid, roster, roll = town(tmp_path, 3, known=known, kind=partial(Town, takes=lambda *about: 0.3))
-    assert roll.call(grid, ParticipationRequest("r", 8), 5.0, lambda there: 0.0 if there >= 3 else None) == []
+    grid, roster, roll = town(tmp_path, 3, known=known, kind=partial(Town, takes=lambda *about: 0.1))
+    monkeypatch.setattr(roll_call, "_STRANGER", 0.0)
+    assert call(roll, grid, 8) == []
     assert roster.available.all()
 
 
@@ -176,7 +182,7 @@ def test_pauses_survive_a_resume_but_not_a_return(tmp_path):
 
 @pytest.mark.parametrize(("knows", "late"), [(4, 0), (3, 0), (None, 0), (2, 2), (1, 2)])
 def test_a_client_that_lost_its_state_is_named(knows, late, caplog):
-    roster = Roster(late=late)
+    roster = Roster(RoundOptions(late_rounds=late))
     roster.admit([(1, Introduction("pi"))], {1}, 2)
     roster.last[0] = 4
     roster.admit([(3, Introduction("pi", last_round=knows))], {3}, 5)
