@@ -22,7 +22,6 @@ import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from math import inf, isfinite, isnan, nan
-from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message
@@ -36,10 +35,8 @@ from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.exchange import GRACE, Exchange
 from aoi_fl.strategies.round.open_exchange import OpenExchange
 from aoi_fl.strategies.round.retry import TRAINING
+from aoi_fl.strategies.round.shared import Shared
 from aoi_fl.strategies.validation import Refused, Update
-
-if TYPE_CHECKING:
-    from aoi_fl.strategies.round.run import Run
 
 logger = logging.getLogger("flwr")
 _LOOK = 0.5  # seconds between two looks for an update
@@ -55,7 +52,7 @@ class AtWork:
     run : the run; clients that work on are ``busy`` in its roster
     """
 
-    def __init__(self, run: "Run") -> None:
+    def __init__(self, run: Shared) -> None:
         self._run, self._roster = run, run.roster
         self._rounds, self._buffered = run.options.late_rounds, run.options.buffer > 0
         self._works: dict[int, Work] = {}

@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -20,6 +20,7 @@ from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.shared import Shared
 from aoi_fl.strategies.validation import (
     Refused,
     Update,
@@ -30,9 +31,6 @@ from aoi_fl.strategies.validation import (
     read_update,
 )
 from aoi_fl.strategies.weighting import UNBIASED
-
-if TYPE_CHECKING:
-    from aoi_fl.strategies.round.run import Run
 
 logger = logging.getLogger("flwr")
 
@@ -70,6 +68,7 @@ class Collector:
     run : the run
     round_ : the round, with its plan and model
     intake : receives the updates
+    origins : the collectors of earlier rounds, by clients that still work on their models
     again : whether the round runs again after a break
     unit : what a weight counts in; None: as the plan's weights say
 
@@ -84,12 +83,19 @@ class Collector:
     exchange: Exchange | None = None
 
     def __init__(
-        self, run: "Run", round_: Round, intake: Intake, *, again: bool = False, unit: float | None = None
+        self,
+        run: Shared,
+        round_: Round,
+        intake: Intake,
+        *,
+        origins: Mapping[int, "Collector"],
+        again: bool = False,
+        unit: float | None = None,
     ) -> None:
         self._run, self._roster, self._options, self._clock = run, run.roster, run.options, run.clock
         self.plan, self.model, self.sent, self.round = round_.plan, round_.model, round_.sent, round_.number
         self._of, self.intake, self._again = round_, intake, again
-        self._origins = run.at_work.origins
+        self._origins = origins
         clients, weights = self.plan.clients.tolist(), self.plan.weights
         self.weights = dict(zip(clients, weights.tolist(), strict=True))
         # A share of a round is larger, the fewer clients take part. A late update counts in units of the mean share.

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
@@ -28,10 +28,8 @@ from aoi_fl.protocol.records import ClientRecord, Nodes
 from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange, Waits
 from aoi_fl.strategies.round.retry import Backoff
+from aoi_fl.strategies.round.shared import Shared
 from aoi_fl.strategies.validation import Refused, read_record
-
-if TYPE_CHECKING:
-    from aoi_fl.strategies.round.run import Run
 
 logger = logging.getLogger("flwr")
 _PLAIN_APP = "its ClientApp is Flower's own: `from aoi_fl.client import ClientApp`, or wrap it, `attach(app)`"
@@ -60,7 +58,7 @@ class RollCall:
     late : decisions in answers to earlier messages that arrived by the last roll call
     """
 
-    def __init__(self, run: "Run", first: int) -> None:
+    def __init__(self, run: Shared, first: int) -> None:
         self._run, self._roster, self._options, self.first = run, run.roster, run.options, first
         self.gone: set[int] = set()
         self.outside: set[int] = set()

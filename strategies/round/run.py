@@ -3,9 +3,8 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import astuple, replace
+from typing import Any, Literal
 
 import numpy as np
 from flwr.app import ArrayRecord, MetricRecord
@@ -14,111 +13,46 @@ from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.protocol import MAX_MU, ParticipationReply, ParticipationRequest
-from aoi_fl.protocol.clock import MACHINE, ROUND_TRIP, Clock, clock_of
-from aoi_fl.protocol.own_code import call_own
-from aoi_fl.protocol.records import BELOW_QUORUM, Observer, RoundRecord, State
+from aoi_fl.protocol.clock import ROUND_TRIP, clock_of
+from aoi_fl.protocol.records import BELOW_QUORUM, RoundRecord, State
 from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
-from aoi_fl.strategies.aggregation.base import Aggregation
-from aoi_fl.strategies.aggregation.private import PrivacyGuarantee
-from aoi_fl.strategies.plan import Resume, RoundOptions
-from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.retry import QUESTION
 from aoi_fl.strategies.round.roll_call import RollCall
-from aoi_fl.strategies.round.roster import Roster
-from aoi_fl.strategies.round.timer import RoundTimer, between_looks
+from aoi_fl.strategies.round.shared import RunProgress, Shared
+from aoi_fl.strategies.round.timer import between_looks
 from aoi_fl.strategies.serving import ServedModel
 
 logger = logging.getLogger("flwr")
-T = TypeVar("T")
 _POLICY = "policy/"  # begins the names of the policy's own state
 _OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster that a resumed run restores
 _begun: Counter[int] = Counter()  # runs of ours by Flower's id
 
 
-@dataclass
-class RunProgress:
-    """What has happened in a run up to now.
+class Run(Shared):
+    """The state of a run.
 
     Attributes
     ----------
-    trained : whether an update has been used
-    evaluated : whether a client has evaluated the model
-    unevaluable : whether the clients' app evaluates nothing, so that no client is asked again
-    idle : rounds in a row without a usable update
-    """
-
-    trained: bool = False
-    evaluated: bool = False
-    unevaluable: bool = False
-    idle: int = 0
-
-
-class Run:
-    """The state of a run, shared by the parts of its rounds.
-
-    Parameters
-    ----------
-    policy : decides which clients take part
-    options, weights, observer, resume : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
-    aggregation : makes a model of the updates
-    needs : clients without which the run does not begin
-    strategy : the name of the strategy's class, for messages
-
-    Attributes
-    ----------
-    roster, clock, timer, progress, at_work, served : the parts that outlive a round
-    grid : connection to the nodes, once the run has begun
+    at_work, served : the parts that outlive a round
     inbox : decisions on the next round that arrive with other replies, and what was asked, by client. A restart loses
         them, and the server asks again. A decision remains valid when the terms change after it
     roll : waits for clients and calls the roll; None before the run has begun
-    privacy : the account of a private run; None: the run is not private
     complete : why the run is complete before its last round; None: it is not
     last : the last round; 0 before the start
-    round : the round at hand
+    unable : clients that have failed to evaluate
     """
 
-    grid: Grid
-
-    def __init__(
-        self,
-        policy: Policy,
-        options: RoundOptions,
-        aggregation: Aggregation,
-        weights: str,
-        observer: Observer,
-        resume: Resume | None,
-        needs: int,
-        strategy: str,
-    ) -> None:
-        self.strategy = strategy
-        self.policy, self.options, self.aggregation, self.weights = policy, options, aggregation, weights
-        self.observer, self.resume, self.needs = observer, resume, needs
-        self.roster = Roster(options, needs, resume.clients if resume else ())
-        self.clock: Clock = MACHINE
-        self.timer, self.progress = RoundTimer(options.round_seconds), RunProgress()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.inbox: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
-        self.at_work, self.served = AtWork(self), ServedModel(options.serve_average)
+        self.at_work, self.served = AtWork(self), ServedModel(self.options.serve_average)
         self.roll: RollCall | None = None
-        self.privacy: PrivacyGuarantee | None = None
         self.complete: str | None = None
-        self.last = 0
-        self.round, self._started = Round(0), 0  # the last round that has started
-        self.unable: set[int] = set()  # clients that have failed to evaluate
-        self._cautioned: set[str] = set()  # evaluations with a warning about their accuracy
-
-    def call_step(self, name: str, step: Callable[..., Any], *arguments: Any, made: Callable[[Any], T]) -> T:
-        """Call a step of the strategy, which may be a subclass's."""
-        wanted = "one that returns what Flower's strategies do"
-        return call_own(f"{name} of {self.strategy}", step, *arguments, made=made, wanted=wanted)
-
-    def warn_once(self, about: str, text: str, *values: object) -> None:
-        """Log a warning, unless the run has logged one about this."""
-        if about not in self._cautioned:
-            self._cautioned.add(about)
-            logger.warning(text, *values)
+        self.last = self._started = 0  # the last round of all, and the last that has started
+        self.unable: set[int] = set()
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return what the next round needs: (n,) arrays by client number, and the states of the parts."""
@@ -176,11 +110,6 @@ class Run:
         )
 
     @property
-    def most_at_work(self) -> int:
-        """The clients at work with a buffer: those of ``at_work``, or of the policy."""
-        return self.options.at_work or int(self.policy.describe()["per_round"])
-
-    @property
     def places(self) -> int | None:
         """How many clients the server may select; None: any number, since there is no buffer, or clients decide."""
         if not self.options.buffer or self.policy.traits.decides:
@@ -219,17 +148,6 @@ class Run:
     def hidden(self) -> bool:
         """Whether the run records of clients their participation alone."""
         return self.privacy is not None and self.privacy.spec.metrics == "hidden"
-
-    @property
-    def separation(self) -> int:
-        """The least number of rounds between two participations of a client that count."""
-        return 1 if self.privacy is None else self.privacy.separation
-
-    @property
-    def round_duration(self) -> float | None:
-        """Seconds of a round; None where clients evaluate, since any of them may be needed in any round."""
-        evaluating = self.options.evaluators(1) and not self.progress.unevaluable
-        return None if evaluating else self.timer.seconds
 
     def join(self, first: int, grid: Grid) -> None:
         """Begin the run, or go on with it, and wait for its clients.

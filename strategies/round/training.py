@@ -129,7 +129,7 @@ class TrainingStep:
                 former.sent = run.clock.now()
             former.model = ArrayRecord({name: former.model[name] for name in arrays})
             messages = self._dispatch.by_client(self._dispatch.write(*self._written(former, config)))
-            run.at_work.send_again(Collector(run, former, run.aggregation, unit=1.0), messages)
+            run.at_work.send_again(Collector(run, former, run.aggregation, origins={}, unit=1.0), messages)
         self.weigh(plan, arrays)
         drafts, requests = self._written(round_, config)
         round_.sent = run.clock.now()
@@ -201,7 +201,7 @@ class TrainingStep:
         run, round_ = self._run, self._run.round
         again = run.resume is not None and round_.number == run.resume.next_round
         intake = run.aggregation if step is None else HeldUpdates(run.options)
-        collector = Collector(run, round_, intake, again=again)
+        collector = Collector(run, round_, intake, origins=run.at_work.origins, again=again)
         before = round_.record.aggregate_seconds or 0.0
         round_.begin_collection()
         for client in self._dispatch.take(replies, collector.take, collector):

@@ -1,0 +1,101 @@
+"""What the parts of a run share: its clients, its clock, and the round at hand."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from flwr.serverapp import Grid
+
+from aoi_fl.protocol.clock import MACHINE, Clock
+from aoi_fl.protocol.own_code import call_own
+from aoi_fl.protocol.records import Observer
+from aoi_fl.strategies.aggregation.base import Aggregation
+from aoi_fl.strategies.aggregation.private import PrivacyGuarantee
+from aoi_fl.strategies.plan import Resume, RoundOptions
+from aoi_fl.strategies.policy import Policy
+from aoi_fl.strategies.round.current import Round
+from aoi_fl.strategies.round.roster import Roster
+from aoi_fl.strategies.round.timer import RoundTimer
+
+logger = logging.getLogger("flwr")
+T = TypeVar("T")
+
+
+@dataclass
+class RunProgress:
+    """What has happened in a run up to now.
+
+    Attributes
+    ----------
+    trained : whether an update has been used
+    evaluated : whether a client has evaluated the model
+    unevaluable : whether the clients' app evaluates nothing, so that no client is asked again
+    idle : rounds in a row without a usable update
+    """
+
+    trained: bool = False
+    evaluated: bool = False
+    unevaluable: bool = False
+    idle: int = 0
+
+
+@dataclass(eq=False)
+class Shared:
+    """What the parts of a run share.
+
+    Attributes
+    ----------
+    policy : decides which clients take part
+    options, weights, observer, resume : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
+    aggregation : makes a model of the updates
+    needs : clients without which the run does not begin
+    strategy : the name of the strategy's class, for messages
+    clock, grid : the time, and the connection to the nodes, once the run has begun
+    progress, roster, round, timer : the clients and rounds up to now
+    privacy : the account of a private run; None: the run is not private
+    """
+
+    policy: Policy
+    options: RoundOptions
+    aggregation: Aggregation
+    weights: str
+    observer: Observer
+    resume: Resume | None
+    needs: int
+    strategy: str
+    clock: Clock = MACHINE
+    grid: Grid = field(init=False)
+    privacy: PrivacyGuarantee | None = None
+
+    def __post_init__(self) -> None:
+        self.roster = Roster(self.options, self.needs, self.resume.clients if self.resume else ())
+        self.timer, self.progress, self.round = RoundTimer(self.options.round_seconds), RunProgress(), Round(0)
+        self._cautioned: set[str] = set()  # what a warning has been about
+
+    def call_step(self, name: str, step: Callable[..., Any], *arguments: Any, made: Callable[[Any], T]) -> T:
+        """Call a step of the strategy, which may be a subclass's."""
+        wanted = "one that returns what Flower's strategies do"
+        return call_own(f"{name} of {self.strategy}", step, *arguments, made=made, wanted=wanted)
+
+    def warn_once(self, about: str, text: str, *values: object) -> None:
+        """Log a warning, unless the run has logged one about this."""
+        if about not in self._cautioned:
+            self._cautioned.add(about)
+            logger.warning(text, *values)
+
+    @property
+    def most_at_work(self) -> int:
+        """The clients at work with a buffer: those of ``at_work``, or of the policy."""
+        return self.options.at_work or int(self.policy.describe()["per_round"])
+
+    @property
+    def separation(self) -> int:
+        """The least number of rounds between two participations of a client that count."""
+        return 1 if self.privacy is None else self.privacy.separation
+
+    @property
+    def round_duration(self) -> float | None:
+        """Seconds of a round; None where clients evaluate, since any of them may be needed in any round."""
+        evaluating = self.options.evaluators(1) and not self.progress.unevaluable
+        return None if evaluating else self.timer.seconds
