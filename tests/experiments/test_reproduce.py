@@ -1,12 +1,12 @@
 import math
+from copy import copy
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from aoi_fl.lab.experiments.harness import federation
-from aoi_fl.lab.experiments.harness.base import Experiment, Options
-from aoi_fl.lab.experiments.harness.findings import Conclusion
+from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import experiments, find
 from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
@@ -90,45 +90,17 @@ def test_the_command(tmp_path):
     assert isinstance(refused.exception, ConfigError) and "rounds=200" in str(refused.exception)
 
 
-class Tiny(Experiment):
-    """A run that is always complete; its only row has the folder that it lies in."""
+def test_results_and_runs_of_another_version_are_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(federation, "complete_run", lambda values, **_: Path(values["runs-dir"]))
+    keys = {"policy": "random", "num-server-rounds": 2, "seed": 1}
+    first, second = (federation.played("x", keys, Options(version=version)).name for version in (1, 2))
+    assert second != first == "1d472738"  # as before there were versions
 
-    name, title, source, minutes = "tiny", "title", "source", 1.0
-
-    def settings(self, options):
-        return {"rounds": 2}
-
-    def units(self, options):
-        return [{"seed": 1}]
-
-    def play(self, unit, options):
-        ledger = federation.played(self.name, {"policy": "random", "num-server-rounds": 2, **unit}, options)
-        return [{"folder": ledger.parents[1].name}]
-
-    def conclude(self, rows, settings):
-        return Conclusion("")
-
-    def plot(self, rows, settings, figure):
-        figure.subplots()
-
-
-@pytest.fixture
-def tiny(monkeypatch):
-    experiment = Tiny()
-    monkeypatch.setattr("aoi_fl.lab.experiments.runner.find", lambda name: experiment)
-    place = lambda values, **_: Path(values["runs-dir"], values["run-name"], "ledger.sqlite")  # noqa: E731
-    monkeypatch.setattr(federation, "complete_run", place)
-    return experiment
-
-
-def test_results_and_runs_of_another_version_are_left_alone(tiny, tmp_path):
-    old, new = tmp_path / "old", tmp_path / "new"
-    reproduce(tiny, Options(), old, 1)
-    tiny.version = 2
+    experiment = copy(find("start"))
+    for version in (1, 2):
+        experiment.version = version
+        folder = tmp_path / str(version)
+        reproduce(experiment, Options(quick=True, seeds=1), folder, 1)
     with refused("--out"):
-        reproduce(tiny, Options(), old, 1)
-    reproduce(tiny, Options(), new, 1)
-    reproduce(tiny, Options(), new, 1)  # of its own version, they are taken up
-    rows = [Store.recorded(folder, "tiny").rows[0]["folder"] for folder in (old, new)]
-    assert rows[0] != rows[1]
-    assert rows[0] == "1d472738"  # as before there were versions
+        reproduce(experiment, Options(quick=True, seeds=1), tmp_path / "1", 1)
+    reproduce(experiment, Options(quick=True, seeds=1), folder, 1)  # of its own version, they are taken up

@@ -9,40 +9,20 @@ from aoi_fl.lab.experiments.oracles.skew import optima
 from aoi_fl.lab.experiments.papers.speed import MEMORYLESS
 from aoi_fl.lab.experiments.registry import find
 from aoi_fl.lab.experiments.studies.start_learning import history_of
-from aoi_fl.learning import data, partition
-from aoi_fl.science.selection import Population, RandomSelector
-from aoi_fl.science.simulate import simulate
+from aoi_fl.science.selection import RandomSelector
 from aoi_fl.server.ledger import read, read_run
 
 
 @pytest.mark.slow
-def test_the_skew_is_the_one_recomputed_by_hand(tmp_path):
-    options = Options(quick=True, seeds=1, rounds=1, model="lr")
-    chosen = {"split": "dirichlet-0.3", "policy": "random"}
-    (row,) = (
-        row
-        for unit in find("skew").units(options)
-        if chosen.items() <= unit.items()
-        for row in find("skew").play(unit, options)
-    )
-    digits = data.load("digits", "data")
-    parts = partition.make(digits.train_y, 100, kind="dirichlet", alpha=0.3, seed=1)
-    minima, _ = optima(dealt("digits", "data", "lr", 1, 100, kind="dirichlet", alpha=0.3), 100, 3)
-    from aoi_fl.learning.task import Task
-
-    weight, bias = Task("digits", "data", "lr", "auto", 1).initial_arrays().values()
-    sizes = np.array([len(part) for part in parts])
-    excess = []
-    for part, least in zip(parts, minima, strict=True):
-        outputs = digits.train_x[part].reshape(len(part), -1).astype(np.float64) @ weight.T + bias
-        log_shares = outputs - np.log(np.exp(outputs).sum(axis=1, keepdims=True))
-        excess.append(-log_shares[np.arange(len(part)), digits.train_y[part]].mean() - least)
-    everyone = Population(np.zeros(100, np.int64), sizes, np.ones(100, np.bool_))
-    selected = simulate(RandomSelector(15, 1), everyone, 1, 1).selection(1).clients
-    drawn = sum(sizes[i] / sizes[selected].sum() * excess[i] for i in selected)
-    expected = sum(sizes[i] / sizes.sum() * excess[i] for i in range(100))
-    assert row["along"] == pytest.approx(drawn / expected, rel=1e-5)
-    assert row["along"] != pytest.approx(1, abs=1e-3)
+def test_the_skew_is_the_one_recomputed_by_hand():
+    options = Options(quick=True, rounds=1, model="lr")
+    (row,) = find("skew").play({"seed": 1, "split": "dirichlet-0.3", "policy": "random"}, options)
+    there = dealt("digits", "data", "lr", 1, 100, kind="dirichlet", alpha=0.3)
+    first, minima = there.initial_arrays(), optima(there, 100, 3)[0]
+    excess = np.array([there.task.evaluate(first, part)[0] for part in there.parts]) - minima
+    drawn = there.history(RandomSelector(15, 1), 1).selection(1).clients
+    by_hand = np.average(excess[drawn], weights=there.sizes[drawn]) / np.average(excess, weights=there.sizes)
+    assert row["along"] == pytest.approx(by_hand, rel=1e-5) != pytest.approx(1, abs=1e-3)
 
 
 # Learning

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,17 @@ _NOTHING = 1e-9  # smaller differences are rounding errors of zero
 _MOST = 6  # settings that are all compared with one another
 _ROUNDING = 1 / 6  # variance of the difference of two times that are rounded up to whole rounds
 _AGREED = ("dataset", "target", "clock", "num-server-rounds", "until", "evaluate-every")
+
+
+class _Quantity(NamedTuple):
+    """How a quantity is judged."""
+
+    name: str  # on the page
+    margin: float  # within which two settings count as equal
+    wanted: int = -1  # 1: more is better
+    least: float = 0.0  # smallest half width of an interval: a test example's share
+    rounding: float = 0.0  # variance of the difference of two rounded times
+    points: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,23 +219,29 @@ def _pair(first, second, level, keys):
         allowed = f"some of {sorted(base)}, those of {first.label}"
         raise ConfigError(f"seeds of {second.label}", str(sorted(ours)), allowed, "Run both with the same seeds.")
     measured = [(_values(ours[seed], level), _values(base[seed], level)) for seed in seeds]
-    run = first.first
-    main, whole = judge(run.rounds), _spent(run)
-    steps = int(run.config.get("evaluate-every") or 1) / len(run.rounds)  # between two evaluations
     findings = []
-    for quantity, margin in _margins(run, whole).items():
-        if not all(quantity in values for pair in measured for values in pair):
-            continue
-        a, b = ([values[side][quantity] for values in measured] for side in (0, 1))
-        learned, spent = quantity in (END, WORST), quantity in whole
-        name = f"{quantity.split()[0]} to {_level(main, level)}" if spent else quantity
-        name = f"{main.name} {quantity}" if learned else name
-        less = spent or quantity == LOAD or (learned and main.least)
-        least = main.grain(run) * {END: 1, WORST: 10}.get(quantity, 0)
-        rounding = (steps * whole[quantity][-1]) ** 2 * _ROUNDING if spent else 0.0
-        finding = _finding(name, a, b, margin, less, rounding, least)
-        findings.append(replace(finding, points=learned and not main.least))
-    return Pair(first.label, second.label, seeds, tuple(findings), _differences(second.first, run, keys))
+    for key, quantity in _quantities(first.first, level).items():
+        if all(key in values for pair in measured for values in pair):
+            ours_, base_ = (np.array([values[key] for values in of]) for of in zip(*measured, strict=True))
+            findings.append(_finding(quantity, ours_, base_))
+    differing = _differences(second.first, first.first, keys)
+    return Pair(first.label, second.label, seeds, tuple(findings), differing)
+
+
+def _quantities(run, level):
+    """Return how each quantity is judged beside a run; the load's margin is a share of random selection's variance."""
+    main, stride, end = judge(run.rounds), run.measured.interval_mean or math.nan, run.column(judge(run.rounds).column)
+    steps = int(run.config.get("evaluate-every") or 1) / len(run.rounds)  # between two evaluations
+    learned = EQUAL if not main.least else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
+    found = {LOAD: _Quantity(LOAD, _SHARE * stride * (stride - 1)), JAIN: _Quantity(JAIN, _JAIN, 1)}
+    for name, spent in _spent(run).items():
+        whole, shown = float(spent[-1]), f"{name.split()[0]} to {_level(main, level)}"
+        margin = max(float(name in (TIME, CLOCK)), _SHARE * whole)
+        found[name] = _Quantity(shown, margin, rounding=(steps * whole) ** 2 * _ROUNDING)
+    for name, examples in ((END, 1), (WORST, 10)):
+        least = main.grain(run) * examples
+        found[name] = _Quantity(f"{main.name} {name}", learned, _sign(run), least, points=not main.least)
+    return found
 
 
 def _differences(ours, base, keys):
@@ -254,39 +271,19 @@ def _level(main, level):
     return f"{round(100 * level, 6):g}{main.unit}" if share else main.show(level)
 
 
-def _margins(base, whole):
-    """Return the margins of equality; the load's is a share of random selection's variance E[X](E[X] − 1)."""
-    stride = base.measured.interval_mean or math.nan
-    end = base.column(judge(base.rounds).column)
-    learned = EQUAL if _sign(base) > 0 else 0.01 * float(np.nanmean(end)) if np.isfinite(end).any() else 0.0
-    return {
-        LOAD: _SHARE * stride * (stride - 1),
-        JAIN: _JAIN,
-        **{name: max(float(name in (TIME, CLOCK)), _SHARE * float(spent[-1])) for name, spent in whole.items()},
-        END: learned,
-        WORST: learned,
-    }
-
-
-def _finding(name, ours, base, margin, less, rounding, least):
-    """Judge a quantity; ``least`` is the smallest half width of its interval."""
-    a, b = np.array(ours), np.array(base)
-    if np.isnan(a).any() or np.isnan(b).any():
-        return RunFinding(name, None, margin, "no conclusion", "is not measured in every run")
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        return _censored(name, a, b, margin)
-    found = difference(np.where(np.abs(a - b) < _NOTHING, b, a), b)
-    rounded = quantile(found.count) * math.sqrt(rounding / found.count) if found.count > 1 else 0.0
-    found = replace(found, half=max(found.half, least, rounded))
-    return RunFinding(name, found, margin, judged(found, margin, -1 if less else 1))
-
-
-def _censored(name, ours, base, margin):
-    """Judge times of which some are censored at the end of the run, by a paired test of ranks."""
-    there = int(np.isfinite(ours).sum()), int(np.isfinite(base).sum())
-    note = f"reached by {there[0]} of {len(ours)} runs against {there[1]} of {len(base)} (censored)"
-    if len(ours) < LEAST_SEEDS or not any(there):
-        return RunFinding(name, None, margin, "no conclusion", note)
-    verdict = earlier(ours, base).verdict
-    words = {"holds": "better", "refuted": "worse"}
-    return RunFinding(name, None, margin, words.get(verdict, "not distinguishable"), note)
+def _finding(of, ours, base):
+    """Judge a quantity, (seeds,) of both; times may be censored at the end of the run."""
+    finding = RunFinding(of.name, None, of.margin, "no conclusion", points=of.points)
+    if np.isnan([ours, base]).any():
+        return replace(finding, note="is not measured in every run")
+    if not np.isfinite([ours, base]).all():
+        there = [int(np.isfinite(times).sum()) for times in (ours, base)]
+        note = f"reached by {there[0]} of {len(ours)} runs against {there[1]} of {len(base)} (censored)"
+        if len(ours) < LEAST_SEEDS or not any(there):
+            return replace(finding, note=note)
+        words = {"holds": "better", "refuted": "worse"}  # by a paired test of ranks
+        return replace(finding, note=note, word=words.get(earlier(ours, base).verdict, "not distinguishable"))
+    found = difference(np.where(np.abs(ours - base) < _NOTHING, base, ours), base)
+    rounded = quantile(found.count) * math.sqrt(of.rounding / found.count) if found.count > 1 else 0.0
+    found = replace(found, half=max(found.half, of.least, rounded))
+    return replace(finding, difference=found, word=judged(found, of.margin, of.wanted))
