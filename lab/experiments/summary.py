@@ -3,6 +3,7 @@
 import html
 import re
 from collections import Counter
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -25,7 +26,8 @@ _COLOURS = {"holds": "#0072B2", "fails": "#D55E00", "open": "#B8B8B8", "not run"
 _LEFT, _WIDE, _HIGH = 70, 620, 42  # of a bar, in pixels: narrow, so that a phone shows legible text
 
 
-class Line(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Line:
     """A claim on a page, with the page of its experiment and the account of its measurement."""
 
     claim: Claim
@@ -123,7 +125,8 @@ def _line(experiment, store, claim):
         return line
     rows = [row for row in telling(experiment, store) if rests_on(row, claim.units)]
     commands = " ".join(f"`{command}`" for command in store.commands(claim.units))
-    return line._replace(
+    return replace(
+        line,
         seeds=claim.seeds or str(count(store, rows) or "–"),
         core=hours(store.spent(claim.units, seeds(rows))) if rows else "–",
         command=commands or line.command,
