@@ -28,16 +28,9 @@ def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], se
 
     Raises
     ------
-    Unreadable : the file has another format, or an array is damaged, encrypted, of Python objects, or unpacks to far
-        more bytes than the file has.
-    OSError : the file cannot be opened.
+    Unreadable : the file cannot be opened, has another format, or an array is damaged, encrypted, of Python objects, or
+        unpacks to far more bytes than the file has.
     """
-    with path.open("rb") as raw:
-        begins = raw.read(6)
-    if begins.startswith(b"\x93NUMPY"):
-        raise Unreadable("it holds a single array")
-    if not begins.startswith(b"PK"):  # a CSV file, say
-        raise Unreadable("it is of another format")
     name = ""
     try:
         with zipfile.ZipFile(path) as file:
@@ -53,8 +46,6 @@ def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], se
                 with file.open(chosen[name]) as content:
                     arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
             return arrays, set(members)
-    except Unreadable as error:
-        raise Unreadable(error, error.name or name) from None
     except Exception as error:  # a forged file raises errors of zlib, lzma, zipfile, tokenize, …
         raise Unreadable(error, name) from error
 
@@ -62,15 +53,11 @@ def read(path: Path, wanted: Sequence[str]) -> tuple[dict[str, NDArray[Any]], se
 def _check_header(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     """Check that an array's header is valid and matches the number of bytes."""
     with file.open(member) as content:
-        begins = content.read(_HEADER + 12)
-    version = np.lib.format.read_magic(BytesIO(begins[:8]))
-    size = 2 if version == (1, 0) else 4
-    start = 8 + size + int.from_bytes(begins[8 : 8 + size], "little")
-    if start > len(begins):
-        raise Unreadable("its header is longer than an array's may be")
-    read_header = np.lib.format.read_array_header_1_0 if size == 2 else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read_header(BytesIO(begins[8:start]))
+        begin = BytesIO(content.read(_HEADER + 12))  # a header that goes on cannot be read
+    version = np.lib.format.read_magic(begin)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(begin)
     if dtype.hasobject:
         raise Unreadable("it holds Python objects, not numbers")
-    if start + math.prod(shape) * dtype.itemsize != member.file_size:
+    if begin.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
         raise Unreadable(f"its header has shape {shape} of {dtype}, which does not match its number of bytes")

@@ -18,26 +18,9 @@ from aoi_fl.learning import augment, sgd, stacked
 _BLOCK = 64  # steps for which batches are drawn and moved to the device at once
 
 
-@dataclass(frozen=True, eq=False)
-class Share:
-    """One client's training data.
-
-    Attributes
-    ----------
-    x, y : images (n, C, H, W), labels (n,)
-    order : generator of the permutations
-    crops : generator of each batch's crops and flips (:mod:`aoi_fl.learning.augment`), for all clients or none
-    """
-
-    x: Tensor
-    y: Tensor
-    order: np.random.Generator
-    crops: np.random.Generator | None = None
-
-
 def fit_many(
     model: nn.Module,
-    shares: Sequence[Share],
+    shares: Sequence[sgd.Share],
     *,
     learning_rate: float,
     batch_size: int,
@@ -57,7 +40,7 @@ def fit_many(
     ----------
     model : the common initial model, on the device and of the type of the data; it does not change. See
         :func:`aoi_fl.learning.stacked.supports`.
-    shares : at least one, each with at least one image.
+    shares : at least one; all or none have crops.
     learning_rate, batch_size, loss, epochs, steps, low : as in :func:`aoi_fl.learning.sgd.fit`.
 
     Returns
@@ -110,7 +93,7 @@ class _Step:
     crops: Tensor | None
 
 
-def _steps(shares: Sequence[Share], counts: Sequence[int], batch_size: int, like: Tensor) -> Iterator[_Step]:
+def _steps(shares: Sequence[sgd.Share], counts: Sequence[int], batch_size: int, like: Tensor) -> Iterator[_Step]:
     """Yield the steps of all clients; ``counts`` decreases, images are numbered across clients."""
     sources = [_batches(len(share.y), batch_size, n, share.order) for share, n in zip(shares, counts, strict=True)]
     first = np.cumsum([0, *(len(share.y) for share in shares)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,65 +21,58 @@ def cautions(dataset: Dataset) -> list[str]:
     """Return warnings about a user's own data set, one for each probable mistake."""
     if not dataset.name.startswith("npz:"):
         return list(dataset.notes)
-    return inputs(dataset.train_x, "train_x") + labels(dataset.train_y, dataset.classes)
+    return [*inputs(dataset.train_x, "train_x"), *_labels(dataset.train_y, dataset.classes)]
 
 
-def inputs(x: NDArray[np.float32], name: str) -> list[str]:
-    """Return a warning if pixels or a table's columns (N, …) have a bad scale for plain SGD."""
-    if x.ndim > 2:
-        size = _size(x.reshape(-1, 1))
-        if not _unscaled(size)[0]:
-            return []
-        return [
+def inputs(x: NDArray[np.float32], name: str) -> Iterator[str]:
+    """Yield a warning if pixels or a table's columns (N, …) have a bad scale for plain SGD."""
+    pixels = x.ndim > 2
+    around, unscaled = _scales(x.reshape(-1, 1) if pixels else x)
+    if pixels and unscaled[0]:
+        yield (
             f"{name} has pixels up to {np.abs(x).max():.6g}, of which a model learns little: scale them to 0 to 1, in "
             "every array by the same number."
-        ]
-    sizes = _size(x)
-    unscaled = np.flatnonzero(_unscaled(sizes))
-    if not unscaled.size:
-        return []
-    shown = ", ".join(f"column {i} (around {sizes[0][i]:.3g})" for i in unscaled[:_SHOWN])
-    more = f" and {unscaled.size - _SHOWN} more" if unscaled.size > _SHOWN else ""
-    return [
-        f"{name} has columns that are not scaled, of which a model learns little: {shown}{more}. Standardise every "
-        "array by the training data: x = (x - train_x.mean(axis=0)) / train_x.std(axis=0)."
-    ]
+        )
+    elif unscaled.any():
+        columns = [f"column {i} (around {around[i]:.3g})" for i in np.flatnonzero(unscaled)]
+        yield (
+            f"{name} has columns that are not scaled, of which a model learns little: {_listed(columns)}. Standardise "
+            "every array by the training data: x = (x - train_x.mean(axis=0)) / train_x.std(axis=0)."
+        )
 
 
-def labels(y: NDArray[Any], classes: int) -> list[str]:
-    """Return warnings about ``train_y``: classes without examples, and about suspicious targets."""
+def _labels(y: NDArray[Any], classes: int) -> Iterator[str]:
+    """Yield a warning about ``train_y``: classes without examples, or suspicious targets."""
     if classes:
         missing = np.setdiff1d(np.arange(classes), y)
-        if not missing.size:
-            return []
-        shown = ", ".join(map(str, missing[:_SHOWN].tolist()))
-        more = f" and {missing.size - _SHOWN} more" if missing.size > _SHOWN else ""
-        return [
-            f"train_y has no example of class {shown}{more} among its classes 0 to {classes - 1}: the model has an "
-            f"output for each of them. If no class is meant to be empty, number them again: {_RENUMBERED}."
-        ]
+        if missing.size:
+            yield (
+                f"train_y has no example of class {_listed([*map(str, missing.tolist())])} among its classes 0 to "
+                f"{classes - 1}: the model has an output for each of them. If no class is meant to be empty, number "
+                f"them again: {_RENUMBERED}."
+            )
+        return
+    (around,), (unscaled,) = _scales(y[:, None])
     if resemble_classes(y):
-        return [
+        yield (
             f"train_y is floating point, so the model learns a regression, but it holds {len(np.unique(y))} whole "
             f"numbers from {y.min():g} to {y.max():g}. If they are classes, number them from 0: {_RENUMBERED}."
-        ]
-    size = _size(np.asarray(y, np.float32)[:, None])
-    if _unscaled(size)[0]:
-        return [
-            f"train_y holds targets around {size[0][0]:.3g}, which a model learns badly or diverges on: standardise "
+        )
+    elif unscaled:
+        yield (
+            f"train_y holds targets around {around:.3g}, which a model learns badly or diverges on: standardise "
             "them, in every array by the training data: y = (y - train_y.mean()) / train_y.std()."
-        ]
-    return []
+        )
 
 
-def _size(columns: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the root mean square and the largest absolute value of each column of (N, columns)."""
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _scales(columns: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the root mean square of each column of (N, columns), and whether it is far from 1."""
     largest = np.abs(columns).max(axis=0).astype(np.float64)
     scale = np.where(largest > 0, largest, 1.0)  # else the squares of large numbers overflow
-    share = np.einsum("ij,ij->j", columns / scale, columns / scale) / len(columns)
-    return scale * np.sqrt(share), largest
-
-
-def _unscaled(size: tuple[NDArray[np.float64], NDArray[np.float64]]) -> NDArray[np.bool_]:
-    around, largest = size
-    return (around > _LARGE) | ((largest < _SMALL) & (largest > 0))
+    around = scale * np.sqrt(np.einsum("ij,ij->j", columns / scale, columns / scale) / len(columns))
+    return around, (around > _LARGE) | ((largest < _SMALL) & (largest > 0))

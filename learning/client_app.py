@@ -25,6 +25,7 @@ from aoi_fl.learning.partition import read_index
 from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.protocol.clients import ClientTable, read_clients_file
+from aoi_fl.protocol.files import digest
 
 if TYPE_CHECKING:
     from aoi_fl.config.keys import TaskSettings
@@ -39,11 +40,8 @@ app = ClientApp()
 @app.introduce()
 def introduce(context: Context, ask: ParticipationRequest) -> dict[str, Value]:
     """Return this client's number of images, and its price and sensitivity if it has them."""
-    terms: dict[str, Value] = {}
-    if (row := _row(context, ask)) is not None:
-        table, i = row
-        terms = {"payment": float(table.payments[i]), "sensitivity": float(table.sensitivities[i])}
-    terms |= {key: context.node_config[key] for key in ("payment", "sensitivity") if key in context.node_config}
+    given = {**_row(context, ask), **context.node_config}
+    terms: dict[str, Value] = {key: given[key] for key in ("payment", "sensitivity") if key in given}
     source = make_source(context, ask)
     size = count_examples(source.path) if isinstance(source, Folder) else len(source.indices)
     return {"num-examples": size, **terms}
@@ -58,12 +56,10 @@ def make_source(context: Context, ask: ParticipationRequest) -> Fixed | Folder:
         return Folder(Path(str(node["data-file"])), str(node.get("refresh-command", "")), seconds)
     settings = _settings(context)
     row = _row(context, ask)
-    images, first_age = _images(context, ask, client), 0 if row is None else int(row[0].ages[row[1]])
-    base = images, client.number, settings.seed, first_age
+    base = _images(context, ask, client), client.number, settings.seed, int(row.get("age", 0))
     if not settings.mislabel_rate:
         return Fixed(*base)
-    own = 1.0 if row is None else float(row[0].staleness[row[1]])
-    return Mislabelled(*base, rate=settings.mislabel_rate * own)
+    return Mislabelled(*base, rate=settings.mislabel_rate * row.get("staleness", 1.0))
 
 
 @app.train()
@@ -161,22 +157,23 @@ def _images(context: Context, ask: ParticipationRequest, client: Identity) -> ND
     return read_index(str(path), 0 if client.partition is None else client.partition)
 
 
-def _row(context: Context, ask: ParticipationRequest) -> tuple[ClientTable, int] | None:
-    """Return the run's table of clients and this client's row, or None without a table."""
+def _row(context: Context, ask: ParticipationRequest) -> dict[str, float]:
+    """Return this client's row of the run's table of clients; {} without a table."""
     client = identity(context, ask.run)
     path = run_folder(context, ask.run).parent / protocol.CLIENTS_FILE
     if client.partition is None or not path.is_file():
-        return None
-    return _table(path), client.partition
-
-
-def _table(path: Path) -> ClientTable:
-    about = path.stat()
-    return _read_table(path, about.st_ino, about.st_mtime_ns)
+        return {}
+    table, i = _table(path, digest([path])), client.partition
+    return {
+        "payment": float(table.payments[i]),
+        "sensitivity": float(table.sensitivities[i]),
+        "age": int(table.ages[i]),
+        "staleness": float(table.staleness[i]),
+    }
 
 
 @lru_cache(maxsize=4)
-def _read_table(path: Path, inode: int, changed: int) -> ClientTable:
+def _table(path: Path, digest: str) -> ClientTable:
     return read_clients_file(path)
 
 

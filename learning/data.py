@@ -73,11 +73,8 @@ def load(
     data_dir: Path | str,
     *,
     download: bool = True,
-    target: str = "",
-    client: str = "",
     source: str = "",
-    drop: str = "",
-    missing: str = "none",
+    **columns: str,
 ) -> Dataset:
     """Return a data set; its arrays are cached in this process until its files change.
 
@@ -90,9 +87,9 @@ def load(
     data_dir : folder of the data sets and of downloads, with torchvision's layout. A ``cifar10.npz`` in it (uint8
         arrays, images (N, 32, 32, 3)) takes precedence over torchvision's files.
     download : whether a missing data set may be downloaded.
-    target, client : for your own data the column to predict, and the column (or array) with each row's client.
-    drop, missing : as the run keys, for your own table.
     source : the required digest of your own data's file; empty: any.
+    columns : of your own data: ``client``, the column (or array) with each row's client; of a table also ``target``,
+        the column to predict, and ``drop`` and ``missing`` as the run keys.
 
     Raises
     ------
@@ -100,7 +97,7 @@ def load(
         cannot be read, or has arrays that do not fit together.
     """
     root = disk.absolute(data_dir)
-    return _load(name, root, download, target, client, source or present_digest(name, root), drop, missing)
+    return _load(name, root, download, source or present_digest(name, root), **columns)
 
 
 def present_digest(name: str, data_dir: Path | str) -> str:
@@ -109,19 +106,18 @@ def present_digest(name: str, data_dir: Path | str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _load(
-    name: str, root: Path, download: bool, target: str, client: str, source: str, drop: str, missing: str
-) -> Dataset:
+def _load(name: str, root: Path, download: bool, source: str, **columns: str) -> Dataset:
     if name.startswith(OWN_DATA) and (here := present_digest(name, root)) != source:
         allowed = f"the run's, of digest {source[:12]}…; the file {_own(name)} has {here[:12] or 'none'}…"
         raise ConfigError("dataset", name, allowed, "Bring the run's file back, or start a new run.")
     if name.startswith("npz:"):
         arrays = npz.read(_own(name))
         regression = np.issubdtype(arrays[1].dtype, np.floating)
+        client = columns.get("client")
         owners, names = npz.read_owners(_own(name), client, len(arrays[1])) if client else (None, ())
         return Dataset(name, *arrays, 0 if regression else int(arrays[1].max()) + 1, owners, names)
     if name.startswith(OWN_DATA):
-        return replace(tabular.read(name.partition(":")[0], _own(name), target, client, drop, missing), name=name)
+        return replace(tabular.read(name.partition(":")[0], _own(name), **columns), name=name)
     if name == "digits":
         return Dataset(name, *_digits(), classes=10)
     train_x, train_y, test_x, test_y = _published(name, root, download)
@@ -183,8 +179,7 @@ def _published(name: str, root: Path, download: bool) -> Arrays:
         batches = [_read(path, _cifar) for path in paths]
         train_x, train_y = (np.concatenate(part) for part in zip(*batches[:-1], strict=True))
         arrays = [train_x, train_y, *batches[-1]]
-    names = ("train_x", "train_y", "test_x", "test_y")
-    found = dict(zip(names, arrays, strict=True))
+    found = dict(zip(npz.ARRAYS, arrays, strict=True))
     return npz.check(found, f"{name} in {root / source.folder}", source.shape, source.classes)
 
 

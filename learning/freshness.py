@@ -98,18 +98,14 @@ class Folder(Source):
             allowed = "set, because the server asked this client to refresh its data"
             raise ConfigError("refresh-command", None, allowed, "Set refresh-command in the node's configuration.")
         try:
-            done = subprocess.run(
-                shlex.split(self.command), timeout=self.timeout, capture_output=True, errors="replace", check=False
+            subprocess.run(
+                shlex.split(self.command), timeout=self.timeout, capture_output=True, errors="replace", check=True
             )
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            allowed = f"a command that ends in time ({error})"
-            remedy = "Correct the command, or raise its time limit."
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            said = str(getattr(error, "stderr", None) or "").strip().splitlines()[-1:]
+            allowed = f"a command that succeeds in time ({': '.join([str(error), *said])})"
+            remedy = "Correct the command or its data source, or raise its time limit."
             raise ConfigError("refresh-command", self.command, allowed, remedy) from error
-        if done.returncode:
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
-            allowed = f"a command that succeeds; it ended with {done.returncode}: {last[0]}"
-            remedy = "Correct the command, or the data source that it uses."
-            raise ConfigError("refresh-command", self.command, allowed, remedy)
 
     def examples(self, task: "Task", round_: int, age: int) -> "Examples":
         """Return the file's examples."""

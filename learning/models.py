@@ -21,8 +21,8 @@ from aoi_fl.science.names import is_own
 if TYPE_CHECKING:
     import torch
 
-_HIDDEN = 200  # 2NN, both layers
-_CNN_CHANNELS, _CNN_HIDDEN, _CNN_KERNEL = (32, 64), 512, 5
+# Output channels of each model's convolutions, and units of its hidden layers.
+_LAYERS = {"lr": ((), ()), "svm": ((), ()), "2nn": ((), (200, 200)), "cnn": ((32, 64), (512,))}
 
 
 def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str = ".") -> torch.nn.Module:
@@ -46,42 +46,46 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
     ConfigError : the name is unknown; the CNN with a table, or with images too small for its two poolings; the SVM with
         a regression; zeros with hidden layers; or your own model cannot be made.
     """
-    if name not in MODELS and not is_own(name):
-        raise ConfigError("model", name, (*MODELS, own_model.HOW), "Choose one of these.")
-    if zeros and name not in ("lr", "svm"):
-        allowed = "lr or svm with zeros, because hidden layers that start at zero get no gradient"
-        raise ConfigError("model", name, allowed, "Leave zeros out, or choose model=lr or model=svm.")
+    refusals: tuple[tuple[bool, str | tuple[str, ...], str], ...] = (
+        (name not in MODELS and not is_own(name), (*MODELS, own_model.HOW), "Choose one of these."),
+        (
+            zeros and name not in ("lr", "svm"),
+            "lr or svm with zeros, because hidden layers that start at zero get no gradient",
+            "Leave zeros out, or choose model=lr or model=svm.",
+        ),
+        (
+            name == "cnn" and len(form.shape) != 3,
+            f"2nn or lr for a table of {form.shape[0]} features",
+            "Choose model=2nn or model=lr.",
+        ),
+        (
+            name == "cnn" and min(form.shape[1:], default=0) < 4,
+            f"2nn or lr for images of {'×'.join(map(str, form.shape[1:]))} pixels: the CNN needs at least 4×4",
+            "Choose model=2nn or model=lr.",
+        ),
+        (name == "svm" and form.regression, "lr or 2nn for a regression", "Choose model=lr or model=2nn."),
+    )
+    for refused, allowed, remedy in refusals:
+        if refused:
+            raise ConfigError("model", name, allowed, remedy)
     if is_own(name):
         return own_model.make(name, folder, form, seed)
-    if name == "cnn" and len(form.shape) != 3:
-        raise ConfigError(
-            "model", name, f"2nn or lr for a table of {form.shape[0]} features", "Choose model=2nn or model=lr."
-        )
-    if name == "cnn" and min(form.shape[1:]) < 4:
-        allowed = f"2nn or lr for images of {form.shape[1]}×{form.shape[2]} pixels: the CNN needs at least 4×4"
-        raise ConfigError("model", name, allowed, "Choose model=2nn or model=lr.")
-    if name == "svm" and form.regression:
-        raise ConfigError("model", name, "lr or 2nn for a regression", "Choose model=lr or model=2nn.")
     import torch
     from torch import nn
 
+    convolutions, hidden = _LAYERS[name]
+    shape, layers = form.shape, list[nn.Module]()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        values = math.prod(form.shape)
-        if name == "2nn":
-            layers = [nn.Flatten(), nn.Linear(values, _HIDDEN), nn.ReLU()]
-            layers += [nn.Linear(_HIDDEN, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, form.outputs)]
-        elif name == "cnn":
-            channels, height, width = form.shape
-            layers = []
-            for out in _CNN_CHANNELS:
-                layers += [nn.Conv2d(channels, out, _CNN_KERNEL, padding="same"), nn.ReLU(), nn.MaxPool2d(2)]
-                channels, height, width = out, height // 2, width // 2
-            layers += [nn.Flatten(), nn.Linear(channels * height * width, _CNN_HIDDEN), nn.ReLU()]
-            layers += [nn.Linear(_CNN_HIDDEN, form.outputs)]
-        else:
-            layers = [nn.Flatten(), nn.Linear(values, form.outputs)]
-        model = nn.Sequential(*layers)
+        for out in convolutions:
+            layers += [nn.Conv2d(shape[0], out, 5, padding="same"), nn.ReLU(), nn.MaxPool2d(2)]
+            shape = out, shape[1] // 2, shape[2] // 2
+        layers.append(nn.Flatten())
+        values = math.prod(shape)
+        for out in hidden:
+            layers += [nn.Linear(values, out), nn.ReLU()]
+            values = out
+        model = nn.Sequential(*layers, nn.Linear(values, form.outputs))
     if zeros:
         with torch.no_grad():
             for parameter in model.parameters():

@@ -10,15 +10,17 @@ The module is searched in a folder first, then among installed packages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from aoi_fl.learning.form import Form
 from aoi_fl.protocol.own_code import brief, error_line, load, looking_in, naming, unusable
-from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
 
+T = TypeVar("T")
 HOW = "python:MODULE:FUNCTION"
 
 
@@ -40,7 +42,7 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
                 made = function(form.shape, form.outputs)
     if not isinstance(made, torch.nn.Module):
         what = f"its function returned {'the class ' if isinstance(made, type) else ''}{brief(made)}"
-        raise _wrong(model, what, "let it return a torch.nn.Module, made and not called")
+        raise unusable("model", model, what, "let it return a torch.nn.Module, made and not called")
     return made
 
 
@@ -53,115 +55,95 @@ def check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> No
         another number of outputs; or two calls with one seed make different models.
     """
     with naming("model", model, "its check raised"):
-        _check(model, folder, form, x, seed)
+        made, again = (make(model, folder, form, seed) for _ in range(2))
+        with closing(_faults(model, form, made, again, x)) as faults:
+            for what, remedy in faults:
+                raise unusable("model", model, what, remedy)
 
 
-def _check(model: str, folder: str, form: Form, x: torch.Tensor, seed: int) -> None:
+_Faults: TypeAlias = Generator[tuple[str, str], None, T]
+"""Of what is wrong with a model, and the remedy; the caller stops at the first."""
+
+
+def _faults(model: str, form: Form, made: torch.nn.Module, again: torch.nn.Module, x: torch.Tensor) -> _Faults[None]:
+    """Yield what is wrong with a model, ``made`` and made ``again`` with one seed."""
+    import numpy as np
     import torch
 
-    made, again = (make(model, folder, form, seed) for _ in range(2))
-    forms = _forms(model, made)
-    _check_apart(model, made, again)
-    _check_parameters(model, made)
-    _check_equal(model, made, again)
+    forms = yield from _forms(made)
+    one, two = ((*m.named_parameters(), *m.named_buffers()) for m in (made, again))
+    arrays = {id(array) for _, array in one}
+    for name, array in two:
+        if id(array) in arrays:
+            yield f"called twice, it made two models with one {name}", "make every layer within the function"
+    for name, parameter in made.named_parameters():
+        if parameter.dtype != torch.float32:
+            kind = str(parameter.dtype).removeprefix("torch.")
+            yield f"the parameter {name} has type {kind}", "make it float32, as the data are: .float()"
+        if not bool(torch.isfinite(parameter).all()):
+            remedy = "give it finite ones, or make it a buffer with register_buffer where it is a mask"
+            yield f"the parameter {name} holds NaN or infinite values", remedy
+    trained = {name: p for name, p in made.named_parameters() if p.requires_grad}
+    if not trained:
+        yield "it has no parameter to train", "give it one, or do not freeze them all"
+    first, second = ({k: v.numpy(force=True) for k, v in m.state_dict().items()} for m in (made, again))
+    for name in first | second:
+        if not np.array_equal(first.get(name, ()), second.get(name, ()), equal_nan=True):
+            remedy = "draw from torch's seeded generator only, not from random, NumPy, or another generator"
+            yield f"called twice with one seed, it made two different {name}", remedy
     with torch.random.fork_rng(devices=[]):
-        made.eval()
-        _outputs(model, form, made, x[:1])
-        made.train()
-        outputs = _outputs(model, form, made, x)
-        trained = {name: p for name, p in made.named_parameters() if p.requires_grad}
+        yield from _outputs(model, form, made.eval(), x[:1])
+        outputs = yield from _outputs(model, form, made.train(), x)
+        gradients: Sequence[torch.Tensor | None] = ()
         try:
             gradients = torch.autograd.grad(outputs.sum(), list(trained.values()), allow_unused=True)
         except RuntimeError as error:
             what = f"no gradient leads from its outputs to its parameters ({error_line(error)})"
-            raise _wrong(model, what, "compute with tensors only") from error
-    for name, after in _forms(model, made).items():
+            yield what, "compute with tensors only"
+    for name, after in (yield from _forms(made)).items():
         if forms.get(name) != after:
             what = f"{name} was {forms.get(name, 'not there')} when it was made, and is {after} after one step"
-            raise _wrong(model, what, "keep every buffer at the size that it has from the beginning")
-    idle = [name for name, gradient in zip(trained, gradients, strict=True) if gradient is None]
-    if idle:
-        what = f"the parameter {idle[0]} has no part in the outputs"
-        raise _wrong(model, what, "use it, leave it out, or freeze it with requires_grad_(False)")
+            yield what, "keep every buffer at the size that it has from the beginning"
+    for name, gradient in zip(trained, gradients, strict=True):
+        if gradient is None:
+            remedy = "use it, leave it out, or freeze it with requires_grad_(False)"
+            yield f"the parameter {name} has no part in the outputs", remedy
 
 
-def _check_apart(model: str, made: torch.nn.Module, again: torch.nn.Module) -> None:
-    """Refuse two models that share a module or an array: each client trains its own."""
-    one, two = ((*m.named_parameters(), *m.named_buffers()) for m in (made, again))
-    arrays = {id(array) for _, array in one}
-    if (shared := next((name for name, array in two if id(array) in arrays), None)) is not None:
-        what = f"called twice, it made two models with one {shared}"
-        raise _wrong(model, what, "make every layer within the function")
-
-
-def _forms(model: str, made: torch.nn.Module) -> dict[str, str]:
-    """Return shape and type of each array of the state; refuse values that cannot be sent."""
+def _forms(made: torch.nn.Module) -> _Faults[dict[str, str]]:
+    """Return shape and type of each array of the state; yield values that cannot be sent."""
     import torch
 
     forms = {}
     for name, value in made.state_dict().items():
         if not isinstance(value, torch.Tensor):
             remedy = "keep numbers in buffers (register_buffer); what get_extra_state returns cannot be averaged"
-            raise _wrong(model, f"its state has {name} of type {type(value).__name__}", remedy)
+            yield f"its state has {name} of type {type(value).__name__}", remedy
         if torch.nn.parameter.is_lazy(value):
-            raise _wrong(
-                model,
+            yield (
                 f"{name} has no size before the first example",
                 "give its layer the sizes that follow from shape, nn.Linear(in_features, …) in place of nn.LazyLinear",
             )
         try:
             value.detach().cpu().numpy()
         except (TypeError, RuntimeError) as error:  # sparse, quantised, bfloat16, or on no device
-            raise _wrong(
-                model,
-                f"{name} is no array ({error_line(error)})",
-                "keep dense float32 or integer buffers and parameters",
-            ) from error
+            yield f"{name} is no array ({error_line(error)})", "keep dense float32 or integer buffers and parameters"
         forms[name] = f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     return forms
 
 
-def _check_parameters(model: str, made: torch.nn.Module) -> None:
-    import torch
-
-    for name, parameter in made.named_parameters():
-        if parameter.dtype != torch.float32:
-            kind = str(parameter.dtype).removeprefix("torch.")
-            raise _wrong(model, f"the parameter {name} has type {kind}", "make it float32, as the data are: .float()")
-        if not bool(torch.isfinite(parameter).all()):
-            remedy = "give it finite ones, or make it a buffer with register_buffer where it is a mask"
-            raise _wrong(model, f"the parameter {name} holds NaN or infinite values", remedy)
-    if not any(parameter.requires_grad for parameter in made.parameters()):
-        raise _wrong(model, "it has no parameter to train", "give it one, or do not freeze them all")
-
-
-def _check_equal(model: str, made: torch.nn.Module, again: torch.nn.Module) -> None:
-    import numpy as np
-
-    one, two = ({k: v.numpy(force=True) for k, v in m.state_dict().items()} for m in (made, again))
-    differ = (
-        n for n in one | two if n not in one or n not in two or not np.array_equal(one[n], two[n], equal_nan=True)
-    )
-    other = next(differ, None)
-    if other is not None:
-        remedy = "draw from torch's seeded generator only, not from random, NumPy, or another generator"
-        raise _wrong(model, f"called twice with one seed, it made two different {other}", remedy)
-
-
-def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+def _outputs(model: str, form: Form, made: torch.nn.Module, x: torch.Tensor) -> _Faults[torch.Tensor]:
+    """Return the outputs for examples, or yield what is wrong with them."""
     import torch
 
     wanted = (len(x), form.outputs)
     takes = f"takes (N, {', '.join(map(str, form.shape))}) and gives (N, {form.outputs})"
     mode = "in training" if made.training else "in evaluation"
     with naming("model", model, f"given {len(x)} of the examples {mode}, it raised", f"a model {takes}"):
-        outputs = made(x)
-    if not isinstance(outputs, torch.Tensor) or tuple(outputs.shape) != wanted:
-        got = f"shape {tuple(outputs.shape)}" if isinstance(outputs, torch.Tensor) else brief(outputs)
+        outputs: torch.Tensor = made(x)
+    shape = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else None
+    if shape != wanted:
+        got = brief(outputs) if shape is None else f"shape {shape}"
         what = f"given {len(x)} of the examples it gives {got}, and {wanted} is needed"
-        raise _wrong(model, what, f"a model {takes}: one output for each class, or one number in a regression")
+        yield what, f"a model {takes}: one output for each class, or one number in a regression"
     return outputs
-
-
-def _wrong(model: str, what: str, remedy: str) -> ConfigError:
-    return unusable("model", model, what, remedy)

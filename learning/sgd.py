@@ -2,16 +2,34 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from aoi_fl.learning import manual_sgd
+from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.science.errors import ConfigError
 
 Loss = Callable[..., Tensor]
-Change = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """One client's training data.
+
+    Attributes
+    ----------
+    x, y : images (n, C, H, W) and labels (n,), n ≥ 1, on one device
+    order : generator of the permutations
+    crops : generator of each batch's crops and flips (:mod:`aoi_fl.learning.augment`); None: none
+    """
+
+    x: Tensor
+    y: Tensor
+    order: np.random.Generator
+    crops: np.random.Generator | None = None
 
 
 def device(name: str) -> torch.device:
@@ -44,34 +62,29 @@ def threads(count: int) -> None:
 
 def fit(
     model: nn.Module,
-    x: Tensor,
-    y: Tensor,
+    share: Share,
     *,
     learning_rate: float,
     batch_size: int,
     loss: Loss,
-    order: np.random.Generator,
     epochs: int | None = None,
     steps: int | None = None,
-    change: Change | None = None,
     low: bool = False,
 ) -> float:
     """Train the model in place by mini-batch SGD without momentum.
 
-    Each pass over the data draws a new permutation from ``order`` and cuts it into batches. The last batch of a pass
+    Each pass over the data draws a new permutation and cuts it into batches. The last batch of a pass
     may be smaller. McMahan et al. (2017), Algorithm 1, ClientUpdate. Under BatchNorm a last batch of one example joins
     the batch before it.
 
     Parameters
     ----------
     model : the model, on the device of the data.
-    x, y : images (n, C, H, W) and labels (n,), n ≥ 1, on one device.
+    share : the data.
     learning_rate, batch_size : step length and largest number of images in a mini-batch.
     loss : called as ``loss(outputs, labels, reduction=…)``.
-    order : generator of the permutations.
     epochs, steps : exactly one of them: passes over the data, or mini-batches (τ of Xu et al., 2024), with a new pass
         after each complete one.
-    change : function of the images of each batch, called in each pass.
     low : whether products are computed in bfloat16 by torch.autocast; parameters, losses and sums keep their type.
 
     Returns
@@ -84,20 +97,23 @@ def fit(
     ------
     ConfigError : BatchNorm gets a batch of one example.
     """
-    left = number_of_steps(len(x), batch_size, epochs, steps)
+    n = len(share.y)
+    left = number_of_steps(n, batch_size, epochs, steps)
     parts: list[int] | int = batch_size
     normalised = any(isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in model.modules())
-    if normalised and len(x) % batch_size == 1 and len(x) > 1:
-        parts = [*[batch_size] * (len(x) // batch_size - 1), batch_size + 1]
+    if normalised and n % batch_size == 1 and n > 1:
+        parts = [*[batch_size] * (n // batch_size - 1), batch_size + 1]
         left = left if epochs is None else epochs * len(parts)
     take = None if low else manual_sgd.step_of(model, loss, learning_rate)
     take = take or _step_by_autograd(model, loss, learning_rate, low=low)
     model.train()
     losses, sizes = [], []
     while left > 0:
-        for images, labels in _batches(x, y, order, parts):
+        for images, labels in _batches(share, parts):
+            if share.crops is not None:
+                images = cropped_and_flipped(images, share.crops)
             try:
-                losses.append(take(images if change is None else change(images), labels))
+                losses.append(take(images, labels))
             except ValueError as error:
                 if not normalised or len(labels) > 1:
                     raise
@@ -136,12 +152,10 @@ def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | No
     return steps if steps is not None else (epochs or 0) * -(-n // batch_size)
 
 
-def _batches(
-    x: Tensor, y: Tensor, order: np.random.Generator, parts: list[int] | int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    permutation = torch.from_numpy(order.permutation(len(x))).to(x.device)
+def _batches(share: Share, parts: list[int] | int) -> Iterator[tuple[Tensor, Tensor]]:
+    permutation = torch.from_numpy(share.order.permutation(len(share.y))).to(share.x.device)
     # With one shuffle per pass, batches are views; index_select takes a third of the time of x[permutation].
-    images, labels = (part.index_select(0, permutation).split(parts) for part in (x, y))
+    images, labels = (part.index_select(0, permutation).split(parts) for part in (share.x, share.y))
     yield from zip(images, labels, strict=True)
 
 

@@ -5,25 +5,22 @@ The result depends on the file and the names of two columns only: server, client
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import re
 import shlex
-import sys
 import unicodedata
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.learning.cells import MISSING, NO_NUMBER, Misread, are_codes, not_words, other_numbers
+from aoi_fl.learning.cells import MISSING, Floats, understand
 from aoi_fl.learning.form import MOST_CLASSES, Dataset, resemble_classes
 from aoi_fl.protocol import MAX_NAME, is_name
 from aoi_fl.protocol.clients import read_number
@@ -38,106 +35,61 @@ _CLIENTS = "client-column"  # the key in messages
 _SHORT = 5  # rows of a table whose rows are not numbered
 _HEADER = 1_000_000  # characters that hold the first row
 _NO_NAME = re.compile(r"(Unnamed: \d+[.\d]*|__index_level_\d+__)?")  # pandas' names of an index
-_FILL = "Fill in the cell, leave out the row, or set missing=median."
 
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """A column of a file, with its cells as text and, if possible, as numbers."""
+    """A column of a file, with its cells as text without blanks around and, if possible, as numbers."""
 
     path: Path
     name: str
     cells: Sequence[str]
     first_row: int  # the number of the first cell's row in messages
-    fill: bool = False  # whether missing values have a meaning: the median, or a word of their own
-    named: bool = False  # as target or clients, so that it cannot be left out
+    fill: bool  # whether missing values have a meaning: the median, or a word of their own
+    named: bool  # as target or clients, so that it cannot be left out
 
     def fault(self, value: object, allowed: str, remedy: str, at: int | None = None) -> ConfigError:
         where = "" if at is None else f"row {at + self.first_row}, "
-        value = f"{value[:60]}…" if isinstance(value, str) and len(value) > 60 else value
-        return ConfigError(f"{where}column {self.name} of {self.path}", value, allowed, remedy)
-
-    @cached_property
-    def words(self) -> list[str]:
-        """The cells without blanks around."""
-        return [cell.strip() for cell in self.cells]
-
-    @cached_property
-    def numbers(self) -> NDArray[np.float64] | None:
-        """The cells as numbers (N,), NaN for missing ones if these may be filled; None for a column of words."""
-        import pandas
-
-        empty = np.array([MISSING.fullmatch(word) is not None for word in self.words])
-        missing = empty | [NO_NUMBER.fullmatch(word) is not None for word in self.words]
-        values = np.asarray(pandas.to_numeric(pandas.Series(self.words, dtype=object), errors="coerce"), np.float64)
-        if missing.all():
-            raise self.fault("", "a column with values", self.or_drop("Fill it in"))
-        is_number = ~np.isnan(values)
-        present = {i: self.words[i] for i in np.flatnonzero(~missing).tolist()}
-        if 2 * is_number.sum() < len(present):
-            written = {i: self.words[i] for i in np.flatnonzero(~empty).tolist()}
-            self._check(not_words(written, is_number), empty)
-            return None
-        if are_codes(present, values[~missing]):
-            self._check(None, missing)
-            return None
-        odd = next((i for i in present if not np.isfinite(values[i])), None)
-        if odd is None:
-            self._check(other_numbers(present), missing)
-        else:
-            allowed = "a finite number" if is_number[odd] else "a number with a decimal point, as in most rows"
-            self._check((odd, allowed, "Correct the cell, leave out the row"), missing)
-        return np.where(missing, np.nan, values)
-
-    def _check(self, misread: Misread | None, missing: NDArray[np.bool_]) -> None:
-        """Raise a fault of a cell's form, and missing values that have no meaning."""
-        faults = []
-        if misread:
-            at, allowed, remedy = misread
-            faults.append(self.fault(self.words[at], allowed, self.or_drop(remedy), at))
-        if missing.any() and not self.fill:
-            at = int(missing.argmax())
-            remedy = "Fill in the cell, or leave out the row." if self.named else _FILL
-            faults.append(self.fault(self.cells[at], "a value: no cell may be empty", remedy, at))
-        _raise(faults)
+        remedy += "" if self.named else f", or leave the column out: {self.drop}"
+        return ConfigError(f"{where}column {self.name} of {self.path}", value, allowed, f"{remedy}.")
 
     @property
     def drop(self) -> str:
         """The option that leaves the column out."""
         return f"-c {shlex.quote(f'drop={self.name}')}"
 
-    def or_drop(self, remedy: str) -> str:
-        """Return a remedy with a further one: that the column is left out, unless it is the target or the clients."""
-        return f"{remedy}." if self.named else f"{remedy}, or leave the column out: {self.drop}."
+    @cached_property
+    def numbers(self) -> Floats | None:
+        """The cells as numbers (N,), NaN for missing ones if these may be filled; None for a column of words."""
+        numbers, present, misread = understand(self.cells)
+        if not present:
+            raise self.fault("", "a column with values", "Fill it in")
+        faults = []
+        if misread:
+            at, allowed, remedy = misread
+            faults.append(self.fault(self.cells[at], allowed, remedy, at))
+        if not self.fill and len(present) < len(self.cells):
+            at = next(i for i in range(len(self.cells)) if i not in present)
+            remedy = "Fill in the cell, leave out the row" + ("" if self.named else ", set missing=median")
+            faults.append(self.fault(self.cells[at], "a value: no cell may be empty", remedy, at))
+        _raise(faults)
+        return numbers
 
     @cached_property
-    def whole(self) -> bool:
-        """Whether all cells are written as whole numbers."""
-        return all(word.lstrip("+-").isdigit() for word in self.words)
-
-    @cached_property
-    def kinds(self) -> tuple[list[str], Ints]:
+    def kinds(self) -> tuple[list[Any], Ints]:
         """The sorted different values, and (N,) the index of each cell's value."""
-        numbers = self.numbers
-        as_text = numbers is None or np.isnan(numbers).any()
-        values: Any = np.array(self.words, object) if as_text else numbers
-        _, first, place = np.unique(values, return_index=True, return_inverse=True)
-        return [self.words[i] for i in first], place.astype(np.int64)
-
-    @property
-    def row_number(self) -> bool:
-        """Whether no two rows have the same value, though the column is no measurement."""
-        whole = self.numbers is None or bool((self.numbers == np.rint(self.numbers)).all())
-        return whole and len(self.kinds[0]) == len(self.cells) > _SHORT
+        values = np.array(self.cells, object) if self.numbers is None else self.numbers
+        kinds, place = np.unique(values, return_inverse=True)
+        return kinds.tolist(), place.astype(np.int64)
 
 
 def _raise(faults: Sequence[ConfigError]) -> None:
     """Raise the faults together, if there are any."""
     if faults:
-        raise faults[0] if len(faults) == 1 else ConfigErrors(faults)
+        raise ConfigErrors(faults)
 
 
-def read(kind: str, path: Path, target: str, client: str, drop: str = "", missing: str = "none") -> Dataset:
+def read(kind: str, path: Path, target: str, client: str = "", drop: str = "", missing: str = "none") -> Dataset:
     """Read a CSV file (comma, semicolon, tab or |; optionally gzipped) or a Parquet file.
 
     Every fifth row is a test row, stratified by client, else by class. A column of words becomes a column of 0 and 1
@@ -158,48 +110,26 @@ def read(kind: str, path: Path, target: str, client: str, drop: str = "", missin
     ConfigError : naming file, column and row, for each fault of the file: a column is missing; a cell is empty, no
         number, or a date; or there are too many different words, a single client, or too many clients.
     """
-    left_out = {name.strip() for name in drop.split(",") if name.strip()}
-    columns, notes = _columns(kind, path, {target, client, *left_out} - {""}, missing == "median")
-    named = {"target": target} | ({_CLIENTS: client} if client else {})
-    _check_named(columns, path, named)
-    for name in sorted(left_out):
-        _check_named(columns, path, {"drop": name})
-        if name in (target, client):
-            raise ConfigError("drop", name, "columns beside target and client-column", f"Leave {name} out of drop.")
-    if target == client:
-        raise ConfigError(_CLIENTS, client, f"another column of {path} than the target", "Choose another column.")
-    features = [column for name, column in columns.items() if name not in (target, client, *left_out)]
+    dropped = sorted({name.strip() for name in drop.split(",")} - {""})
+    keys = [("target", target), *[(_CLIENTS, client)] * bool(client), *(("drop", name) for name in dropped)]
+    columns, notes = _columns(kind, path, keys, missing == "median")
+    features = [column for column in columns.values() if not column.named]
     if not features:
         raise ConfigError(f"columns of {path}", ", ".join(columns), "a column beside target and client", "Add one.")
+    roles: Mapping[str, Callable[[_Column], Any]] = {target: _targets, client: _owners}
+    parts: dict[str, Any] = {}
     faults: list[ConfigError] = []
-
-    def judged(function: Any, *arguments: Any) -> Any:
+    for name in [name for name in columns if name not in dropped]:
         try:
-            return function(*arguments)
+            parts[name] = roles.get(name, _check_feature)(columns[name])
         except ConfigError as error:
-            faults.extend(error.errors if isinstance(error, ConfigErrors) else [error])
-
-    targets = judged(_targets, columns[target])
-    clients = judged(_owners, columns[client]) if client else ([], None)
-    for column in features:
-        judged(_check_feature, column)
+            faults += getattr(error, "errors", (error,))
     _raise(faults)
-    (y, classes, more), (names, owners) = targets, clients
-    notes += more
+    y, classes = parts[target]
+    names, owners = parts.get(client, ([], None))
     groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
-    test = _test_rows(np.asarray(groups, np.int64))
-    if owners is not None:
-        notes += _alone(columns[client], names, owners)
-    notes += [
-        f"all values of column {column.name} differ, as in a row number, which is no feature. "
-        f"Leave it out: {column.drop}."
-        for column in features
-        if column.row_number
-    ]
-    words = {column.name: column.kinds[0] for column in features if column.numbers is None}
-    notes += _alike(
-        words | ({target: columns[target].kinds[0]} if classes else {}) | ({client: names} if client else {})
-    )
+    test = _test_rows(groups)
+    notes += _notes(features, columns[target], classes, {client: names})
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = _standardised(columns[target], y, ~test)
@@ -214,64 +144,93 @@ def _understood(features: Sequence[_Column], target: _Column, classes: int, clie
     """Return in one line what a file was read as."""
     numbers = [column.name for column in features if column.numbers is not None]
     words = [f"{column.name} ({len(column.kinds[0])})" for column in features if column.numbers is None]
-    parts = [f"{len(target.cells)} rows", f"{len(numbers)} columns of numbers{_listed(numbers)}"]
-    parts += [f"{len(words)} of words{_listed(words)}"] if words else []
-    parts += [f"target {target.name} with {classes} classes" if classes else f"target {target.name}, a number"]
-    return ", ".join([*parts, *([f"{len(clients)} clients"] if clients else [])])
+    parts = [f"{len(target.cells)} rows"]
+    for what, names in (("numbers", numbers), ("words", words)):
+        if names:
+            shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+            parts.append(f"{len(names)} columns of {what} ({shown})")
+    parts.append(f"target {target.name} with {classes} classes" if classes else f"target {target.name}, a number")
+    return ", ".join([*parts, f"{len(clients)} clients"] if clients else parts)
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    return f" ({shown})" if names else ""
+def _notes(features: Sequence[_Column], target: _Column, classes: int, clients: dict[str, list[str]]) -> list[str]:
+    """Return warnings about a file that is valid but probably a mistake; ``clients`` are the names in their column."""
+    notes = []
+    if target.numbers is not None and not classes and resemble_classes(target.numbers):
+        notes.append(
+            f"column {target.name} holds {len(target.kinds[0])} whole numbers with a decimal point, so the model "
+            "predicts numbers. If they are classes, write them without the point."
+        )
+    for column in features:
+        whole = column.numbers is None or bool((column.numbers == np.rint(column.numbers)).all())
+        if whole and len(column.kinds[0]) == len(column.cells) > _SHORT:
+            notes.append(
+                f"all values of column {column.name} differ, as in a row number, which is no feature. "
+                f"Leave it out: {column.drop}."
+            )
+    words = {column.name: column.kinds[0] for column in (*features, target) if column.numbers is None}
+    for name, written in (words | clients).items():  # two words may differ in case, blanks, form or leading zeros only
+        seen: dict[str, str] = {}
+        for word in written:
+            like = " ".join(unicodedata.normalize("NFKC", word).casefold().split()).lstrip("0")
+            if (other := seen.setdefault(like, word)) != word:
+                notes.append(f"{other!r} and {word!r} of column {name} are two values, as they are written")
+                break
+    return notes
 
 
 def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
     """Return the names of the clients in a column, in order of their numbers."""
-    columns, _ = _columns(kind, path, {client}, False)
-    _check_named(columns, path, {_CLIENTS: client})
+    columns, _ = _columns(kind, path, [(_CLIENTS, client)], False)
     return tuple(_owners(columns[client])[0])
 
 
-def _columns(kind: str, path: Path, named: Collection[str], fill: bool) -> tuple[dict[str, _Column], list[str]]:
-    """Return a file's columns without a row number of pandas, and notes."""
+def _columns(
+    kind: str, path: Path, keys: Sequence[tuple[str, str]], fill: bool
+) -> tuple[dict[str, _Column], list[str]]:
+    """Return a file's columns without a row number of pandas, and notes; ``keys`` are run keys that name columns."""
+    named = [name for _, name in keys]
     if not is_file(path):
         raise ConfigError(f"dataset={kind}:FILE", path, "the path of a file that exists", "Correct the path.")
     try:
-        import_module("pandas")
-        names, columns, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
+        columns, notes = _parquet(path, named) if kind == "parquet" else _csv(path)
     except ImportError as error:  # pandas does not name the package that it lacks for Parquet
         allowed = f"readable with {error.name or 'pyarrow'}"
         raise ConfigError("dataset", path, allowed, f"Install it: {install('data')}.") from error
-    except (OSError, EOFError, UnicodeError, zlib.error, ValueError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         if isinstance(error, ConfigError):
             raise
         form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
         allowed = f"readable as {form} ({' '.join(str(error).split())})"
         raise ConfigError("dataset", path, allowed, f"Save it again as {form}.") from error
-    first, rows = (1 if kind == "parquet" else 2), len(columns[0]) if columns else 0
-    kept = []
-    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
-        index = (not i or len(set(column)) == rows) and rows > 1 and all(cell.strip().isdigit() for cell in column)
-        if name not in named and _NO_NAME.fullmatch(name) and (index or not any(column) or not (name or i)):
-            notes.append(f"column {i + 1}, without a name, is an index or empty, and is left out")
-        else:
-            kept.append(i)
-    names = [names[i] for i in kept]
+    first, rows = (1 if kind == "parquet" else 2), len(columns[0][1]) if columns else 0
     if rows < 2:
         raise ConfigError(f"the number of rows of {path}", rows, "2 or more, without the header", "Correct the file.")
-    if wrong := [name for name in names if not name or names.count(name) > 1]:
-        raise ConfigError(f"a column of {path}", wrong[0], "a name of its own", "Correct the first row.")
-    return {
-        name: _Column(path, name, columns[i], first, fill and name not in named, name in named)
-        for name, i in zip(names, kept, strict=True)
-    }, notes
+    found: dict[str, _Column] = {}
+    for i, (name, cells) in enumerate(columns):
+        index = (not i or len(set(cells)) == rows) and all(map(str.isdigit, cells))
+        if name not in named and _NO_NAME.fullmatch(name) and (index or not any(cells) or not (name or i)):
+            notes.append(f"column {i + 1}, without a name, is an index or empty, and is left out")
+        elif not name or name in found:
+            raise ConfigError(f"a column of {path}", name, "a name of its own", "Correct the first row.")
+        else:
+            found[name] = _Column(path, name, cells, first, fill and name not in named, name in named)
+    for i, (key, name) in enumerate(keys):
+        if name not in found:
+            near = did_you_mean(name, found).strip() or "Choose one of these."
+            raise ConfigError(key, name, f"a column of {path}: {', '.join(found)}", near)
+        if name in named[:i]:
+            raise ConfigError(key, name, f"a column of {path} that no other key names", "Choose another column.")
+    return found, notes
 
 
-_Cells = tuple[list[str], list[list[str]], list[str]]  # names, columns, notes
+_Cells = tuple[list[tuple[str, list[str]]], list[str]]  # names with their cells, and notes
 
 
 def _csv(path: Path) -> _Cells:
     """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
+    import pandas
+
     blob, notes = path.read_bytes(), []
     blob = gzip.decompress(blob) if blob.startswith(b"\x1f\x8b") else blob
     try:
@@ -282,24 +241,16 @@ def _csv(path: Path) -> _Cells:
     if "\0" in text:
         raise ConfigError("dataset", path, "a text without the character NUL", "Save it as CSV in UTF-8.")
     delimiter = max(",;\t|", key=re.sub('"[^"]*"', "", text[:_HEADER]).partition("\n")[0].count)
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows = [[*map(sys.intern, line)] for line in lines]  # equal cells are one object
-    while rows and not rows[-1]:
-        rows.pop()
-    if rows and len(rows[0]) < 2:
+    how: Any = {"header": None, "dtype": object, "na_filter": False, "skip_blank_lines": False}
+    table = pandas.read_csv(io.StringIO(text.rstrip("\r\n")), sep=delimiter, **how)
+    columns = [table[i].str.strip().tolist() for i in table]
+    if len(columns) < 2:
         allowed = "two columns or more, separated by a comma, a semicolon, a tab or |"
-        raise ConfigError(f"columns of {path}", ", ".join(rows[0]), allowed, "Correct the first row.")
-    for i, row in enumerate(rows, start=1):
-        if len(row) != len(rows[0]):
-            allowed = f"{len(rows[0])} cells, as in row 1"
-            remedy = f"Correct it, leave it out, or quote a cell that holds {delimiter!r}."
-            raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", allowed, remedy)
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return [" ".join(column[0].split()) for column in columns], [column[1:] for column in columns], notes
+        raise ConfigError(f"columns of {path}", columns[0][0], allowed, "Correct the first row.")
+    return [(" ".join(column[0].split()), column[1:]) for column in columns], notes
 
 
-def _parquet(path: Path, named: Collection[str]) -> _Cells:
+def _parquet(path: Path, named: Sequence[str]) -> _Cells:
     """Read a Parquet file; the index of a DataFrame is a column only if it has been named."""
     import pandas
 
@@ -307,53 +258,35 @@ def _parquet(path: Path, named: Collection[str]) -> _Cells:
     kept = [name for name in table.index.names if name in named]
     lost = [name for name in table.index.names if name is not None and name not in named]
     notes = [f"the index {name} of the DataFrame is left out; reset_index() makes it a column" for name in lost]
-    table = table.reset_index(kept) if kept else table
-    cells = [table[name].astype(object).where(table[name].notna(), "").map(_text).tolist() for name in table.columns]
-    return list(map(str, table.columns)), cells, notes
+    table = (table.reset_index(kept) if kept else table).astype(object)
+    cells = table.where(table.notna(), "").map(_text)
+    return [(str(name), cells[name].tolist()) for name in cells], notes
 
 
 def _text(cell: object) -> str:
     """Return a cell of a Parquet file, which may hold a text as bytes."""
-    return cell.decode(errors="backslashreplace") if isinstance(cell, bytes) else str(cell)
-
-
-def _check_named(columns: Mapping[str, _Column], path: Path, named: Mapping[str, str]) -> None:
-    for key, name in named.items():
-        if name not in columns:
-            near = did_you_mean(name, columns).strip() or "Choose one of these."
-            raise ConfigError(key, name, f"a column of {path}: {', '.join(columns)}", near)
+    return (cell.decode(errors="backslashreplace") if isinstance(cell, bytes) else str(cell)).strip()
 
 
 def _check_feature(column: _Column) -> None:
     """Refuse a column that cannot be read, or has too many words."""
     if column.numbers is None and len(column.kinds[0]) > _MOST_WORDS:
         what, most = f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words"
-        raise column.fault(what, most, column.or_drop("Group its words"))
+        raise column.fault(what, most, "Group its words")
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        return bool(np.isfinite(read_number(cell)))
-    except ValueError:
-        return False
-
-
-def _targets(column: _Column) -> tuple[NDArray[Any], int, list[str]]:
-    """Return labels or numeric targets, the number of classes, and warnings."""
+def _targets(column: _Column) -> tuple[NDArray[Any], int]:
+    """Return labels, or the targets of a regression, and the number of classes."""
     numbers, (kinds, place) = column.numbers, column.kinds
     if len(kinds) < 2:
-        raise column.fault(kinds[0], "two different values or more", "Choose another target.")
-    if numbers is not None and not (column.whole and len(kinds) <= MOST_CLASSES):
-        note = (
-            f"column {column.name} holds {len(kinds)} whole numbers with a decimal point, so the model predicts "
-            "numbers. If they are classes, write them without the point."
-        )
-        return numbers, 0, [note] if resemble_classes(numbers) else []
+        raise column.fault(kinds[0], "two different values or more", "Choose another target")
+    whole = all(cell.lstrip("+-").isdigit() for cell in column.cells)
+    if numbers is not None and not (whole and len(kinds) <= MOST_CLASSES):
+        return numbers, 0
     if 2 * len(kinds) > len(place):
-        raise column.fault(
-            f"{len(kinds)} different values in {len(place)} rows", "classes that repeat", "Choose another target."
-        )
-    return place, len(kinds), []
+        what = f"{len(kinds)} different values in {len(place)} rows"
+        raise column.fault(what, "classes that repeat", "Choose another target")
+    return place, len(kinds)
 
 
 def _owners(column: _Column) -> tuple[list[str], Ints]:
@@ -363,21 +296,28 @@ def _owners(column: _Column) -> tuple[list[str], Ints]:
     for row, name in enumerate(written):
         if not is_name(name) or MISSING.fullmatch(name):
             allowed = f"the client of the row, in 1 to {MAX_NAME} characters"
-            raise column.fault(name, allowed, "Correct the cell, or leave out the row.", row)
+            raise column.fault(name, allowed, "Correct the cell, or leave out the row", row)
     names, place = numbered(written)
     if len(names) < 2:
-        raise column.fault(names[0], "a column of two clients or more", "Choose another column of clients.")
+        raise column.fault(names[0], "a column of two clients or more", "Choose another column of clients")
     if 2 * len(names) > len(place):
-        allowed = "values that repeat, two rows a client on average"
-        raise column.fault(f"{len(names)} clients in {len(place)} rows", allowed, "Choose another column of clients.")
+        what, allowed = f"{len(names)} clients in {len(place)} rows", "values that repeat, two rows a client on average"
+        raise column.fault(what, allowed, "Choose another column of clients")
     return names, place
 
 
 def numbered(cells: Sequence[str]) -> tuple[list[str], Ints]:
     """Return the different values, numbers before words, and (N,) each cell's index."""
-    values = sorted(set(cells), key=lambda cell: (float(cell) if _is_number(cell) else np.inf, cell))
+    values = sorted(set(cells), key=lambda cell: (_number(cell), cell))
     place = {value: number for number, value in enumerate(values)}
     return values, np.array([place[cell] for cell in cells], np.int64)
+
+
+def _number(cell: str) -> float:
+    try:
+        return read_number(cell)
+    except ValueError:
+        return np.inf
 
 
 def by_group(groups: Ints, purpose: str) -> Ints:
@@ -397,47 +337,21 @@ def _test_rows(groups: Ints) -> NDArray[np.bool_]:
     return test
 
 
-def _alone(column: _Column, names: Sequence[str], owners: Ints) -> list[str]:
-    """Return a note on clients with a single row."""
-    alone = np.flatnonzero(np.bincount(owners, minlength=len(names)) == 1)
-    if not alone.size:
-        return []
-    row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
-    return [
-        f"{alone.size} of {len(names)} clients have one row, the first is {column.name} {names[alone[0]]} (row {row}). "
-        "The row is for training."
-    ]
-
-
-def _alike(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a note for each column with two words that differ in case, blanks, form or leading zeros only."""
-    notes = []
-    for column, words in columns.items():
-        seen: dict[str, str] = {}
-        for word in words:
-            like = " ".join(unicodedata.normalize("NFKC", word).casefold().split()).lstrip("0")
-            if (other := seen.setdefault(like, word)) != word:
-                notes.append(f"{other!r} and {word!r} of column {column} are two values, as they are written")
-                break
-    return notes
-
-
 def _encoded(column: _Column, train: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return (N, features) of a column: standardised numbers, or 0 and 1 for each word."""
     if column.numbers is not None:
-        known = column.numbers[train]
-        numbers = np.where(np.isnan(column.numbers), np.median(known[~np.isnan(known)]), column.numbers)
-        return _standardised(column, numbers, train)[:, None]
+        median = np.nanmedian(column.numbers[train])
+        return _standardised(column, np.where(np.isnan(column.numbers), median, column.numbers), train)[:, None]
     kinds, place = column.kinds
     return np.asarray(place[:, None] == np.arange(len(kinds)), np.float32)
 
 
-def _standardised(column: _Column, numbers: NDArray[np.float64], train: NDArray[np.bool_]) -> NDArray[np.float32]:
+def _standardised(column: _Column, numbers: Floats, train: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Return numbers with mean 0 and deviation 1 over the training rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = numbers[train].std()
         values: NDArray[np.float32] = ((numbers - numbers[train].mean()) / (deviation or 1.0)).astype(np.float32)
     if not (np.isfinite(deviation) and np.isfinite(values).all() and (deviation or np.ptp(numbers[train]) == 0)):
         size = f"{np.abs(numbers).max():g}"
-        raise column.fault(size, "numbers whose squares are finite and not 0", "Use another unit.")
+        raise column.fault(size, "numbers whose squares are finite and not 0", "Use another unit")
     return values

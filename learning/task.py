@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from aoi_fl.config.task import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
-from aoi_fl.learning.augment import cropped_and_flipped
 from aoi_fl.learning.cautions import inputs
 from aoi_fl.learning.examples import Examples, chosen, tensors
 from aoi_fl.learning.form import Dataset, Form
@@ -23,6 +22,7 @@ from aoi_fl.science.names import is_own
 
 logger = logging.getLogger("flwr")
 ModelArrays = dict[str, NDArray[np.float32]]
+_Draws = Callable[[str], np.random.Generator]  # a round's generator for a purpose
 _STATISTICS = ("running_mean", "running_var")  # buffers of batch normalisation
 _judged: set[str] = set()  # files that were checked for probable mistakes
 
@@ -40,12 +40,6 @@ class How(TypedDict):
     batch_size: int
     epochs: NotRequired[int | None]
     steps: NotRequired[int | None]
-
-
-def _split(how: How) -> tuple[Callable[[str], np.random.Generator], Any]:
-    """Return the factory of a round's generators, and the arguments of the training."""
-    work = {key: value for key, value in how.items() if key not in ("round_", "seed")}
-    return partial(generator, how["seed"], how["round_"]), work
 
 
 @dataclass(frozen=True)
@@ -201,21 +195,9 @@ class Task:
         ------
         ConfigError : the arrays do not fit the model.
         """
-        model, change = self._loaded(arrays), None
-        draws, work = _split(how)
-        if self.augment == CROP_FLIP:
-            change = partial(cropped_and_flipped, draws=draws(f"augment/{client}"))
+        model, (draws, work) = self._loaded(arrays), self._work(how)
         with working.drawing(model, lambda: int(draws(f"layers/{client}").integers(2**63))):
-            loss = sgd.fit(
-                model,
-                examples.x,
-                examples.y,
-                loss=self._loss,
-                order=draws(f"batches/{client}"),
-                change=change,
-                low=self.precision == BFLOAT16,
-                **work,
-            )
+            loss = sgd.fit(model, self._share(examples, client, draws), **work)
         return models.to_arrays(model), loss
 
     def train_many(
@@ -241,18 +223,24 @@ class Task:
         ------
         ConfigError : the arrays do not fit the model.
         """
-        model, cropped = self._loaded(arrays), self.augment == CROP_FLIP
-        draws, work = _split(how)
-        shares = [
-            batched.Share(e.x, e.y, draws(f"batches/{i}"), draws(f"augment/{i}") if cropped else None)
-            for e, i in clients
-        ]
-        values, losses = batched.fit_many(model, shares, loss=self._loss, low=self.precision == BFLOAT16, **work)
+        model, (draws, work) = self._loaded(arrays), self._work(how)
+        shares = [self._share(examples, client, draws) for examples, client in clients]
+        values, losses = batched.fit_many(model, shares, **work)
         names = [name for name, _ in model.named_parameters()]
         return (
             ({name: value[i].cpu().numpy().copy() for name, value in zip(names, values, strict=True)}, loss)
             for i, loss in enumerate(losses)
         )
+
+    def _work(self, how: How) -> tuple[_Draws, dict[str, Any]]:
+        """Return the factory of a round's generators, and the arguments of its trainings."""
+        work = {key: value for key, value in how.items() if key not in ("round_", "seed")}
+        work |= {"loss": self._loss, "low": self.precision == BFLOAT16}
+        return partial(generator, how["seed"], how["round_"]), work
+
+    def _share(self, examples: Examples, client: int, draws: _Draws) -> sgd.Share:
+        crops = draws(f"augment/{client}") if self.augment == CROP_FLIP else None
+        return sgd.Share(examples.x, examples.y, draws(f"batches/{client}"), crops)
 
     def clients_at_once(self, batch_size: int, room: int = 0) -> int:
         """Return how many clients to train at once, by memory; 1 if the model cannot be stacked.

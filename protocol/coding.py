@@ -37,6 +37,7 @@ from aoi_fl.science.errors import check_choice
 NONE, FLOAT16, INT8 = "none", "float16", "int8"
 KINDS = (NONE, FLOAT16, INT8)
 
+_TYPES: dict[str, np.dtype[Any]] = {FLOAT16: np.dtype(np.float16), INT8: np.dtype(np.int8)}
 _LARGEST_CODE = 127
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -71,8 +72,7 @@ def is_coded(dtype: Any) -> bool:
 def code_type(kind: str, dtype: Any) -> np.dtype[Any]:
     """Return the type in which an array of a type is sent."""
     own: np.dtype[Any] = np.dtype(dtype)
-    codes: dict[str, np.dtype[Any]] = {FLOAT16: np.dtype(np.float16), INT8: np.dtype(np.int8)}
-    return codes.get(kind, own) if is_coded(own) else own
+    return _TYPES.get(kind, own) if is_coded(own) else own
 
 
 def encode(values: NDArray[Any], kind: str) -> tuple[NDArray[Any], float]:
@@ -86,9 +86,7 @@ def encode(values: NDArray[Any], kind: str) -> tuple[NDArray[Any], float]:
         largest = float(np.finfo(np.float16).max)
         return np.asarray(np.clip(values, -largest, largest), np.float16), 1.0
     scale = values.dtype.type(np.abs(values).max(initial=0.0) / _LARGEST_CODE)
-    if scale == 0:  # all values are 0, or too small for a scale
-        return np.zeros(values.shape, np.int8), 0.0
-    codes = np.rint(values / scale)
+    codes = np.rint(values / (scale or 1))  # a scale of 0 is of values that are 0, or too small for a scale
     return np.asarray(np.clip(codes, -_LARGEST_CODE, _LARGEST_CODE), np.int8), float(scale)
 
 

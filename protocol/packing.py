@@ -76,10 +76,18 @@ def unpack(content: RecordDict) -> RecordDict:
     ------
     PackingError : the layout is malformed, names a record or an array twice, or does not fit the bytes.
     """
-    layout = _layout(content)
-    if layout is None:
+    if _layout(content) is None:
         return content
-    rows = _parsed(layout)
+    try:
+        return _unpacked(content)
+    except PackingError:
+        raise
+    except Exception as error:  # a decoder may raise any type on invalid bytes
+        raise PackingError(f"it cannot be read ({type(error).__name__}: {error})") from None
+
+
+def _unpacked(content: RecordDict) -> RecordDict:
+    rows = _parsed(_layout(content))
     own, values = _data(content)
     small = sum(size for _, kind, size in rows if kind != protocol.ARRAYS)
     large = sum(row[-1] for _, kind, some in rows if kind == protocol.ARRAYS for row in some)
@@ -96,7 +104,7 @@ def unpack(content: RecordDict) -> RecordDict:
                 values = values[size:]
             records[key] = ArrayRecord(arrays)
         else:
-            records[key] = _inflated(_OTHERS[kind], bytes(own[:about]))
+            records[key] = _OTHERS[kind].inflate(bytes(own[:about]))
             own = own[about:]
     return RecordDict(records)
 
@@ -141,24 +149,14 @@ def _pack(content: RecordDict, inside: int, shared: dict[tuple[int, ...], ArrayR
 
 def _data(content: RecordDict) -> tuple[memoryview, memoryview | None]:
     """Return the bytes of a packed content in our record, and beside it; None: arrays are in our record too."""
-    match content.get(protocol.AOI), content.get(protocol.ARRAYS):
-        case ConfigRecord() as own, None if len(content) == 1:
-            parts = [own.get(_DATA)]
-        case ConfigRecord() as own, ArrayRecord() as beside if len(content) == 2 and list(beside) == [_LAYOUT]:
-            parts = [own.get(_DATA), beside[_LAYOUT].data if beside[_LAYOUT].stype == _FORMAT else None]
-        case _:
-            raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
-    if not all(isinstance(part, bytes) for part in parts):
-        raise PackingError("a record has no bytes of this form")
+    own, beside = cast(ConfigRecord, content[protocol.AOI]), content.get(protocol.ARRAYS)
+    parts = [own.get(_DATA)]
+    if isinstance(beside, ArrayRecord) and list(beside) == [_LAYOUT] and beside[_LAYOUT].stype == _FORMAT:
+        parts.append(beside[_LAYOUT].data)
+    if len(parts) != len(content) or not all(isinstance(part, bytes) for part in parts):
+        raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
     first, *others = (memoryview(cast(bytes, part)) for part in parts)
     return first, next(iter(others), None)
-
-
-def _inflated(kind: type[ConfigRecord] | type[MetricRecord], data: bytes) -> ConfigRecord | MetricRecord:
-    try:
-        return kind.inflate(data)
-    except Exception as error:  # a decoder may raise any type on invalid bytes
-        raise PackingError(f"a {kind.__name__} cannot be read ({type(error).__name__}: {error})") from None
 
 
 def _layout(content: RecordDict) -> object:
@@ -170,10 +168,7 @@ def _parsed(layout: object) -> list[_Record]:
     """Return the checked rows of a layout."""
     if not isinstance(layout, str) or len(layout) > _LONGEST:
         raise PackingError(f"its layout is not a text of at most {_LONGEST} characters")
-    try:
-        rows = json.loads(layout)
-    except (ValueError, RecursionError) as error:
-        raise PackingError(f"its layout is not JSON ({error})") from None
+    rows = json.loads(layout)
     if not (isinstance(rows, list) and all(map(_is_record, rows))):
         raise PackingError("its layout is not one of records")
     for named in (rows, *(arrays for _, kind, arrays in rows if kind == protocol.ARRAYS)):

@@ -122,11 +122,14 @@ def test_a_command_that_fails_says_how(tmp_path, file):
             Folder(file, command, **how).refresh(1)
 
     fails("", "set")
-    fails("/no/such/program", "ends in time .*No such file")
-    fails("cat 'unbalanced", "ends in time .*No closing quotation")
-    fails(str(script(tmp_path, "import sys; print('cam', file=sys.stderr); sys.exit('lens cap on')")), "1: lens cap")
-    fails(str(script(tmp_path, "raise SystemExit(7)")), "ended with 7: it printed nothing")
-    fails(str(script(tmp_path, "import os; os.write(1, b'\\xff\\xfe'); os._exit(3)")), "ended with 3")
+    fails("/no/such/program", "No such file")
+    fails("cat 'unbalanced", "No closing quotation")
+    fails(
+        str(script(tmp_path, "import sys; print('cam', file=sys.stderr); sys.exit('lens cap on')")),
+        "status 1.*lens cap",
+    )
+    fails(str(script(tmp_path, "raise SystemExit(7)")), "status 7")
+    fails(str(script(tmp_path, "import os; os.write(1, b'\\xff\\xfe'); os._exit(3)")), "status 3")
     fails(str(script(tmp_path, "import time; time.sleep(60)")), "timed out", timeout=0.5)
 
 

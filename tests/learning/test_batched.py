@@ -46,14 +46,14 @@ def one_after_another(name, model, xs, ys, **how):
     found, losses = [], []
     for x, y, order in zip(xs, ys, orders(xs), strict=True):
         model.load_state_dict(start)
-        losses.append(sgd.fit(model, x, y, loss=models.loss_of(name), order=order, **how))
+        losses.append(sgd.fit(model, sgd.Share(x, y, order), loss=models.loss_of(name), **how))
         found.append([p.detach().clone() for p in model.parameters()])
     model.load_state_dict(start)
     return [torch.stack(values) for values in zip(*found, strict=True)], losses
 
 
 def together(name, model, xs, ys, **how):
-    shares = [batched.Share(x, y, o) for x, y, o in zip(xs, ys, orders(xs), strict=True)]
+    shares = [sgd.Share(x, y, o) for x, y, o in zip(xs, ys, orders(xs), strict=True)]
     return batched.fit_many(model, shares, loss=models.loss_of(name), **how)
 
 

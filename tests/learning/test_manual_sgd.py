@@ -33,7 +33,7 @@ def test_manual_training_equals_autograd(loss):
     assert manual_sgd.step_of(plain, loss, 0.1) is not None and manual_sgd.step_of(left, loss, 0.1) is None
     how = {"learning_rate": 0.1, "batch_size": 4, "loss": loss, "epochs": 3}
     found = [
-        sgd.fit(model, x, y, order=np.random.default_rng(5), change=lambda images: 2 * images, **how)
+        sgd.fit(model, sgd.Share(x, y, *(np.random.default_rng(seed) for seed in (5, 6))), **how)
         for model in (plain, left)
     ]
     assert found[0] == pytest.approx(found[1], rel=1e-12)

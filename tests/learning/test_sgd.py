@@ -68,8 +68,8 @@ def test_training_equals_steps_by_hand(problem, model, how):
 
 
 def fit(model, problem, **how):
-    x, y = map(torch.from_numpy, problem)
-    return sgd.fit(model, x, y, learning_rate=0.3, loss=models.loss_of("lr"), order=np.random.default_rng(5), **how)
+    share = sgd.Share(*map(torch.from_numpy, problem), np.random.default_rng(5))
+    return sgd.fit(model, share, learning_rate=0.3, loss=models.loss_of("lr"), **how)
 
 
 def test_evaluation_is_the_same_in_any_batches(problem, model):
@@ -101,7 +101,7 @@ def test_one_example_left_joins_the_batch_before_it_under_batchnorm(n, batch, ho
     net, seen = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)), []
     net.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
     how |= {"learning_rate": 0.1, "batch_size": batch, "loss": torch.nn.functional.cross_entropy}
-    sgd.fit(net, torch.randn(n, 2), torch.arange(n) % 3, order=np.random.default_rng(1), **how)
+    sgd.fit(net, sgd.Share(torch.randn(n, 2), torch.arange(n) % 3, np.random.default_rng(1)), **how)
     assert seen == parts
     with refused("batch-size", 1):
-        sgd.fit(net, torch.randn(1, 2), torch.arange(1), order=np.random.default_rng(1), **how)
+        sgd.fit(net, sgd.Share(torch.randn(1, 2), torch.arange(1), np.random.default_rng(1)), **how)

@@ -158,15 +158,12 @@ class NaturalFederation(Federation):
         from aoi_fl.learning import models, sgd
 
         models.load_arrays(self._model, arrays)
-        x, y = self._parts[client]
         loss = sgd.fit(
             self._model,
-            x,
-            y,
+            sgd.Share(*self._parts[client], draws.generator(self.seed, round_, f"batches/{client}")),
             learning_rate=self._rate,
             batch_size=self._batch_size,
             loss=functional.cross_entropy,
-            order=draws.generator(self.seed, round_, f"batches/{client}"),
             epochs=self._epochs,
         )
         return models.to_arrays(self._model), loss
