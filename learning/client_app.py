@@ -197,29 +197,10 @@ def _task(message: Message, context: Context) -> "Task":
     settings = _settings(context)
     config = cast(ConfigRecord, message.content.get(protocol.CONFIG, ConfigRecord()))
     sgd.threads(settings.threads)
-    data, models = (
-        str(context.node_config.get(key) or own)
-        for key, own in (("data-dir", settings.data_dir), ("model-dir", settings.model_dir))
-    )
+    names = {"data_dir": "data-dir", "model_dir": "model-dir"}
+    own = {field: str(context.node_config[key]) for field, key in names.items() if context.node_config.get(key)}
     form = None
     if "data-shape" in config:
         form = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
     source, data_source = (str(config.get(key, "")) for key in ("model-source", "data-source"))
-    return Task(
-        settings.dataset,
-        data,
-        settings.architecture,
-        settings.device,
-        settings.seed,
-        settings.zeros,
-        models,
-        form,
-        source,
-        settings.augment,
-        settings.precision,
-        settings.target,
-        settings.client_column,
-        data_source,
-        settings.drop,
-        settings.missing,
-    )
+    return Task.of(settings, told=form, source=source, data_source=data_source, **own)

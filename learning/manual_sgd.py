@@ -5,7 +5,7 @@ autograd's passes through memory of the model's size in each step.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -49,19 +49,18 @@ def step_of(model: nn.Module, loss: Callable[..., Tensor], learning_rate: float)
 
 def _layers(model: nn.Module) -> list[nn.Linear] | None:
     """Return the linear layers of a supported model, else None."""
-    parts = list(model.children()) if type(model) is nn.Sequential else []
-    flatten, linear, rectifiers = parts[:1], parts[1::2], parts[2::2]
+    parts: list[Any] = list(model.children()) if type(model) is nn.Sequential else []
+    linear = parts[1::2]
     alike = (
-        len(linear) == len(rectifiers) + 1
-        and all(type(part) is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1) for part in flatten)
-        and all(type(part) is nn.Linear and part.bias is not None for part in linear)
-        and all(type(part) is nn.ReLU for part in rectifiers)
+        [type(part) for part in parts] == [nn.Flatten, nn.Linear, *[nn.ReLU, nn.Linear] * (len(linear) - 1)]
+        and (parts[0].start_dim, parts[0].end_dim) == (1, -1)
+        and all(part.bias is not None for part in linear)
     )
     parameters = [parameter for part in linear for parameter in part.parameters()]
     own = len({id(parameter) for parameter in parameters}) == 2 * len(linear)
     trained = all(parameter.requires_grad for parameter in parameters)
     hooked = any(getattr(part, hooks, None) for part in (model, *parts, *parameters) for hooks in _HOOKS)
-    return linear if alike and own and trained and not hooked else None  # type: ignore[return-value]
+    return linear if alike and own and trained and not hooked else None
 
 
 def _of_cross_entropy(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -48,54 +48,50 @@ def say_not_together(model: str) -> None:
 
 
 def forward(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
-    """Return outputs (clients, width, classes) of stacked parameters on (clients, width, C, H, W)."""
-    if merges(x):
-        return _forward_merged(model, parameters, x)
-    values = iter(parameters)
-    for layer in model.children():
-        if isinstance(layer, nn.Conv2d):
-            each = zip(x, next(values), next(values), strict=True)
-            stride, padding, dilation = layer.stride, layer.padding, layer.dilation
-            x = torch.stack([functional.conv2d(i, w, b, stride, padding, dilation) for i, w, b in each])
-        elif isinstance(layer, nn.MaxPool2d):
-            x = layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-        else:
-            x = _without_place(layer, x, values)
-    return x
+    """Return outputs (clients, width, classes) of stacked parameters on (clients, width, C, H, W).
+
+    If convolutions are merged, images are (width, clients·C, H, W) from the first of them on. If a rectifier and a
+    pooling follow, the bias is then added and rectified after the pooling. The maximum is the same, with a quarter of
+    the values.
+    """
+    clients, values, layers = len(x), iter(parameters), list(model.children())
+    merges_here, merged = merges(x), False
+    while layers:
+        match layers.pop(0):
+            case nn.Conv2d() as layer if merges_here:
+                x, merged = x if merged else x.transpose(0, 1), True
+                x, bias = _grouped(layer, x, next(values), clients), next(values).reshape(-1, 1, 1)
+                if [type(after) for after in layers[:2]] == [nn.ReLU, nn.MaxPool2d]:
+                    x = torch.relu(layers[1](x) + bias)
+                    layers = layers[2:]
+                else:
+                    x = x + bias
+            case nn.Conv2d() as layer:
+                each = zip(x, next(values), next(values), strict=True)
+                stride, padding, dilation = layer.stride, layer.padding, layer.dilation
+                x = torch.stack([functional.conv2d(i, w, b, stride, padding, dilation) for i, w, b in each])
+            case nn.MaxPool2d() as layer:
+                pooled: Tensor = layer(x if merged else x.flatten(0, 1))
+                x = pooled if merged else pooled.unflatten(0, (clients, -1))
+            case nn.Flatten():
+                x, merged = _parted(x, clients) if merged else x, False
+                x = x.flatten(2)
+            case nn.ReLU():
+                x = x.relu()
+            case nn.Linear():
+                weight, bias = next(values), next(values)
+                x = torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
+    return _parted(x, clients) if merged else x
+
+
+def _parted(x: Tensor, clients: int) -> Tensor:
+    """Return merged images by client, (clients, width, C, H, W)."""
+    return torch.transpose(x.unflatten(1, (clients, -1)), 0, 1)
 
 
 def merges(x: Tensor) -> bool:
     """Return whether clients are groups of one convolution, which saves kernel starts on a GPU."""
     return x.is_cuda and x.dim() == 5
-
-
-def _forward_merged(model: nn.Module, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
-    """Compute :func:`forward` with convolutions on images (width, clients·C, H, W).
-
-    If a rectifier and a pooling follow a convolution, the bias is added and rectified after the pooling. The maximum is
-    the same, with a quarter of the values.
-    """
-    clients, values, layers = len(x), iter(parameters), list(model.children())
-    merged = False
-    while layers:
-        layer = layers.pop(0)
-        if isinstance(layer, nn.Conv2d):
-            if not merged:
-                x, merged = x.transpose(0, 1), True
-            x, bias = _grouped(layer, x, next(values), clients), next(values).reshape(-1, 1, 1)
-            if [type(after) for after in layers[:2]] == [nn.ReLU, nn.MaxPool2d]:
-                x = (layers[1](x) + bias).relu()
-                layers = layers[2:]
-            else:
-                x = x + bias
-        elif isinstance(layer, nn.MaxPool2d):
-            x = layer(x if merged else x.flatten(0, 1))
-            x = x if merged else x.unflatten(0, (clients, -1))
-        else:
-            if isinstance(layer, nn.Flatten) and merged:
-                x, merged = x.unflatten(1, (clients, -1)).transpose(0, 1), False
-            x = _without_place(layer, x, values)
-    return x.unflatten(1, (clients, -1)).transpose(0, 1) if merged else x
 
 
 def _grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, clients: int) -> Tensor:
@@ -107,20 +103,6 @@ def _grouped(layer: nn.Conv2d, x: Tensor, weight: Tensor, clients: int) -> Tenso
     images = x.flatten(1, 2).contiguous(memory_format=torch.channels_last)
     kernels = weight.flatten(0, 1).contiguous(memory_format=torch.channels_last)
     return functional.conv2d(images, kernels, None, layer.stride, layer.padding, layer.dilation, clients)
-
-
-def _without_place(layer: nn.Module, x: Tensor, values: Iterator[Tensor]) -> Tensor:
-    """Apply a layer that ignores positions in an image to (clients, width, …)."""
-    match layer:
-        case nn.Flatten():
-            return x.flatten(2)
-        case nn.ReLU():
-            return x.relu()
-        case nn.Linear():
-            weight, bias = next(values), next(values)
-            return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
-        case _:
-            raise TypeError(f"{type(layer).__name__} cannot be stacked")
 
 
 def bytes_a_client(model: nn.Module, shape: tuple[int, ...], batch_size: int) -> int:

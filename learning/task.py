@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any, NotRequired, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.task import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
 from aoi_fl.learning.cautions import inputs
@@ -75,6 +76,13 @@ class Task:
     data_source: str = ""
     drop: str = ""
     missing: str = "none"
+
+    @classmethod
+    def of(cls, keys: TaskSettings, **others: Any) -> Self:
+        """Return the task of run keys, with ``others`` in place of some."""
+        values = {field.name: getattr(keys, field.name) for field in fields(cls) if hasattr(keys, field.name)}
+        own = {"model": keys.architecture, "client": keys.client_column}
+        return cls(**values | own | others)
 
     @property
     def data(self) -> Dataset:

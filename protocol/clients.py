@@ -184,7 +184,9 @@ def section5_instance(clients: int, seed: int) -> ClientTable:
     return ClientTable(names, sizes, sizes / 100, sensitivities, np.zeros(clients, dtype=np.int64), staleness)
 
 
-def _within(least: float, most: float, what: str = "whole number") -> Parser:
+def within(least: float, most: float, what: str = "whole number") -> Parser:
+    """Return the parser of numbers in a range."""
+
     def parse(text: str) -> float:
         value = read_number(text)
         if not least <= value <= most or (what != "number" and value % 1):
@@ -200,16 +202,16 @@ def _name(text: str) -> str:
     return text.strip()
 
 
-_NUMBER = _within(LEAST, MOST, "number")
-_PARSERS: dict[str, Parser] = {
+_NUMBER = within(LEAST, MOST, "number")
+PARSERS: dict[str, Parser] = {
     "name": (_name, f"a name of 1 to {MAX_NAME} printable characters"),
-    "size": _within(1, MAX_EXAMPLES),
+    "size": within(1, MAX_EXAMPLES),
     "payment": _NUMBER,
     "sensitivity": _NUMBER,
-    "age": _within(0, MAX_AGE),
+    "age": within(0, MAX_AGE),
     "staleness": _NUMBER,
 }
-COLUMNS = tuple(_PARSERS)
+COLUMNS = tuple(PARSERS)
 
 
 def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable:
@@ -219,7 +221,7 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     Raises ConfigError as :func:`read_table`.
     """
     needs = [column for column in COLUMNS if column not in _OPTIONAL or (own_staleness and column == "staleness")]
-    rows = read_table(path, _PARSERS, needs, (_OTHERS,))
+    rows = read_table(path, PARSERS, needs, (_OTHERS,))
     if not rows:
         raise ConfigError("clients-file", path, "a file with clients below the header", "Add the clients.")
     usual = {"age": 0, "staleness": 1.0}

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from aoi_fl.protocol import default_name
-from aoi_fl.protocol.clients import read_number, read_table
+from aoi_fl.protocol import LEAST, default_name
+from aoi_fl.protocol.clients import PARSERS, read_table, within
 from aoi_fl.science.errors import ConfigError
 
 
@@ -27,7 +27,7 @@ def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[s
     ConfigError : naming file, line and value, for a file that cannot be read, a missing or repeated column, a row of
         the wrong length, a wrong number of rows, a missing, repeated or unknown name, or an invalid rate
     """
-    parsers = {"name": (_name, "a name"), "rate": (_rate, "a number above 0 and at most 1")}
+    parsers = {"name": PARSERS["name"], "rate": within(LEAST, 1, "number")}
     rows = read_table(path, parsers, ["rate"])
     rates = {row.get("name", str(i)): row["rate"] for i, row in enumerate(rows)}
     if len(rows) != clients:
@@ -42,15 +42,3 @@ def read_rates(path: Path, clients: int, *, names: Sequence[str] = ()) -> dict[s
         allowed = f"a client's name, from {names[0]} to {names[-1]}; {lacking[0]} has no rate"
         raise ConfigError(f"{path}, column name", other, allowed, "Give each of them a row.")
     return {name: rates[name] for name in names or rates}
-
-
-def _name(cell: str) -> str:
-    if not cell:
-        raise ValueError
-    return cell
-
-
-def _rate(cell: str) -> float:
-    if not 0 < (rate := read_number(cell)) <= 1:
-        raise ValueError
-    return rate

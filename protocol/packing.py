@@ -13,7 +13,7 @@ introduction that it reads this form.
 import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
@@ -87,26 +87,49 @@ def unpack(content: RecordDict) -> RecordDict:
 
 
 def _unpacked(content: RecordDict) -> RecordDict:
-    rows = _parsed(_layout(content))
+    layout = _layout(content)
+    if not isinstance(layout, str) or len(layout) > _LONGEST:
+        raise PackingError(f"its layout is not a text of at most {_LONGEST} characters")
+    rows: list[_Record] = json.loads(layout)
     own, values = _data(content)
-    small = sum(size for _, kind, size in rows if kind != protocol.ARRAYS)
-    large = sum(row[-1] for _, kind, some in rows if kind == protocol.ARRAYS for row in some)
     if values is None:
+        small = sum(about for _, kind, about in rows if kind != protocol.ARRAYS)
         own, values = own[:small], own[small:]
-    if (len(own), len(values)) != (small, large):
-        raise PackingError(f"its layout is of {small + large} bytes, and the message has {len(own) + len(values)}")
     records: dict[str, Any] = {}
     for key, kind, about in rows:
+        record: Any
         if kind == protocol.ARRAYS:
-            arrays = {}
+            arrays: dict[str, Array] = {}
             for name, dtype, shape, stype, size in about:
-                arrays[name] = Array(dtype, tuple(shape), stype, bytes(values[:size]))
-                values = values[size:]
-            records[key] = ArrayRecord(arrays)
+                if not all(map(_is_count, shape)):
+                    raise PackingError(f"its layout has an array of shape {shape!s:.99}")
+                data, values = _cut(values, size)
+                _add(arrays, name, Array(dtype, tuple(shape), stype, data))
+            record = ArrayRecord(arrays)
         else:
-            records[key] = _OTHERS[kind].inflate(bytes(own[:about]))
-            own = own[about:]
+            data, own = _cut(own, about)
+            record = _OTHERS[kind].inflate(data)
+        _add(records, key, record)
+    if own or values:
+        raise PackingError(f"its layout leaves {len(own) + len(values)} bytes over")
     return RecordDict(records)
+
+
+def _cut(data: memoryview, size: object) -> tuple[bytes, memoryview]:
+    """Return the first bytes, and the others."""
+    if not _is_count(size) or size > len(data):
+        raise PackingError(f"its layout has a length of {size!s:.99}, and {len(data)} bytes are left")
+    return bytes(data[:size]), data[size:]
+
+
+def _is_count(number: object) -> TypeGuard[int]:
+    return type(number) is int and number >= 0
+
+
+def _add(records: dict[str, Any], name: str, record: object) -> None:
+    if name in records:
+        raise PackingError("its layout has a name twice")
+    records[name] = record
 
 
 def _pack(content: RecordDict, inside: int, shared: dict[tuple[int, ...], ArrayRecord]) -> RecordDict:
@@ -162,36 +185,3 @@ def _data(content: RecordDict) -> tuple[memoryview, memoryview | None]:
 def _layout(content: RecordDict) -> object:
     own = content.get(protocol.AOI)
     return own.get(_LAYOUT) if isinstance(own, ConfigRecord) else None
-
-
-def _parsed(layout: object) -> list[_Record]:
-    """Return the checked rows of a layout."""
-    if not isinstance(layout, str) or len(layout) > _LONGEST:
-        raise PackingError(f"its layout is not a text of at most {_LONGEST} characters")
-    rows = json.loads(layout)
-    if not (isinstance(rows, list) and all(map(_is_record, rows))):
-        raise PackingError("its layout is not one of records")
-    for named in (rows, *(arrays for _, kind, arrays in rows if kind == protocol.ARRAYS)):
-        if len({name for name, *_ in named}) < len(named):
-            raise PackingError("its layout has a name twice")
-    return rows
-
-
-def _is_record(row: object) -> bool:
-    match row:
-        case [str(), protocol.ARRAYS, list(about)]:
-            return all(map(_is_array, about))
-        case [str(), str(kind), about]:
-            return kind in _OTHERS and _is_count(about)
-    return False
-
-
-def _is_array(row: object) -> bool:
-    match row:
-        case [str(), str(), list(shape), str(), size]:
-            return all(map(_is_count, (*shape, size)))
-    return False
-
-
-def _is_count(number: object) -> bool:
-    return type(number) is int and number >= 0

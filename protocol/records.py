@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from flwr.app import ArrayRecord
@@ -184,11 +185,11 @@ class Log:
         """Log the round."""
         parts = [f"{record.trained} trained{' (forced)' if record.forced else ''}"]
         parts += [f"{n} {what}" for n, what in ((record.declined, "declined"), (record.dropped, "dropped")) if n]
-        losses = {"train loss": record.train_loss, "clients' loss": record.client_loss, "test loss": record.test_loss}
-        accuracies = {"clients' accuracy": record.client_accuracy, "test accuracy": record.test_accuracy}
-        errors = {"clients' rmse": record.client_rmse, "test rmse": record.test_rmse}
-        shown = losses | accuracies | errors | record.metrics
-        parts += [f"{name} {value:.4g}" for name, value in shown.items() if value is not None]
+        sides = {"train": "train", "client": "clients'", "test": "test"}
+        for kind, (side, title) in product(("loss", "accuracy", "rmse"), sides.items()):
+            value = getattr(record, f"{side}_{kind}", None)
+            parts += [f"{title} {kind} {value:.4g}"] if value is not None else []
+        parts += [f"{name} {value:.4g}" for name, value in record.metrics.items()]
         logger.info("Round %d: %s, %.1f s", record.round, ", ".join(parts), record.seconds)
 
 

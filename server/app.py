@@ -135,19 +135,7 @@ def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prep
     check_installed(config.trackers)
     if simulated:
         check_names(config)
-    task = Task(
-        config.dataset,
-        config.data_dir,
-        config.architecture,
-        config.device,
-        config.seed,
-        config.zeros,
-        config.model_dir,
-        target=config.target,
-        client=config.client_column,
-        drop=config.drop,
-        missing=config.missing,
-    )
+    task = Task.of(config, precision="float32")  # it evaluates
     task.check()  # which may download the data
     sources = given_sources(config)
     task = replace(task, source=sources["model_source"], data_source=sources["data_source"])
