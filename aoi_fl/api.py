@@ -114,7 +114,7 @@ def compare(
     ConfigError
         A policy, key or value is wrong; nothing has started.
     """
-    pandas = _pandas()
+    pandas = _needed("pandas", "DataFrames", "data")
     from aoi_fl.cli.compare import complete, plain
     from aoi_fl.lab.experiments import comparing
     from aoi_fl.lab.experiments.harness import comparison
@@ -224,13 +224,11 @@ class Run:
         return self._plot("participation-0")
 
     def _frame(self, table: str) -> pandas.DataFrame:
-        return _pandas().DataFrame(getattr(self.recorded, table)).dropna(axis=1, how="all")
+        pandas = _needed("pandas", "DataFrames", "data")
+        return pandas.DataFrame(getattr(self.recorded, table)).dropna(axis=1, how="all")
 
     def _plot(self, name: str, *others: Run) -> plotly.graph_objects.Figure:
-        try:
-            import plotly.graph_objects
-        except ImportError as error:
-            raise ConfigError("plotly", None, "installed for charts", f"Install it: {install('report')}.") from error
+        plotly = _needed("plotly.graph_objects", "charts", "report")
         from aoi_fl.report.figures import figures
         from aoi_fl.report.template import light_palette
 
@@ -239,14 +237,15 @@ class Run:
             raise ConfigError("chart", name, tuple(charts), "This run has nothing to plot there. Choose one of these.")
         chart, palette = charts[name], light_palette()
         layout = chart.layout | {"title": {"text": chart.title}, "margin": {"t": 48}, "showlegend": bool(others)}
-        return plotly.graph_objects.Figure(_coloured(chart.data, palette), _coloured(layout, palette))
+        return plotly.Figure(_coloured(chart.data, palette), _coloured(layout, palette))
 
 
-def _pandas() -> Any:
+def _needed(module: str, purpose: str, extra: str) -> Any:
     try:
-        return import_module("pandas")
+        return import_module(module)
     except ImportError as error:
-        raise ConfigError("pandas", None, "installed for DataFrames", f"Install it: {install('data')}.") from error
+        name, remedy = module.partition(".")[0], f"Install it: {install(extra)}."
+        raise ConfigError(name, None, f"installed for {purpose}", remedy) from error
 
 
 def _coloured(value: Any, palette: Mapping[str, str]) -> Any:

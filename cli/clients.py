@@ -20,30 +20,26 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. The command reads only the ledger, even during the run.
     """
-    from aoi_fl.report.corruption import check, check_run, legible
+    from aoi_fl.report.corruption import check, legible
     from aoi_fl.report.measure import judge
-    from aoi_fl.report.runs import find
-    from aoi_fl.report.state import look
+    from aoi_fl.report.runs import find, read
+    from aoi_fl.report.state import tell
     from aoi_fl.server import ledger
     from aoi_fl.server.folder import LEDGER
 
     folder = find(run).resolve()
     with legible(folder / LEDGER):
-        state, rows = look(folder), ledger.accounts(folder / LEDGER)
-        about = ledger.read_run(folder / LEDGER)
-        refused = ledger.refused_clients(about)
-        check_run(about)
-        tested = about.get("test_by_client") or {}
-        rows = [{**row, "test": tested.get(row["name"])} for row in rows]
-        rounds = ledger.read(folder / LEDGER, "rounds")
-        check("clients", rows)
-        check("rounds", rounds)
-        ended = {row["round"]: row["started"] + row["seconds"] for row in rounds}
+        found = read(folder, folder.name)
+        state, refused = tell(folder, found.about, found.rounds), ledger.refused_clients(found.about)
+        tested = found.about.get("test_by_client") or {}
+        accounts = check("clients", ledger.accounts(folder / LEDGER))
+        rows = [{**row, "test": tested.get(row["name"])} for row in accounts]
+        ended = {row["round"]: row["started"] + row["seconds"] for row in found.rounds}
     if as_json:
         facts = {"run": folder.name, "state": state.name, "rounds": len(ended)}
         print_json({**facts, "clients": rows, "refused": refused})
         return
-    main = judge(rounds)
+    main = judge(found.rounds)
     print_table(
         f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds",
         (

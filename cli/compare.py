@@ -146,8 +146,8 @@ def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> t
 def plain(result: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON values; infinite and missing values become null."""
 
-    def number(value: float) -> float | None:
-        return value if math.isfinite(value) else None
+    def number(value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
 
     pairs = [
         {
@@ -158,10 +158,8 @@ def plain(result: Comparison) -> dict[str, Any]:
             "findings": [
                 {
                     "quantity": f.quantity,
-                    "mean": f.difference and number(f.difference.mean),
-                    "low": f.difference and number(f.difference.low),
-                    "high": f.difference and number(f.difference.high),
-                    "margin": f.margin and number(f.margin),
+                    **{name: number(getattr(f.difference, name, None)) for name in ("mean", "low", "high")},
+                    "margin": number(f.margin),
                     "word": f.word,
                     "note": f.note,
                 }

@@ -32,7 +32,7 @@ def report(
     from aoi_fl.report.tables import numbers
 
     folders = matching(runs)
-    loaded = load_all([str(folder) for folder in folders])
+    loaded = load_all(folders)
     path = page.save(output or page.place(folders), lambda: page.render(loaded))
     if as_json:
         print_json({"page": str(path), "runs": [numbers(run) for run in loaded]})
@@ -66,7 +66,7 @@ def figure(
     kind = "pdf" if output is None else output.suffix[1:]
     if kind not in (FORMATS[:1] if pdf else FORMATS):
         raise ConfigError("--output", output, [f".{name}" for name in FORMATS], "Choose a name with such an end.")
-    found = load_all([str(folder) for folder in matching(runs)])
+    found = load_all(matching(runs))
     if any(run.empty for run in found):
         raise ConfigError("NAME", runs[0], "runs with a complete round", "Wait for it, or leave the run out.")
     charts = {one.name: one for one in figures(found)}

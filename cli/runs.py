@@ -126,7 +126,7 @@ def export(
     if kind not in tables.KINDS or (latex and kind != "summary"):
         allowed = ("summary",) if latex else tables.KINDS
         raise ConfigError("--table", kind, allowed, "Choose one of these.")
-    found = load_all([str(folder) for folder in matching(runs)])
+    found = load_all(matching(runs))
     if latex:
         blob = tables.to_latex(found) + (_conclusions(found) if len(runs) == 1 and compared(runs[0]) else b"")
     else:

@@ -2,7 +2,7 @@
 
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
@@ -42,8 +42,8 @@ def error_line(error: BaseException) -> str:
     return text if isinstance(error, (ValueError, sqlite3.Error)) and text else f"{type(error).__name__} {text}".strip()
 
 
-def check(table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ValueError if a column has a value of a wrong type, or a required value is missing."""
+def check(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows; raise ValueError if a column has a value of a wrong type, or a required value is missing."""
     for row in rows if table == "rounds" else ():
         more = row.get("metrics") or {}
         if not isinstance(more, dict) or not all(type(value) in (int, float) for value in more.values()):
@@ -52,11 +52,11 @@ def check(table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         kinds: set[type] = {str} if column in _TEXT else {int} if column in ("round", "client") else {int, float}
         if column not in _NEEDED[table]:
             kinds.add(type(None))
-        values = [row[column] for row in rows]
-        endless = [] if column in _TEXT or column.endswith(_DIVERGE) else [math.inf, -math.inf]
-        if not set(map(type, values)) <= kinds or any(value in values for value in endless):
-            wrong = next(value for value in values if type(value) not in kinds or value in endless)
-            raise ValueError(f"{table} has {wrong!r:.40} in its column {column}")
+        endless = () if column in _TEXT or column.endswith(_DIVERGE) else (math.inf, -math.inf)
+        for kind, value in {(type(row[column]), row[column]) for row in rows}:
+            if kind not in kinds or value in endless:
+                raise ValueError(f"{table} has {value!r:.40} in its column {column}")
+    return rows
 
 
 def check_run(about: Mapping[str, Any]) -> None:

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from aoi_fl.report import budget, measure
 from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, difference, interval, judged
-from aoi_fl.report.measure import LedgerMeasure, three
-from aoi_fl.report.quantities import Table, quantities
+from aoi_fl.report.measure import JUDGES, LedgerMeasure, three
+from aoi_fl.report.quantities import Table, by_title
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
+from aoi_fl.report.theory import RANDOM
 from aoi_fl.server.observe import duration
-
-_RANDOM = ("random", "RandomSelection")
 
 
 def headline(settings: Sequence[Setting]) -> str:
@@ -27,26 +26,21 @@ def headline(settings: Sequence[Setting]) -> str:
         found = _budgeted(begun)
     else:
         found = _alone(begun[0]) if len(begun) == 1 else _compared(begun)
-    return " ".join([found, *filter(None, (_diverged(one) for one in begun))])
+    return " ".join([found, *filter(None, map(_diverged, begun))])
 
 
 def _diverged(setting: Setting) -> str:
     """Return a sentence on rounds whose test loss is not a number; empty for none."""
-    lost = sum(int(np.isinf(run.column("test_loss")).sum()) for run in setting.runs)
+    lost = sum(run.diverged for run in setting.runs)
     rounds = sum(len(run.rounds) for run in setting.runs)
     return f"In {lost} of {rounds} rounds of {setting.name} the test loss is not a number." if lost else ""
 
 
 def policies(settings: Sequence[Setting]) -> Table:
     """Return a table with a row per setting, without empty or redundant columns."""
-    named = all(_kind(setting.first) in setting.name for setting in settings)
-    columns = {
-        **({} if named else {"policy": lambda one: _kind(one.first)}),
-        **(_MONEY if any(setting.first.budgeted for setting in settings) else {}),
-        **(_TIME if any(setting.first.in_time for setting in settings) else {}),
-        **_COLUMNS,
-    }
-    shown = {name: [show(setting) for setting in settings] for name, show in columns.items()}
+    shown = {name: list(map(show, settings)) for name, show in _COLUMNS.items()}
+    if all(setting.first.kind in setting.name for setting in settings):
+        del shown["policy"]
     kept = {name: cells for name, cells in shown.items() if any(cells)}
     rows = [[setting.name, *(cells[i] for cells in kept.values())] for i, setting in enumerate(settings)]
     several = all(len(setting.runs) > 1 for setting in settings)
@@ -72,32 +66,32 @@ def random_range(clients: int, per_round: float, rounds: int) -> tuple[int, int]
 
 
 def _alone(setting: Setting) -> str:
-    run = setting.first
-    counts = _range(setting)
-    mean = run.measured.participation.mean
-    if _kind(run) in _RANDOM:
+    run, load = setting.first, setting.loads[0]
+    mean = load.participation.mean
+    if run.kind in RANDOM:
         yardstick = f"an even load would be {_span(int(mean), int(np.ceil(mean)))} times"
     else:
-        even = random_range(run.size, run.measured.round_mean, len(run.rounds))
+        even = random_range(run.size, load.round_mean, len(run.rounds))
         yardstick = f"under random selection typically {_span(*even)} times"
-    return f"{_learned(setting)}Clients trained {_span(*counts)} times, {yardstick}."
+    result = _result(setting)
+    learned = f"{setting.measure.title} {result}. " if result else ""
+    return f"{learned}Clients trained {_counts(setting)}, {yardstick}."
 
 
 def _compared(settings: Sequence[Setting]) -> str:
-    rival = next((one for one in settings if _kind(one.first) in _RANDOM), None)
+    rival = next((one for one in settings if one.first.kind in RANDOM), None)
     rival = rival or min(settings, key=_evenness)
     best = max((one for one in settings if one is not rival), key=_evenness)
-    load = f"clients trained {_span(*_range(best))} times, under {rival.name} {_span(*_range(rival))} times"
-    load = f"under {best.name} {load}"
+    load = f"under {best.name} clients trained {_counts(best)}, under {rival.name} {_counts(rival)}"
     learned = _difference(best, rival)
     return f"{learned}; {load}." if learned else f"{load[0].upper()}{load[1:]}."
 
 
 def _budgeted(settings: Sequence[Setting]) -> str:
-    best = min(settings, key=lambda one: _mean(one, _data_age) or np.inf)
+    best = min(settings, key=lambda one: one.mean(_data_age) or np.inf)
     parts = []
     for setting in [best, *(one for one in settings if one is not best)][:2]:
-        spent, age = _shown("payments a round, mean")(setting), _mean(setting, _data_age)
+        spent, age = _SPENT.mean(setting), setting.mean(_data_age)
         paid = f" {spent} of {setting.first.policy['budget']:g} a round;" if spent else ""
         verb = "Spent" if len(settings) == 1 else f"{setting.name} spent"
         parts.append(f"{verb if paid else setting.name}{paid} data are {age or 0:.3g} rounds old on average")
@@ -108,67 +102,50 @@ def _budgeted(settings: Sequence[Setting]) -> str:
 
 def _clocked(settings: Sequence[Setting]) -> str:
     timed = [setting for setting in settings if setting.first.in_time][:3]
-    first, learned = timed[0].first.in_time, [found for one in timed if (found := _learned(one).rstrip(". "))]
+    first, results = timed[0], [found for one in timed if (found := _result(one))]
     never = "; ".join(
-        f"{_never(one)}{' devices never took part' * (one is timed[0])}{_of(one, settings)}" for one in timed
+        f"{_never(one)}{' devices never took part' * (one is first)}{_of(one, settings)}" for one in timed
     )
-    if not learned or first is None:
+    if not results or first.first.in_time is None:
         return f"{never}."
-    results = [learned[0], *(each.removeprefix(measure.judge(timed[0].first.rounds).title) for each in learned[1:])]
-    return f"{never}. {';'.join(results)} after {duration(first.seconds)}."
+    return f"{never}. {first.measure.title} {'; '.join(results)} after {duration(first.first.in_time.seconds)}."
 
 
 def _of(setting: Setting, settings: Sequence[Setting]) -> str:
     return f" under {setting.name}" if len(settings) > 1 else ""
 
 
-def _kind(run: Run) -> str:
-    return str(run.config.get("policy") or run.policy.get("kind") or "")
-
-
 def _span(least: int, most: int) -> str:
     return str(least) if least == most else f"{least}–{most}"
 
 
-def _range(setting: Setting) -> tuple[int, int]:
-    counts = [run.measured.participation for run in setting.runs if not run.empty]
-    return min((c.min for c in counts), default=0), max((c.max for c in counts), default=0)
+def _counts(setting: Setting) -> str:
+    """Return how often the clients took part, from the least to the most; "" before the first round."""
+    counts = [load.participation for load in setting.loads]
+    return f"{_span(min(c.min for c in counts), max(c.max for c in counts))} times" if counts else ""
 
 
 def _evenness(setting: Setting) -> float:
-    return _mean(setting, lambda run: run.measured.participation.jain) or 0.0
+    return setting.mean(_JAIN.value) or 0.0
 
 
-def _mean(setting: Setting, value: Callable[[Run], float | None]) -> float | None:
-    values = [found for run in setting.runs if not run.empty and (found := value(run)) is not None]
-    return float(np.mean(values)) if values else None
-
-
-def _ends(setting: Setting) -> tuple[LedgerMeasure, dict[object, float]]:
-    """Return a setting's measure, and the last value of each seed in its displayed form."""
-    judge = measure.judge(setting.first.rounds)
-    ends = {run.config.get("seed", i): judge.end(run) for i, run in enumerate(setting.runs)}
-    return judge, {seed: float(judge.scaled(np.array([end]))[0]) for seed, end in ends.items() if end is not None}
-
-
-def _learned(setting: Setting) -> str:
-    judge, ends = _ends(setting)
-    if not ends:
+def _result(setting: Setting, wanted: LedgerMeasure | None = None, *, half: bool = False) -> str:
+    """Return the mean of the last values, with half its interval if asked; "" without one of the wanted measure."""
+    ends = list(setting.ends.values())
+    if not ends or wanted not in (None, setting.measure):
         return ""
-    mean = float(np.mean(list(ends.values())))
-    return f"{judge.title} {format(mean, '.1f') if judge.unit else three(mean)}{judge.unit}. "
+    more = f" ± {interval(ends).half:.2g}" if half and len(ends) >= LEAST_SEEDS else ""
+    return setting.measure.write(float(np.mean(ends)), more=more)
 
 
 def _difference(best: Setting, rival: Setting) -> str:
     """Return the final difference of two settings in words, by paired seeds if enough."""
-    judge, mine = _ends(best)
-    _, theirs = _ends(rival)
+    judge, mine, theirs = best.measure, best.ends, rival.ends
     seeds = sorted(mine.keys() & theirs.keys(), key=str)
     if not mine or not theirs:
         return ""
     if len(seeds) < LEAST_SEEDS:
-        against = _learned(rival).removeprefix(f"{judge.title} ").rstrip(". ")
-        return f"{_learned(best).rstrip('. ')} with {best.name} and {against} with {rival.name}"
+        return f"{judge.title} {_result(best)} with {best.name} and {_result(rival)} with {rival.name}"
     found = difference([mine[seed] for seed in seeds], [theirs[seed] for seed in seeds])
     found = replace(found, half=max(found.half, judge.scale * judge.grain(best.first)))
     word = judged(found, EQUAL * judge.scale, 1)
@@ -182,36 +159,28 @@ def _difference(best: Setting, rival: Setting) -> str:
 
 
 def _data_age(run: Run) -> float | None:
-    return float(np.nanmean(run.ages())) if run.budgeted else None
+    return float(np.nanmean(run.ages())) if run.budgeted and not run.empty else None
 
 
 def _above(setting: Setting) -> str:
     """Return the excess of P2 over its floor in percent, as the mean over seeds."""
 
     def share(run: Run) -> float | None:
-        found = budget.objective_and_floor(run)
-        return None if found is None or not found[1] > 0 else found[0] / found[1] - 1
+        value, floor = run.objective(), run.floor()
+        return None if value is None or floor is None or not floor[-1] > 0 else float(value[-1] / floor[-1] - 1)
 
-    mean = _mean(setting, share)
+    mean = setting.mean(share)
     return "" if mean is None else f"{max(mean, 0):.1%}".replace("%", " %")
 
 
-def _status(setting: Setting) -> str:
-    states = dict.fromkeys(run.status for run in setting.runs)
-    return "" if list(states) == ["completed"] else ", ".join(states)
+def _age(setting: Setting) -> str:
+    age = setting.mean(_data_age)
+    return "" if age is None else three(age)
 
 
-def _result(wanted: LedgerMeasure) -> Callable[[Setting], str]:
-    def cell(setting: Setting) -> str:
-        judge, ends = _ends(setting)
-        values = np.array(list(ends.values()))
-        if judge != wanted or not values.size:
-            return ""
-        half = interval(values.tolist()).half if values.size >= LEAST_SEEDS else None
-        mean = format(values.mean(), ".1f") if judge.unit else three(values.mean())
-        return f"{mean}{'' if half is None else f' ± {half:.2g}'}{judge.unit}"
-
-    return cell
+def _never(setting: Setting) -> str:
+    mean, found = setting.mean(_NEVER.value), setting.first.in_time
+    return "" if found is None or mean is None else f"{mean:.0f} of {found.clients}"
 
 
 def _rounds(setting: Setting) -> str:
@@ -219,36 +188,27 @@ def _rounds(setting: Setting) -> str:
     return _span(min(counts), max(counts))
 
 
-def _never(setting: Setting) -> str:
-    found = setting.first.in_time
-    mean = _mean(setting, lambda run: None if run.in_time is None else run.in_time.never)
-    return "" if found is None or mean is None else f"{mean:.0f} of {found.clients}"
+def _status(setting: Setting) -> str:
+    states = dict.fromkeys(run.status for run in setting.runs)
+    return "" if list(states) == ["completed"] else ", ".join(states)
 
 
-def _shown(title: str) -> Callable[[Setting], str]:
-    """Return a function that shows the mean of a quantity over a setting's seeds."""
-    quantity = next(each for each in quantities() if each.title == title)
-    return lambda setting: "" if (mean := quantity.mean(setting)) is None else quantity.show(mean)
-
-
-_MONEY: dict[str, Callable[[Setting], str]] = {
-    "spent a round": _shown("payments a round, mean"),
-    "budget a round": _shown("budget a round"),
-    "mean age of data": lambda setting: "" if (age := _mean(setting, _data_age)) is None else three(age),
-    "weighted age above the bound": _above,
-}
-_TIME: dict[str, Callable[[Setting], str]] = {
-    "never took part": _never,
-    "simulated time": _shown("simulated time"),
-    "wasted work": _shown("wasted work"),
-}
+_SPENT, _JAIN, _NEVER = map(by_title, ("payments a round, mean", "Jain’s fairness index", "clients never reached"))
 _COLUMNS: dict[str, Callable[[Setting], str]] = {
-    "a client took part": lambda one: "" if all(run.empty for run in one.runs) else f"{_span(*_range(one))} times",
-    "evenness (1 is even)": _shown("Jain’s fairness index"),
-    "clients a round": _shown("clients a round, mean"),
-    **{f"{one.name} at the end": _result(one) for one in measure.JUDGES},
+    "policy": lambda setting: setting.first.kind,
+    "spent a round": _SPENT.mean,
+    "budget a round": by_title("budget a round").mean,
+    "mean age of data": _age,
+    "weighted age above the bound": _above,
+    "never took part": _never,
+    "simulated time": by_title("simulated time").mean,
+    "wasted work": by_title("wasted work").mean,
+    "a client took part": _counts,
+    "evenness (1 is even)": _JAIN.mean,
+    "clients a round": by_title("clients a round, mean").mean,
+    **{f"{one.name} at the end": partial(_result, wanted=one, half=True) for one in JUDGES},
     "rounds": _rounds,
-    "seconds a round": _shown("seconds a round, mean"),
+    "seconds a round": by_title("seconds a round, mean").mean,
     "seeds": lambda setting: str(len(setting.runs)) if len(setting.runs) > 1 else "",
     "state": _status,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.protocol.records import RoundRecord
 
@@ -68,13 +68,17 @@ class LedgerMeasure:
         """Return a recorded value as text; "" without a value."""
         if value is None or not np.isfinite(value):
             return ""
-        number = f"{float(self.scaled(np.array([value]))[0]):.{digits}f}" if self.unit else three(value)
-        return f"{number}{self.unit}"
+        return self.write(float(self.scaled(value)), digits)
 
-    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return displayed values (n,); an earlier version's ledger may have shares in per cent."""
-        shares = self.unit and not np.nanmax(values, initial=0.0, where=np.isfinite(values)) > 1
-        return self.scale * values if shares else values
+    def write(self, value: float, digits: int = 1, more: str = "") -> str:
+        """Return a displayed value as text, with ``more`` before its unit."""
+        return f"{format(value, f'.{digits}f') if self.unit else three(value)}{more}{self.unit}"
+
+    def scaled(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return displayed values of any shape; an app's or an earlier version's may be in per cent."""
+        found = np.asarray(values, dtype=np.float64)
+        shares = self.unit and not np.nanmax(found, initial=0.0, where=np.isfinite(found)) > 1
+        return self.scale * found if shares else found
 
     @property
     def most(self) -> float:
@@ -85,17 +89,19 @@ class LedgerMeasure:
         """Return the smallest difference that a run's test set can show, one example of an accuracy; 0: any."""
         return 1 / run.about["test_examples"] if self.unit and run.about.get("test_examples") else 0.0
 
+    def _known(self, run: Run) -> NDArray[np.float64]:
+        values = run.column(self.column)
+        return values[np.isfinite(values)]
+
     def end(self, run: Run) -> float | None:
         """Return a run's last value, or None."""
-        values = run.column(self.column)
-        known = values[np.isfinite(values)]
+        known = self._known(run)
         return float(known[-1]) if known.size else None
 
     def best(self, run: Run) -> float | None:
         """Return a run's best value, or None."""
-        known = run.column(self.column)
-        known = known[np.isfinite(known)]
-        return None if not known.size else float(known.min() if self.least else known.max())
+        known = self._known(run)
+        return float(known.min() if self.least else known.max()) if known.size else None
 
     def best_round(self, run: Run) -> int | None:
         """Return the first round with the best value, or None."""

@@ -14,11 +14,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 import aoi_fl
 from aoi_fl.protocol.measures import KINDS
 from aoi_fl.protocol.records import PHASES
-from aoi_fl.report.corruption import check, check_run
-from aoi_fl.report.runs import DROPPED, find, readable
-from aoi_fl.report.state import STATES, tell
-from aoi_fl.report.summary_card import unread
-from aoi_fl.science.errors import AoiError
+from aoi_fl.report.runs import DROPPED, Run, find, readable
+from aoi_fl.report.state import STATES
+from aoi_fl.report.summary_card import glance, unread
 from aoi_fl.science.spending import BudgetAccount
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -42,7 +40,6 @@ _LAST = {
 }
 _PARTS = ("asked", "willing", "trained", "declined", "dropped")
 _EVALUATED = tuple(f"{source}_{kind}" for source in ("test", "client") for kind in KINDS)
-_BACK = 100  # rounds that are searched for the last evaluation
 
 
 def exposition(run: str) -> bytes:
@@ -60,59 +57,51 @@ class _Run(Collector):
         self._folder = folder
 
     def collect(self) -> Iterator[Metric]:
+        seen = glance(self._folder)
+        state, metrics = seen.state, []
         try:
-            metrics = list(self._read())  # all metrics, or only version and state
-        except (AoiError, *DAMAGE) as error:
-            metrics = [_state(unread(error).name)]
+            if seen.run is not None:
+                metrics = list(_of_run(seen.run, ledger.totals(self._folder / LEDGER)))
+        except DAMAGE as error:
+            state = unread(error)
         yield InfoMetricFamily("aoi_build", "The software of the page.", value={"version": aoi_fl.__version__})
+        states = {name: name == state.name for name in STATES}
+        yield _labelled("aoi_run_state", "1 for the run's present state, 0 for the other states.", "state", states)
         yield from metrics
 
-    def _read(self) -> Iterator[Metric]:
-        path = self._folder / LEDGER
-        about, rounds, sums = ledger.read_run(path), ledger.last_rounds(path, _BACK), ledger.totals(path)
-        check_run(about)
-        check("rounds", rounds)
-        yield _state(tell(self._folder, about, rounds).name)
-        config = about.get("config") or {}
-        what = {
-            "run": readable(self._folder.name),
-            "policy": readable(str(config.get("policy") or (about.get("policy") or {}).get("kind"))),
-        }
-        yield InfoMetricFamily("aoi_run", "The run's name and settings.", value=what)
-        if (rounds_planned := ledger.planned(config)) is not None:
-            yield _gauge("aoi_rounds_planned", "Number of rounds of the run.", rounds_planned)
-        if isinstance(nodes := about.get("nodes"), dict):
-            yield from _of_nodes(nodes, ledger.refused_clients(about), config)
-        met, reached = sums["clients"], sums["reached"]
-        yield _gauge("aoi_clients", "Clients of the run so far.", met)
-        yield _gauge("aoi_clients_never_reached", "Clients of the run that have never trained.", met - reached)
-        yield from _of_rounds(rounds)
-        yield from _sums(sums)
-        yield from _money(sums.get("spent", 0.0), about.get("policy") or {})
 
-
-def _state(name: str) -> Metric:
-    family = GaugeMetricFamily(
-        "aoi_run_state", "1 for the run's present state, 0 for the other states.", labels=["state"]
-    )
-    for state in STATES:
-        family.add_metric([state], state == name)
-    return family
-
-
-def _of_nodes(nodes: Mapping[str, Any], refused: list[str], config: Mapping[str, Any]) -> Iterator[Metric]:
-    yield _gauge("aoi_clients_connected", "Nodes connected at the last roll call.", nodes.get("connected") or 0)
-    yield _gauge("aoi_clients_expected", "Clients that the run waits for at its start.", config.get("num-clients") or 0)
-    yield _gauge("aoi_clients_refused", "Connected clients that cannot join.", len(refused))
-    reasons = GaugeMetricFamily("aoi_client_refused", "1 for each client that cannot join.", labels=["reason"])
-    for why in refused:
-        reasons.add_metric([readable(why)], 1.0)
-    yield reasons
+def _of_run(run: Run, sums: Mapping[str, float]) -> Iterator[Metric]:
+    """Yield the metrics of a run, from its last rounds and from sums over all of them."""
+    what = {"run": run.label, "policy": readable(run.kind)}
+    yield InfoMetricFamily("aoi_run", "The run's name and settings.", value=what)
+    if run.planned is not None:
+        yield _gauge("aoi_rounds_planned", "Number of rounds of the run.", run.planned)
+    if isinstance(nodes := run.about.get("nodes"), dict):
+        expected, refused = run.config.get("num-clients") or 0, ledger.refused_clients(run.about)
+        yield _gauge("aoi_clients_connected", "Nodes connected at the last roll call.", nodes.get("connected") or 0)
+        yield _gauge("aoi_clients_expected", "Clients that the run waits for at its start.", expected)
+        yield _gauge("aoi_clients_refused", "Connected clients that cannot join.", len(refused))
+        reasons = dict.fromkeys(map(readable, refused), 1)
+        yield _labelled("aoi_client_refused", "1 for each client that cannot join.", "reason", reasons)
+    yield _gauge("aoi_clients", "Clients of the run so far.", sums["clients"])
+    never = sums["clients"] - sums["reached"]
+    yield _gauge("aoi_clients_never_reached", "Clients of the run that have never trained.", never)
+    if run.rounds:
+        yield from _of_rounds(run.rounds)
+    outcomes = {outcome: sums.get(outcome, 0) for outcome in ("trained", *DROPPED, "declined")}
+    text = "Participations so far, by outcome."
+    yield _labelled("aoi_participations", text, "outcome", outcomes, CounterMetricFamily)
+    for name, key, text in (
+        ("aoi_messages", "messages", "Messages to clients and their replies so far, two per exchange."),
+        ("aoi_empty_rounds", "empty", "Rounds without a usable update so far."),
+        ("aoi_forced_rounds", "forced", "Rounds with a forced client, so far."),
+    ):
+        yield CounterMetricFamily(name, text, sums.get(key, 0))
+    if run.budgeted:
+        yield from _of_budget(run.policy, sums.get("spent", 0.0))
 
 
 def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
-    if not rounds:
-        return
     last = rounds[-1]
     for column, (name, text) in _LAST.items():
         values = (r.get(column) for r in (rounds if column in _EVALUATED else rounds[-1:]))
@@ -121,32 +110,14 @@ def _of_rounds(rounds: list[dict[str, Any]]) -> Iterator[Metric]:
             yield _gauge(name, text, known[-1])
     ended = "aoi_round_ended_timestamp_seconds", "End of the last round; its age is time() minus this."
     yield _gauge(*ended, last["started"] + last["seconds"])
-    parts = GaugeMetricFamily("aoi_round_clients", "Clients of the last round, by their part in it.", labels=["part"])
-    for part in _PARTS:
-        parts.add_metric([part], float(last[part]))
-    yield parts
-    phases = GaugeMetricFamily("aoi_round_phase_seconds", "Durations of the last round's phases.", labels=["phase"])
-    for phase in PHASES:
-        if (seconds := last.get(f"{phase}_seconds")) is not None:  # earlier versions' ledgers lack it
-            phases.add_metric([phase], seconds)
-    yield phases
+    parts = {part: last[part] for part in _PARTS}
+    yield _labelled("aoi_round_clients", "Clients of the last round, by their part in it.", "part", parts)
+    # Earlier versions' ledgers lack the phases.
+    phases = {str(phase): seconds for phase in PHASES if (seconds := last.get(f"{phase}_seconds")) is not None}
+    yield _labelled("aoi_round_phase_seconds", "Durations of the last round's phases.", "phase", phases)
 
 
-def _sums(sums: Mapping[str, float]) -> Iterator[Metric]:
-    outcomes = CounterMetricFamily("aoi_participations", "Participations so far, by outcome.", labels=["outcome"])
-    for outcome in ("trained", *DROPPED, "declined"):
-        outcomes.add_metric([outcome], sums.get(outcome, 0))
-    yield outcomes
-    yield CounterMetricFamily(
-        "aoi_messages", "Messages to clients and their replies so far, two per exchange.", sums.get("messages", 0)
-    )
-    yield CounterMetricFamily("aoi_empty_rounds", "Rounds without a usable update so far.", sums.get("empty", 0))
-    yield CounterMetricFamily("aoi_forced_rounds", "Rounds with a forced client, so far.", sums.get("forced", 0))
-
-
-def _money(spent: float, policy: Mapping[str, Any]) -> Iterator[Metric]:
-    if "budget" not in policy:
-        return
+def _of_budget(policy: Mapping[str, Any], spent: float) -> Iterator[Metric]:
     yield _gauge("aoi_budget", "The budget of a round.", policy["budget"])
     yield CounterMetricFamily("aoi_spent", "The spending of all rounds so far.", spent)
     if "total_budget" in policy:
@@ -158,3 +129,17 @@ def _money(spent: float, policy: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, float(value))
+
+
+def _labelled(
+    name: str,
+    text: str,
+    label: str,
+    values: Mapping[str, float],
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """Return a metric with a value for each of a label's values."""
+    family = kind(name, text, labels=[label])
+    for each, value in values.items():
+        family.add_metric([each], float(value))
+    return family

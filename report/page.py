@@ -95,7 +95,7 @@ def render(runs: Sequence[Run], pairs: Sequence[Pair] = ()) -> str:
         charts = [chart for chart in figures(runs) if chart.overlay or not pairs]
         packed = {
             "plotly": _embedded(plotly() if charts else b""),
-            "figures": _embedded(gzip.compress(_json(drawings(charts)), mtime=0)),
+            "figures": _embedded(gzip.compress(to_json(drawings(charts)), mtime=0)),
         }
         content = _content(runs, charts) | {"conclusions": verdicts(pairs) if pairs else None}
         return fill("page.html", policy=_POLICY, packed=packed, **content)
@@ -154,7 +154,8 @@ def drawings(charts: Sequence[Chart]) -> list[dict[str, Any]]:
     ]
 
 
-def _json(values: Any) -> bytes:
+def to_json(values: Any) -> bytes:
+    """Return values as compact JSON; NaN and infinities raise ValueError."""
     return json.dumps(values, allow_nan=False, separators=(",", ":")).encode()
 
 

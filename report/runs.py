@@ -3,7 +3,7 @@
 import csv
 import glob
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +17,12 @@ from aoi_fl.report import state, theory
 from aoi_fl.report.corruption import check, check_run, error_line, legible
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.report.output import restored
+from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
+from aoi_fl.science.names import Ageing
+from aoi_fl.science.objective import lagrangian_floor
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -28,6 +31,7 @@ DROPPED = ("failed", "late", "refused")
 PRODUCED = ("trained", "refused")  # the client trained, even if its reply was dropped
 
 _MOST_CLIENTS = 1_000_000  # as many as a run may have
+_TABLES = ("clients", "rounds", "participations")
 
 ABSENT, STALE, TOOK_PART, FORCED, LOST = range(5)
 
@@ -62,9 +66,19 @@ class Run:
         return dict(self.about.get("policy") or {})
 
     @property
+    def kind(self) -> str:
+        """The policy's name in the configuration, else in the ledger, or an empty text."""
+        return str(self.config.get("policy") or self.policy.get("kind") or "")
+
+    @property
     def status(self) -> str:
         """The run's state (:mod:`aoi_fl.report.state`) when it was read, or ``unknown``."""
         return str(self.about.get("status", "unknown"))
+
+    @property
+    def planned(self) -> int | None:
+        """The planned number of rounds; None if simulated time ends the run."""
+        return ledger.planned(self.config)
 
     @property
     def budgeted(self) -> bool:
@@ -86,6 +100,11 @@ class Run:
     def dropped(self) -> list[dict[str, Any]]:
         """The participations that failed, came late or were refused."""
         return [row for row in self.participations if row["outcome"] in DROPPED]
+
+    @property
+    def diverged(self) -> int:
+        """Number of rounds whose test loss is infinite, as a ledger has it for no number."""
+        return int(np.isinf(self.column("test_loss")).sum())
 
     def name(self, client: int) -> str:
         """Return a client's name, or its number."""
@@ -148,24 +167,18 @@ class Run:
         else:
             first_ages = np.zeros(self.size, dtype=np.int64)
             clients, first = np.unique(selected, return_index=True)
-            for client, j in zip(clients.tolist(), first.tolist(), strict=True):
-                first_ages[client] = max(0, (self._chosen[j]["age"] or 0) - when[j])
+            first_ages[clients] = [max(0, (self._chosen[j]["age"] or 0) - when[j]) for j in first]
         return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
 
     @cached_property
-    def estimated(self) -> dict[int, float]:
-        """The server's last estimate of each client's φ; empty if it estimates none."""
-        return {row["client"]: row["sensitivity"] for row in self.participations if row.get("sensitivity") is not None}
-
-    @cached_property
-    def measured(self) -> LoadMetrics:
-        """The clients' load from the selections."""
-        return measure(self.history)
+    def measured(self) -> LoadMetrics | None:
+        """The clients' load from the selections; None if the run is empty."""
+        return None if self.empty else measure(self.history)
 
     @cached_property
     def law(self) -> IntervalLaw | None:
         """The policy's distribution of X in theory, or None."""
-        return theory.law(self.policy, self.config, self.size)
+        return None if self.empty else theory.law(self.policy, self.config, self.size)
 
     @cached_property
     def in_time(self) -> InTime | None:
@@ -213,6 +226,49 @@ class Run:
             ages[:, i] = np.where(since > number, np.nan, age)
         return ages
 
+    @cached_property
+    def estimated(self) -> dict[int, float]:
+        """The server's last estimate of each client's φ; empty if it estimates none."""
+        return {row["client"]: row["sensitivity"] for row in self.participations if row.get("sensitivity") is not None}
+
+    @cached_property
+    def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """(n,) payments p and (n,) sensitivities φ under a budget, or None if a client lacks one.
+
+        The sensitivities are the declared ones or, if the server estimates them, its last estimates. The result is also
+        None if a client joined after round 1: P2 and its floor need the same clients in all rounds.
+        """
+        if not self.budgeted or self.empty:
+            return None
+        learned = self.estimated
+        declared = {
+            row["client"]: (row["payment"], learned.get(row["client"]) if learned else row["sensitivity"])
+            for row in self.clients
+            if (row["since"] or 1) <= 1
+        }
+        pairs = [declared.get(client, (None, None)) for client in range(self.size)]
+        if any(value is None for pair in pairs for value in pair):
+            return None
+        payments, sensitivities = np.array(pairs, dtype=np.float64).T
+        return payments, sensitivities
+
+    def objective(self, ageing: Ageing = "linear") -> NDArray[np.float64] | None:
+        """Return (R,) P2 over rounds 1 … t for each t, from the ages after refreshes, or None as for ``worth``.
+
+        With another cost of ageing it is that cost's objective (:mod:`aoi_fl.science.objective`).
+        """
+        if self.worth is None:
+            return None
+        cost = self.worth[1] @ ageing_cost(ageing)(np.nan_to_num(self.ages())) / self.size
+        return np.asarray(np.cumsum(cost) / np.arange(1, len(cost) + 1))
+
+    def floor(self) -> NDArray[np.float64] | None:
+        """Return (R,) the floor of P2 over as many rounds as are complete, or None as for ``worth``."""
+        if self.worth is None:
+            return None
+        budget = float(self.policy["budget"])
+        return np.array([lagrangian_floor(*self.worth, budget, t + 1) for t in range(len(self.rounds))])
+
 
 def load(folder: Path, label: str) -> Run:
     """Read a run from its folder; safe during the run.
@@ -221,34 +277,42 @@ def load(folder: Path, label: str) -> Run:
     ------
     ConfigError : the folder or its ledger is missing, or the ledger cannot be read.
     """
+    with legible(folder / LEDGER):
+        return read(folder, label)
+
+
+def read(folder: Path, label: str, last: int | None = None) -> Run:
+    """Read a run, or only its ``last`` rounds with the participations of the last one.
+
+    Raises
+    ------
+    ConfigError : the folder or its ledger is missing.
+    DAMAGE : the ledger cannot be read.
+    """
     path = folder / LEDGER
-    with legible(path):
-        if not folder.is_dir():
-            raise ConfigError("run", folder, "the folder of a run, or the name of a run under runs/", "Check the name.")
-        about = ledger.read_run(path)
+    if not folder.is_dir():
+        raise ConfigError("run", folder, "the folder of a run, or the name of a run under runs/", "Check the name.")
+    about = ledger.read_run(path)
+    if about:
         about["status"] = state.status(folder, about)
-        clients, rounds = ledger.read(path, "clients"), ledger.read(path, "rounds")
-        check("rounds", rounds)
-        last = rounds[-1]["round"] if rounds else 0
-        rounds = [row.pop("metrics") | row for row in rounds]
-        participations = ledger.read(path, "participations")
-        check("participations", participations)
-        participations = [row for row in participations if row["round"] <= last]
-        run = Run(readable(label), about, clients, rounds, participations)
-        _check_whole(run)
+    tables = [ledger.read(path, table) for table in _TABLES] if last is None else _latest(path, last)
+    clients, rounds, parts = map(check, _TABLES, tables)
+    check_run(about)
+    end = rounds[-1]["round"] if rounds else 0
+    rounds = [row.pop("metrics") | row for row in rounds]
+    run = Run(readable(label), about, clients, rounds, [row for row in parts if row["round"] <= end])
+    lacking = {row["round"] for row in run.participations} - {row["round"] for row in rounds}
+    if lacking:
+        raise ValueError(f"participations has round {min(lacking)}, which rounds lacks")
+    least = min((row["client"] for row in (*clients, *run.participations)), default=0)
+    if not 0 <= least <= run.size <= _MOST_CLIENTS:
+        raise ValueError(f"its clients go from {least} to {run.size - 1}")
     return run
 
 
-def _check_whole(run: Run) -> None:
-    """Raise ValueError if a run's tables are inconsistent."""
-    check_run(run.about)
-    check("clients", run.clients)
-    lacking = {row["round"] for row in run.participations} - {row["round"] for row in run.rounds}
-    if lacking:
-        raise ValueError(f"participations has round {min(lacking)}, which rounds lacks")
-    least = min((row["client"] for row in (*run.clients, *run.participations)), default=0)
-    if not 0 <= least <= run.size <= _MOST_CLIENTS:
-        raise ValueError(f"its clients go from {least} to {run.size - 1}")
+def _latest(path: Path, count: int) -> list[list[dict[str, Any]]]:
+    rounds = ledger.last_rounds(path, count)
+    return [[], rounds, ledger.read_round(path, rounds[-1]["round"]) if rounds else []]
 
 
 def readable(name: str) -> str:
@@ -256,7 +320,7 @@ def readable(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def find(run: str) -> Path:
+def find(run: str | Path) -> Path:
     """Return the folder of a run given by its path, or by its name under ``runs``."""
     given, named = Path(run), Path("runs") / run
     for path in (given, named):
@@ -269,14 +333,22 @@ def find(run: str) -> Path:
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
 
+def comparison(table: Path) -> list[dict[str, str]]:
+    """Return the rows of a comparison's table, a run each, as they were written; [] for a file that is none."""
+    with suppress(OSError, ValueError, csv.Error), table.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("run")]
+        return [{key: restored(value or "") for key, value in row.items() if key} for row in rows]
+    return []
+
+
 def compared(name: str) -> list[Path]:
     """Return the folders of a comparison's runs in its order, by the name of its table or page; [] for another name."""
     places = [] if (find(name) / LEDGER).is_file() else [Path("runs") / name, Path(name)]
     for place in places if Path(name).name else ():
-        table = place.with_suffix(".csv")
-        if place.suffix in ("", ".csv", ".html") and not place.is_dir() and table.is_file():
-            with suppress(ValueError, csv.Error), table.open(encoding="utf-8", newline="") as file:
-                return [table.parent / restored(row["run"]) for row in csv.DictReader(file) if row.get("run")]
+        if place.suffix in ("", ".csv", ".html") and not place.is_dir():
+            table = place.with_suffix(".csv")
+            if table.is_file():
+                return [table.parent / row["run"] for row in comparison(table)]
     return []
 
 
@@ -291,16 +363,11 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
     """
     folders: dict[Path, Path] = {}
     for name in names:
-        found = [find(name)]
-        if runs := compared(name):
-            found = runs
-        elif glob.has_magic(name) and not (found[0] / LEDGER).is_file():
-            path = Path(name)
-            places = [(Path("runs"), name), (Path(), name)]
-            if path.is_absolute():
-                places = [(Path(path.anchor), str(path.relative_to(path.anchor)))]
+        found = compared(name) or [find(name)]
+        if glob.has_magic(name) and not (found[0] / LEDGER).is_file():
             globs = (
-                sorted({path.parent for file in files for path in at.glob(f"{within}/{file}")}) for at, within in places
+                sorted({Path(path).parent for file in files for path in glob.glob(str(Path(place, name, file)))})
+                for place in ("runs", "")
             )
             found = next(filter(None, globs), [])
         if not found or not all(any((folder / file).exists() for file in files) for folder in found):
@@ -310,9 +377,9 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
     return list(folders.values())
 
 
-def load_all(names: Sequence[str]) -> list[Run]:
+def load_all(names: Iterable[str | Path]) -> list[Run]:
     """Read several runs, each once, with their folders' names as labels, and parents' if needed."""
-    folders = {find(name).resolve(): find(name) for name in names}
+    folders = {found.resolve(): found for found in map(find, names)}
     depth = 1
     while len({folder.parts[-depth:] for folder in folders}) < len(folders):
         depth += 1

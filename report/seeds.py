@@ -1,17 +1,19 @@
 """Settings, which are groups of runs with different seeds, with means and intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.config.policies import KEYS, REGISTRY, is_policy
-from aoi_fl.report import measure
 from aoi_fl.report.judging import LEAST_SEEDS, interval, quantile
+from aoi_fl.report.measure import LedgerMeasure, judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import Run
+from aoi_fl.science.load import LoadMetrics
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
 OF_THE_RUN = ("seed", *OF_THE_MACHINE)
@@ -40,6 +42,31 @@ class Setting:
     def name(self) -> str:
         """The label without the number of seeds."""
         return self.label.removesuffix(_counted(self.runs))
+
+    @property
+    def measure(self) -> LedgerMeasure:
+        """The main measure of the first run."""
+        return judge(self.first.rounds)
+
+    @property
+    def ends(self) -> dict[object, float]:
+        """The last displayed value of the main measure for each seed that has one."""
+        ends = {run.config.get("seed", i): self.measure.end(run) for i, run in enumerate(self.runs)}
+        return {seed: float(self.measure.scaled(end)) for seed, end in ends.items() if end is not None}
+
+    @property
+    def loads(self) -> list[LoadMetrics]:
+        """The load of each run that has begun."""
+        return [run.measured for run in self.runs if run.measured is not None]
+
+    def values(self, of: Callable[[Run], float | None]) -> list[float]:
+        """Return a number of each run, without those that are missing or not finite."""
+        return [value for value in map(of, self.runs) if value is not None and np.isfinite(value)]
+
+    def mean(self, of: Callable[[Run], float | None]) -> float | None:
+        """Return the mean of a number over the runs, or None."""
+        values = self.values(of)
+        return float(np.mean(values)) if values else None
 
     @property
     def note(self) -> str:
@@ -97,9 +124,7 @@ def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.fl
     ([2.0], [5.0], [12.71])
     """
     xs = [np.asarray(x, dtype=np.float64) for x, _ in curves]
-    common = xs[0]
-    for x in xs[1:]:
-        common = common[np.isin(common, x)]
+    common = reduce(np.intersect1d, xs)
     ys = np.array([np.asarray(y, dtype=np.float64)[np.isin(x, common)] for x, (_, y) in zip(xs, curves, strict=True)])
     mean = ys.mean(axis=0)
     if len(curves) == 1:
@@ -111,18 +136,16 @@ def sentences(settings: Sequence[Setting]) -> list[str]:
     """Return sentences on the uncertainty of settings with several seeds, and of single runs."""
     lines = []
     for setting in settings:
-        main = measure.judge(setting.runs[0].rounds)
-        ends = [end for run in setting.runs if (end := main.end(run)) is not None]
-        if len(ends) < 2:
+        main, values = setting.measure, list(setting.ends.values())
+        if len(values) < 2:
             continue
-        values = main.scaled(np.array(ends))
-        line = f"{setting.label}: {main.name} at the end from {values.min():.4g} to {values.max():.4g}{main.unit}"
-        if len(ends) < LEAST_SEEDS:
+        line = f"{setting.label}: {main.name} at the end from {min(values):.4g} to {max(values):.4g}{main.unit}"
+        if len(values) < LEAST_SEEDS:
             lines.append(f"{line}. An interval needs {LEAST_SEEDS} seeds.")
             continue
-        found = interval(values.tolist())
+        found = interval(values)
         low, high = max(found.low, 0.0), min(found.high, main.most)  # limited to possible values
-        alone = found.half * np.sqrt(len(ends) + 1)
+        alone = found.half * np.sqrt(len(values) + 1)
         lines.append(
             f"{line}, mean {found.mean:.4g} [{low:.4g}, {high:.4g}] at 95 %. A single seed is uncertain by "
             f"±{alone:.2g}{main.unit}, so a smaller difference between two runs may be chance."

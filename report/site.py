@@ -1,6 +1,5 @@
 """The web application of ``aoi serve``: a run's live page and wall view, or a list of runs."""
 
-import csv
 import gzip
 import hashlib
 import socket
@@ -17,8 +16,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from aoi_fl.report import metrics, page
 from aoi_fl.report.guard import MOST_BYTES, Guard
 from aoi_fl.report.live import Live
-from aoi_fl.report.output import restored
-from aoi_fl.report.runs import load_all, readable
+from aoi_fl.report.runs import comparison, load_all, readable
 from aoi_fl.report.state import RED
 from aoi_fl.report.summary_card import Glance, glance
 from aoi_fl.report.template import fill, plotly
@@ -51,36 +49,34 @@ class RunList:
         self.folder = folder
         self._lives: dict[str, Live] = {}
         self._seen: dict[str, tuple[float, Glance]] = {}
-        self._places: dict[str, Path] = {}
 
-    def names(self) -> list[str]:
-        """Return the names of runs with a ledger, by its last change."""
-        return list(self._latest())
+    def places(self) -> dict[str, Path]:
+        """Return the folders with a ledger by their names, without hidden ones; the last change first."""
+        folders = [ledger.parent for ledger in self.folder.glob(f"[!.]*/{LEDGER}")]  # a cluster's .current is a link
+        return {readable(folder.name): folder for folder in sorted(folders, key=_written, reverse=True)[:_MOST_RUNS]}
 
     def glances(self) -> list[Glance]:
         """Return a summary of each run."""
-        return [self._glance(name, written) for name, written in self._latest().items()]
+        return [self._glance(name, folder) for name, folder in self.places().items()]
 
     def comparisons(self) -> list[Compared]:
         """Return the comparisons whose table and page lie beside the runs, the latest first."""
         seen, found = {run.name: run for run in self.glances()}, []
-        tables = sorted(self.folder.glob("compare-*.csv"), key=_written_at, reverse=True)
-        for table in tables[:_MOST_RUNS]:
-            with suppress(OSError, ValueError, csv.Error, KeyError), table.open(encoding="utf-8", newline="") as file:
-                rows = list(csv.DictReader(file))
-                runs = [seen[name] for row in rows if (name := restored(row["run"])) in seen]
-                settings = [*dict.fromkeys(restored(row["setting"]) for row in rows)]
-                policies = {run.policy for run in runs} - set(settings)
-                title = f"{policies.pop()}: " if len(policies) == 1 and "" not in policies else ""
-                if runs and table.with_suffix(".html").is_file():
-                    found.append(Compared(table.stem, title + " against ".join(settings), runs))
+        for table in sorted(self.folder.glob("compare-*.csv"), key=_changed, reverse=True)[:_MOST_RUNS]:
+            rows = comparison(table)
+            runs = [seen[row["run"]] for row in rows if row["run"] in seen]
+            settings = [*dict.fromkeys(row.get("setting", "") for row in rows)]
+            policies = {run.policy for run in runs} - set(settings)
+            title = f"{policies.pop()}: " if len(policies) == 1 and "" not in policies else ""
+            if runs and table.with_suffix(".html").is_file():
+                found.append(Compared(table.stem, title + " against ".join(settings), runs))
         return found
 
     def place(self, name: str) -> Path:
         """Return the folder of a listed run; open nothing for another name."""
-        if name not in self.names():
+        if name not in (places := self.places()):
             raise HTTPException(404, "there is no run of that name")
-        return self._places[name]
+        return places[name]
 
     def live(self, name: str) -> Live:
         """Return a run's live page."""
@@ -88,33 +84,25 @@ class RunList:
             self._lives[name] = Live(str(self.place(name)))
         return self._lives[name]
 
-    def _latest(self) -> dict[str, float]:
-        """Return names with their ledgers' last change, the latest first, without hidden folders."""
-        folders = [ledger.parent for ledger in self.folder.glob(f"[!.]*/{LEDGER}")]  # a cluster's .current is a link
-        self._places = {readable(folder.name): folder for folder in folders}
-        written = {name: _written(folder) for name, folder in self._places.items()}
-        return dict(sorted(written.items(), key=lambda item: -item[1])[:_MOST_RUNS])
-
-    def _glance(self, name: str, written: float) -> Glance:
+    def _glance(self, name: str, folder: Path) -> Glance:
+        written = _written(folder)
         when, seen = self._seen.get(name, (None, None))
         if seen is None or when != written or seen.state.name in ("running", "stalled", "waiting"):
-            seen = replace(glance(self._places[name]), name=name)
+            seen = replace(glance(folder), name=name)
             self._seen[name] = (written, seen)
         return seen
 
 
-def _written_at(file: Path) -> float:
-    return file.stat().st_mtime if file.is_file() else 0.0
-
-
 def _written(folder: Path) -> float:
-    latest = 0.0
-    for name in (LEDGER, f"{LEDGER}-wal"):
-        with suppress(FileNotFoundError):  # the last process that closes the ledger removes it
-            file = (folder / name).stat()
-            if file.st_size:  # a reader may leave an empty one
-                latest = max(latest, file.st_mtime)
-    return latest
+    return max(map(_changed, (folder / LEDGER, folder / f"{LEDGER}-wal")))
+
+
+def _changed(file: Path) -> float:
+    """Return the time of a file's last change; 0 for an empty one, which a reader may leave, and for none."""
+    with suppress(FileNotFoundError):  # the last process that closes a ledger removes its log
+        found = file.stat()
+        return found.st_mtime if found.st_size else 0.0
+    return 0.0
 
 
 def application(run: str | None) -> FastAPI:
@@ -157,7 +145,7 @@ def _add_list(app: FastAPI, runs: RunList) -> None:
     @app.get("/compare")
     def compare(run: Annotated[list[str], Query(min_length=1, max_length=_MOST_COMPARED)]) -> Response:
         try:
-            return _response(page.render(load_all([str(runs.place(name)) for name in run])), "text/html")
+            return _response(page.render(load_all(map(runs.place, run))), "text/html")
         except AoiError as error:
             raise HTTPException(409, str(error)) from error
 
@@ -180,8 +168,8 @@ def _add_list(app: FastAPI, runs: RunList) -> None:
 
     @app.get("/metrics")
     def scrape() -> Response:
-        current, names = runs.folder / ".current", runs.names()  # a cluster's link to its newest run
-        shown = current if current.is_symlink() or not names else runs.place(names[0])
+        current = runs.folder / ".current"  # a cluster's link to its newest run
+        shown = current if current.is_symlink() else next(iter(runs.places().values()), current)
         return _response(metrics.exposition(str(shown)), metrics.FORMAT)
 
 
@@ -193,8 +181,7 @@ def _add_run(app: FastAPI, at: str, find: Callable[[str], Live], *, listed: bool
 
     @app.get(f"{at}/content")
     def content(name: str = "", seen: str = "") -> Response:
-        live = find(name)
-        new, run = live.content(seen), live.glance()
+        run, new = find(name).content(seen)
         headers = {
             "State": run.state.name,
             "Said": quote(run.state.sentence, errors="replace"),

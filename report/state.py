@@ -55,28 +55,12 @@ def status(folder: Path, about: Mapping[str, Any]) -> str:
     folder : the run's folder
     about : the ledger's ``run`` table, read before this call
     """
-    recorded = _known(about)
-    if recorded != "running" or is_played(folder) is not False:
-        return recorded
-    # The status is written before the lock is released, so this status is final.
-    recorded = _known(ledger.read_run(folder / LEDGER))
-    return "interrupted" if recorded == "running" else recorded
-
-
-def _known(about: Mapping[str, Any]) -> str:
     recorded = about.get("status")
+    if recorded == "running" and is_played(folder) is False:
+        # The status is written before the lock is released, so this status is final.
+        recorded = ledger.read_run(folder / LEDGER).get("status")
+        recorded = "interrupted" if recorded == "running" else recorded
     return recorded if isinstance(recorded, str) and recorded in STATES else "unknown"
-
-
-def look(folder: Path) -> State:
-    """Return a run's state by its lock and the last rows of its ledger.
-
-    Raises
-    ------
-    ConfigError, sqlite3.Error : there is no ledger, or it cannot be read.
-    """
-    path = folder / LEDGER
-    return tell(folder, ledger.read_run(path), ledger.last_rounds(path, _USUAL))
 
 
 def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aoi_fl.report.corruption import check, check_run, error_line
+from aoi_fl.report.corruption import error_line
 from aoi_fl.report.measure import ACCURACY, LedgerMeasure, judge
 from aoi_fl.report.provenance import public
+from aoi_fl.report.runs import Run, read
 from aoi_fl.report.state import State, tell
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
@@ -33,6 +34,7 @@ class Glance:
     ----------
     name : the folder's name
     state : the run's state
+    run : its last rounds with the participations of the last one; None if they cannot be read
     round, rounds : the last complete round, and the planned number of rounds if known
     learned : the latest recorded values of the measure, ascending in time
     evaluated : the rounds of the first and last of these values
@@ -46,6 +48,7 @@ class Glance:
 
     name: str
     state: State
+    run: Run | None = None
     round: int = 0
     rounds: int | None = None
     learned: list[float] = field(default_factory=list)
@@ -88,35 +91,24 @@ def glance(folder: Path) -> Glance:
     """Return the summary of the run in a folder, in any state."""
     try:
         return _read(folder)
-    except (AoiError, *DAMAGE) as error:
+    except (AoiError, OSError, *DAMAGE) as error:
         return Glance(folder.name, unread(error))
 
 
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
-
-
 def _read(folder: Path) -> Glance:
-    path = folder / LEDGER
-    about, rows = ledger.read_run(path), ledger.last_rounds(path, _ROUNDS)
-    check_run(about)
-    check("rounds", rows)
-    parts = ledger.read_round(path, rows[-1]["round"]) if rows else []
-    check("participations", parts)
-    state = tell(folder, about, rows)
-    rounds = ledger.planned(about.get("config") or {})
-    last = int(rows[-1]["round"]) if rows else 0
+    run = read(folder, folder.name, _ROUNDS)
+    rows, parts, rounds, measure = run.rounds, run.participations, run.planned, judge(run.rounds)
+    state, last = tell(folder, run.about, rows), int(rows[-1]["round"]) if rows else 0
     left = ""
     if rounds and rows and state.name == "running":
         seconds = seconds_left([row["seconds"] for row in rows], max(rounds - last, 0))
         left = "" if seconds is None else duration(seconds)
-    begun = ledger.begun(path)
-    measure = judge(rows)
+    begun, seed, dataset = ledger.begun(folder / LEDGER), run.config.get("seed"), run.config.get("dataset")
     values = [(row["round"], value) for row in rows if (value := row.get(measure.column)) is not None]
-    config, policy = about.get("config") or {}, about.get("policy") or {}
     return Glance(
         folder.name,
         state,
+        run,
         last,
         rounds,
         [value for _, value in values],
@@ -127,14 +119,14 @@ def _read(folder: Path) -> Glance:
         [str(part["name"]) for part in parts if part["next_round"] == last + 1],
         measure,
         (values[0][0], values[-1][0]) if values else (0, 0),
-        _text(config.get("policy") or policy.get("kind")),
-        public("dataset", config["dataset"]) if config.get("dataset") else "",
-        _text(config.get("seed")),
+        run.kind,
+        public("dataset", dataset) if dataset else "",
+        "" if seed is None else str(seed),
         "" if begun is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(begun)),
     )
 
 
-def _names(parts: Sequence[dict[str, Any]], *outcomes: str) -> list[str]:
+def _names(parts: Sequence[Mapping[str, object]], *outcomes: str) -> list[str]:
     names = [str(part["name"]) for part in parts if part["outcome"] in outcomes]
     return names if len(names) <= _NAMES else [*names[:_NAMES], f"and {len(names) - _NAMES} more"]
 

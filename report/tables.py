@@ -16,7 +16,6 @@ from aoi_fl.report.provenance import public
 from aoi_fl.report.quantities import quantities
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import factors, named, settings
-from aoi_fl.server import ledger
 
 Row = dict[str, Any]
 Kind = Literal["summary", "rounds", "participations", "clients"]
@@ -45,10 +44,10 @@ def numbers(run: Run) -> Row:
     participations, ``…_in_theory`` the policy's distribution.
     """
     config = run.config
-    row: Row = {"run": run.label, "status": run.status, "policy": config.get("policy") or run.policy.get("kind")}
+    row: Row = {"run": run.label, "status": run.status, "policy": run.kind or None}
     row["dataset"] = config.get("dataset") and public("dataset", config["dataset"])
     row |= {name.replace("-", "_"): config.get(name) for name in ("seed", "clients-per-round")}
-    row |= {"clients": run.size, "rounds": len(run.rounds), "rounds_planned": ledger.planned(config)}
+    row |= {"clients": run.size, "rounds": len(run.rounds), "rounds_planned": run.planned}
     further = more(run.rounds[-1] if run.rounds else ())
     row |= {each.column: each.value(run) for each in quantities(further) if each.column}
     return {name: _plain(value) for name, value in row.items()}

@@ -12,7 +12,7 @@ from aoi_fl.science.rates import check_rates, equal_rates
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.systematic import SystematicPolicy
 
-_RANDOM = ("random", "RandomSelection")
+RANDOM = ("random", "RandomSelection")
 _STEADY = (None, "", "always")  # clocks with all clients available
 _LONGEST_WAIT = 10**6  # rounds: the distribution of a rarer client would be too long
 
@@ -39,7 +39,7 @@ def law(policy: Mapping[str, Any], config: Mapping[str, Any], size: int) -> Inte
         if policy.get("probabilities"):
             table = tuple(float(p) for p in policy["probabilities"])
             return MarkovPolicy(table, clients, per_round, str(policy.get("kind")), dropout)
-        if policy.get("kind") in _RANDOM:
+        if policy.get("kind") in RANDOM:
             return MarkovPolicy.uniform(clients, per_round, 0)
         if policy.get("kind") == "systematic":
             jitter = float(policy.get("jitter") or 0)

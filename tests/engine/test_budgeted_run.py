@@ -13,7 +13,7 @@ from aoi_fl.report.metrics import exposition
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import Setting
-from aoi_fl.report.state import look
+from aoi_fl.report.summary_card import glance
 from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
@@ -100,7 +100,7 @@ def test_a_spent_total_budget_completes_the_run(keys, tmp_path, caplog):
     about = read_run(folder / "ledger.sqlite")
     words = f"is left of the total budget of 105, and the smallest payment is {table.payments.min():g} (total-budget)"
     assert about["status"] == "completed" and words in about["reason"] and words in caplog.text
-    assert look(folder).sentence == f"Completed: {about['reason']}"
+    assert glance(folder).state.sentence == f"Completed: {about['reason']}"
     assert not (folder / "checkpoints").exists()
     told = exposition(str(folder)).decode()
     assert "aoi_total_budget 105.0\n" in told

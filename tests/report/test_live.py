@@ -30,7 +30,7 @@ def add(opened, number):
 
 def shown(page, seen=""):
     """Return the version and the parts of a page's content."""
-    version, body = page.content(seen)
+    _, (version, body) = page.content(seen)
     return version, json.loads(body)
 
 
@@ -46,9 +46,9 @@ def test_content_is_sent_once_for_each_state_of_the_ledger(tmp_path, monkeypatch
     page = live.Live(str(tmp_path / "a"))
     version, parts = shown(page)
     assert "Waiting for the run" in parts["main"]
-    assert page.content(version) is None
+    assert page.content(version)[1] is None
     (tmp_path / "a").mkdir()
-    assert page.content(version) is None and not loads
+    assert page.content(version)[1] is None and not loads
     (tmp_path / "a").rmdir()
 
     opened = ledger(tmp_path / "a")
@@ -61,7 +61,7 @@ def test_content_is_sent_once_for_each_state_of_the_ledger(tmp_path, monkeypatch
         (accuracy,) = [chart for chart in parts["charts"] if chart["name"] == "test-accuracy"]
         assert accuracy["data"][0]["x"] == list(range(number + 1))
         count = len(loads)
-        assert [page.content(version) for _ in range(20)] == [None] * 20
+        assert [page.content(version)[1] for _ in range(20)] == [None] * 20
         assert len(loads) == count
         assert shown(page) == (version, parts)  # another reader, or the page loaded again
     opened.note(status="completed")
@@ -132,11 +132,11 @@ def test_many_rounds_a_second_are_not_followed_one_by_one(tmp_path, monkeypatch)
     monkeypatch.setattr(live, "_REST", 1e6)
     opened = ledger(tmp_path / "a")
     page = live.Live(str(tmp_path / "a"))
-    version, _ = page.content("")
+    version, _ = shown(page)
     add(opened, 1)
-    assert page.content(version) is None
+    assert page.content(version)[1] is None
     monkeypatch.setattr(page, "_rested", 0.0)
-    assert page.content(version) is not None
+    assert page.content(version)[1] is not None
 
 
 def test_a_taken_port_is_said():

@@ -59,14 +59,14 @@ def ledger(folder, **about):
 def test_the_lock_tells_a_run_that_goes_on_from_one_that_is_dead(tmp_path):
     folder = ledger(tmp_path / "a", status="running")
     assert is_played(folder) is False
-    assert state.look(folder).name == load(folder, "a").status == "interrupted"
+    assert glance(folder).state.name == load(folder, "a").status == "interrupted"
     with subprocess.Popen([sys.executable, "-c", HOLDER, folder], cwd=ROOT, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
         assert is_played(folder) is True
         assert load(folder, "a").status == "running"
-        assert state.look(folder).sentence.startswith("Running: no round has ended yet, begun")
+        assert glance(folder).state.sentence.startswith("Running: no round has ended yet, begun")
         holder.kill()
-    assert state.look(folder).name == "interrupted"
+    assert glance(folder).state.name == "interrupted"
     with only_player(folder):  # whoever looked did not keep it
         pass
 
@@ -94,9 +94,9 @@ def test_a_run_that_simulated_time_ends_has_no_number_of_rounds(until, tmp_path)
 @pytest.mark.parametrize("name", ["completed", "stopped", "failed", "interrupted"])
 def test_what_the_ledger_says_of_a_run_that_has_ended_stands(name, tmp_path):
     folder = ledger(tmp_path / "a", status=name, reason="the disk was full")
-    assert state.look(folder) == state.State(name, "the disk was full")
+    assert glance(folder).state == state.State(name, "the disk was full")
     with only_player(folder):  # held again, and not yet begun
-        assert state.look(folder).name == name
+        assert glance(folder).state.name == name
 
 
 def test_a_refused_client_is_named_with_the_state(tmp_path):
