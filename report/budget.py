@@ -18,16 +18,13 @@ def ages(i: int, setting: Setting, several: bool) -> Chart | None:
     if not run.budgeted or run.empty:
         return None
     grid = run.ages()
-    shown, clients, drawn, note, form = clients_by_rounds(
+    shown, axes, note, form = clients_by_rounds(
         run, grid, "Rounds since a client's data were last refreshed, after the round.", several
     )
     note += setting.note
-    heat = {
-        "type": "heatmap",
-        "x": drawn.tolist(),
-        "y": clients.tolist(),
+    heat = axes | {
         "z": plain(shown),
-        "meta": {"clients": clients.tolist()},
+        "meta": {"clients": axes["y"]},
         "zmin": 0,
         "colorscale": [[0, "--age0"], [0.5, "--age1"], [1, "--age2"]],
         "colorbar": {"title": {"text": "age"}, "thickness": 12, "outlinewidth": 0, "tickfont": {"color": "--muted"}},

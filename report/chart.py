@@ -200,6 +200,8 @@ def ends(
     (array([37.3]), array([100.]))
     >>> ends([([1], [0.1]), ([1], [0.2])], np.array([0.15]), np.array([0.64]))
     (array([0.]), array([0.79]))
+    >>> ends([([1], [-1.0]), ([1], [2.0])], np.array([0.5]), np.array([19.0]))  # a loss may be negative
+    (array([-18.5]), array([19.5]))
     """
     values = np.concatenate([np.asarray(y, dtype=np.float64) for _, y in curves])
     least = 0.0 if np.nanmin(values, initial=np.inf) >= 0 else -np.inf

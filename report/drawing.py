@@ -70,15 +70,15 @@ def draw(chart: Chart, width: float, kind: str) -> bytes:
 
 def _line(axes: Axes, trace: dict[str, Any]) -> None:
     x, y = _numbers(trace["x"]), _numbers(trace["y"])
-    line, marker = trace.get("line") or {}, trace.get("marker") or {}
     if trace.get("fill"):
-        axes.fill(x, y, color=_colour(trace["fillcolor"]), alpha=trace.get("opacity", 1), linewidth=0)
+        axes.fill(x, y, color=_colour(trace["fillcolor"]), alpha=trace["opacity"], linewidth=0)
         return
-    mode, square = trace.get("mode", "lines"), marker.get("symbol") == "square"
+    line, marker = trace.get("line", {}), trace.get("marker", {})
+    mode, square = trace["mode"], marker.get("symbol") == "square"
     axes.plot(
         x,
         y,
-        color=_colour(line.get("color") or marker.get("color")),
+        color=_colour(line.get("color") or marker["color"]),
         linestyle=_DASHES.get(line.get("dash", ""), "-") if "lines" in mode else "none",
         linewidth=0.6 * line.get("width", 2),
         marker=("s" if square else "o") if "markers" in mode else None,
@@ -88,30 +88,17 @@ def _line(axes: Axes, trace: dict[str, Any]) -> None:
 
 
 def _bars(axes: Axes, trace: dict[str, Any]) -> None:
-    marker = trace.get("marker") or {}
-    axes.bar(
-        _numbers(trace["x"]),
-        _numbers(trace["y"]),
-        color=_colour(marker.get("color")),
-        alpha=marker.get("opacity", 1),
-        label=_label(trace),
-    )
+    colour, opacity = _colour(trace["marker"]["color"]), trace["marker"]["opacity"]
+    axes.bar(_numbers(trace["x"]), _numbers(trace["y"]), color=colour, alpha=opacity, label=_label(trace))
 
 
 def _heat_map(axes: Axes, trace: dict[str, Any]) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
-    scale = [(float(at), _colour(name)) for at, name in trace["colorscale"]]
-    values = _numbers(trace["z"])
-    x, y = (
-        _numbers(trace[side]) if side in trace else np.arange(values.shape[axis]) for side, axis in (("x", 1), ("y", 0))
-    )
-    colours = LinearSegmentedColormap.from_list("trace", scale)
+    colours = [(float(at), _colour(name)) for at, name in trace["colorscale"]]
     axes.pcolormesh(
-        x,
-        y,
-        values,
-        cmap=colours,
+        *(_numbers(trace[name]) for name in "xyz"),
+        cmap=LinearSegmentedColormap.from_list("trace", colours),
         vmin=trace.get("zmin"),
         vmax=trace.get("zmax"),
         rasterized=True,
@@ -121,25 +108,24 @@ def _heat_map(axes: Axes, trace: dict[str, Any]) -> None:
 
 
 def _axis(axes: Axes, side: str, layout: dict[str, Any]) -> None:
-    getattr(axes, f"set_{side}label")(_plain(layout["title"]["text"]))
+    values: dict[str, Any] = {"label": _plain(layout["title"]["text"])}
     if layout.get("type") == "log":
-        getattr(axes, f"set_{side}scale")("log")
+        values["scale"] = "log"
     if "tickvals" in layout:
-        getattr(axes, f"set_{side}ticks")(
-            layout["tickvals"], [_plain(t) for t in layout.get("ticktext", layout["tickvals"])]
-        )
+        values |= {"ticks": layout["tickvals"], "ticklabels": list(map(_plain, layout["ticktext"]))}
     elif layout.get("dtick") == 1:
         getattr(axes, f"{side}axis").get_major_locator().set_params(integer=True)
-    if limits := layout.get("range"):
-        getattr(axes, f"set_{side}lim")([10.0**end for end in limits] if layout.get("type") == "log" else limits)
+    if "range" in layout:
+        values["lim"] = layout["range"]
+    axes.set(**{f"{side}{name}": value for name, value in values.items()})
 
 
 def _numbers(values: list[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array(values, np.float64)  # None becomes NaN
 
 
-def _colour(name: Any) -> Any:
-    return light_palette().get(str(name), name) if isinstance(name, str) else "black"
+def _colour(name: str) -> str:
+    return light_palette().get(name, name)
 
 
 def _label(trace: dict[str, Any]) -> str | None:

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.report import budget, participation
 from aoi_fl.report.chart import Chart, Overlay, colour, curve, layout
 from aoi_fl.report.judging import LEAST_SEEDS
-from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, judge, more
+from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
 from aoi_fl.report.participation import refreshes
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Curve, Setting, factors, settings
@@ -104,14 +104,13 @@ def _sweep(overlaid: Sequence[Setting]) -> Chart | None:
     if len(swept) != 1:
         return None
     ((key, values),) = swept.items()
-    measure = judge(overlaid[0].first.rounds)
+    measure = overlaid[0].measure
     data: list[Any] = []
     listed = []
     for i, (setting, value) in enumerate(zip(overlaid, values, strict=True)):
-        ends = [measure.scaled(np.array([end])) for run in setting.runs if (end := measure.end(run)) is not None]
-        if not ends:
+        if not (ends := setting.ends.values()):
             continue
-        drawn, _ = curve(i, setting.label, "", [([value], end) for end in ends], "%{y:.4g}", most=measure.most)
+        drawn, _ = curve(i, setting.label, "", [([value], [end]) for end in ends], "%{y:.4g}", most=measure.most)
         for band in drawn[:-1]:  # of one point, so it is a bar
             band.update(opacity=1, fill=None, line=band["line"] | {"width": 2})
         data += drawn
@@ -191,18 +190,20 @@ def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
     first = np.arange(1, longest + 1, width)
     middle = first + (width - 1) / 2
 
+    def binned(lengths: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
+        sums = np.bincount((np.asarray(lengths) - 1) // width, values, len(first))
+        return np.asarray(sums[: len(first)], np.float64)
+
     def shares(setting: Setting) -> list[Curve]:
         counts = [load.interval_counts(run.history) for run in setting.runs]
-        binned = [
-            _binned(np.bincount(list(count), list(count.values()))[1:].astype(np.float64), width, len(first))
-            for count in counts
-            if count
-        ]
-        return [(middle, each / each.sum()) for each in binned]
+        sums = [binned(list(count), list(count.values())) for count in counts if count]
+        return [(middle, each / each.sum()) for each in sums]
 
     def theory(setting: Setting) -> Curve | None:
-        law = setting.first.law
-        return None if law is None else (middle, _binned(law.interval_pmf(), width, len(first)))
+        if (law := setting.first.law) is None:
+            return None
+        pmf = law.interval_pmf()
+        return middle, binned(np.arange(1, len(pmf) + 1), pmf)
 
     chart = Overlay(
         "intervals",
@@ -227,9 +228,3 @@ def _intervals(overlaid: Sequence[Setting]) -> Chart | None:
     for row, start in zip(chart.rows if chart else (), first.tolist(), strict=True):
         row[0] = str(start) if width == 1 else f"{start}–{start + width - 1}"
     return chart
-
-
-def _binned(values: NDArray[np.float64], width: int, bins: int) -> NDArray[np.float64]:
-    """Return (bins,) sums over ``width`` values each, padded with 0 or cut."""
-    values = values[: bins * width]
-    return np.asarray(np.pad(values, (0, bins * width - len(values))).reshape(bins, width).sum(axis=1))

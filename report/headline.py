@@ -1,7 +1,6 @@
 """The main result of a page: a headline and a table with a row per policy."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -146,8 +145,8 @@ def _difference(best: Setting, rival: Setting) -> str:
         return ""
     if len(seeds) < LEAST_SEEDS:
         return f"{judge.title} {_result(best)} with {best.name} and {_result(rival)} with {rival.name}"
-    found = difference([mine[seed] for seed in seeds], [theirs[seed] for seed in seeds])
-    found = replace(found, half=max(found.half, judge.scale * judge.grain(best.first)))
+    paired = ([ends[seed] for seed in seeds] for ends in (mine, theirs))
+    found = difference(*paired, judge.scale * judge.grain(best.first))
     word = judged(found, EQUAL * judge.scale, 1)
     name = judge.name.removeprefix("test ")
     mean, half, unit = found.mean, found.half, " points" if judge.unit else ""

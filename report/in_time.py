@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -96,7 +95,6 @@ def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
     if not rounds or rounds[-1].get("clock") is None:
         return None
     used = [part for part in participations if part["outcome"] == "trained"]
-    spent = [(part["device_seconds"] or 0.0, part["outcome"]) for part in participations]
     history = History.from_arrays(
         clients,
         rounds[-1]["round"],
@@ -104,27 +102,23 @@ def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
         [part["client"] for part in used],
         [part["weight"] or 0.0 for part in used],
     )
-    evaluated = [row for row in rounds if row["test_accuracy"] is not None]
+    evaluated = [i for i, row in enumerate(rounds) if row["test_accuracy"] is not None]
+    clock = np.array([row["clock"] for row in rounds], np.float64)
+    when = np.searchsorted([row["round"] for row in rounds], [part["round"] for part in participations])
+    seconds = np.array([part["device_seconds"] or 0.0 for part in participations], np.float64)
     if rounds[-1].get("at_work") is None:
-        work: dict[int, float] = {}
-        for part in participations:
-            work[part["round"]] = work.get(part["round"], 0.0) + (part["device_seconds"] or 0.0)
-        sums = accumulate(work.get(row["round"], 0.0) for row in rounds)
-        worked = dict(zip((row["round"] for row in rounds), sums, strict=True))
+        work = np.cumsum(np.bincount(when, seconds, len(rounds)))[evaluated].tolist()
     else:  # without a barrier work goes on while a model is made
-        clock = {row["round"]: row["clock"] for row in rounds}
-        ends = np.array([clock[part["round"]] for part in participations])
-        seconds = np.array([part["device_seconds"] or 0.0 for part in participations])
-        worked = {row["round"]: float(np.clip(row["clock"] - ends + seconds, 0.0, seconds).sum()) for row in evaluated}
+        work = [float(np.clip(clock[i] - clock[when] + seconds, 0.0, seconds).sum()) for i in evaluated]
     return InTime(
         seconds=rounds[-1]["clock"],
         rounds=len(rounds),
-        worked=sum(seconds for seconds, _ in spent),
-        wasted=sum(seconds for seconds, outcome in spent if outcome != "trained"),
+        worked=sum(seconds.tolist()),
+        wasted=sum(part["device_seconds"] or 0.0 for part in participations if part["outcome"] != "trained"),
         never=clients - len({part["client"] for part in used}),
         clients=clients,
         used=len(used),
         history=history,
-        curve=tuple((row["clock"], row["test_accuracy"]) for row in evaluated),
-        work=tuple(worked[row["round"]] for row in evaluated),
+        curve=tuple((rounds[i]["clock"], rounds[i]["test_accuracy"]) for i in evaluated),
+        work=tuple(work),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -79,9 +79,10 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, quantile(count) * spread, count)
 
 
-def difference(ours: ArrayLike, base: ArrayLike) -> Interval:
-    """Return by how much ours are above the base's, over paired seeds."""
-    return interval(np.subtract(ours, base).tolist())
+def difference(ours: ArrayLike, base: ArrayLike, least: float = 0.0) -> Interval:
+    """Return by how much ours are above the base's, over paired seeds, with at least this half width."""
+    found = interval(np.subtract(ours, base).tolist())
+    return replace(found, half=max(found.half, least))
 
 
 def judged(found: Interval, margin: float, wanted: int) -> Word:

@@ -24,10 +24,10 @@ def spread(n: int, most: int) -> NDArray[np.int64]:
 
 def clients_by_rounds(
     run: Run, grid: NDArray[Any], note: str, several: bool
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], str, dict[str, Any]]:
+) -> tuple[NDArray[Any], dict[str, Any], str, dict[str, Any]]:
     """Reduce an (n, R) grid to a screen's size; one of several grids is lower.
 
-    Returns the reduced grid, its clients and rounds, the note (with the reduction), and the layout.
+    Returns the reduced grid, a heat map's axes, the note (with the reduction), and the layout.
     """
     clients, numbers = spread(run.size, _MOST_CLIENTS), run.numbers[-_MOST_ROUNDS:]
     if len(clients) < run.size:
@@ -40,7 +40,8 @@ def clients_by_rounds(
         named = clients[:: -(-_LINE * len(clients) // min(height, _NARROW))]
         axis |= {"tickvals": named.tolist(), "ticktext": [text(_short(run.name(int(c)))) for c in named]}
     form = layout("round", "client", x=whole(numbers), y=whole(clients) | axis, height=height + _AROUND)
-    return grid[clients, -_MOST_ROUNDS:], clients, numbers, note, form
+    heat = {"type": "heatmap", "x": numbers.tolist(), "y": clients.tolist()}
+    return grid[clients, -_MOST_ROUNDS:], heat, note, form
 
 
 def _short(name: str) -> str:
@@ -54,7 +55,7 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
         return None
     grid = run.grid()
     what = "its data were refreshed" if run.budgeted else "it trained"
-    shown, clients, numbers, note, form = clients_by_rounds(
+    shown, axes, note, form = clients_by_rounds(
         run, grid, f"One row a client, one column a round. In colour, {what}.", several
     )
     note += setting.note
@@ -68,16 +69,13 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
     states = [state for state in names if state == ABSENT or (shown == state).any()]
     rank = np.searchsorted(states, shown)
     gap = int((form["height"] - _AROUND) / shown.shape[0] >= 4 and shown.shape[1] <= 120)  # rows of 4 pixels or more
-    heat = {
-        "type": "heatmap",
-        "x": numbers.tolist(),
-        "y": clients.tolist(),
+    heat = axes | {
         "z": (rank + 0.5).tolist(),  # the middle of each colour's range
         "zmin": 0,
         "zmax": len(states),
         "colorscale": [[(j + end) / len(states), names[s][1]] for j, s in enumerate(states) for end in (0, 1)],
         "showscale": False,
-        "meta": {"clients": clients.tolist()},
+        "meta": {"clients": axes["y"]},
         "xgap": gap,
         "ygap": gap,
         "hovertemplate": "client %{y}, round %{x}<extra></extra>",

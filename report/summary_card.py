@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aoi_fl.report.corruption import error_line
 from aoi_fl.report.measure import ACCURACY, LedgerMeasure, judge
@@ -19,11 +17,7 @@ from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import DAMAGE
 from aoi_fl.server.observe import duration, seconds_left
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
 _ROUNDS = 200  # last rounds in the spark line
-_NAMES = 24  # clients with names; the others are counted
 
 
 @dataclass(frozen=True)
@@ -40,8 +34,6 @@ class Glance:
     evaluated : the rounds of the first and last of these values
     measure : the measure
     left : the remaining time of a running run
-    took_part, late, dropped : names of the last round's clients; dropped ones failed or were refused
-    due : names of clients that have reserved the next round
     policy, dataset, seed : values of its configuration, as text
     begun : start of its first round, in UTC
     """
@@ -53,10 +45,6 @@ class Glance:
     rounds: int | None = None
     learned: list[float] = field(default_factory=list)
     left: str = ""
-    took_part: list[str] = field(default_factory=list)
-    late: list[str] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    due: list[str] = field(default_factory=list)
     measure: LedgerMeasure = ACCURACY
     evaluated: tuple[int, int] = (0, 0)
     policy: str = ""
@@ -73,11 +61,6 @@ class Glance:
     def shown(self) -> str:
         """The current value of the measure, with its unit."""
         return self.measure.show(self.learned[-1]) if self.learned else "–"
-
-    @property
-    def spark(self) -> Markup:
-        """The values as a spark line."""
-        return spark(self.learned)
 
 
 def unread(error: Exception) -> State:
@@ -97,7 +80,7 @@ def glance(folder: Path) -> Glance:
 
 def _read(folder: Path) -> Glance:
     run = read(folder, folder.name, _ROUNDS)
-    rows, parts, rounds, measure = run.rounds, run.participations, run.planned, judge(run.rounds)
+    rows, rounds, measure = run.rounds, run.planned, judge(run.rounds)
     state, last = tell(folder, run.about, rows), int(rows[-1]["round"]) if rows else 0
     left = ""
     if rounds and rows and state.name == "running":
@@ -113,40 +96,10 @@ def _read(folder: Path) -> Glance:
         rounds,
         [value for _, value in values],
         left,
-        _names(parts, "trained"),
-        _names(parts, "late"),
-        _names(parts, "failed", "refused"),
-        [str(part["name"]) for part in parts if part["next_round"] == last + 1],
         measure,
         (values[0][0], values[-1][0]) if values else (0, 0),
         run.kind,
         public("dataset", dataset) if dataset else "",
         "" if seed is None else str(seed),
         "" if begun is None else time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(begun)),
-    )
-
-
-def _names(parts: Sequence[Mapping[str, object]], *outcomes: str) -> list[str]:
-    names = [str(part["name"]) for part in parts if part["outcome"] in outcomes]
-    return names if len(names) <= _NAMES else [*names[:_NAMES], f"and {len(names) - _NAMES} more"]
-
-
-def spark(values: Sequence[float], width: int = 120, height: int = 32) -> Markup:
-    """Return values as an SVG line, scaled to their range; "" for fewer than two.
-
-    Examples
-    --------
-    >>> str(spark([1.0, 3.0], width=10, height=10)).split('points="')[1]
-    '2,8 8,2"/></svg>'
-    """
-    from markupsafe import Markup
-
-    if len(values) < 2:
-        return Markup("")
-    low, span = min(values), (max(values) - min(values)) or 1.0
-    across, up = (width - 4) / (len(values) - 1), height - 4
-    points = " ".join(f"{2 + i * across:.4g},{2 + up * (1 - (v - low) / span):.4g}" for i, v in enumerate(values))
-    return Markup(
-        f'<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<polyline points="{points}"/></svg>'
     )

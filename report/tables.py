@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -75,19 +76,18 @@ def table(runs: Sequence[Run], kind: Kind) -> list[Row]:
             for run in runs
             for row in getattr(run, kind)
         ]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    kept = [name for name in columns if any(row.get(name) is not None for row in rows)]
-    return [{name: row.get(name) for name in kept} for row in rows]
+    kept = {name for row in rows for name, value in row.items() if value is not None}
+    return [{name: value for name, value in row.items() if name in kept} for row in rows]
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return a table as CSV in UTF-8; missing values are empty cells, and no text is a formula."""
     text = io.StringIO()
-    columns = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer = csv.DictWriter(text, list(dict.fromkeys(chain(*rows))), lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        writer.writerow({name: inert(cell) if isinstance(cell, str) else cell for name, cell in row.items()})
+    writer.writerows(
+        {name: inert(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in rows
+    )
     return text.getvalue().encode()
 
 
@@ -110,10 +110,9 @@ def to_latex(runs: Sequence[Run]) -> bytes:
 
 def latex(columns: Sequence[str], rows: Sequence[Sequence[str]], form: str, note: str) -> bytes:
     """Return a table for ``booktabs`` of cells in LaTeX, with a note below."""
-    lines = [f"{' & '.join(row)} \\\\" for row in (columns, *rows)]
-    below = [f"\\multicolumn{{{len(columns)}}}{{l}}{{\\footnotesize {note}}} \\\\"] if note else []
-    text = [f"\\begin{{tabular}}{{{form}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule", *below]
-    return "\n".join([*text, "\\end{tabular}", ""]).encode()
+    from aoi_fl.report.template import fill
+
+    return fill("table.tex", columns=columns, rows=rows, form=form, note=note).encode()
 
 
 def escaped(text: str) -> str:

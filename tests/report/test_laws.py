@@ -5,6 +5,7 @@ import pytest
 
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report.summary import sentence
+from aoi_fl.report.theory import law
 from aoi_fl.science.interval_law import MixedLaw, window_deviation
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
@@ -62,40 +63,34 @@ def test_participation_shows_its_law(tmp_path, rates, own):
 
 
 _OWN = [0.5, 0.5, 0.25, 0.75]
+OF_A_TABLE = {"kind": "markov-optimal", "probabilities": [0.0, 1.0], "clients": 4, "per_round": 2, "rates": _OWN}
+OF_TURNS = {"kind": "systematic", "jitter": 0.0, "clients": 4, "per_round": 2, "rates": _OWN}
+RANDOM = {"kind": "RandomSelection", "clients": 4, "per_round": 2}
 
 
-@pytest.mark.parametrize("kind", ["markov-optimal", "systematic"])
+@pytest.mark.parametrize("policy", [OF_A_TABLE, OF_TURNS, RANDOM])
 @pytest.mark.parametrize(
-    "what",
+    ("recorded", "config", "known"),
     [
-        {"rates": "size"},
-        {"rates": "equal", "absence": "learned"},
-        {"rates": "equal", "adaptive_dropout": True},
-        {"rates": [*_OWN, 0.5, 0.5]},  # two have left, and the others share k out: rates have not always been these
-        {"rates": [1.0, 1 - 1e-9, 1e-9, 1e-15]},
+        ({}, {"over-selection": 1.0, "clock": "always"}, True),
+        ({}, {"clock": ""}, True),
+        ({}, {"clock": "always", "over-selection": 1.3}, False),
+        ({}, {"clock": "generated"}, False),
+        ({"absence": "learned"}, {}, False),
+        ({"adaptive_dropout": True}, {}, False),
+        ({"rates": "size"}, {}, None),
+        # Two have left, and the others share k out: rates have not always been these.
+        ({"rates": [*_OWN, 0.5, 0.5]}, {}, None),
+        ({"rates": [1.0, 1 - 1e-9, 1e-9, 1e-15]}, {}, None),
     ],
 )
-def test_rates_that_are_not_those_of_the_whole_run_show_no_law(tmp_path, kind, what):
-    of_tables = {"probabilities": [0.0, 1.0]} if kind == "markov-optimal" else {"jitter": 0.0}
-    notes = {"kind": kind, "clients": 4, "per_round": 2, **of_tables}
-    record(tmp_path / "m", [RoundRecord(1)], [], policy=notes | what, config={"policy": kind})
-    record(tmp_path / "all", [RoundRecord(1)], [], policy=notes | {"rates": _OWN}, config={"policy": kind})
-    changing, steady = loaded(tmp_path / "m", tmp_path / "all")
-    assert changing.law is None and steady.law is not None
+def test_a_law_is_shown_if_each_selected_client_counts_at_one_rate(policy, recorded, config, known):
+    """Rates of clients (None) are no matter under random selection, which has none."""
+    found = law(policy | recorded, config, 4)
+    assert (found is not None) == (policy is RANDOM if known is None else known)
 
 
-@pytest.mark.parametrize("policy", ["markov", "random"])
-def test_who_is_chosen_and_may_not_count_shows_no_law(tmp_path, policy):
-    sent = {"kind": "markov-increasing", "clients": N, "per_round": K + 2, "probabilities": MARKOV.probabilities}
-    sent = sent if policy == "markov" else {"kind": "RandomSelection", "per_round": K + 2}
-    own = {"clients-per-round": K, "num-clients": N, "over-selection": 1.0}
-    for name, more, known in (
-        ("over", {"clock": "always", "over-selection": 1.3}, False),
-        ("away", {"clock": "generated"}, False),
-        ("here", {"clock": "always"}, True),
-        ("none", {"clock": ""}, True),
-    ):
-        record(tmp_path / name, [RoundRecord(1)], [], policy=sent, config=own | more)
-        (run,) = loaded(tmp_path / name)
-        assert (run.law is not None) == known
-        assert f"{K} of {N} clients a round" in sentence(run)
+def test_over_selection_is_not_in_the_sentence(tmp_path):
+    policy = {"kind": "RandomSelection", "per_round": K + 2}
+    record(tmp_path / "over", [RoundRecord(1)], [], policy=policy, config={"clients-per-round": K, "num-clients": N})
+    assert f"{K} of {N} clients a round" in sentence(loaded(tmp_path / "over")[0])

@@ -78,6 +78,10 @@ def test_the_state_comes_with_every_answer(tmp_path):
         return answer.headers["State"], unquote(answer.headers["Said"])
 
     assert said() == ("waiting", "Waiting: the run has no ledger yet")
+    (tmp_path / "a").mkdir()
+    Ledger(tmp_path / "a" / "ledger.sqlite").close()  # as a run has it before its start
+    assert said() == ("waiting", "Waiting: the run has not begun yet")
+    shutil.rmtree(tmp_path / "a")
     opened = ledger(tmp_path / "a")
     assert said() == ("interrupted", "Interrupted")
     with only_player(tmp_path / "a"):

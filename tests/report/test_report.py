@@ -100,12 +100,7 @@ def test_runs_of_one_name_are_distinguished(tmp_path):
     assert [run.label for run in load_all(folders)] == ["x/a", "y/a"]  # and no more of where they lie
 
 
-def test_errors_name_the_thing_and_the_remedy(tmp_path):
-    with refused("run"):
-        loaded("nowhere")
-    (tmp_path / "hollow").mkdir()
-    with refused("run"):
-        loaded(tmp_path / "hollow")
+def test_a_page_that_cannot_be_written_is_refused(tmp_path):
     play(tmp_path / "a", rounds=1)
     with refused("--output"):
         page.write([str(tmp_path / "a")], tmp_path / "a" / "ledger.sqlite" / "page.html")
