@@ -15,7 +15,6 @@ from aoi_fl.report.runs import load
 from aoi_fl.report.summary import sentence
 from aoi_fl.report.summary_card import glance
 from aoi_fl.server.folder import is_played, only_player
-from aoi_fl.server.ledger import Ledger
 from tests.report.recorded import record
 
 ROOT = Path(__file__).parents[2]
