@@ -145,8 +145,8 @@ def _difference(best: Setting, rival: Setting) -> str:
         return ""
     if len(seeds) < LEAST_SEEDS:
         return f"{judge.title} {_result(best)} with {best.name} and {_result(rival)} with {rival.name}"
-    paired = ([ends[seed] for seed in seeds] for ends in (mine, theirs))
-    found = difference(*paired, judge.scale * judge.grain(best.first))
+    ours, base = ([ends[seed] for seed in seeds] for ends in (mine, theirs))
+    found = difference(ours, base, judge.scale * judge.grain(best.first))
     word = judged(found, EQUAL * judge.scale, 1)
     name = judge.name.removeprefix("test ")
     mean, half, unit = found.mean, found.half, " points" if judge.unit else ""
