@@ -23,14 +23,13 @@ def clients(
     from aoi_fl.report.corruption import check, legible
     from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import find, read
-    from aoi_fl.report.state import tell
     from aoi_fl.server import ledger
     from aoi_fl.server.folder import LEDGER
 
     folder = find(run).resolve()
     with legible(folder / LEDGER):
         found = read(folder, folder.name)
-        state, refused = tell(folder, found.about, found.rounds), ledger.refused_clients(found.about)
+        state, refused = found.state, ledger.refused_clients(found.about)
         tested = found.about.get("test_by_client") or {}
         accounts = check("clients", ledger.accounts(folder / LEDGER))
         rows = [{**row, "test": tested.get(row["name"])} for row in accounts]

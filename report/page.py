@@ -97,8 +97,7 @@ def render(runs: Sequence[Run], pairs: Sequence[Pair] = ()) -> str:
             "plotly": _embedded(plotly() if charts else b""),
             "figures": _embedded(gzip.compress(to_json(drawings(charts)), mtime=0)),
         }
-        content = _content(runs, charts) | {"conclusions": verdicts(pairs) if pairs else None}
-        return fill("page.html", policy=_POLICY, packed=packed, **content)
+        return fill("page.html", policy=_POLICY, packed=packed, **_content(runs, charts, pairs))
 
 
 def title(runs: Sequence[Run]) -> str:
@@ -111,16 +110,14 @@ def main(runs: Sequence[Run], charts: Sequence[Chart]) -> str:
     return fill("main.html", **_content(runs, charts))
 
 
-def _content(runs: Sequence[Run], charts: Sequence[Chart]) -> dict[str, Any]:
-    lost, number = summary.dropped(runs)
-    listed = len(lost[1])
+def _content(runs: Sequence[Run], charts: Sequence[Chart], pairs: Sequence[Pair] = ()) -> dict[str, Any]:
+    dropped, count = summary.dropped(runs)
     differing, agreeing = summary.configuration(runs)
     overlaid = settings(runs)
     return {
         "title": title(runs),
         "runs": runs,
-        "conclusions": None,
-        "several": len(runs) > 1,
+        "conclusions": verdicts(pairs) if pairs else None,
         "headline": headline(overlaid),
         "policies": policies(overlaid),
         "settings": overlaid,
@@ -135,9 +132,8 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart]) -> dict[str, Any]:
         "today": time.strftime("%Y-%m-%d", time.gmtime()),
         "clients": any("clients" in trace.get("meta", {}) for chart in charts for trace in chart.data),
         "names": _names(runs),
-        "dropped": lost,
-        "dropped_count": number,
-        "dropped_note": f"The latest {listed} are listed." if number > listed else "",
+        "dropped": dropped,
+        "dropped_count": count,
     }
 
 

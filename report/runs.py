@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report import state, theory
+from aoi_fl.report import theory
 from aoi_fl.report.corruption import check, check_run, error_line, legible
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.report.output import restored
+from aoi_fl.report.state import State, status, tell
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History
@@ -74,6 +75,11 @@ class Run:
     def status(self) -> str:
         """The run's state (:mod:`aoi_fl.report.state`) when it was read, or ``unknown``."""
         return str(self.about.get("status", "unknown"))
+
+    @property
+    def state(self) -> State:
+        """The run's state when it was read, with details."""
+        return tell(self.about, self.rounds)
 
     @property
     def planned(self) -> int | None:
@@ -294,7 +300,7 @@ def read(folder: Path, label: str, last: int | None = None) -> Run:
         raise ConfigError("run", folder, "the folder of a run, or the name of a run under runs/", "Check the name.")
     about = ledger.read_run(path)
     if about:
-        about["status"] = state.status(folder, about)
+        about["status"] = status(folder, about)
     tables = [ledger.read(path, table) for table in _TABLES] if last is None else _latest(path, last)
     clients, rounds, parts = map(check, _TABLES, tables)
     check_run(about)

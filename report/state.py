@@ -63,19 +63,17 @@ def status(folder: Path, about: Mapping[str, Any]) -> str:
     return recorded if isinstance(recorded, str) and recorded in STATES else "unknown"
 
 
-def tell(folder: Path, about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State:
-    """Return a run's state by its lock and rows of its ledger.
+def tell(about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State:
+    """Return a run's state by rows of its ledger.
 
     Parameters
     ----------
-    folder : the run's folder
-    about : the ledger's ``run`` table, read before this call
+    about : the ledger's ``run`` table, with the present ``status``
     rounds : the last rows of its ``rounds``, ascending
     """
     if not about and not rounds:
         return State("waiting", "the run has not begun yet")
-    name = status(folder, about)
-    if name != "running":
+    if (name := str(about.get("status", "unknown"))) != "running":
         return State(name, str(about.get("reason") or ""))
     state = judge(rounds[-_USUAL:], about.get("since"), time.time())
     shown = [textwrap.shorten(why, _LONGEST, placeholder=" …") for why in ledger.refused_clients(about)[:_SHOWN]]

@@ -10,7 +10,7 @@ from aoi_fl.report.corruption import error_line
 from aoi_fl.report.measure import ACCURACY, LedgerMeasure, judge
 from aoi_fl.report.provenance import public
 from aoi_fl.report.runs import Run, read
-from aoi_fl.report.state import State, tell
+from aoi_fl.report.state import State
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -81,7 +81,7 @@ def glance(folder: Path) -> Glance:
 def _read(folder: Path) -> Glance:
     run = read(folder, folder.name, _ROUNDS)
     rows, rounds, measure = run.rounds, run.planned, judge(run.rounds)
-    state, last = tell(folder, run.about, rows), int(rows[-1]["round"]) if rows else 0
+    state, last = run.state, int(rows[-1]["round"]) if rows else 0
     left = ""
     if rounds and rows and state.name == "running":
         seconds = seconds_left([row["seconds"] for row in rows], max(rounds - last, 0))

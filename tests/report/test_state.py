@@ -88,10 +88,9 @@ def test_what_the_ledger_says_of_a_run_that_has_ended_stands(name, tmp_path):
         assert glance(folder).state.name == name
 
 
-def test_a_refused_client_is_named_with_the_state(tmp_path):
+def test_a_refused_client_is_named_with_the_state():
     rounds = [row(3, time.time(), 1.0)]
-    with only_player(tmp_path):
-        about = {"status": "running", "nodes": {"connected": 3, "refused": ["node 7 cannot join: client client-3"]}}
-        assert "client-3" in state.tell(tmp_path, about, rounds).detail
-        for damaged in (5, "all", {"refused": 3}, {"refused": {"a": 1}}):
-            assert "cannot join" not in state.tell(tmp_path, {"status": "running", "nodes": damaged}, rounds).detail
+    about = {"status": "running", "nodes": {"connected": 3, "refused": ["node 7 cannot join: client client-3"]}}
+    assert "client-3" in state.tell(about, rounds).detail
+    for damaged in (5, "all", {"refused": 3}, {"refused": {"a": 1}}):
+        assert "cannot join" not in state.tell({"status": "running", "nodes": damaged}, rounds).detail
