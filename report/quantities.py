@@ -38,7 +38,7 @@ class Quantity:
         """Return its value for a run, or None."""
         if not isinstance(self.source, str):
             return self.source(run)
-        found: Any = run
+        found: Any = None if run.empty else run
         for name in self.source.split("."):
             found = None if found is None else getattr(found, name)
         return cast(float | None, found)
@@ -144,14 +144,12 @@ _QUANTITIES = [
     Quantity("largest_age", "largest age", "measured.peak_age"),
     Quantity("", "clients a round, mean", "measured.round_mean"),
     # Under a budget clients whose data were not refreshed have weights, too.
-    Quantity(
-        "", "Σ Var[ω]", lambda run: None if run.budgeted or run.measured is None else run.measured.weight_variance
-    ),
+    Quantity("", "Σ Var[ω]", lambda run: None if run.empty or run.budgeted else run.measured.weight_variance),
     # Where all clients train, selected pairs are not those that train together.
     Quantity(
         "",
         "pairs of clients that have trained together",
-        lambda run: None if run.policy.get("trains") == "all" or run.measured is None else run.measured.met,
+        lambda run: None if run.empty or run.policy.get("trains") == "all" else run.measured.met,
         _percent,
     ),
     Quantity("empty_rounds", "rounds without participants", "measured.empty_rounds"),

@@ -177,14 +177,14 @@ class Run:
         return History.from_arrays(self.size, len(self.rounds), when + 1, selected, weights, first_ages=first_ages)
 
     @cached_property
-    def measured(self) -> LoadMetrics | None:
-        """The clients' load from the selections; None if the run is empty."""
-        return None if self.empty else measure(self.history)
+    def measured(self) -> LoadMetrics:
+        """The clients' load from the selections."""
+        return measure(self.history)
 
     @cached_property
     def law(self) -> IntervalLaw | None:
         """The policy's distribution of X in theory, or None."""
-        return None if self.empty else theory.law(self.policy, self.config, self.size)
+        return theory.law(self.policy, self.config, self.size)
 
     @cached_property
     def in_time(self) -> InTime | None:

@@ -56,8 +56,8 @@ class Setting:
 
     @property
     def loads(self) -> list[LoadMetrics]:
-        """The load of each run that has begun."""
-        return [run.measured for run in self.runs if run.measured is not None]
+        """The load of each run that is not empty."""
+        return [run.measured for run in self.runs if not run.empty]
 
     def values(self, of: Callable[[Run], float | None]) -> list[float]:
         """Return a number of each run, without those that are missing or not finite."""

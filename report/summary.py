@@ -32,7 +32,7 @@ def sentence(run: Run) -> str:
     learned = main.end(run)
     if learned is not None:
         words += f", {main.name} {main.show(learned)}"
-    if run.measured is not None:
+    if run.size:
         words += f", fairness of the load {run.measured.participation.jain:.3f} (Jain’s index; 1 is perfectly even)"
     return words + "."
 
