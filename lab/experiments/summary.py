@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import get_args
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -50,21 +50,17 @@ def write_summary(out: Path) -> Path:
     for name, experiment in known().items():
         store = Store.recorded(out, name)
         lines += [_line(experiment, store, claim) for claim in concluded(experiment, store).claims]
-    reasons: dict[str, Any] = {}
-    measured: dict[str, Any] = {}
-    for line in lines:
-        group = (reasons, line.claim.reason) if line.claim.verdict == "not run" else (measured, line.paper)
-        group[0].setdefault(group[1], []).append(line)
+    missing = [line for line in lines if line.claim.verdict == "not run"]
     papers, ours = ([line for line in lines if line.claim.is_ours == own] for own in (False, True))
     bars, shown = _bars({"papers": papers, "ours": ours})
     pages = [e for name, e in known().items() if {True} == {(out / file).exists() for file in (e.home, f"{name}.json")}]
     values = {
         "papers": papers,
         "ours": ours,
-        "missing": [line for group in reasons.values() for line in group],
+        "missing": missing,
+        "reasons": _grouped(missing, lambda line: line.claim.reason),
+        "measured": _grouped([line for line in lines if line not in missing], lambda line: line.paper),
         "decided": [*_CLASSES["fails"], *_CLASSES["holds"]],
-        "measured": measured,
-        "reasons": reasons,
         "pages": pages,
         "bars": bars,
         "shown": shown,
@@ -73,6 +69,13 @@ def write_summary(out: Path) -> Path:
     for file in ("verdicts.svg", "not-run.md", "README.md"):
         (out / file).write_text(_templates().get_template(f"{file}.j2").render(values), encoding="utf-8")
     return out / "README.md"
+
+
+def _grouped(lines, key):
+    groups = {}
+    for line in lines:
+        groups.setdefault(key(line), []).append(line)
+    return groups
 
 
 def _templates():
