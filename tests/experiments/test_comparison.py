@@ -303,8 +303,6 @@ def test_the_worst_tenth_of_clients_is_named(told, tmp_path):
     assert {tuple(sorted(names)) for names in compared["worst"].values()} == {("Ward 3", "Ward 7")}
     first, second = compared["runs"]
     recorded = load(tmp_path / "runs" / first["run"], "r").about
-    listed = told(f"clients {first['run']}")["clients"]
-    assert {row["name"]: row["test"] for row in listed} == recorded["test_by_client"] and len(listed) == 11
     assert np.mean(list(recorded["test_by_client"].values())) == pytest.approx(first["at the end"])  # 8 each
     assert 0.4 < compared["yardstick"] == recorded["yardstick"] < 0.65
     (worst,) = [f for f in compared["pairs"][0]["findings"] if "worst tenth" in f["quantity"]]

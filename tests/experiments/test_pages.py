@@ -17,9 +17,7 @@ HOMES = dict.fromkeys(one.home for one in known().values())
 def copy(tmp_path):
     """Return a folder with the recorded data, and the documents that the first page points to."""
     folder = tmp_path / "docs" / "results"
-    folder.mkdir(parents=True)
-    for file in (*RESULTS.glob("*.csv"), *RESULTS.glob("*.json")):
-        (folder / file.name).symlink_to(file)
+    shutil.copytree(RESULTS, folder, ignore=shutil.ignore_patterns("*.md", "*.png", "*.svg"))
     for document in ("policies.md", "clock.md"):
         (folder.parent / document).touch()
     return folder
@@ -29,15 +27,13 @@ def copy(tmp_path):
 def test_a_page_follows_from_its_data(copy, home):
     page = write_page(home, copy)
     assert page.exists() == (RESULTS / home).exists()
-    if page.exists():
-        assert page.read_text() == (RESULTS / home).read_text(), f"{home}: run aoi reproduce summary"
+    assert not page.exists() or page.read_text() == (RESULTS / home).read_text(), "run aoi reproduce summary"
 
 
 @pytest.mark.slow
 def test_the_first_pages_follow_from_their_data(copy):
-    for page in RESULTS.glob("*.md"):
-        shutil.copy(page, copy)  # the first page lists those that are there
-    (copy / "README.md").unlink()
+    for home in filter(lambda home: (RESULTS / home).parent == RESULTS, HOMES):
+        (copy / home).touch()  # the first page lists those that are there
     write_summary(copy)
-    for page in ("README.md", "not-run.md"):
-        assert (copy / page).read_text() == (RESULTS / page).read_text(), f"{page}: run aoi reproduce summary"
+    for page in ("README.md", "not-run.md", "verdicts.svg"):
+        assert (copy / page).read_text() == (RESULTS / page).read_text(), "run aoi reproduce summary"

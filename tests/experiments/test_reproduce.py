@@ -3,14 +3,12 @@ from copy import copy
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from aoi_fl.lab.experiments.harness import federation
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import experiments, find
 from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
-from aoi_fl.science.errors import ConfigError
 from tests.refusals import refused
 
 # Results on disk
@@ -75,19 +73,13 @@ def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):
 # Pages and command
 
 
-def test_the_command(tmp_path):
-    from aoi_fl.cli.main import app
-
-    runner = CliRunner()
-    assert "wics-ages" in runner.invoke(app, ["reproduce", "list"]).output
-    unknown = runner.invoke(app, ["reproduce", "nope"])
-    assert isinstance(unknown.exception, ConfigError) and "load-variance, intervals" in str(unknown.exception)
-    done = runner.invoke(app, ["reproduce", "start", "--quick", "--seeds", "1", "--out", str(tmp_path)])
-    assert done.exit_code == 0 and (tmp_path / "start.md").is_file() and (tmp_path / "README.md").is_file()
-    other = runner.invoke(app, ["reproduce", "intervals", "--quick", "--seeds", "2", "--out", str(tmp_path)])
-    assert other.exit_code == 0
-    refused = runner.invoke(app, ["reproduce", "intervals", "--seeds", "2", "--out", str(tmp_path)])
-    assert isinstance(refused.exception, ConfigError) and "rounds=200" in str(refused.exception)
+def test_the_command(aoi, refusal):
+    assert "wics-ages" in aoi("reproduce list")[1]
+    assert "load-variance, intervals" in refusal("reproduce nope")
+    assert aoi("reproduce start --quick --seeds 1 --out out")[0] == 0
+    assert Path("out/start.md").is_file() and Path("out/README.md").is_file()
+    assert aoi("reproduce intervals --quick --seeds 2 --out out")[0] == 0
+    assert "rounds=200" in refusal("reproduce intervals --seeds 2 --out out")
 
 
 def test_results_and_runs_of_another_version_are_left_alone(tmp_path, monkeypatch):

@@ -23,9 +23,9 @@ QUICK = Options(quick=True, rounds=2)
 )
 def test_training_along_the_simulated_history_is_the_run(policy, weights, tmp_path):
     """Unbiased weights do not sum to 1: they act on updates."""
-    keys = {"dataset": "digits", "model": "lr", "policy": policy, "num-clients": 20, "clients-per-round": 6}
-    keys |= {"num-server-rounds": 6, "partition": "dirichlet:0.6", "seed": 3, "device": "cpu", "weights": weights}
-    run = play_run("x", keys, Options(work=tmp_path))
+    size = {"num-clients": 20, "clients-per-round": 6, "num-server-rounds": 6, "partition": "dirichlet:0.6"}
+    keys = {"dataset": "digits", "model": "lr", "policy": policy, "seed": 3, "weights": weights}
+    run = play_run("x", size | keys, Options(work=tmp_path))
     there = dealt("digits", "data", "lr", 3, 20, kind="dirichlet", alpha=0.6)
     chosen = RandomSelector(6, 3) if policy == "random" else MarkovPolicy.optimal(20, 6, 10)
     history = there.history(chosen, 6, weights)
