@@ -93,7 +93,7 @@ class FlowerAggregation:
                 "Choose such a strategy. (Secure aggregation exists in Flower's former workflows only, and hides the "
                 "updates that AoI-FL checks.)",
             )
-        self._strategy, self._options = strategy, options
+        self._strategy, self._options, self._chain = strategy, options, chain_of(strategy)
         self._silenced: Mapping[str, Any] = {} if metrics else {"train_metrics_aggr_fn": lambda *_: MetricRecord()}
         self._round, self._model, self.opaque = 0, ArrayRecord(), False
         self._accepted: dict[int, tuple[Message, float]] = {}
@@ -110,7 +110,7 @@ class FlowerAggregation:
             config = self._standing.in_round(round_, config)
         if not nodes:  # without nodes Flower's sampling would wait
             return {}
-        with _attributes(self._chain(), _EVERYBODY):
+        with _attributes(self._chain, _EVERYBODY):
             chosen = ChosenNodes(grid, nodes)
             messages = self._call(f"configure_{kind}", round_, arrays, config, chosen, made=messages_of)
         drafts = {m.metadata.dst_node_id: Draft(m.content, m.metadata.message_type) for m in messages}
@@ -131,7 +131,7 @@ class FlowerAggregation:
         """Begin to gather the round's replies."""
         self._round, self._model, self._accepted, self._before, self.spoiled = round_, model, {}, [], {}
         self.opaque = is_opaque(model)
-        for strategy in self._chain():
+        for strategy in self._chain:
             if isinstance(getattr(strategy, "current_arrays", None), ArrayRecord):  # its own step, of all arrays
                 vars(strategy)["current_arrays"] = model.copy()  # QFedAvg empties it
 
@@ -181,7 +181,7 @@ class FlowerAggregation:
             return None
         key = self._options.weighted_by_key
         items = dict(enumerate(used := alike(whole(replies, key), key)))
-        if left := nodes_of(reply for reply in replies if all(reply is not one for one in used)):
+        if left := nodes_of(reply for reply in replies if reply not in used):
             logger.warning("Round %d: the evaluation of %s is left out: it lacks metrics", round_, some_of(left))
 
         def make(some: list[Message]) -> MetricRecord | None:
@@ -213,7 +213,7 @@ class FlowerAggregation:
 
     def _parts(self) -> dict[str, Any]:
         """Return what has a state, by the prefix of its names in a checkpoint."""
-        strategies = {f"aggregation/{i}/": strategy for i, strategy in enumerate(self._chain())}
+        strategies = {f"aggregation/{i}/": strategy for i, strategy in enumerate(self._chain)}
         return {**strategies, "aggregation/config/": self._standing}
 
     def summary(self) -> None:
@@ -228,8 +228,8 @@ class FlowerAggregation:
 
         ``known`` is how many extreme values the strategies kept before.
         """
-        replies = self._ready([reply for reply, _ in accepted], [weight for _, weight in accepted])
-        with np.errstate(all="ignore"), _attributes(self._chain(), self._silenced):
+        replies = self._ready(*zip(*accepted, strict=True))
+        with np.errstate(all="ignore"), _attributes(self._chain, self._silenced):
             arrays, metrics = self._call("aggregate_train", self._round, replies, made=model_and_metrics)
             why = None
             if arrays is not None and not self.opaque:
@@ -290,7 +290,7 @@ class FlowerAggregation:
 
     def _snapshot(self) -> _Snapshot:
         found = []
-        for strategy in self._chain():
+        for strategy in self._chain:
             copies = {}
             for name, value in vars(strategy).items():
                 if not isinstance(value, Strategy):  # that is one of the chain
@@ -301,15 +301,12 @@ class FlowerAggregation:
 
     def _extremes(self) -> int:
         """Return how many values the strategies keep in arrays that are not finite, or near the end of their type."""
-        kept = [array for strategy in self._chain() for array in state.dump(vars(strategy))[0].values()]
+        kept = [array for strategy in self._chain for array in state.dump(vars(strategy))[0].values()]
         return sum(int((~(np.abs(a) <= near_end(a.dtype))).sum()) for a in kept if a.dtype.kind in "fc")
-
-    def _chain(self) -> list[Strategy]:
-        return chain_of(self._strategy)
 
     def _ready(self, replies: Sequence[Message], weights: Sequence[float] | None = None) -> list[Message]:
         """Return copies as Flower's strategies expect them: the same records in each, with the same metrics, and ω."""
-        key = next((s.weighted_by_key for s in self._chain() if hasattr(s, "weighted_by_key")), None)
+        key = next((s.weighted_by_key for s in self._chain if hasattr(s, "weighted_by_key")), None)
         arrays_key, examples_key = self._options.arrayrecord_key, self._options.weighted_by_key
         names = [(model_key(reply.content, arrays_key), metrics_key(reply.content, examples_key)) for reply in replies]
         usual = [Counter(column).most_common(1)[0][0] for column in zip(*names, strict=True)]

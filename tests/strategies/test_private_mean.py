@@ -55,6 +55,11 @@ def private(rounds=2, per_round=4, **how):
     return PrivateMean(**({"clip": 1e6, "noise_multiplier": SILENT, "rounds": rounds, "per_round": per_round} | how))
 
 
+def run(spec, app, folder, make=everyone, **how):
+    """Play all rounds of a private mean."""
+    return play(partial(make, aggregation=spec), app, folder, **{"rounds": spec.rounds} | how)
+
+
 def norm(partition):
     return math.sqrt(sum(float((np.asarray(steps_of(partition)[k]) ** 2).sum()) for k in ("w", "b")))
 
@@ -62,8 +67,7 @@ def norm(partition):
 def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
     clip, k = 3.0, 5  # of four clients
     spec = private(1, k, clip=clip)
-    make = partial(RandomSelection, k, aggregation=spec)
-    _, result, _ = play(make, honest_app(), tmp_path, 1, min_clients=4)
+    _, result, _ = run(spec, honest_app(), tmp_path, partial(RandomSelection, k), min_clients=4)
     found = values(result.arrays)
     for name in ("w", "b"):
         steps = sum(np.asarray(steps_of(p)[name]) * min(1, clip / norm(p)) for p in range(4))
@@ -76,7 +80,7 @@ def test_updates_are_clipped_one_at_a_time_and_divided_by_k(tmp_path):
 def test_one_client_moves_the_sum_by_a_clip_at_most(tmp_path):
     boast = lambda array, client, round_: (array + 1e9).astype(array.dtype)  # noqa: E731
     app = ToyApp(boast, examples=10**6)
-    _, result, _ = play(partial(everyone, aggregation=private(1, clip=0.5)), app, tmp_path, 1)
+    _, result, _ = run(private(1, clip=0.5), app, tmp_path)
     moved = np.concatenate([np.ravel(values(result.arrays)[k] - MODEL[k]) for k in ("w", "b")])
     assert np.linalg.norm(moved) == pytest.approx(0.5, rel=1e-3)  # four of a clip each, by four
 
@@ -88,8 +92,7 @@ def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
     monkeypatch.setattr(secrets, "token_bytes", lambda size: KEY)
     clip, noise, rounds, bands = 2.0, 0.7, 6, 2
     spec = PrivateMean(clip, noise, rounds, per_round=2, bands=bands)
-    make = partial(systematic, aggregation=spec)
-    _, result, _ = play(make, ToyApp(unchanged), tmp_path, rounds, start=BIG)
+    _, result, _ = run(spec, ToyApp(unchanged), tmp_path, systematic, start=BIG)
     account = Account(ParticipationBounds(2, 3), rounds, noise, bands)
     drawn = CorrelatedNoise(KEY, coefficients(bands), account.deviation * clip, 20_000, [KEY] * rounds)
     expected = sum(drawn.of(t) for t in range(1, rounds + 1)) / 2
@@ -108,20 +111,16 @@ def test_the_noise_is_that_of_key_bands_and_account(tmp_path, monkeypatch):
 def test_a_strategy_that_averages_makes_its_step_of_the_mean(tmp_path, make):
     arrays = record_of({k: v for k, v in MODEL.items() if k != "steps"})
 
-    def run(aggregation, folder):
-        make = partial(everyone, aggregation=aggregation, weights="equal")
-        return play(make, honest_app(), folder, 3, start=arrays)[0].models[-1]
-
-    plain = run(make(), tmp_path / "plain")
-    noisy = run(private(3, clip=1e3, strategy=make()), tmp_path / "private")
+    spec, equal = private(3, clip=1e3, strategy=make()), partial(everyone, weights="equal")
+    noisy = run(spec, honest_app(), tmp_path / "private", equal, start=arrays)[0].models[-1]
+    plain = play(partial(equal, aggregation=make()), honest_app(), tmp_path / "plain", 3, start=arrays)[0].models[-1]
     for name, value in plain.items():
         np.testing.assert_allclose(noisy[name], value, rtol=1e-4, atol=1e-4)
 
 
 def test_epsilon_is_recorded_round_by_round(tmp_path):
     spec = private(6, 2, noise_multiplier=0.8, bands=2, delta=1e-3)
-    make = partial(systematic, aggregation=spec)
-    notes, _, strategy = play(make, honest_app(), tmp_path, 6)
+    notes, _, strategy = run(spec, honest_app(), tmp_path, systematic)
     account = Account(ParticipationBounds(2, 3), 6, 0.8, 2)
     expected = [account.epsilon(1e-3, -(-t // 2)) for t in range(1, 7)]
     assert [record.epsilon for record in notes.rounds] == pytest.approx(expected)
@@ -133,7 +132,7 @@ def test_a_run_ends_before_its_epsilon_is_exceeded(tmp_path):
     account = Account(ParticipationBounds(1, 6), 6, 0.8)
     most = account.epsilon(1e-3, 4) * 1.001
     spec = private(6, noise_multiplier=0.8, delta=1e-3, max_epsilon=most)
-    notes, _, strategy = play(partial(everyone, aggregation=spec), honest_app(), tmp_path, 6)
+    notes, _, strategy = run(spec, honest_app(), tmp_path)
     assert len(notes.rounds) == 4
     assert notes.rounds[-1].epsilon <= most
     assert "max-epsilon" in strategy.complete
@@ -153,9 +152,8 @@ def test_an_update_too_soon_does_not_count(tmp_path):
         def plan(self, view):
             return Plan(np.arange(4), np.ones(4))
 
-    spec = private(6, 2, bands=2)
-    make = partial(AgeAwareStrategy, Errs(), aggregation=spec)
-    notes, *_ = play(make, hostile_app(forget, (HELLO, TRAIN), range(4)), tmp_path, 6)
+    app = hostile_app(forget, (HELLO, TRAIN), range(4))
+    notes, *_ = run(private(6, 2, bands=2), app, tmp_path, partial(AgeAwareStrategy, Errs()))
     last = {}
     for record in notes.rounds:
         for part in record.participations:
@@ -168,13 +166,13 @@ def test_an_update_too_soon_does_not_count(tmp_path):
 def test_the_secret_is_for_its_owner_alone(tmp_path):
     secret = tmp_path / "noise.key"
     spec = private(6, 2, bands=2, secret=secret)
-    make, notes = partial(systematic, aggregation=spec), Notes(kill=(3,))
+    notes = Notes(kill=(3,))
     with pytest.raises(KeyboardInterrupt):
-        play(make, honest_app(), tmp_path, 6, notes=notes)
+        run(spec, honest_app(), tmp_path, systematic, notes=notes)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("noise.*")} == {0o600}
     key = json.loads(secret.read_text())["key"]
     assert len(bytes.fromhex(key)) == 32
-    after, *_ = play(make, honest_app(), tmp_path, 6, start=notes.arrays, resume=notes.resume())
+    after, *_ = run(spec, honest_app(), tmp_path, systematic, start=notes.arrays, resume=notes.resume())
     others = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert others and not any(key.encode() in path.read_bytes() for path in others)
     assert not any("noise" in name for name in after.memories[6])
@@ -188,15 +186,14 @@ def test_an_empty_round_has_noise_and_counts_as_empty(tmp_path, step):
 
     app = ToyApp(spoil=spoil)
     spec = private(3, noise_multiplier=1.0, clip=1.0, strategy=step)
-    notes, _, _ = play(partial(everyone, aggregation=spec), app, tmp_path, 3)
+    notes, _, _ = run(spec, app, tmp_path)
     assert [record.empty for record in notes.rounds] == [False, True, False]
     assert np.abs(notes.models[1]["w"] - notes.models[0]["w"]).min() > 0
 
 
 def test_a_private_run_forces_no_client(tmp_path):
     spec = PrivateMean(1.0, 1.0, 80, per_round=1)
-    make = partial(MarkovParticipation.increasing, 3, 1, aggregation=spec)
-    notes, _, _ = play(make, honest_app(), tmp_path, 80)
+    notes, _, _ = run(spec, honest_app(), tmp_path, partial(MarkovParticipation.increasing, 3, 1))
     assert not any(record.forced for record in notes.rounds)
     assert any(record.empty for record in notes.rounds)  # clients draw their seeds from the operating system
 
@@ -240,7 +237,7 @@ def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile
     spec = private(1, clip=1.0, frozen=("mask",), strategy=flower.FedAvgM(server_learning_rate=1.0))
     arrays = record_of({"w": STARTS[start], **rest})
     app = ToyApp(unchanged, examples=1, spoil=spoil)
-    notes, *_ = play(partial(everyone, aggregation=spec), app, tmp_path, 1, start=arrays)
+    notes, *_ = run(spec, app, tmp_path, start=arrays)
     found = notes.models[-1]
     starts = {"w": STARTS[start], "v": rest["v"]}
     moved = [np.ravel(found[k].astype(np.float64) - value.astype(np.float64)) for k, value in starts.items()]
@@ -258,9 +255,8 @@ def test_no_hostile_update_moves_the_model_by_more_than_a_clip(tmp_path, hostile
 def test_an_array_that_cannot_have_noise_is_refused_unless_frozen(tmp_path, name, array):
     arrays = record_of({"w": np.zeros(3, np.float32), name: array.astype(np.float32)})
     with refused("model", name):
-        play(partial(everyone, aggregation=private(1)), ToyApp(unchanged), tmp_path, 1, start=arrays)
-    make = partial(everyone, aggregation=private(1, frozen=("*" + name[-4:],)))
-    notes, *_ = play(make, ToyApp(unchanged), tmp_path, 1, start=arrays)
+        run(private(1), ToyApp(unchanged), tmp_path, start=arrays)
+    notes, *_ = run(private(1, frozen=("*" + name[-4:],)), ToyApp(unchanged), tmp_path, start=arrays)
     np.testing.assert_array_equal(notes.models[0][name], array)
 
 
@@ -268,8 +264,7 @@ def test_a_plan_by_epsilon_is_what_the_run_spends(tmp_path):
     law = systematic().policy.traits.law
     spec = PrivateMean.for_epsilon(8.0, law, 6, delta=1e-3, clip=2.0)
     assert (spec.per_round, spec.bands, spec.rounds, spec.clip) == (2, 2, 6, 2.0)
-    make = partial(systematic, aggregation=spec)
-    notes, result, _ = play(make, ToyApp(unchanged), tmp_path, 6)
+    notes, result, _ = run(spec, ToyApp(unchanged), tmp_path, systematic)
     assert result.epsilon == notes.rounds[-1].epsilon <= 8.0
     assert result.epsilon == pytest.approx(8.0, rel=1e-5)  # the multiplier is rounded up to six digits
 
@@ -343,9 +338,9 @@ def test_a_private_run_records_participation_alone(tmp_path, metrics, caplog, mo
         return failure(message, "ValueError: 31337") if kind == "train" and client == 1 else act()
 
     app = ToyApp(unchanged, examples=31337, loss=31337.0, spoil=spoil, evaluates=lambda client: 31337.0)
-    make = partial(everyone, aggregation=private(2, metrics=metrics))
+    spec, evaluate_clients = private(2, metrics=metrics), None if metrics == "hidden" else 2
     with caplog.at_level("DEBUG", logger="flwr"):
-        notes, result, _ = play(make, app, tmp_path, evaluate_clients=None if metrics == "hidden" else 2)
+        notes, result, _ = run(spec, app, tmp_path, evaluate_clients=evaluate_clients)
     told = [caplog.text, repr(notes.clients), repr(notes.rounds), repr(result.train_metrics_clientapp)]
     told += [repr(result.evaluate_metrics_clientapp), repr(notes.memories)]
     assert any("31337" in text for text in told) == (metrics == "clear")
