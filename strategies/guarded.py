@@ -11,6 +11,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
@@ -140,9 +141,9 @@ def elsewhere(made: Any) -> dict[str, bytes]:
     that these use are its own, but for installed ones.
     """
     kinds = [kind for kind in type(made).__mro__ if not kind.__module__.startswith(("aoi_fl.", "builtins"))]
-    slots = [name for kind in kinds for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
+    state: Any = object.__getstate__(made)
     places: dict[str, Mapping[str, Any]] = {kind.__name__: vars(kind) for kind in kinds}
-    places["slots"] = {name: getattr(made, name, None) for name in slots}
+    places["slots"] = state[1] if isinstance(state, tuple) else {}
     held = [item for values in (getattr(made, "__dict__", {}), *places.values()) for item in values.items()]
     while held:
         name, one = held.pop()
@@ -194,43 +195,33 @@ def _rates(where: str, result: Any, arguments: tuple[Any, ...]) -> NDArray[np.fl
 
 def _described(where: str, result: Any, _: tuple[Any, ...]) -> dict[str, Any]:
     try:
-        sound = isinstance(result, dict) and isinstance(json.loads(json.dumps(result, allow_nan=False)), dict)
+        if isinstance(result, dict):
+            json.dumps(result, allow_nan=False)
+            return result
     except (TypeError, ValueError, RecursionError):
-        sound = False
-    if not sound:
-        raise _wrong(where, "a dict of JSON values", result, "Return finite numbers, texts, lists and dicts.")
-    return dict(result)
+        pass
+    raise _wrong(where, "a dict of JSON values", result, "Return finite numbers, texts, lists and dicts.")
 
 
 def _state(where: str, result: Any) -> State:
     remedy = "Return a dict of NumPy arrays of numbers by name, of at most 1 GiB."
     if not isinstance(result, Mapping):
         raise _wrong(where, "a dict", result, remedy)
-    state: dict[str, NDArray[Any]] = {}
-    for name, value in result.items():
-        array = np.asarray(value)
-        if (
-            not isinstance(name, str)
-            or not (name and name.isprintable())
-            or array.dtype.kind not in "biuf"
-            or array.itemsize > 8
-        ):
-            raise ConfigError(where, None, f"of arrays by name, and {brief(name)} is {brief(value)}", remedy)
-        state[name] = array
+    state = {name: np.asarray(value) for name, value in result.items()}
+    for name, array in state.items():
+        named = isinstance(name, str) and name and name.isprintable()
+        if not named or array.dtype.kind not in "biuf" or array.itemsize > 8:
+            allowed = f"of arrays by name, and {brief(name)} is {brief(result[name])}"
+            raise ConfigError(where, None, allowed, remedy)
     if sum(array.nbytes for array in state.values()) > _LARGEST:
         raise ConfigError(where, None, "smaller than 1 GiB", remedy)
     return state
 
 
-def _optional(kind: type, wanted: str, remedy: str) -> _Check:
-    """Return a check that a result is None or of a kind."""
-
-    def check(where: str, result: Any, _: tuple[Any, ...]) -> Any:
-        if result is not None and not isinstance(result, kind):
-            raise _wrong(where, f"None or {wanted}", result, remedy)
-        return result
-
-    return check
+def _none_or(kind: type, wanted: str, remedy: str, where: str, result: Any, _: tuple[Any, ...]) -> Any:
+    if result is not None and not isinstance(result, kind):
+        raise _wrong(where, f"None or {wanted}", result, remedy)
+    return result
 
 
 def _wrong(where: str, wanted: str, result: Any, remedy: str) -> ConfigError:
@@ -241,7 +232,9 @@ _CHECKS: dict[str, _Check] = {
     "select": _selection,
     "rates": _rates,
     "describe": _described,
-    "observe": _optional(str, "a reason", "Return None, or a text to end the run."),
-    "request_for": _optional(ParticipationRequest, "a request", "Return None, or the request with other fields."),
+    "observe": partial(_none_or, str, "a reason", "Return None, or a text to end the run."),
+    "request_for": partial(
+        _none_or, ParticipationRequest, "a request", "Return None, or the request with other fields."
+    ),
 }
 _METHODS = {*_CHECKS, "plan", "learn", "after"} - {"rates"}  # a selector may keep its rates under that name

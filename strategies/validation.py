@@ -178,20 +178,17 @@ def limit_metrics(reply: Message, examples_key: str) -> int:
     """Leave a reply not too many metrics, those of the record that counts first; return how many are dropped."""
     first = metrics_key(reply.content, examples_key)
     records = {key: one for key, one in reply.content.items() if isinstance(one, MetricRecord) and key != protocol.AOI}
-    # The counting metric first, then its record; the others keep their order.
-    names = sorted(
-        ((key, name) for key, record in records.items() for name in record),
-        key=lambda pair: (pair != (first, examples_key), pair[0] != first),
-    )
-    kept, values = set[tuple[str, str]](), 0
-    for key, name in names:
-        value = records[key][name]
-        values += len(value) if isinstance(value, list) else 1
-        if len(kept) < _MOST_METRICS and len(name) <= _LONGEST_METRIC and values <= _MOST_VALUES:
-            kept.add((key, name))
-    for key in {key for key, name in names if (key, name) not in kept}:
-        reply.content[key] = MetricRecord({name: v for name, v in records[key].items() if (key, name) in kept})
-    return len(names) - len(kept)
+    kept = values = dropped = 0
+    for key in sorted(records, key=lambda key: key != first):
+        record, left = records[key], dict[str, Any]()
+        for name in sorted(record, key=lambda name: name != examples_key):
+            value = record[name]
+            values += len(value) if isinstance(value, list) else 1
+            if kept < _MOST_METRICS and len(name) <= _LONGEST_METRIC and values <= _MOST_VALUES:
+                left[name], kept = value, kept + 1
+        if len(left) < len(record):
+            reply.content[key], dropped = MetricRecord(left), dropped + len(record) - len(left)
+    return dropped
 
 
 def _check_content(reply: Message) -> None:
@@ -282,9 +279,8 @@ def _expand(
     wanted = len(coded) if compression == coding.INT8 else 0
     if len(scales) != wanted:
         raise Refused(f"{len(scales)} scales for {wanted} arrays")
-    for name, scale in zip(coded, scales, strict=False):
-        if scale < 0:
-            raise Refused(f"the scale of array {name} is {scale}, below 0")
+    if (least := min(scales, default=0.0)) < 0:
+        raise Refused(f"one of its scales is {least}, below 0")
     arrays = coding.expand({name: npy.view(array.data) for name, array in model.items()}, codes, scales)
     for name in coded:
         if not npy.is_sound(arrays[name], npy.view(model[name].data)):

@@ -396,10 +396,7 @@ class PersistentConfig:
         """Return the record, with what is given now and was not, or was another, a round ago."""
         if round_ != self._round:
             self._round, self._before, self._was = round_, self._record, self._given
-        self._record, self._given = self._before.copy(), dict(given)
-        for key in (self._was.keys() - self._given.keys()) & self._record.keys():
-            del self._record[key]
-        for key, value in self._given.items():
-            if key not in self._was or self._was[key] != value:
-                self._record[key] = value
+        kept = {key: value for key, value in self._before.items() if key in given or key not in self._was}
+        changed = {key: value for key, value in given.items() if key not in self._was or self._was[key] != value}
+        self._record, self._given = ConfigRecord({**kept, **changed}), dict(given)
         return self._record

@@ -48,7 +48,7 @@ def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetri
     if function is not None:
         wanted = "a function of (records, weighted_by_key) that returns a MetricRecord"
         return call_own("metrics_aggr_fn", function, list(contents), key, made=metrics_or_none, wanted=wanted)
-    records = [record for record in (metrics_of(content, key) for content in contents) if record is not None]
+    records = [metrics_of(content, key) or MetricRecord() for content in contents]
     means = MetricRecord()
     for name, shape in _shared(records, len(records) // 2 + 1):
         if name == key:
@@ -89,14 +89,11 @@ def whole(replies: Sequence[Message], key: str) -> list[Message]:
 
     Flower's strategies and a user's functions take the same metrics from each.
     """
-    named = [(reply, metrics_key(reply.content, key)) for reply in replies]
-    good = [reply for reply, name in named if name is None or all(map(is_bounded, reply.content[name].values()))]
-    if good:
-        return good
-    for reply, name in named:
-        if name is not None:
-            reply.content[name] = finite(cast(MetricRecord, reply.content[name]))
-    return list(replies)
+    named = [(reply, str(metrics_key(reply.content, key))) for reply in replies]
+    good = [reply for reply, name in named if all(map(is_bounded, reply.content[name].values()))]
+    for reply, name in () if good else named:
+        reply.content[name] = finite(cast(MetricRecord, reply.content[name]))
+    return good or list(replies)
 
 
 def finite(record: MetricRecord) -> MetricRecord:
