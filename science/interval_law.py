@@ -30,8 +30,8 @@ class StrideLaw:
     >>> law = StrideLaw(15 / 100)
     >>> {x: round(p, 12) for x, p in law.probabilities().items()}
     {6: 0.333333333333, 7: 0.666666666667}
-    >>> round(law.interval_variance, 12), law.window_variances([10, 100])
-    (0.222222222222, [0.25, 0.0])
+    >>> round(law.interval_variance, 12), law.window_variances([3, 10, 100])
+    (0.222222222222, [0.2475, 0.25, 0.0])
     >>> law = StrideLaw(15 / 100, 0.2)
     >>> {x: round(p, 4) for x, p in law.probabilities().items()}
     {5: 0.0278, 6: 0.3715, 7: 0.5069, 8: 0.0938}

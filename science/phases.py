@@ -75,8 +75,8 @@ def _starts(rates: Sequence[Fraction], rng: np.random.Generator) -> Floats:
 def newcomer_phase(phases: Floats) -> float:
     """Return the middle of the largest gap between phases, on the circle.
 
-    >>> newcomer_phase(np.array([0.0, 0.25, 0.75]))
-    0.5
+    >>> newcomer_phase(np.array([0.0, 0.25, 0.75])), round(newcomer_phase(np.array([0.9, 0.1])), 12)
+    (0.5, 0.5)
     """
     if not len(phases):
         return 0.0

@@ -210,22 +210,8 @@ class OldestAgeSelector(_SharingSelector):
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 50 bytes a client at the peak, the selection included."""
-        ages, available = population.ages, population.available
-        count = min(self.per_round, int(np.count_nonzero(available)))
-        if count == 0:
-            return nobody()
-        partly = np.where(available, ages, np.iinfo(ages.dtype).min)
-        partly.partition(len(ages) - count)
-        youngest = partly[len(ages) - count]
-        chosen = available & (ages > youngest)
-        tied = np.flatnonzero(available & (ages == youngest))
-        places = count - int(np.count_nonzero(chosen))
-        if places < len(tied):
-            # All up to the last one: jumping from one client's number to another's takes as long as drawing 500.
-            keys = draws.uniforms(self.seed, round_, _PURPOSE, int(tied[-1]) + 1)[tied]
-            tied = tied[np.argpartition(keys, places - 1)[:places]]
-        chosen[tied] = True
-        return evenly(np.flatnonzero(chosen))
+        ties = draws.uniforms(self.seed, round_, _PURPOSE, len(population.ages))
+        return evenly(smallest(ties - population.ages, population.available, self.per_round))
 
 
 def evenly(clients: Ints) -> Selection:
@@ -251,9 +237,7 @@ def smallest(keys: Floats, eligible: Mask, count: int) -> Ints:
     if count == 0:
         return np.empty(0, dtype=np.int64)
     keys[~eligible] = np.inf
-    chosen = np.zeros(len(keys), dtype=np.bool_)
-    chosen[np.argpartition(keys, count - 1)[:count]] = True
-    return np.flatnonzero(chosen)  # cheaper than sorting the numbers
+    return np.sort(np.argpartition(keys, count - 1)[:count])
 
 
 def check_per_round(per_round: int) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.types import Floats, Ints, Mask
 
-_BITS = 60  # a budget has about 2^60 units, the finest for which sums stay within 64 bits
+_BITS = 60  # a budget has about 2^60 units, the finest that 64 bits hold twice
 _ROUNDING = 1 << 12  # units, 2^-48 of the budget: what rounding may add to a sum
-_PASSES = 16  # vectorised passes over the clients before a plain loop takes over, whatever the payments
 
 
 class RoundBudget:
@@ -30,7 +29,7 @@ class RoundBudget:
         self._left = int(math.ldexp(budget, self._scale)) + (-_ROUNDING if strict else _ROUNDING)
 
     def _units(self, payments: Floats) -> Ints:
-        # A payment of twice the budget is as good as any larger, and keeps sums within 64 bits.
+        # A payment of twice the budget is as good as any larger, and stays within 64 bits.
         return self._round(np.ldexp(np.minimum(payments, self._dearest), self._scale)).astype(np.int64)
 
     @property
@@ -48,31 +47,14 @@ class RoundBudget:
         ``clients`` and ``payments`` are (m,), first choice first. A client that the rest cannot pay for is skipped, or
         ends the round with ``stop_at_first``.
         """
-        units = self._units(payments)
-        if stop_at_first:
-            return clients[: self._prefix(units)]
         paid = []
-        for _ in range(_PASSES):
-            fits = units <= self._left
-            clients, units = clients[fits], units[fits]
-            bought = self._prefix(units)
-            paid.append(clients[:bought])
-            clients, units = clients[bought + 1 :], units[bought + 1 :]
-        # Payments that shrink as slowly as the rest need a pass for every client; then a loop is faster.
-        rest = []
-        for client, unit in zip(clients.tolist(), units.tolist(), strict=True):
-            if unit <= self._left:
-                self._left -= unit
-                rest.append(client)
-        return np.concatenate([*paid, np.array(rest, dtype=np.int64)])
-
-    def _prefix(self, units: Ints) -> int:
-        # Integer sums would overflow far behind the last affordable client, so a float sum limits the search.
-        far = np.searchsorted(np.cumsum(units, dtype=np.float64), self._left * (1 + 1e-9)) + 1
-        totals = np.cumsum(units[:far])
-        bought = int(np.searchsorted(totals, self._left, side="right"))
-        self._left -= int(totals[bought - 1]) if bought else 0
-        return bought
+        for client, units in zip(clients.tolist(), self._units(payments).tolist(), strict=True):
+            if units <= self._left:
+                self._left -= units
+                paid.append(client)
+            elif stop_at_first:
+                break
+        return np.array(paid, dtype=np.int64)
 
 
 @dataclass

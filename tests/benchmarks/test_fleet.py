@@ -37,17 +37,6 @@ def test_sleepers_take_part_and_rarely_look():
 
 
 @pytest.mark.long
-def test_stalled_uploads_delay_nothing():
-    from aoi_fl.lab.benchmarks.fleet.play import play
-    from aoi_fl.lab.benchmarks.fleet.scenario import Scenario
-
-    found = play(Scenario(8, 8, "poll", rounds=2, timeout=20.0, stalling=2))
-    assert found.complete and found.lost == 0
-    assert found.trained == 2 * 6 and found.late == 2 * 2
-    assert max(found.rounds) < 20 + 15
-
-
-@pytest.mark.long
 def test_a_run_that_fails_is_told_at_once_and_leaves_no_process():
     from aoi_fl.lab.benchmarks.fleet.play import play
     from aoi_fl.lab.benchmarks.fleet.scenario import Scenario

@@ -20,6 +20,8 @@ POLICIES = [
     MarkovPolicy.increasing(100, 99, 10),
     MarkovPolicy.increasing(40, 7, 6, exponent=3.0),
     MarkovPolicy.uniform(20, 3, 4),
+    MarkovPolicy.optimal(5, 5, 2),
+    MarkovPolicy.increasing(5, 5, 2),
     MarkovPolicy.optimal(7, 2, 0),
     MarkovPolicy((0.9, 0.1, 0.5, 0.2), 10, 5, "custom"),
 ]
@@ -83,13 +85,6 @@ def test_increasing_table_rises_and_keeps_the_mean(n, k):
             assert (steps[(1 - table[:-1] > 1e-9) & (table[:-1] > 0)] > 0).all()  # strictly, short of rounding to 1
             assert (steps >= 0).all()
             assert policy.interval_mean == pytest.approx(n / k, rel=1e-11)
-
-
-def test_full_participation():
-    for policy in (MarkovPolicy.optimal(5, 5, 2), MarkovPolicy.increasing(5, 5, 2), MarkovPolicy.uniform(5, 5, 2)):
-        assert policy.stationary.tolist() == [1, 0, 0]
-        assert (policy.interval_mean, policy.interval_variance) == (1, 0)
-        assert policy.interval_pmf().tolist() == [1]
 
 
 @pytest.mark.parametrize(("clients", "per_round"), [(100, 5), (100, 15), (997, 31), (10, 10)])

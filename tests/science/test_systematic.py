@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoi_fl.science.interval_law import StrideLaw
-from aoi_fl.science.phases import newcomer_phase
 from aoi_fl.science.rates import exact, size_rates
 from aoi_fl.science.rule import Clocks, Terms
 from aoi_fl.science.strides import Strides
@@ -67,15 +66,6 @@ def test_spread_phases_give_exactly_k_in_every_round():
             strides = SystematicPolicy.equal(n, k, seed=n).strides
             # n rounds are a whole period; the later ones are those of a long run.
             assert {int(strides.begin(t).sum()) for t in [*range(1, n + 1), *range(10**6, 10**6 + n)]} == {k}
-
-
-@pytest.mark.parametrize(("n", "k"), [(7, 2), (20, 15), (100, 15)])
-def test_variance_over_windows_by_enumeration_of_all_phases(n, k):
-    for length in [1, 2, 3, 10, 40, 100]:
-        rate = Fraction(k, n)
-        b = rate.denominator
-        y = np.array([math.floor(length * rate + Fraction(tick, b)) for tick in range(b)])
-        assert StrideLaw(k / n).window_variances([length])[0] == pytest.approx(y.var(), abs=1e-12)
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 0.4, 1.0])
@@ -152,10 +142,3 @@ def test_the_count_of_participations_survives_a_new_rate(jitter, spells):
             count = client.count(now)
             assert due - 1 - jitter - 1e-6 < count < due + 1e-6
             assert client.round_of(count) <= now < client.round_of(count + 1)
-
-
-def test_a_newcomer_gets_the_place_of_who_left():
-    phases = (np.arange(20) + 0.5) / 20
-    assert newcomer_phase(np.delete(phases, 7)) == pytest.approx(phases[7])
-    assert newcomer_phase(np.delete(phases, 0)) == pytest.approx(phases[0])
-    assert newcomer_phase(np.array([0.9])) == pytest.approx(0.4)

@@ -54,7 +54,6 @@ class VirtualNode:
     folder : folder of clients' states
     traffic : counter of its calls
     run_configs : configurations of runs that other nodes have read
-    stalls : whether it announces its updates without an upload
     seconds : duration of each training
     """
 
@@ -68,7 +67,6 @@ class VirtualNode:
         folder,
         traffic,
         run_configs,
-        stalls=False,
         seconds=0.0,
     ):
         self.name = f"client-{number}"
@@ -77,7 +75,7 @@ class VirtualNode:
         self._random = Random(number)
         self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
         self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
-        self._traffic, self._run_configs, self._stalls = traffic, run_configs, stalls
+        self._traffic, self._run_configs = traffic, run_configs
         self._seconds = seconds
         self._known = set()
         self._task = None
@@ -167,16 +165,15 @@ class VirtualNode:
             answer = unpack(reply.content)
             updates = protocol.ARRAYS in answer
             await asyncio.sleep(self._seconds * updates)
-            upload = not (self._stalls and updates)
-            await self._node.send(reply, time.perf_counter() - begun, upload)
+            await self._node.send(reply, time.perf_counter() - begun)
         except (grpc.aio.AioRpcError, LookupError):
             self._traffic.failed += 1  # the message has expired, or the run has ended
         else:
-            self._note(message, answer, updates and upload)
+            self._note(message, answer, updates)
 
-    def _note(self, message, answer, uploaded):
+    def _note(self, message, answer, updates):
         kind, ask = message.metadata.message_type, ParticipationRequest.read(unpack(message.content)[protocol.AOI])
-        if uploaded:
+        if updates:
             self._traffic.sent.setdefault(ask.round, set()).add(self.name)
         values = answer[protocol.AOI]
         said = ParticipationReply.read(values) if protocol.has_decided(values) else None

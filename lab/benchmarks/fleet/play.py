@@ -4,9 +4,6 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -40,18 +37,6 @@ _LOOK = 0.2  # seconds between two polls of the ServerApp's notes
 _CHECK = 3.0  # seconds between two looks at whether the run is still going
 
 
-@dataclass(frozen=True)
-class Mark:
-    """The resources used so far at a line of the ServerApp's notes."""
-
-    line: Mapping[str, Any]
-    time: float
-    calls: Counter[str]
-    bytes: int
-    superlink: float
-    own: float
-
-
 def play(scenario):
     """Run a scenario with a new SuperLink.
 
@@ -68,14 +53,14 @@ class Play:
         self.scenario, self.link, self.traffic = scenario, link, Traffic()
         self.nodes = []
         self.found = Played(scenario)
-        self._marks = []
+        self._marks = []  # the lines of the ServerApp's notes, with the resources used so far
         self._first = 0 if scenario.joining else 1  # the first of the quiet rounds; 0: not yet
         self._notes = link.folder / "notes"
 
     @property
     def round(self):
         """The last complete round."""
-        return max((mark.line.get("round", 0) for mark in self._marks), default=0)
+        return max((mark.get("round", 0) for mark in self._marks), default=0)
 
     @property
     def _last(self):
@@ -109,10 +94,7 @@ class Play:
         lines = self._channels = channels(self.link.fleet, self.link.authority, min(_CHANNELS, scenario.clients))
         seconds = make_trace(GENERATED, len(keys), 1).speed if scenario.phones else [0.0] * len(keys)
         how = BEHAVIOURS[scenario.behaviour], scenario.behaviour == "asleep", self.link.folder, self.traffic, {}
-        self.nodes = [
-            VirtualNode(i, lines[i % len(lines)], key, *how, i < scenario.stalling, float(seconds[i]))
-            for i, key in enumerate(keys)
-        ]
+        self.nodes = [VirtualNode(i, lines[i % len(lines)], key, *how, float(seconds[i])) for i, key in enumerate(keys)]
         begun = time.monotonic()
         first = self.nodes[: scenario.start if scenario.joining else None]
         for i in range(0, len(first), _AT_ONCE):
@@ -149,8 +131,8 @@ class Play:
                     if "begun" in line:
                         deadline = time.monotonic() + scenario.seconds
                         limit.reschedule(asyncio.get_running_loop().time() + scenario.seconds)
-                    resources = Counter(self.traffic.calls), self.traffic.bytes, self.link.cpu, time.process_time()
-                    self._marks.append(Mark(line, line["time"], *resources))
+                    used = {"bytes": self.traffic.bytes, "superlink": self.link.cpu, "own": time.process_time()}
+                    self._marks.append(line | used | {"node calls": Counter(self.traffic.calls)})
                     if (kill := planned.get(line.get("round", 0))) is not None:
                         number = sum(name.startswith(kill.__name__) for name in self.found.kills)
                         self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
@@ -183,41 +165,42 @@ class Play:
                 await asyncio.sleep(_LOOK)
 
     def _sum_up(self):
-        found, begun = self.found, self._marks[0]
-        rounds = {m.line["round"]: m for m in self._marks if "round" in m.line}
-        quiet = [rounds[r] for r in range(self._first, self._last + 1) if r in rounds] if self._first else []
+        found, marks, scenario = self.found, self._marks, self.scenario
+        rounds = {mark["round"]: mark for mark in marks if "round" in mark}
         found.superlink_peak, found.failed = self.link.peak, self.traffic.failed
-        found.serverapp_peak = max(m.line["peak"] for m in self._marks)
-        found.trained = sum(m.line["trained"] for m in rounds.values())
-        answered = {round_: set(mark.line["outcomes"]) for round_, mark in rounds.items()}
+        found.serverapp_peak = max(mark["peak"] for mark in marks)
+        found.trained = sum(mark["trained"] for mark in rounds.values())
+        answered = {round_: set(mark["outcomes"]) for round_, mark in rounds.items()}
         for round_, mark in rounds.items():
-            found.late += sum(outcome == "late" for outcome in mark.line["outcomes"].values())
-            for name, late in mark.line["rounds_late"].items():
+            found.late += list(mark["outcomes"].values()).count("late")
+            for name, late in mark["rounds_late"].items():
                 answered[round_ - late].add(name)
         found.lost = sum(len(self.traffic.sent.get(round_, set()) - names) for round_, names in answered.items())
         for kill in found.kills.values():
-            mark = rounds.get(kill["round"])
-            kill["seconds"] = float("nan") if mark is None else mark.line["seconds"]
-        met = [mark for mark in self._marks if "met" in mark.line]
-        if newcomers := sum(mark.line["met"] for mark in met):
-            found.newcomer_cpu = 1000 * (met[-1].superlink - begun.superlink) / newcomers
-            found.greeted = met[-1].time - begun.time if newcomers >= self.scenario.clients else None
-        if not quiet:
-            return
-        found.first = quiet[0].time - begun.time
-        found.rounds = [m.line["seconds"] for m in quiet[1:]]
-        if len(quiet) < 2:
-            return
-        before, after = quiet[0], quiet[-1]
-        seconds = after.time - before.time
-        calls = after.calls - before.calls
+            kill["seconds"] = rounds.get(kill["round"], {}).get("seconds", float("nan"))
+        met = [mark for mark in marks if "met" in mark]
+        if newcomers := sum(mark["met"] for mark in met):
+            found.newcomer_cpu = 1000 * (met[-1]["superlink"] - marks[0]["superlink"]) / newcomers
+            found.greeted = met[-1]["time"] - marks[0]["time"] if newcomers >= scenario.clients else None
+        quiet = [rounds[r] for r in range(self._first, self._last + 1) if r in rounds] if self._first else []
+        if quiet:
+            found.first = quiet[0]["time"] - marks[0]["time"]
+            found.rounds = [mark["seconds"] for mark in quiet[1:]]
+        if found.rounds:
+            self._sum_up_quiet(quiet[0], quiet[-1], sum(mark["trained"] for mark in quiet[1:]))
+
+    def _sum_up_quiet(self, before, after, trained):
+        """Note what the quiet rounds after the first have taken."""
+        found = self.found
+        used = {key: after[key] - before[key] for key in ("time", "superlink", "cpu", "own", "bytes", "node calls")}
+        seconds, calls = used["time"], used["node calls"]
         found.requests = {kind: count / seconds for kind, count in sorted(calls.items())}
         found.between = sum(found.requests.get(kind, 0.0) for kind in _IDLE)
-        found.superlink_cpu = (after.superlink - before.superlink) / seconds
-        found.serverapp_cpu = (after.line["cpu"] - before.line["cpu"]) / seconds
-        found.own_cpu = (after.own - before.own) / seconds
-        if trained := sum(m.line["trained"] for m in quiet[1:]):
-            found.client_cpu = 1000 * (after.superlink - before.superlink) / trained
-            asked = Counter(after.line["calls"]) - Counter(before.line["calls"]) + calls
+        found.superlink_cpu, found.serverapp_cpu, found.own_cpu = (
+            used[key] / seconds for key in ("superlink", "cpu", "own")
+        )
+        if trained:
+            found.client_cpu = 1000 * used["superlink"] / trained
+            asked = Counter(after["calls"]) - Counter(before["calls"]) + calls
             found.client_calls = 1 + sum(n for kind, n in asked.items() if kind not in _LOOKS) / trained
-        found.bytes = (after.bytes - before.bytes) / (len(quiet) - 1)
+        found.bytes = used["bytes"] / len(found.rounds)

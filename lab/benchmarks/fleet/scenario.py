@@ -20,7 +20,6 @@ class Scenario:
     seconds : time limit of the rounds; complete rounds count
     timeout : seconds until the deadline of training; queries have more time with more clients
     round_seconds : the run key
-    stalling : number of nodes that announce updates without an upload
     late_rounds : the run key
     buffer : the run key; then ``per_round`` nodes are at work
     phones : whether nodes take the training times of generated phones, and not none
@@ -42,7 +41,6 @@ class Scenario:
     seconds: float = 300.0
     timeout: float = 60.0
     round_seconds: float = 0.0
-    stalling: int = 0
     late_rounds: int = 0
     buffer: int = 0
     phones: bool = False

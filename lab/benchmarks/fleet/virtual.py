@@ -144,8 +144,8 @@ class Node:
         message: Any = inflate_object_from_contents(message_id, dict(zip(letter.parts, contents, strict=True)))
         return sign(message, message_id)
 
-    async def send(self, reply: Message, seconds: float = 0.0, upload: bool = True) -> None:
-        """Announce a reply that took ``seconds`` to make, and upload it if ``upload`` is set."""
+    async def send(self, reply: Message, seconds: float = 0.0) -> None:
+        """Announce a reply that took ``seconds`` to make, and upload it."""
         with no_object_id_recompute():
             sign(reply, reply.object_id)
             objects, tree = get_all_nested_objects(reply), get_object_tree(reply)
@@ -167,7 +167,7 @@ class Node:
                         object_content=objects[part].deflate(),
                     ),
                 )
-                for part in (answer.objects_to_push if upload else ())
+                for part in answer.objects_to_push
             )
         )
 
