@@ -17,7 +17,6 @@ from aoi_fl.science.rates import LONGEST, own_table
 from aoi_fl.science.tables import Probabilities
 from aoi_fl.science.types import Floats, Ints, Mask
 
-_MOVED = 0.05  # least relative change of a rate for a new message, which disturbs a client's stride
 _DIGITS = 3  # of a rate in a message
 EVERY = 10  # rounds between two new rates
 
@@ -101,11 +100,6 @@ def stride_rates(rates: Floats, share: Floats, returning: Floats) -> Floats:
 def achievable(rates: Floats, share: Floats) -> Floats:
     """Return the part of the target rates that clients can reach: at most their availability."""
     return np.minimum(rates, share)
-
-
-def retold(asked: Floats, wanted: Floats) -> Mask:
-    """Return the clients with rates that have moved enough since the last message to send new ones."""
-    return np.abs(wanted - asked) > _MOVED * asked
 
 
 def told_rates(rates: Floats, presence: Presence) -> Floats:

@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from aoi_fl.science.absence import EVERY, absent_steps, absent_table, achievable, retold, told_rates
+from aoi_fl.science.absence import EVERY, absent_steps, absent_table, achievable, told_rates
 from aoi_fl.science.dropout import reissued
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.names import PhaseRule
@@ -20,6 +20,8 @@ from aoi_fl.science.rates import check_rates, own_table
 from aoi_fl.science.rule import AgeRule, Terms
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.science.types import Floats, Ints, Mask
+
+_MOVED = 0.05  # least relative change of a rate for a new message, which disturbs a client's stride
 
 
 @dataclass(frozen=True)
@@ -181,9 +183,7 @@ class SystematicRule(SystematicPolicy):
         if self.presence is None or round_ % EVERY:
             return self
         wanted = self._told(self.targets)
-        moved = retold(self.rates, wanted)
-        if not moved.any():
-            return self
+        moved = np.abs(wanted - self.rates) > _MOVED * self.rates
         return self._telling(np.where(moved, wanted, self.rates), round_, np.ones(len(moved), np.bool_))
 
     def _told(self, targets: Floats) -> Floats:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard
 
+import numpy as np
+
 from aoi_fl.science.types import Floats, Ints, Mask
 
 
@@ -100,9 +102,7 @@ class ParticipationRule:
 
     def advance(self, clocks: Clocks, round_: int, took_part: Mask, forced: Mask | None = None) -> Clocks:
         """Return the clocks after a round, given (n,) which clients took part, and which of these were forced."""
-        last = clocks.last.copy()
-        last[took_part] = round_
-        return Clocks(last)
+        return Clocks(np.where(took_part, round_, clocks.last))
 
     def observe(self, available: Mask, round_: int) -> Self:
         """Return the rule after a round in which these (n,) clients were available."""

@@ -20,7 +20,7 @@ C. A. Waldspurger & W. E. Weihl 1995, Stride scheduling, MIT/LCS/TM-528.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -108,21 +108,8 @@ class SystematicPolicy(ParticipationRule):
         >>> [int(client.count(t)[0]) for t in range(1, 8)]
         [0, 1, 1, 2, 2, 2, 3]
         """
-        if not isinstance(round_, int):
-            begun = self.strides.begun(round_)
-            return begun - (self._due(self.strides.last_start(round_)) > round_) if self.jitter else begun
-        if self._memo.get("round") != round_:
-            counts = self.strides.begun(round_)
-            if self.jitter:
-                if self._memo.get("round") == round_ - 1:  # only the strides that begin now are drawn
-                    who, due = np.flatnonzero(self.strides.begin(round_)), self._memo["due"].copy()
-                    due[who] = self.strides.due(round_, self._uniforms(round_)[who], who)
-                else:
-                    due = self._due(self.strides.last_start(round_))
-                self._memo["due"], counts = due, counts - (due > round_)
-            self._memo.update(round=round_, counts=counts)
-        found: Ints = self._memo["counts"]
-        return found
+        begun = self.strides.begun(round_)
+        return begun - (self._due(self.strides.last_start(round_)) > round_) if self.jitter else begun
 
     def round_of(self, counts: Ints) -> Ints:
         """Return (n,) the rounds in which participations of these numbers are due."""
@@ -147,11 +134,9 @@ class SystematicPolicy(ParticipationRule):
 
     def advance(self, clocks: Clocks, round_: int, took_part: Mask, forced: Mask | None = None) -> Clocks:
         """Return the clocks after a round; a forced participation makes up for none."""
-        now, counts, last = self.count(round_), self._counts(clocks), np.where(took_part, round_, clocks.last)
-        if forced is None and np.array_equal(now > counts, took_part) and not (now < counts).any():
-            return Clocks(last, now)  # all due clients took part
-        step = 1 if forced is None else np.where(forced, 0, 1)
-        return Clocks(last, np.where(took_part, np.maximum(now, counts + step), counts))
+        counts, step = self._counts(clocks), 1 if forced is None else np.where(forced, 0, 1)
+        taken = np.maximum(self.count(round_), counts + step)
+        return Clocks(np.where(took_part, round_, clocks.last), np.where(took_part, taken, counts))
 
     def long_run_rates(self) -> Floats:
         """Return (n,) participations a round."""
@@ -172,11 +157,6 @@ class SystematicPolicy(ParticipationRule):
         for round_ in np.unique(drawn).tolist():
             delays = np.where(drawn == round_, self._uniforms(round_), delays)
         return self.strides.due(starts, delays)
-
-    @cached_property
-    def _memo(self) -> dict[str, Any]:
-        """The last round counted, with its counts, and with jitter the participations due."""
-        return {}
 
     def _uniforms(self, round_: int) -> Floats:
         if self.number is None:
