@@ -3,13 +3,9 @@
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import aiohttp
 import grpc
-
-from aoi_fl.flower.fleet import Metadata
 
 _SECONDS = 60.0  # for one call
 _CONNECTIONS = 8  # of one channel
@@ -30,20 +26,18 @@ class HttpChannel:
     It is created in a running event loop.
     """
 
-    def __init__(self, address: str, authority: bytes) -> None:
+    def __init__(self, address, authority):
         context = ssl.create_default_context(cadata=authority.decode("ascii"))
         connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=context)
         limit = aiohttp.ClientTimeout(total=_SECONDS)
         self._session = aiohttp.ClientSession(f"https://{address}", connector=connector, timeout=limit)
 
-    def unary_unary(
-        self, method: str, request_serializer: Any, response_deserializer: Any, **_: Any
-    ) -> Callable[..., Awaitable[Any]]:
+    def unary_unary(self, method, request_serializer, response_deserializer, **_):
         """Return a function that makes one kind of call; it raises ``AioRpcError`` as over gRPC."""
         path = "/v1/fleet" + re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", method.rpartition("/")[2])
         path = path.replace("fleet-", "fleet/", 1)
 
-        async def call(request: Any, metadata: Metadata) -> Any:
+        async def call(request, metadata):
             content, headers = request_serializer(request), _PROTOBUF | _headers(metadata)
             try:
                 async with self._session.post(path, data=content, headers=headers) as answer:
@@ -56,12 +50,12 @@ class HttpChannel:
 
         return call
 
-    async def close(self) -> None:
+    async def close(self):
         """Close the connections."""
         await self._session.close()
 
 
-def _headers(metadata: Metadata) -> dict[str, str]:
+def _headers(metadata):
     """Return gRPC's metadata as HTTP headers, with binary values in base64."""
     return {
         name.removesuffix("-bin"): b64encode(value).decode("ascii") if isinstance(value, bytes) else value
@@ -69,5 +63,5 @@ def _headers(metadata: Metadata) -> dict[str, str]:
     }
 
 
-def _error(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+def _error(code, details):
     return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details)

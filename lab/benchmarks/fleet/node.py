@@ -42,7 +42,7 @@ class Traffic:
         self.bytes += size
 
 
-class VirtualNode:
+class VirtualNode(Node):
     """A node that runs until :meth:`stop`.
 
     Parameters
@@ -69,9 +69,9 @@ class VirtualNode:
         run_configs,
         seconds=0.0,
     ):
+        super().__init__(channel, key, traffic.count)
         self.name = f"client-{number}"
         self.active, self.asked = asyncio.Event(), asyncio.Event()
-        self._node = Node(channel, key, traffic.count)
         self._random = Random(number)
         self._make_behaviour, self._behaviour = behaviour, behaviour(self._random)
         self._config = {"partition-id": number, "state-dir": str(folder), "seed": number, "sleep": sleep}
@@ -120,20 +120,20 @@ class VirtualNode:
         """Answer messages until a reconnection is requested."""
         while not self._again:
             begun = time.monotonic()
-            letter = await self._node.look()
+            letter = await self.look()
             if letter is None:
                 await self._pause(self._wake, self._behaviour.wait(time.monotonic() - begun))
             else:
                 await self._answer(letter)
         self._again = False
-        await self._node.deactivate()
+        await self.deactivate()
 
     async def _connect(self):
         self.active.clear()
         self._behaviour = self._make_behaviour(self._random)
         while True:
             try:
-                await self._node.activate(HEARTBEAT)
+                await self.activate(HEARTBEAT)
             except grpc.aio.AioRpcError:
                 await asyncio.sleep(_REFUSED)
             else:
@@ -144,7 +144,7 @@ class VirtualNode:
         while True:
             interval, wait = self._behaviour.heartbeat()
             try:
-                await self._node.heartbeat(interval)
+                await self.heartbeat(interval)
             except grpc.aio.AioRpcError:
                 self._traffic.failed += 1
                 wait = _REFUSED
@@ -155,17 +155,17 @@ class VirtualNode:
         try:
             if run_id not in self._known:
                 known = run_id in self._run_configs
-                config = await self._node.run_config(run_id, read=not known)
+                config = await self.run_config(run_id, read=not known)
                 self._run_configs.setdefault(run_id, config)
                 self._known.add(run_id)
-            message = await self._node.receive(letter)
+            message = await self.receive(letter)
             begun = time.perf_counter()
             about = context(run_id, message.metadata.dst_node_id, self._run_configs[run_id], self._config)
             reply = client_app(message, about)
             answer = unpack(reply.content)
             updates = protocol.ARRAYS in answer
             await asyncio.sleep(self._seconds * updates)
-            await self._node.send(reply, time.perf_counter() - begun)
+            await self.send(reply, time.perf_counter() - begun)
         except (grpc.aio.AioRpcError, LookupError):
             self._traffic.failed += 1  # the message has expired, or the run has ended
         else:

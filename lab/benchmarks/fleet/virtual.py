@@ -5,13 +5,11 @@ Here nodes share channels, and each call is signed as Flower's interceptor does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import uniform
-from typing import Any, TypeAlias
 
 import grpc
-from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message, RecordDict
 from flwr.common.config import get_fused_config_from_fab
 from flwr.common.serde import message_from_proto, message_to_proto, run_from_proto
@@ -31,20 +29,18 @@ from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.messages import sign, with_content
 from aoi_fl.flower.versions import HTTP, SPOKEN
 
-Counted: TypeAlias = Callable[[str, int], None]
-
 _FIRST_RETRY, _LONGEST_RETRY = 1.0, 20.0  # seconds between attempts while the SuperLink is unavailable
 # A busy SuperLink fails a call after its database was locked for five seconds.
 _LOCKED, _TRIES = grpc.StatusCode.INTERNAL, 5
 _LOOK_FOR_OBJECT = 0.5  # seconds between two polls for a missing part of a message
 
 
-def public_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def public_pem(key):
     """Return a key's public half in the form that a SuperLink registers."""
     return public_key_to_bytes(key.public_key())
 
 
-def channels(address: str, authority: bytes, count: int) -> list[Any]:
+def channels(address, authority, count):
     """Return TLS channels for nodes to share, each with its own connection.
 
     Parameters
@@ -93,28 +89,27 @@ class Node:
     ``grpc.RpcError`` if the SuperLink refuses it.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, key: ec.EllipticCurvePrivateKey, counted: Counted) -> None:
-        self._stub: Any = fleet_pb2_grpc.FleetStub(channel)
+    def __init__(self, channel, key, counted):
+        self._stub = fleet_pb2_grpc.FleetStub(channel)
         self._key, self._public, self._counted = key, public_pem(key), counted
         self._node = node_pb2.Node(node_id=0)
 
-    async def activate(self, heartbeat: float) -> int:
-        """Connect and return the node's id; the next heartbeat follows in ``heartbeat`` seconds."""
+    async def activate(self, heartbeat):
+        """Connect; the next heartbeat follows in ``heartbeat`` seconds."""
         request = fleet_pb2.ActivateNodeRequest(public_key=self._public, heartbeat_interval=heartbeat)
         answer = await self._call("ActivateNode", request)
         self._node = node_pb2.Node(node_id=answer.node_id)
-        return int(answer.node_id)
 
-    async def deactivate(self) -> None:
+    async def deactivate(self):
         """Disconnect."""
         await self._call("DeactivateNode", fleet_pb2.DeactivateNodeRequest(node_id=self._node.node_id))
 
-    async def heartbeat(self, seconds: float) -> None:
+    async def heartbeat(self, seconds):
         """Send a heartbeat and announce the next one in ``seconds``."""
         request = heartbeat_pb2.SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=seconds)
         await self._call("SendNodeHeartbeat", request)
 
-    async def look(self) -> Letter | None:
+    async def look(self):
         """Return the next message, if there is one."""
         answer = await self._call("PullMessages", fleet_pb2.PullMessagesRequest(node=self._node))
         if not answer.messages_list:
@@ -122,7 +117,7 @@ class Node:
         parts = [tree.object_id for tree in iterate_object_tree(answer.message_object_trees[0])]
         return Letter(message_from_proto(answer.messages_list[0]), parts)
 
-    async def run_config(self, run_id: int, read: bool = True) -> dict[str, Any]:
+    async def run_config(self, run_id, read=True):
         """Fetch a run and its app, as before a run's first message; return the configuration.
 
         Without ``read`` the result is empty: nodes of one process can share the configuration.
@@ -131,9 +126,9 @@ class Node:
         run = run_from_proto(answer.run)
         request = fab_pb2.GetFabRequest(node=self._node, hash_str=run.fab_hash, run_id=run_id)
         fab = (await self._call("GetFab", request)).fab
-        return dict(get_fused_config_from_fab(fab.content, run)) if read else {}
+        return get_fused_config_from_fab(fab.content, run) if read else {}
 
-    async def receive(self, letter: Letter) -> Message:
+    async def receive(self, letter):
         """Fetch a message's content and confirm its receipt."""
         run_id, message_id = letter.message.metadata.run_id, letter.message.metadata.message_id
         contents = await asyncio.gather(*(self._pull(run_id, part) for part in letter.parts))
@@ -141,10 +136,10 @@ class Node:
             node=self._node, run_id=run_id, message_object_id=message_id
         )
         await self._call("ConfirmMessageReceived", request)
-        message: Any = inflate_object_from_contents(message_id, dict(zip(letter.parts, contents, strict=True)))
+        message = inflate_object_from_contents(message_id, dict(zip(letter.parts, contents, strict=True)))
         return sign(message, message_id)
 
-    async def send(self, reply: Message, seconds: float = 0.0) -> None:
+    async def send(self, reply, seconds=0.0):
         """Announce a reply that took ``seconds`` to make, and upload it."""
         with no_object_id_recompute():
             sign(reply, reply.object_id)
@@ -171,18 +166,18 @@ class Node:
             )
         )
 
-    async def _pull(self, run_id: int, part: str) -> bytes:
+    async def _pull(self, run_id, part):
         request = message_pb2.PullObjectRequest(node=self._node, run_id=run_id, object_id=part)
         while True:
             answer = await self._call("PullObject", request)
             if not answer.object_found:
                 raise LookupError(f"the SuperLink no longer has the part {part} of a message")
             if answer.object_available:
-                return bytes(answer.object_content)
+                return answer.object_content
             await asyncio.sleep(_LOOK_FOR_OBJECT)
 
-    async def _call(self, name: str, request: Any) -> Any:
-        ask: Callable[..., Awaitable[Any]] = getattr(self._stub, name)
+    async def _call(self, name, request):
+        ask = getattr(self._stub, name)
         pause, broken = _FIRST_RETRY, 0
         while True:
             try:
