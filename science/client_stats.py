@@ -5,7 +5,7 @@ long the server waited.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -38,36 +38,37 @@ class Report:
     waited: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-@dataclass(eq=False)
 class ClientArrays:
     """Base of what is known of n clients: arrays (n,) that grow with the clients.
 
     Attributes
     ----------
     prefix : of the arrays' names in the state of a run
-    unknown : the value of a new client by array, if it is not 0
+    unknown : the arrays by name, with the value of a new client
     """
 
     prefix: ClassVar[str]
-    unknown: ClassVar[Mapping[str, float]] = {}
+    unknown: ClassVar[Mapping[str, float]]
+
+    def __init__(self, **arrays: NDArray[Any]) -> None:
+        for name, value in self.unknown.items():
+            setattr(self, name, arrays.get(name, np.full(0, value)))
 
     def reach(self, clients: int) -> Self:
         """Make room for n clients, the new ones unknown, and return this."""
-        for f in fields(self):
-            known = getattr(self, f.name)
-            if len(known) < clients:
-                more = np.full(clients - len(known), self.unknown.get(f.name, 0), known.dtype)
-                setattr(self, f.name, np.append(known, more))
+        for name, value in self.unknown.items():
+            if (more := clients - len(known := getattr(self, name))) > 0:
+                setattr(self, name, np.append(known, np.full(more, value)))
         return self
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, for a resumed run."""
-        return {f"{self.prefix}-{f.name}": getattr(self, f.name) for f in fields(self)}
+        return {f"{self.prefix}-{name}": getattr(self, name) for name in self.unknown}
 
     @classmethod
     def recalled(cls, memory: Mapping[str, NDArray[Any]]) -> Self:
         """Return what a :meth:`state_dict` has."""
-        return cls(**{f.name: memory[f"{cls.prefix}-{f.name}"].copy() for f in fields(cls)})
+        return cls(**{name: memory[f"{cls.prefix}-{name}"].copy() for name in cls.unknown})
 
 
 # The reports of a round's clients in a simulation without learning, from the round and their numbers.

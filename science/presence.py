@@ -4,7 +4,6 @@ An available client leaves, and an unavailable one returns, each with its own pr
 coin a round is the case in which both states have the same chance of availability next.
 """
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
@@ -14,13 +13,9 @@ from aoi_fl.science.types import Floats, Mask
 
 WINDOW = 500  # rounds; one this long ago counts 1/e as much as the last
 _KEPT = 1 - 1 / WINDOW
+_COUNTS = ("rounds", "there", "aways", "returns", "stands", "stays")
 
 
-def _counts() -> Floats:
-    return np.zeros(0)
-
-
-@dataclass(eq=False)
 class Presence(ClientArrays):
     """Counts of informative rounds for each of n clients; they forget with :data:`WINDOW` rounds' memory.
 
@@ -36,21 +31,22 @@ class Presence(ClientArrays):
     """
 
     prefix = "presence"
-    unknown = MappingProxyType({"before": -1.0})
+    unknown = MappingProxyType(dict.fromkeys(_COUNTS, 0.0) | {"before": -1.0})
 
-    rounds: Floats = field(default_factory=_counts)
-    there: Floats = field(default_factory=_counts)
-    aways: Floats = field(default_factory=_counts)
-    returns: Floats = field(default_factory=_counts)
-    stands: Floats = field(default_factory=_counts)
-    stays: Floats = field(default_factory=_counts)
-    before: Floats = field(default_factory=_counts)
+    rounds: Floats
+    there: Floats
+    aways: Floats
+    returns: Floats
+    stands: Floats
+    stays: Floats
+    before: Floats
 
     def note(self, here: Mask, known: Mask | None = None) -> None:
         """Take note of (n,) the clients available in the next round; ``known`` is False where that is unknown."""
         self.reach(len(here))
         known = np.ones(len(here), np.bool_) if known is None else known
-        away, stood = self.before[: len(here)] == 0, self.before[: len(here)] == 1
+        before = self.before[: len(here)]
+        away, stood = before == 0, before == 1
         for count, seen in (
             (self.rounds, known),
             (self.there, here),
@@ -61,7 +57,7 @@ class Presence(ClientArrays):
         ):
             count *= _KEPT
             count[: len(here)] += seen & known
-        self.before[: len(here)] = np.where(known, here, -1.0)
+        before[:] = np.where(known, here, -1.0)
 
     def of(self, client: int) -> tuple[float, float]:
         """Return a and b of one client, as :attr:`share` and :attr:`returning` have them."""

@@ -18,7 +18,6 @@ from aoi_fl.science.types import Floats, Ints, Mask
 State: TypeAlias = Mapping[str, NDArray[Any]]  # what a selector has learned, as arrays by name
 
 
-@dataclass(eq=False)
 class ClientStats(ClientArrays):
     """The last reports of n clients; the arrays grow with the clients.
 
@@ -31,14 +30,14 @@ class ClientStats(ClientArrays):
     """
 
     prefix = "seen"
-    unknown = MappingProxyType({"losses": np.nan, "seconds": np.nan})
+    unknown = MappingProxyType({"losses": np.nan, "seconds": np.nan, "taken": 0, "last": 0, "tried": 0, "waited": 0.0})
 
-    losses: Floats = field(default_factory=lambda: np.zeros(0))
-    seconds: Floats = field(default_factory=lambda: np.zeros(0))
-    taken: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    last: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    tried: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    waited: Floats = field(default_factory=lambda: np.zeros(0))
+    losses: Floats
+    seconds: Floats
+    taken: Ints
+    last: Ints
+    tried: Ints
+    waited: Floats
 
     @property
     def durations(self) -> Floats:
