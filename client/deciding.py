@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.protocol import CENTRAL, MAX_AGE, ParticipationRequest
+from aoi_fl.client.state import ClientState
+from aoi_fl.protocol import CENTRAL, MAX_AGE, RESERVE, ParticipationRequest
 from aoi_fl.science.age import ClientAge
 from aoi_fl.science.draws import uniform
 from aoi_fl.science.errors import ConfigError
@@ -20,59 +21,80 @@ _LONGEST = 10_000  # rounds in which a user's own rule must take part once
 
 
 class Decider:
-    """Decides for one client; ``count`` is the number of its last participation, or None.
+    """Decides for one client in a request's round.
 
     Parameters
     ----------
-    ask : the terms
-    seed, number : key and counter of the client's draws
+    ask : the request
+    own : the client's state; a newcomer draws its clock
+    number : the counter of its draws
     folder : searched first for the user's own rule
+
+    Attributes
+    ----------
+    clock, count : the client's clock, and the number of its last participation under a rule that counts them
 
     Raises
     ------
     ConfigError : the terms are out of range, or the rule's code cannot be used or differs from the server's.
     """
 
-    def __init__(self, ask: ParticipationRequest, seed: int, number: int, folder: str) -> None:
-        self._rule, self._seed, self._number = _rule(ask, seed, number, folder), seed, number
+    def __init__(self, ask: ParticipationRequest, own: ClientState, number: int, folder: str) -> None:
+        self._ask, self._own, self._number = ask, own, number
+        self._rule = _rule(ask, own.seed, number, folder)
+        self.clock = own.age or self._newcomer()
+        self.count = _only(self._rule.counts(np.array([self.clock.last]))) if own.turn is None else own.turn
 
-    def newcomer(self, round_: int) -> ClientAge:
-        """Return the clock of a client that joins in a round."""
-        age = int(self._rule.first_age(round_, self._draw("first-age", round_))[0])
-        return ClientAge(last=max(-MAX_AGE, round_ - 1 - age))
+    def _newcomer(self) -> ClientAge:
+        """Return the clock of a client that joins in this round."""
+        if self._ask.wire == CENTRAL:  # its selection draws no age: a newcomer has missed all rounds before
+            return ClientAge(last=0)
+        age = int(self._rule.first_age(self._ask.round, self._draw("first-age", self._ask.round))[0])
+        return ClientAge(last=max(-MAX_AGE, self._ask.round - 1 - age))
 
-    def count(self, clock: ClientAge) -> int | None:
-        """Return the number of a client's last participation, computed from its clock."""
-        counts = self._rule.counts(np.array([clock.last]))
-        return None if counts is None else int(counts[0])
+    @property
+    def own(self) -> ClientState:
+        """The client's state."""
+        return replace(self._own, age=self.clock, turn=self.count)
 
-    def willing(self, clock: ClientAge, count: int | None, round_: int) -> bool:
-        """Decide about a round; a repeated round gets the same decision."""
-        if count is not None and clock.last == round_ and not clock.forced:  # this repeats the round
+    def willing(self) -> bool:
+        """Decide about the round; a repeated round gets the same decision."""
+        round_ = self._ask.round
+        if self._ask.wire == CENTRAL:
             return True
-        clocks, u = _clocks(clock, count, round_), self._draw("participate", round_)
-        return bool(self._rule.participates(clocks, round_, u)[0])
+        if self._ask.wire == RESERVE:
+            return self.clock.due(round_)
+        if self.count is not None and self.clock.last == round_ and not self.clock.forced:  # this repeats the round
+            return True
+        return bool(self._rule.participates(self._clocks(round_), round_, self._draw("participate", round_))[0])
 
-    def reserve(self, clock: ClientAge, count: int | None, round_: int) -> ClientAge:
+    def reserve(self, round_: int) -> None:
         """Draw the next round of participation, ``round_`` or later."""
-        clocks, u = _clocks(clock, count, round_), self._draw("reserve", round_)
-        return replace(clock, reserved=min(MAX_AGE, int(self._rule.next_round(clocks, round_, u)[0])))
+        drawn = self._rule.next_round(self._clocks(round_), round_, self._draw("reserve", round_))
+        self.clock = replace(self.clock, reserved=min(MAX_AGE, int(drawn[0])))
 
-    def after(self, clock: ClientAge, count: int | None, round_: int, forced: bool) -> int | None:
-        """Return the number of the participation in a round, given the clock before it."""
-        if count is None:
-            return None
-        one = np.ones(1, np.bool_)
-        counts = self._rule.advance(_clocks(clock, count, round_), round_, one, one & forced).counts
-        return None if counts is None else int(counts[0])
+    def take_part(self) -> None:
+        """Note the participation in this round; a repeated one changes nothing."""
+        round_, forced = self._ask.round, self._ask.forced
+        clock = self.clock.took_part(round_, forced)
+        if clock != self.clock and self.count is not None:
+            one = np.ones(1, np.bool_)
+            self.count = _only(self._rule.advance(self._clocks(round_), round_, one, one & forced).counts)
+        self.clock = clock
+        if self._ask.wire == RESERVE:
+            self.reserve(round_ + 1)
 
     def _draw(self, purpose: str, round_: int) -> NDArray[np.float64]:
-        return np.array([uniform(self._seed, round_, purpose, self._number)])
+        return np.array([uniform(self._own.seed, round_, purpose, self._number)])
+
+    def _clocks(self, round_: int) -> Clocks:
+        """Return the client's clock at the start of a round as an array of one; valid when repeated."""
+        last = np.array([round_ - 1 - self.clock.age(round_)])
+        return Clocks(last, None if self.count is None else np.array([self.count]))
 
 
-def _clocks(clock: ClientAge, count: int | None, round_: int) -> Clocks:
-    """Return a client's clock at the start of a round as an array of one; valid when repeated."""
-    return Clocks(np.array([round_ - 1 - clock.age(round_)]), None if count is None else np.array([count]))
+def _only(counts: NDArray[np.int64] | None) -> int | None:
+    return None if counts is None else int(counts[0])
 
 
 def _rule(ask: ParticipationRequest, seed: int, number: int, folder: str) -> ParticipationRule:

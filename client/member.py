@@ -164,25 +164,21 @@ class Member:
     def answer(self, *, trains: bool = False, alone: bool = True) -> ParticipationReply:
         """Decide about the request by :func:`aoi_fl.client.step.step`, whose request explains the parameters."""
         rule = refused_now(self._context.node_config)
-        with self._changing():
-            request = self._request(rule=rule, trains=trains and not self._simulated, alone=alone)
-            state, reply = step(self.state, request)
-            self._save(state)
-        return self._retire(reply)
+        return self._step(rule=rule, trains=trains and not self._simulated, alone=alone)
 
     def took_part(self, answer: ParticipationReply) -> ParticipationReply:
         """Reset the age after training; in reserve mode draw the next round and report it."""
-        with self._changing():
-            state, reply = step(self.state, self._request(), answer)
-            self._save(state)
-        return self._retire(reply, trained=True)
+        return self._step(answer)
 
-    def _retire(self, answer: ParticipationReply, trained: bool = False) -> ParticipationReply:
-        """Sleep if that saves enough polls and the owner allows it; return the answer with the nap."""
+    def _step(self, trained: ParticipationReply | None = None, **more: Any) -> ParticipationReply:
+        """Decide and save; sleep if that saves enough polls and the owner allows it, and return the reply."""
+        with self._changing():
+            state, reply = step(self.state, self._request(**more), trained)
+            self._save(state)
         spent = time.monotonic() - self._asked
-        following = poll_schedule.foretold(self.ask, answer, self._context.node_config, trained, spent)
+        following = poll_schedule.foretold(self.ask, reply, self._context.node_config, trained is not None, spent)
         poll_schedule.lay_down(following, self._context.node_id)
-        return replace(answer, sleeps=following.nap) if following.asleep else answer
+        return replace(reply, sleeps=following.nap) if following.asleep else reply
 
 
 def device_of(context: Context, who: Identity, *, bound: bool) -> Device:

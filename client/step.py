@@ -13,7 +13,6 @@ from aoi_fl.client.gate.rules import SEPARATION
 from aoi_fl.client.promises import Promise, strictest
 from aoi_fl.client.state import ClientState
 from aoi_fl.protocol import ParticipationReply, ParticipationRequest
-from aoi_fl.science.age import ClientAge
 
 
 @dataclass(frozen=True)
@@ -60,45 +59,35 @@ def step(state: State, request: Request, trained: ParticipationReply | None = No
     state, request : the client's state and the message
     trained : the reply to this request, after its training; the age is then reset, and under reserve a round is drawn
     """
-    ask, decider = request.ask, Decider(request.ask, state.own.seed, request.number, request.folder)
-    promise, clock = heard(state, request).promise, state.own.age
-    if clock is None:  # the server's own selection draws no age: a newcomer has missed all rounds before its first one
-        clock = ClientAge(last=0) if ask.wire == protocol.CENTRAL else decider.newcomer(ask.round)
-    count = decider.count(clock) if state.own.turn is None else state.own.turn
+    ask, promise = request.ask, heard(state, request).promise
+    decider = Decider(ask, state.own, request.number, request.folder)
     if trained is not None:
-        clock, count = _after(ask, decider, clock, count)
+        decider.take_part()
         if promise is not None:
             promise = replace(promise, last=max(promise.last, ask.round))
-        reply = replace(trained, next_round=clock.reserved)
-        return State(replace(state.own, age=clock, turn=count), promise), reply
-    if ask.wire == protocol.RESERVE and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
-        clock = decider.reserve(clock, count, ask.round)
-    match ask.wire:
-        case protocol.CENTRAL:
-            willing = True
-        case protocol.RESERVE:
-            willing = clock.due(ask.round)
-        case _:
-            willing = decider.willing(clock, count, ask.round)
-    willing = willing or ask.forced
+        return State(decider.own, promise), replace(trained, next_round=decider.clock.reserved)
+    reserves, clock = ask.wire == protocol.RESERVE, decider.clock
+    if reserves and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
+        decider.reserve(ask.round)
+    willing = ask.forced or decider.willing()
     rule = request.rule if willing else None
     repeats = request.trains and promise is not None and promise.last == ask.round
     if repeats:  # the process may have ended before it noted so in its age
-        clock, count = _after(ask, decider, clock, count)
+        decider.take_part()
     kept = promise is None or (request.alone and not promise.forbids(ask.round, repeats=not request.trains))
     if willing and rule is None and not kept:
         rule = SEPARATION
-    if rule is not None and ask.wire == protocol.RESERVE and clock.reserved == ask.round:
-        clock = decider.reserve(clock, count, ask.round + 1)
+    if rule is not None and reserves and decider.clock.reserved == ask.round:
+        decider.reserve(ask.round + 1)
     reply = ParticipationReply(
         name=request.name,
         takes_part=willing and rule is None,
-        age=clock.age(ask.round),
-        next_round=clock.reserved,
+        age=decider.clock.age(ask.round),
+        next_round=decider.clock.reserved,
         rule=rule,
         trained=repeats or None,
     )
-    return State(replace(state.own, age=clock, turn=count), promise), reply
+    return State(decider.own, promise), reply
 
 
 def heard(state: State, request: Request) -> State:
@@ -111,13 +100,3 @@ def heard(state: State, request: Request) -> State:
     apart, clear = max(request.apart, ask.min_separation or 1), bool(ask.clear) or not ask.private
     terms = Promise(apart, ask.rounds, ask.round - 1, clear=clear, mu=ask.mu, delta=ask.delta)
     return replace(state, promise=strictest(known, terms))
-
-
-def _after(
-    ask: ParticipationRequest, decider: Decider, before: ClientAge, count: int | None
-) -> tuple[ClientAge, int | None]:
-    """Return clock and count after this round's participation; the same again if they have it already."""
-    clock = before.took_part(ask.round, ask.forced)
-    if clock != before:
-        count = decider.after(before, count, ask.round, ask.forced)
-    return (decider.reserve(clock, count, ask.round + 1) if ask.wire == protocol.RESERVE else clock), count
