@@ -1,6 +1,8 @@
 """Plain statements beside Flower's own methods: on equal databases, equal answers and equal tables."""
 
+import ast
 import copy
+import re
 import shutil
 import sqlite3
 from collections import defaultdict
@@ -35,6 +37,16 @@ STRANGE = (
     {"message_id": "a" * 64},
     {"message_type": ""},
 )
+
+# Calls of a state about one of its runs or nodes, whose number is the last of a step.
+CALLS = {
+    "session": ("start_session", "runs"),
+    "clean": ("cleanup_run", "runs"),
+    "runtime": ("add_clientapp_runtime", "runs"),
+    "activate": ("activate_node", "nodes"),
+    "leave": ("deactivate_node", "nodes"),
+    "beat": ("acknowledge_node_heartbeat", "nodes"),
+}
 
 
 class World:
@@ -116,6 +128,10 @@ class World:
 
     def _answer(self, state, name, *of):
         try:
+            if name in CALLS:
+                method, things = CALLS[name]
+                *more, number = of
+                return str(getattr(state, method)(getattr(self, things)[number], *more))
             return str(getattr(self, f"do_{name}")(state, *of))
         except Exception as error:
             return f"{type(error).__name__}: {getattr(error, 'orig', error)}"
@@ -125,9 +141,6 @@ class World:
 
     def content(self, number, good):
         return self.object(number), self.objects.get(self.object(number), b"") if good else b"forged"
-
-    def do_session(self, state, run):
-        return state.start_session(self.runs[run])
 
     def do_push(self, state, message, session):
         from flwr.common.serde import message_from_proto, message_to_proto
@@ -196,20 +209,8 @@ class World:
         )
         return sorted(map(str, state.get_node_info(**asked[kind])))
 
-    def do_activate(self, state, node, seconds):
-        return state.activate_node(self.nodes[node], seconds)
-
-    def do_leave(self, state, node):
-        return state.deactivate_node(self.nodes[node])
-
-    def do_beat(self, state, node, seconds):
-        return state.acknowledge_node_heartbeat(self.nodes[node], seconds)
-
     def do_traffic(self, state, run, sent, received):
         return state.store_traffic(self.runs[run], bytes_sent=sent, bytes_recv=received)
-
-    def do_runtime(self, state, run, seconds):
-        return state.add_clientapp_runtime(self.runs[run], seconds)
 
     def do_forget(self, state, message):
         return state.delete_messages({self.messages[message][0].metadata.message_id})
@@ -231,9 +232,6 @@ class World:
 
     def do_wait(self, state, seconds):
         self.now += timedelta(seconds=seconds / 2)  # once for each of the two
-
-    def do_clean(self, state, run):
-        return state.cleanup_run(self.runs[run])
 
 
 @pytest.fixture(scope="module")
@@ -259,135 +257,60 @@ STEPS = {
     "look": (node, st.sampled_from([None, 1, 2])),
     "replies": (),
     "key": (node,),
-    "beat": (node, seconds),
+    "beat": (seconds, node),
     "traffic": (run, st.integers(-1, 5), st.integers(-1, 5)),
     "wait": (st.sampled_from([1.0, 60.0, 400.0]),),
     "clean": (run,),
     "forget": (message,),
     "valid": (message,),
-    "runtime": (run, st.sampled_from([0.0, 0.1, 1e300])),
+    "runtime": (st.sampled_from([0.0, 0.1, 1e300]), run),
     "strange": (message, st.integers(0, len(STRANGE) - 1)),
     "finish": (run,),
     "nodes": (run,),
     "leave": (node,),
     "info": (kind,),
-    "activate": (node, seconds),
+    "activate": (seconds, node),
 }
 steps = st.sampled_from([*STEPS]).flatmap(lambda name: st.tuples(st.just(name), *STEPS[name]))
 
-ROUND = [
-    ("session", 0),
-    ("push", 0, 2),
-    ("push", 1, 2),
-    ("push", 1, 2),
-    ("push", 2, 1),
-    ("tree", 3),
-    ("get", 2),
-    ("store", 2, 0, 1, False),
-    ("store", 2, 1, 1, True),
-    ("upload", 2, 0),
-    ("get", 2),
-    ("tree", 3),
-    ("look", 0, 1),
-    ("look", 0, 1),
-    ("look", 1, 1),
-    ("beat", 0, 30.0),
-    ("beat", 1, 30.0),
-    ("beat", 3, 30.0),
-    ("beat", 4, 30.0),
-    *(("key", i) for i in range(NODES + 1)),
-    ("traffic", 0, 3, 4),
-    ("traffic", 2, 3, 4),
-    ("traffic", 0, 0, 0),
-    ("traffic", 0, -1, 0),
-    ("session", 0),
-    ("push", 5, 3),
-    ("store", 0, 0, 0, True),
-    ("upload", 3, 0),
-    ("replies",),
-    *(("delete", i) for i in range(40)),
-    ("forge", 0, 1),
-    ("forge", 0, 2),
-    ("forge", 0, 5),
-    ("put", 1, True),
-    ("put", 1, False),
-    ("session", 0),
-    ("push", 3, 4),
-    ("wait", 400.0),
-    ("upload", 4, 0),
-    ("get", 1),
-    ("look", 2, 1),
-    ("clean", 0),
-    ("session", 1),
-    ("push", 4, 5),
-    ("register", 4, 1),
-    ("upload", 5, 0),
-    ("valid", 4),
-    ("valid", 0),
-    ("forget", 4),
-    ("runtime", 0, 0.1),
-    ("runtime", 0, 0.2),
-    ("runtime", 2, 0.1),
-]
-EXPIRED = [
-    ("session", 0),
-    ("push", 1, 2),
-    *(("get", part) for part in range(40)),
-    ("nodes", 0),
-    ("register", 0, 0),
-    ("wait", 400.0),
-    ("wait", 400.0),
-    ("get", ROOT),
-    *(("get", part) for part in range(40)),
-    ("info", 4),
-    ("info", 5),
-    *(("nodes", run) for run in range(3)),
-    ("beat", 0, 30.0),
-    *(("info", kind) for kind in range(6)),
-    ("nodes", 0),
-    ("wait", 60.0),
-    *(("activate", node, 20.0) for node in range(NODES + 1)),
-    ("nodes", 0),
-    ("activate", 0, 10.0),
-    ("leave", 0),
-    ("wait", 20.0),
-    ("leave", 2),
-    ("wait", 60.0),
-    ("leave", 3),
-    ("activate", 2, 10.0),
-    ("activate", 3, 10.0),
-]
-LATER = [
-    ("session", 0),
-    ("push", 4, 2),
-    ("push", 2, 2),
-    ("session", 0),
-    ("push", 0, 3),
-    ("session", 0),
-    ("push", 0, 4),
-    *(("strange", 3, change) for change in range(len(STRANGE))),
-    ("valid", 0),
-    ("look", 0, 1),
-    ("look", 0, 1),
-    ("look", 0, 1),
-    ("session", 0),
-    *(("strange", 9, change) for change in range(len(STRANGE))),
-    ("push", 9, 5),
-    ("session", 0),
-    ("push", 9, 6),
-    ("push", 8, 6),
-    ("session", 0),
-    ("push", 8, 7),
-    ("replies",),
-    ("forget", 4),
-    ("valid", 4),
-    ("replies",),
-    ("wait", 60.0),
-    ("valid", 0),
-    ("finish", 0),
-    ("push", 1, 7),
-    ("push", 7, 7),
-]
+
+def script(text):
+    """Return the steps of a text, each a name and its numbers; of ``a-b`` there is a step for each number."""
+    steps = []
+    for step in re.split("[;\n]", text.strip()):
+        ranged = re.fullmatch(r"(.+) (\d+)-(\d+)", step.strip())
+        alike = [f"{ranged[1]} {n}" for n in range(int(ranged[2]), int(ranged[3]) + 1)] if ranged else [step]
+        steps += [(name, *map(ast.literal_eval, numbers)) for name, *numbers in map(str.split, alike)]
+    return steps
+
+
+ROUND = script(
+    """
+    session 0; push 0 2; push 1 2; push 1 2; push 2 1; tree 3; get 2
+    store 2 0 1 0; store 2 1 1 1; upload 2 0; get 2; tree 3; look 0 1; look 0 1; look 1 1
+    beat 30 0-1; beat 30 3-4; key 0-4
+    traffic 0 3 4; traffic 2 3 4; traffic 0 0 0; traffic 0 -1 0
+    session 0; push 5 3; store 0 0 0 1; upload 3 0; replies; delete 0-39
+    forge 0 1; forge 0 2; forge 0 5; put 1 1; put 1 0
+    session 0; push 3 4; wait 400; upload 4 0; get 1; look 2 1; clean 0
+    session 1; push 4 5; register 4 1; upload 5 0; valid 4; valid 0; forget 4
+    runtime 0.1 0; runtime 0.2 0; runtime 0.1 2
+    """
+)
+EXPIRED = script(
+    f"""
+    session 0; push 1 2; get 0-39; nodes 0; register 0 0; wait 400; wait 400; get {ROOT}; get 0-39
+    info 4; info 5; nodes 0-2; beat 30 0; info 0-5; nodes 0; wait 60
+    activate 20 0-4; nodes 0; activate 10 0; leave 0; wait 20; leave 2; wait 60; leave 3; activate 10 2-3
+    """
+)
+LATER = script(
+    """
+    session 0; push 4 2; push 2 2; session 0; push 0 3; session 0; push 0 4; strange 3 0-8; valid 0
+    look 0 1; look 0 1; look 0 1; session 0; strange 9 0-8; push 9 5; session 0; push 9 6; push 8 6
+    session 0; push 8 7; replies; forget 4; valid 4; replies; wait 60; valid 0; finish 0; push 1 7; push 7 7
+    """
+)
 
 
 def test_a_round_leaves_the_same_answers_and_tables(world):
@@ -430,8 +353,7 @@ def test_statements_run_in_their_sessions_transaction(world):
 
 
 def test_a_node_that_left_is_seen_without_its_reply(world):
-    left = ("beat", 0, 10.0), ("wait", 60.0), ("replies",)
-    there, gone = world.play([("session", 0), ("push", 2, 2), ("upload", 2, 0), ("replies",), *left])["replies"]
+    there, gone = world.play(script("session 0; push 2 2; upload 2 0; replies; beat 10 0; wait 60; replies"))["replies"]
     assert there.count(",") == gone.count(",") - 1
 
 
