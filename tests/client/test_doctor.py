@@ -1,7 +1,6 @@
 """The doctor against real files, real TLS servers and Flower's own Fleet API on 127.0.0.1."""
 
 import datetime
-import ipaddress
 import json
 import ssl
 import threading
@@ -11,48 +10,23 @@ from socketserver import ThreadingTCPServer
 from types import SimpleNamespace
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.x509.oid import NameOID
 
 from aoi_fl.client.device import checks, enroll, reach, registration
 from aoi_fl.docker.control import read_pems
+from aoi_fl.docker.pki import make_all
 from aoi_fl.flower import fleet as fleet_api
 from tests.processes import python
 
-DAY = datetime.timedelta(days=1)
 PEM = serialization.Encoding.PEM
 
 
-class Authority:
-    """A certificate authority with the certificate that it signs itself."""
-
-    def __init__(self, name="CN=test authority"):
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name.from_rfc4514_string(name)
-        self.pem = self.signed(self)
-
-    def server(self, host="127.0.0.1", days=90, start=-10):
-        """Return a server's certificate and private key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])  # which nobody may go by
-        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))])
-        secret = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        return self._sign(subject, key, days, address, start), secret
-
-    def signed(self, other):
-        """Return another authority's certificate, signed by this one."""
-        return self._sign(other.name, other.key, 90, x509.BasicConstraints(True, None))
-
-    def _sign(self, subject, key, days, extension, start=-10):
-        now = datetime.datetime.now(datetime.UTC)
-        builder = x509.CertificateBuilder(self.name, subject, key.public_key(), x509.random_serial_number())
-        builder = builder.not_valid_before(now + start * DAY).not_valid_after(now + days * DAY)
-        return builder.add_extension(extension, critical=False).sign(self.key, hashes.SHA256()).public_bytes(PEM)
-
-
-AUTHORITY = Authority()
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Return the certificate of an authority, and a server's certificate and private key."""
+    make_all(root := tmp_path_factory.mktemp("pki"))
+    return [(root / name).read_bytes() for name in ("trust/ca.crt", "server/server.crt", "server/server.key")]
 
 
 @contextmanager
@@ -84,26 +58,16 @@ def tls(folder, certificate, key, protocol="h2", greet=lambda client: True):
         yield port
 
 
-def judged(folder, certificate, key, **how):
-    """Return what a handshake with a server of this certificate comes to."""
-    with tls(folder, certificate, key, **how) as port:
-        return reach.tls("127.0.0.1", port, AUTHORITY.pem).status
-
-
-@pytest.mark.parametrize("server", [{"days": -1}, {"start": 1}, {"host": "10.1.2.3"}], ids=str)
-def test_a_certificate_that_is_not_valid_here_is_refused(tmp_path, server):
-    assert judged(tmp_path, *AUTHORITY.server(**server)) == "fail"
-
-
-def test_another_authority_or_a_missing_intermediate_is_refused(tmp_path):
-    between = Authority("CN=the intermediate")
-    certificate, key = between.server()
-    assert judged(tmp_path, certificate, key) == "fail"
-    assert judged(tmp_path, certificate + AUTHORITY.signed(between), key) == "ok"
+@pytest.mark.parametrize(("days", "own", "status"), [(397, True, "ok"), (-1, True, "fail"), (397, False, "fail")])
+def test_a_certificate_is_of_the_authority_and_valid(tmp_path, cluster, days, own, status):
+    make_all(tmp_path, server_days=days)
+    trusted = (tmp_path / "trust/ca.crt").read_bytes() if own else cluster[0]
+    with tls(tmp_path, *((tmp_path / f"server/server.{half}").read_bytes() for half in ("crt", "key"))) as port:
+        assert reach.tls("127.0.0.1", port, trusted).status == status
 
 
 @pytest.mark.parametrize("status", ["200 OK", "407 Proxy Authentication Required"])
-def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_path, monkeypatch):
+def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_path, monkeypatch, cluster):
     calls = []
 
     def greet(client):
@@ -113,15 +77,17 @@ def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_pat
 
     for name in ("grpc_proxy", "no_grpc_proxy", "no_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with tls(tmp_path, *AUTHORITY.server(), greet=greet) as port:
+    authority, *server = cluster
+    with tls(tmp_path, *server, greet=greet) as port:
         monkeypatch.setenv("https_proxy", f"http://user:secret@127.0.0.1:{port}")
-        first, second = reach.tcp("127.0.0.1", 9), reach.tls("127.0.0.1", 9, AUTHORITY.pem)
+        first, second = reach.tcp("127.0.0.1", 9), reach.tls("127.0.0.1", 9, authority)
     assert "https_proxy" in first.found and "secret" not in first.found + first.remedy
     assert first.status == second.status == ("ok" if status == "200 OK" else "fail")
     assert len(calls) == 2 and b"\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n" in calls[0]
     assert all(call.startswith(b"CONNECT 127.0.0.1:9 ") for call in calls)
     monkeypatch.setenv("no_proxy", "example.org, 127.0.0.1")
-    assert judged(tmp_path, *AUTHORITY.server()) == "ok"
+    with tls(tmp_path, *server) as port:
+        assert reach.tls("127.0.0.1", port, authority).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -132,15 +98,15 @@ def test_a_proxy_in_the_environment_is_named_and_used_as_by_grpc(status, tmp_pat
         lambda client: time.sleep(2),
     ],
 )
-def test_another_server_is_no_superlink(monkeypatch, answer):
+def test_another_server_is_no_superlink(monkeypatch, answer, cluster):
     monkeypatch.setattr(reach, "_PATIENCE", 0.3)
     with listening(answer) as port:
-        assert reach.tls("127.0.0.1", port, AUTHORITY.pem).status == "fail"
+        assert reach.tls("127.0.0.1", port, cluster[0]).status == "fail"
 
 
-def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_path):
-    with tls(tmp_path, *AUTHORITY.server(), protocol="http/1.1") as port:
-        assert reach.tls("127.0.0.1", port, AUTHORITY.pem).status == "fail"
+def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_path, cluster):
+    with tls(tmp_path, *cluster[1:], protocol="http/1.1") as port:
+        assert reach.tls("127.0.0.1", port, cluster[0]).status == "fail"
         assert reach.tcp("127.0.0.1", port).status == "ok"
     assert reach.tcp("no-such-host.invalid", 9092).status == reach.tcp("127.0.0.1", port).status == "fail"
 
@@ -149,7 +115,7 @@ def test_a_web_server_an_unknown_name_and_a_closed_port_are_no_superlink(tmp_pat
 
 
 @pytest.fixture(scope="module")
-def fleet():
+def fleet(cluster):
     """Flower's Fleet API over TLS with client authentication."""
     from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID
     from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import NodeAuthServerInterceptor
@@ -160,10 +126,8 @@ def fleet():
 
     objects = ObjectStoreFactory()
     states = LinkStateFactory(":flwr-in-memory:", NoOpFederationManager(), objects)
-    certificate, key = AUTHORITY.server()
-
     server = _run_fleet_api_grpc_rere(
-        "127.0.0.1:0", states, objects, True, (AUTHORITY.pem, certificate, key), [NodeAuthServerInterceptor(states)]
+        "127.0.0.1:0", states, objects, True, tuple(cluster), [NodeAuthServerInterceptor(states)]
     )
 
     def register(folder):
@@ -175,14 +139,14 @@ def fleet():
 
 
 @pytest.fixture
-def made(fleet, tmp_path):
+def made(fleet, tmp_path, cluster):
     """Return the enrolment of a client whose key the SuperLink does not know yet."""
-    (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
+    (tmp_path / "ca.crt").write_bytes(cluster[0])
     return enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
 
 
 @pytest.mark.parametrize("ahead", [3.0, -100.0, 20.0, -400.0])
-def test_a_wrong_clock_is_told(fleet, monkeypatch, ahead):
+def test_a_wrong_clock_is_told(fleet, cluster, monkeypatch, ahead):
     class Shifted(datetime.datetime):
         @classmethod
         def now(cls, tz=None):
@@ -191,7 +155,7 @@ def test_a_wrong_clock_is_told(fleet, monkeypatch, ahead):
     monkeypatch.setattr(fleet_api, "datetime", SimpleNamespace(datetime=Shifted, UTC=datetime.UTC))
     refused = registration.KEY if ahead in (3.0, -100.0) else registration.CLOCK
     key = ec.generate_private_key(ec.SECP384R1())
-    assert registration.standing("127.0.0.1", fleet.port, AUTHORITY.pem, key) == refused
+    assert registration.standing("127.0.0.1", fleet.port, cluster[0], key) == refused
 
 
 @pytest.mark.parametrize(("ahead", "named"), [(-400.0, "clock"), (0.0, "key")])
