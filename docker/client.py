@@ -19,7 +19,7 @@ from pathlib import Path
 from aoi_fl.client.device import reach
 from aoi_fl.client.session import FILE
 from aoi_fl.docker import settings
-from aoi_fl.docker.arrivals import fingerprint
+from aoi_fl.docker.nodes import fingerprint
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.docker.users import APP, acting_as, become, hand_over, user_of
 from aoi_fl.flower.superlink import own_address

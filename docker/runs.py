@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from aoi_fl.docker.arrivals import LOOK, say
-from aoi_fl.docker.control import Control
+from aoi_fl.docker.arrivals import LOOK
+from aoi_fl.docker.nodes import say
 from aoi_fl.flower.calls import CallError
-from aoi_fl.flower.control import RunState
+from aoi_fl.flower.control import ControlApi, RunState
 from aoi_fl.protocol.files import read_text, regular
 from aoi_fl.report.summary_card import glance
 from aoi_fl.science.errors import AoiError, ConfigError, did_you_mean
@@ -61,7 +61,7 @@ class Runs:
     folder : folder of the runs
     """
 
-    def __init__(self, control: Control, folder: Path = RUNS) -> None:
+    def __init__(self, control: ControlApi, folder: Path = RUNS) -> None:
         self._control, self._folder = control, folder
 
     def numbers(self) -> dict[str, list[int]]:

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +30,19 @@ from aoi_fl.docker import settings
 from aoi_fl.docker.arrivals import (
     AUTHORITY,
     CONTROL,
-    ENROLMENT,
     LOOK,
-    OPERATOR,
     await_clients,
     await_replicas,
     await_superlink,
-    enrol,
-    fingerprint,
     replicas,
-    say,
 )
-from aoi_fl.docker.control import Control, read_key
+from aoi_fl.docker.nodes import Nodes, say
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.calls import CallError
-from aoi_fl.flower.control import RunState
-from aoi_fl.protocol.files import write_whole
+from aoi_fl.flower.control import ControlApi, RunState
 from aoi_fl.report.measure import judge
 from aoi_fl.report.output import print_json, print_table
-from aoi_fl.science.errors import AoiError, ConfigError
+from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER, run_folder
 from aoi_fl.server.ledger import last_rounds, records, refused_clients
 from aoi_fl.server.observe import progress_line, seconds_left
@@ -87,15 +81,15 @@ def point_at(name: str) -> None:
     aside.replace(CURRENT)
 
 
-def follow(control: Control, run_id: int, folder: Path) -> int:
+def follow(control: ControlApi, run_id: int, folder: Path) -> int:
     """Print each recorded round and the end of the run, enrol late clients, and return the exit status."""
     recorded = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
     seconds = [row["seconds"] for row in recorded]
     last, unreachable = recorded[-1]["round"] if recorded else 0, False
-    refused = set[str]()
+    refused, nodes = set[str](), Nodes(control)
     while True:
         try:
-            enrol(control, ask=settings.asks_first(os.environ))
+            nodes.enrol()
             state = control.run(run_id) or RunState(run_id, "finished", "lost", "the SuperLink does not know it")
             if unreachable:
                 say("the SuperLink is back")
@@ -118,7 +112,7 @@ def follow(control: Control, run_id: int, folder: Path) -> int:
         time.sleep(LOOK)
 
 
-def _conclude(control: Control, state: RunState, folder: Path) -> int:
+def _conclude(control: ControlApi, state: RunState, folder: Path) -> int:
     """Print the end of the run and return the exit status."""
     facts = about(folder)
     if state.outcome == "completed" and not facts:
@@ -184,7 +178,7 @@ def play(*, queue: bool = False, resume: str = "") -> int:
         if config.resume:  # server and clients read all other keys from the ledger
             values = about(folder)["config"] | {"resume": True}
         wanted = int(values["num-clients"])
-        await_clients(control, wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
+        await_clients(Nodes(control), wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
         point_at(folder.name)
         run_id = submit(folder, values | {"run-name": folder.name})
         policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
@@ -202,22 +196,22 @@ def play_own(app: Path) -> int:
     seconds = float(os.environ.get("AOI_JOIN_TIMEOUT") or RunConfig().join_timeout)
     control = _ready(seconds)
     with _turn(control, str(keys.get("run-name", "")), "own", app.name) as folder:
-        await_clients(control, replicas(), least=1, seconds=seconds)
+        await_clients(Nodes(control), replicas(), least=1, seconds=seconds)
         run_id = submit(folder, keys, app)
         say(f"run {folder.name} is submitted: your own app")
     return follow(control, run_id, folder)
 
 
-def _ready(seconds: float) -> Control:
+def _ready(seconds: float) -> ControlApi:
     """Return the connection to the SuperLink once it answers; from then on this process ends with its cluster."""
     control = connect(seconds)
     threading.Thread(target=end_with_cluster, daemon=True).start()
-    await_superlink(control, seconds)
+    await_superlink(Nodes(control), seconds)
     return control
 
 
 @contextmanager
-def _turn(control: Control, name: str, policy: str, dataset: str) -> Iterator[Path]:
+def _turn(control: ControlApi, name: str, policy: str, dataset: str) -> Iterator[Path]:
     """Wait for the end of the runs before a run, and hold its turn until it is submitted; yield its folder."""
     with (
         run_folder(RUNS, name, policy, dataset) as folder,
@@ -253,7 +247,7 @@ def _has_address(name: str) -> bool:
         return False
 
 
-def connect(seconds: float = 0.0) -> Control:
+def connect(seconds: float = 0.0) -> ControlApi:
     """Return the connection to the SuperLink; a cluster that starts needs some seconds for its certificates.
 
     Raises
@@ -265,53 +259,7 @@ def connect(seconds: float = 0.0) -> Control:
         if time.monotonic() > end:
             raise AoiError("The cluster has no certificates yet. Start it with docker compose up, and read init's log.")
         time.sleep(LOOK / 4)
-    return Control(CONTROL, AUTHORITY)
-
-
-def revoke(control: Control, name: str) -> None:
-    """Revoke a client's key, so that the SuperLink refuses it."""
-    public = _public(name)
-    found = control.revoke(public)
-    write_whole(OPERATOR / f"{name}.revoked", read_key(public))  # `submit` registers no key of that name by itself
-    (OPERATOR / f"{name}.accepted").unlink(missing_ok=True)
-    public.with_suffix(".registered").unlink(missing_ok=True)
-    say(f"{name} (node {found}) is revoked")
-
-
-def accept(control: Control, names: Sequence[str]) -> None:
-    """Accept the present keys of clients that wait for the operator, and register them."""
-    for name in names:
-        key = read_key(_public(name))
-        if (revoked := OPERATOR / f"{name}.revoked").exists() and read_key(revoked) == key:
-            remedy = "Start the client with a new key, and accept that."
-            raise ConfigError("client", name, "a client with a key that is not revoked", remedy)
-        write_whole(OPERATOR / f"{name}.accepted", key)
-        say(f"{name} is accepted with {fingerprint(key)}")
-    enrol(control, ask=settings.asks_first(os.environ))
-
-
-def _public(name: str) -> Path:
-    public = ENROLMENT / f"{name}.pub"
-    if not public.exists():
-        names = tuple(sorted(known.stem for known in ENROLMENT.glob("*.pub")))
-        allowed = names or "an enrolled client, and there is none"
-        raise ConfigError("client", name, allowed, "Choose one of the enrolled clients.")
-    return public
-
-
-def show_nodes(control: Control) -> None:
-    """List the clients with status, node and container, and unusable files of keys."""
-    for public in sorted(ENROLMENT.glob("*.pub")):
-        container = ""
-        with suppress(ConfigError):
-            container = read_key(public.with_suffix(".container")).decode(errors="replace")
-        try:
-            status, node = control.standing(public)
-            if status == "unknown" and not public.with_suffix(".registered").exists():
-                status = "revoked" if (OPERATOR / f"{public.stem}.revoked").exists() else "asks"
-            say(f"{public.stem} {status} {node} {container}".rstrip())
-        except ConfigError as error:
-            say(f"skipped: {error}")
+    return ControlApi(CONTROL, AUTHORITY.read_bytes())
 
 
 def parser() -> argparse.ArgumentParser:
@@ -355,16 +303,16 @@ def operate(arguments: argparse.Namespace) -> int:
         check_run()
         return 0
     control = connect()
-    runs = Runs(control)
+    runs, nodes = Runs(control), Nodes(control)
     match arguments.room, arguments.command:
         case "nodes", "revoke":
-            revoke(control, arguments.name)
+            nodes.revoke(arguments.name)
         case "nodes", "accept":
-            accept(control, arguments.names)
+            nodes.accept(arguments.names)
         case "nodes", "prune":
-            say(f"{len(control.prune(ENROLMENT.glob('*.pub')))} replaced keys are unregistered")
+            say(f"{len(nodes.prune())} replaced keys are unregistered")
         case "nodes", _:
-            show_nodes(control)
+            nodes.show()
         case _, "list" if arguments.json:
             print_json({"runs": runs.table()})
         case _, "list":

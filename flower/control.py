@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from flwr.proto import control_pb2
 
-from aoi_fl.flower.calls import over_grpc, over_http
+from aoi_fl.flower.calls import CallError, over_grpc, over_http
 from aoi_fl.flower.versions import OVER_GRPC
 
+_MISSING = ("NOT_FOUND", "404")  # codes of an unknown run
 _LOG = 10.0  # seconds for the log of a run
 
 
@@ -86,6 +87,15 @@ class ControlApi:
             )
             for r in runs
         ]
+
+    def run(self, run_id: int) -> RunState | None:
+        """Return the state of a run; None if it is not a run of this SuperLink."""
+        try:
+            return next(iter(self.runs(run_id)), None)
+        except CallError as error:
+            if error.code in _MISSING:
+                return None
+            raise
 
     def stop(self, run_id: int) -> None:
         """Stop a run; its status is finished at once, and its ServerApp ends within seconds."""

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from aoi_fl.client.device import checks, enroll, reach, registration
-from aoi_fl.docker.control import read_pems
+from aoi_fl.docker.nodes import read_pems
 from aoi_fl.docker.pki import make_all
 from aoi_fl.flower import fleet as fleet_api
 from tests.processes import python

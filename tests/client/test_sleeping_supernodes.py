@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aoi_fl.docker.control import Control
+from aoi_fl.docker.nodes import Nodes
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.superlink import free_ports
 from aoi_fl.flower.versions import OVER_GRPC
@@ -31,13 +31,13 @@ pytestmark = [
 
 
 def registered(link, folder):
-    """Make the clients' keys in a folder, let them in, and return a connection to the SuperLink."""
-    control = Control(f"127.0.0.1:{link.addresses.control}", link.folder / "trust" / "ca.crt")
+    """Make the clients' keys in a folder, let them in, and return them as the SuperLink knows them."""
+    clients = Nodes(link.control())
     for i in range(CLIENTS):
         key = folder / f"{i}.key"
         make_client_key(key, key.with_suffix(".pub"))
-        assert control.register_file(key.with_suffix(".pub"))
-    return control
+        assert clients.register(key.with_suffix(".pub"))
+    return clients
 
 
 def started(link, folder, client, port, *options):
@@ -61,7 +61,7 @@ def started(link, folder, client, port, *options):
 
 def played(link, control):
     """Play a run of one client a round when all are connected; yield its notes twice a second, until it has ended."""
-    while len(control.online()) < CLIENTS:
+    while len(clients.online()) < CLIENTS:
         time.sleep(0.5)
     notes = link.folder / "notes"
     about = {"what": "fleet", "clients": CLIENTS, "per-round": 1, "rounds": 5, "round-seconds": 20.0, "out": str(notes)}
@@ -95,7 +95,7 @@ def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
             alone = 0
             for lines in played(link, control):
                 look_after()
-                alone += any(node.poll() is not None for node in nodes.values()) and len(control.online()) == CLIENTS
+                alone += any(node.poll() is not None for node in nodes.values()) and len(clients.online()) == CLIENTS
                 rounds = [line for line in lines if "round" in line]
             assert sum(line["trained"] for line in rounds) >= 3 and not any(line["dropped"] for line in rounds), rounds
             assert alone and max(starts.values()) > 1  # a client had ended, and was counted as connected

@@ -10,7 +10,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import grpc
@@ -31,9 +30,9 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from aoi_fl.config.fields import variable
 from aoi_fl.docker import arrivals, client, pki, settings, submit, users
-from aoi_fl.docker.control import Control, read_pems
+from aoi_fl.docker.nodes import Nodes, read_pems
 from aoi_fl.flower.calls import CallError
-from aoi_fl.flower.control import NodeState, RunState
+from aoi_fl.flower.control import ControlApi, NodeState
 from aoi_fl.science.errors import AoiError, NodesError
 from aoi_fl.server.folder import DEALT, deal
 from tests.processes import python
@@ -42,13 +41,6 @@ from tests.refusals import refused
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 FIXED = {"runs-dir", "data-dir", "model-dir"}  # the image's own folders; the volumes are AOI_RUNS and AOI_DATA
-
-
-def test_compose_passes_every_run_key_on_and_nothing_else():
-    keys = {variable(key) for key in settings.defaults(ROOT / "pyproject.toml") if key not in FIXED}
-    cluster = {"AOI_ENROL", "AOI_KEEP_RUNS"}
-    passed = set(COMPOSE["services"]["submit"]["environment"])
-    assert passed == keys | cluster
 
 
 def test_the_example_names_only_variables_that_exist():
@@ -234,69 +226,78 @@ def test_clients_spread_over_the_gpus(tmp_path, monkeypatch, slot, expected):
 
 
 class Registry:
-    """Stands in for the SuperLink's list of keys."""
+    """Stands in for the SuperLink: knows the nodes that it is given, and the names of registered keys."""
 
-    def __init__(self):
-        self.keys = []
+    def __init__(self, *nodes):
+        self.known, self.names, self.gone = list(nodes), [], []
 
-    def register_file(self, public):
-        self.keys.append(public.read_text())
-        return True
+    def nodes(self):
+        return self.known
 
+    def register(self, key, name):
+        self.names.append(name)
+        self.known.append(NodeState(len(self.names), key, "online"))
 
-def test_a_key_is_registered_once_and_a_revoked_one_not_again(tmp_path):
-    registry = Registry()
-    for name in ("client-0", "client-1"):
-        (tmp_path / f"{name}.pub").write_text(f"key of {name}")
-    decisions = tmp_path / "operator"
-    decisions.mkdir()
-    (decisions / "client-1.revoked").write_text("key of client-1")
-    arrivals.enrol(registry, tmp_path, decisions)
-    arrivals.enrol(registry, tmp_path, decisions)
-    assert registry.keys == ["key of client-0"]
-    assert (tmp_path / "client-0.registered").exists() and not (tmp_path / "client-1.registered").exists()
-    (tmp_path / "client-1.pub").write_text("another key of client-1")  # as a new container makes it
-    arrivals.enrol(registry, tmp_path, decisions)
-    assert registry.keys == ["key of client-0"]
-    (decisions / "client-1.accepted").write_text("another key of client-1")
-    arrivals.enrol(registry, tmp_path, decisions)
-    assert registry.keys == ["key of client-0", "another key of client-1"]
+    def unregister(self, number):
+        self.gone.append(number)
 
 
-def test_with_ask_each_new_key_waits_for_the_operator(tmp_path, monkeypatch, capsys):
-    registry = Registry()
-    monkeypatch.setattr(arrivals, "ENROLMENT", tmp_path)
-    monkeypatch.setattr(submit, "ENROLMENT", tmp_path)
-    monkeypatch.setattr(submit, "OPERATOR", tmp_path / "operator")
-    monkeypatch.setattr(submit, "enrol", partial(arrivals.enrol, enrolment=tmp_path, decisions=tmp_path / "operator"))
+@pytest.fixture
+def enrolment(tmp_path):
+    """Return the clients of an enrolment at a registry, the operator's folder, and a function that makes a key."""
+    (decisions := tmp_path / "operator").mkdir()
+
+    def make(name, number=0):
+        pki.make_client_key(tmp_path / f"{name}-{number}", public := tmp_path / "enrolment" / f"{name}.pub")
+        return public.read_bytes()
+
+    return Nodes(Registry(), tmp_path / "enrolment", decisions), decisions, make
+
+
+def test_a_key_is_registered_once_and_a_revoked_one_not_again(enrolment, tmp_path):
+    nodes, decisions, make = enrolment
+    make("client-0")
+    (decisions / "client-1.revoked").write_bytes(make("client-1"))
+    for _ in range(2):
+        nodes.enrol()
+    assert nodes.control.names == ["client-0"]
+    assert [path.name for path in (tmp_path / "enrolment").glob("*.registered")] == ["client-0.registered"]
+    key = make("client-1", 1)  # as a new container makes it
+    nodes.enrol()
+    assert nodes.control.names == ["client-0"]
+    (decisions / "client-1.accepted").write_bytes(key)
+    nodes.enrol()
+    assert nodes.control.names == ["client-0", "client-1"]
+
+
+def test_with_ask_each_new_key_waits_for_the_operator(enrolment, monkeypatch, capsys):
+    nodes, decisions, make = enrolment
     monkeypatch.setenv("AOI_ENROL", "ask")
-    (tmp_path / "operator").mkdir()
     for name in ("client-0", "client-1"):
-        (tmp_path / f"{name}.pub").write_text(f"key of {name}")
-    submit.enrol(registry, ask=True)
-    assert registry.keys == []
-    submit.accept(registry, ["client-1"])
-    assert registry.keys == ["key of client-1"] and "client-1 is accepted" in capsys.readouterr().out
-    (tmp_path / "client-1.pub").write_text("a replaced key")
-    submit.enrol(registry, ask=True)
-    assert registry.keys == ["key of client-1"]
+        make(name)
+    nodes.enrol()
+    assert nodes.control.names == []
+    nodes.accept(["client-1"])
+    assert nodes.control.names == ["client-1"] and "client-1 is accepted" in capsys.readouterr().out
+    replaced = make("client-1", 1)
+    nodes.enrol()
+    assert nodes.control.names == ["client-1"]
     with refused("client", "client-2"):
-        submit.accept(registry, ["client-2"])
-    (tmp_path / "operator/client-1.revoked").write_text("a replaced key")
+        nodes.accept(["client-2"])
+    (decisions / "client-1.revoked").write_bytes(replaced)
     with refused("client", "client-1"):
-        submit.accept(registry, ["client-1"])
+        nodes.accept(["client-1"])
 
 
-def test_pruning_unregisters_replaced_keys_of_absent_clients(tmp_path):
-    keys = {}
-    for name in ("kept", "replaced", "connected"):
-        pki.make_client_key(tmp_path / name, tmp_path / f"{name}.key")
-        keys[name] = read_pems(tmp_path / f"{name}.key")[0]
-    (tmp_path / "kept.key").rename(tmp_path / "kept.pub")
-    states = [NodeState(1, keys["kept"], "offline"), NodeState(2, keys["replaced"], "offline")]
-    control, gone = object.__new__(Control), []
-    control.nodes, control.unregister = lambda: [*states, NodeState(3, keys["connected"], "online")], gone.append
-    assert control.prune(tmp_path.glob("*.pub")) == gone == [2]
+def test_pruning_unregisters_replaced_keys_of_absent_clients(enrolment, tmp_path):
+    nodes, _, make = enrolment
+    for number, (name, status) in enumerate({"a": "offline", "b": "offline", "c": "online"}.items()):
+        make(name)
+        key = read_pems(tmp_path / "enrolment" / f"{name}.pub")[0]
+        nodes.control.known.append(NodeState(number, key, status))
+    for name in "bc":
+        make(name, 1)
+    assert nodes.prune() == nodes.control.gone == [1]
 
 
 def test_an_own_app_takes_its_own_keys(tmp_path):
@@ -369,7 +370,8 @@ def superlink(tmp_path):
     mine = [(tmp_path / f"pki/server/server.{part}").read_bytes() for part in ("key", "crt")]
     port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([mine]))
     server.start()
-    yield server, Control(f"127.0.0.1:{port}", tmp_path / "pki/trust/ca.crt")
+    control = ControlApi(f"127.0.0.1:{port}", (tmp_path / "pki/trust/ca.crt").read_bytes())
+    yield server, Nodes(control, tmp_path / "enrolment", tmp_path / "operator")
     server.stop(None).wait()
 
 
@@ -386,19 +388,18 @@ def lay_down(enrolment):
 
 
 def test_a_bad_key_is_named_once_and_delays_no_other(superlink, tmp_path, capsys):
-    server, control = superlink
-    folder = tmp_path / "enrolment"
-    whole = lay_down(folder)
-    arrivals.enrol(control, folder)
+    server, nodes = superlink
+    whole = lay_down(folder := tmp_path / "enrolment")
+    nodes.enrol()
     refused, torn, enrolled = capsys.readouterr().out.splitlines()
     assert "'a.pub'" in refused and "(The provided public key is not valid.)" in refused
     assert "'b.pub'" in torn and enrolled == "c is enrolled"
     (folder / "b.pub").write_bytes(whole)
-    arrivals.enrol(control, folder)
+    nodes.enrol()
     assert capsys.readouterr().out == "b is enrolled\n"
     server.stop(None).wait()
     with pytest.raises(CallError):  # away, and not refused
-        arrivals.enrol(control, folder)
+        nodes.enrol()
 
 
 def test_links_and_pipes_in_the_enrolment_are_not_followed(superlink, tmp_path, capsys):
@@ -411,7 +412,7 @@ def test_links_and_pipes_in_the_enrolment_are_not_followed(superlink, tmp_path, 
     (folder / "c.pub").symlink_to(ledger)
     (folder / "d.pub").write_bytes(b"x" * 10_001)
     for _ in range(2):
-        arrivals.enrol(superlink[1], folder)
+        superlink[1].enrol()
     enrolled, *passed_over = capsys.readouterr().out.splitlines()
     assert enrolled == "a is enrolled" and len(passed_over) == 3
     assert all(
@@ -422,53 +423,47 @@ def test_links_and_pipes_in_the_enrolment_are_not_followed(superlink, tmp_path, 
 
 
 def test_lost_keys_are_registered_again_but_no_revoked_one(superlink, tmp_path, capsys):
-    folder, (_, control) = tmp_path / "enrolment", superlink
+    folder, (_, nodes) = tmp_path / "enrolment", superlink
     for name in ("lost", "known", "revoked"):
         pki.make_client_key(tmp_path / name, folder / f"{name}.pub")
         (folder / f"{name}.registered").write_bytes((folder / f"{name}.pub").read_bytes())
     (tmp_path / "operator").mkdir()
     (folder / "revoked.registered").rename(tmp_path / "operator/revoked.revoked")
     (folder / "broken.registered").mkdir()
-    control.register_file(folder / "known.pub")
-    arrivals.forget_lost(control, folder)
-    arrivals.enrol(control, folder, tmp_path / "operator")
+    nodes.register(folder / "known.pub")
+    nodes.forget_lost()
+    nodes.enrol()
     assert capsys.readouterr().out == "lost is enrolled\n"
-    assert [control.standing(folder / f"{name}.pub")[0] for name in ("lost", "known", "revoked")] == [
-        "online",
-        "online",
-        "unknown",
-    ]
+    assert [nodes.standing(name)[0] for name in ("lost", "known", "revoked")] == ["online", "online", "revoked"]
 
 
 def test_a_client_with_a_replaced_key_counts_once(superlink, tmp_path):
-    folder, control = tmp_path / "enrolment", superlink[1]
+    nodes = superlink[1]
     for container in range(3):  # each in the place of the one before it
-        pki.make_client_key(tmp_path / f"key-{container}", folder / "client-0.pub")
-        arrivals.enrol(control, folder)
+        pki.make_client_key(tmp_path / f"key-{container}", tmp_path / "enrolment/client-0.pub")
+        nodes.enrol()
     pki.make_client_key(tmp_path / "other", tmp_path / "elsewhere.pub")
-    control.register_file(tmp_path / "elsewhere.pub")
-    assert len(control.online()) == 4  # the SuperLink lists the sessions of the containers that are gone
-    assert arrivals.connected(control, folder) == {"client-0", "4"}
-    pki.make_client_key(tmp_path / "key-0", folder / "client-0.pub")  # the first container is back
-    arrivals.enrol(control, folder)
-    assert arrivals.connected(control, folder) == {"client-0", "4"}
+    nodes.register(tmp_path / "elsewhere.pub")
+    assert len(nodes.online()) == 4  # the SuperLink lists the sessions of the containers that are gone
+    assert nodes.connected() == {"client-0", "4"}
+    pki.make_client_key(tmp_path / "key-0", tmp_path / "enrolment/client-0.pub")  # the first container is back
+    nodes.enrol()
+    assert nodes.connected() == {"client-0", "4"}
 
 
 def test_the_list_of_clients_survives_a_torn_key(superlink, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(submit, "connect", lambda *wait: superlink[1])
-    monkeypatch.setattr(submit, "OPERATOR", tmp_path)
-    monkeypatch.setattr(submit, "ENROLMENT", tmp_path / "enrolment")
-    lay_down(submit.ENROLMENT)
-    superlink[1].register_file(submit.ENROLMENT / "c.pub")
+    server, nodes = superlink
+    monkeypatch.setattr(submit, "connect", lambda *wait: nodes.control)
+    monkeypatch.setattr(submit, "Nodes", lambda control: nodes)
+    lay_down(tmp_path / "enrolment")
+    nodes.register(tmp_path / "enrolment/c.pub")
     assert command(monkeypatch, "nodes") == 0
     refused_key, torn, good = capsys.readouterr().out.splitlines()
     assert refused_key.startswith("a asks") and good.startswith("c online") and "'b.pub'" in torn
-    with refused("client", "cc"):
-        submit.revoke(superlink[1], "cc")
     assert command(monkeypatch, "nodes", "revoke", "cc") == 2
-    superlink[0].stop(None).wait()
+    server.stop(None).wait()
     assert command(monkeypatch, "nodes", "revoke", "c") == 2
-    assert not (submit.OPERATOR / "c.revoked").exists()
+    assert not (tmp_path / "operator/c.revoked").exists()
 
 
 def command(monkeypatch, *arguments):
@@ -489,26 +484,24 @@ class Absent:
         self.silent -= 1
         if self.silent >= 0:
             raise CallError("away")
-        return [RunState(1, "finished", "completed", "")]
 
-    def online(self):
-        return {b"one": 1, b"two": 2}
+    def nodes(self):
+        return [NodeState(number, b"%d" % number, "online") for number in (1, 2)]
 
 
 def test_a_restarting_superlink_is_waited_for(monkeypatch):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    (run,) = arrivals.await_superlink(Absent(), 30)
-    assert run.run_id == 1
+    arrivals.await_superlink(Nodes(there := Absent()), 30)
+    assert there.silent == -1
     with pytest.raises(AoiError, match=r"the SuperLink has not answered for 0\.1 s \(AOI_JOIN_TIMEOUT\)"):
-        arrivals.await_superlink(Absent(10**9), 0.1)
+        arrivals.await_superlink(Nodes(Absent(10**9)), 0.1)
 
 
 def test_a_new_run_waits_for_all_and_a_resumed_one_for_some(monkeypatch, tmp_path):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    monkeypatch.setattr(arrivals, "enrol", lambda control, **more: None)
-    arrivals.await_clients(Absent(), 2, least=2, seconds=30)
-    arrivals.await_clients(Absent(), 4, least=1, seconds=0.1)
+    nodes = Nodes(Absent(), tmp_path)
+    arrivals.await_clients(nodes, 2, least=2, seconds=30)
+    arrivals.await_clients(nodes, 4, least=1, seconds=0.1)
     (tmp_path / "client-9.pub").touch()
-    monkeypatch.setattr(arrivals, "ENROLMENT", tmp_path)
     with pytest.raises(NodesError, match="client-9"):
-        arrivals.await_clients(Absent(), 4, least=4, seconds=0.1)
+        arrivals.await_clients(nodes, 4, least=4, seconds=0.1)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from aoi_fl.client.device.reach import split_address
 from aoi_fl.client.device.registration import CLOCK, KEY, standing
-from aoi_fl.docker.control import read_pems
+from aoi_fl.docker.nodes import read_pems
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.versions import FLOWER, OVER_GRPC
 from aoi_fl.lab.benchmarks.base import Skipped
