@@ -1,7 +1,7 @@
 """Run keys from the environment: ``AOI_CLIENTS_PER_ROUND=3`` is ``clients-per-round = 3``.
 
-Every key of ``[tool.flwr.app.config]`` has a variable. Compose needs a list of them in compose.yaml, which a test
-compares.
+Every key of ``[tool.flwr.app.config]`` has a variable. Compose needs a list of them in compose.yaml, which `make
+generated` writes.
 """
 
 import tomllib
