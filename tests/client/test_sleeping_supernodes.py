@@ -59,7 +59,7 @@ def started(link, folder, client, port, *options):
         return subprocess.Popen(command, env=link.environment, stdout=log, stderr=log)
 
 
-def played(link, control):
+def played(link, clients):
     """Play a run of one client a round when all are connected; yield its notes twice a second, until it has ended."""
     while len(clients.online()) < CLIENTS:
         time.sleep(0.5)
@@ -77,7 +77,7 @@ def played(link, control):
 
 def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
     with superlink() as link:
-        control, starts = registered(link, tmp_path), Counter[int]()
+        clients, starts = registered(link, tmp_path), Counter[int]()
         nodes: dict[int, subprocess.Popen[bytes]] = {}
 
         def look_after() -> None:
@@ -93,7 +93,7 @@ def test_sleeping_clients_rejoin_at_once_after_a_power_cut(tmp_path):
         try:
             look_after()
             alone = 0
-            for lines in played(link, control):
+            for lines in played(link, clients):
                 look_after()
                 alone += any(node.poll() is not None for node in nodes.values()) and len(clients.online()) == CLIENTS
                 rounds = [line for line in lines if "round" in line]
