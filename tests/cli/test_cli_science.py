@@ -106,10 +106,6 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(told):
             "-c policy=pow-d -c candidates=20 -c clock=always -c train-timeout=30 -c weights=auto",
             "--policy pow-d --candidates 20 --clock always --deadline 30",
         ),
-        (
-            "-c policy=systematic --there 0.5 -c compensate=availability",
-            "--policy systematic --there 0.5 --compensate availability",
-        ),
     ):
         assert told(f"simulate {options} --rounds 99") == told(f"simulate {keys} -c num-server-rounds=99")
     line = "simulate --policy random --rounds 9"
@@ -121,12 +117,10 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(told):
 @pytest.mark.parametrize(
     ("line", "key", "value"),
     [
-        ("policy --per-round 101", "clients-per-round", 101),
         ("simulate --policy random --clients 1000000 --per-round 1000000 --rounds 1000000", "participations", "1e+12"),
         ("policy -c coordination=poll", "-c coordination", "poll"),
         ("policy -c num-clients=4 --clients 5", "num-clients", "5"),
         ("policy -c max-age=4 -c max-age=5", "-c max-age", "5"),
-        ("simulate --policy randon", "policy", "randon"),
         ("simulate --policy markov-optimal --rounds 0", "num-server-rounds", "0"),
         ("simulate --policy markov-optimal --start warm", "start", "warm"),
         ("simulate --policy systematic --start zero", "start", "zero"),
@@ -135,7 +129,6 @@ def test_run_keys_are_taken_for_the_options_of_their_meaning(told):
         (f"simulate --policy random --clock always --until {'9' * 400}", "until", "9" * 40),
         ("simulate --policy random --clock generated --model-bytes 1e6", "model-bytes", 1000000.0),
         ("reproduce thoery", "experiment", "thoery"),
-        ("simulate --policy wics --budget 40 --start zero", "start", "zero"),
         ("simulate --policy random --deadline 9", "train-timeout", "9"),
         ("simulate --policy random --clock always --there 0.5", "there", 0.5),
     ],

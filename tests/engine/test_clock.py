@@ -197,15 +197,9 @@ def test_a_run_begins_anywhere_in_its_trace(tmp_path):
     for start, there in ((0.0, range(15)), (500.0, range(15, 30)), (1500.0, range(15, 30))):
         folder = play(tmp_path, f"from{start:.0f}", **how, **{"clock-start": start})
         assert {row["client"] for row in parts_of(folder)} <= set(there)
-    with refused("clock-start", 5.0):
-        RunConfig.parse({"clock-start": 5.0})
 
 
-def test_a_clock_is_for_the_local_engine_alone(tmp_path):
-    with refused("until", 5.0):
-        RunConfig.parse({"until": 5.0})
-    with refused("over-selection", 3.8):
-        RunConfig.parse({"num-clients": 30, "clients-per-round": 8, "over-selection": 3.8})
+def test_a_clock_is_for_the_local_engine_alone():
     with refused("clock", "always"):
         values = RunConfig.parse({"clock": "always"}).flat()
         run_local(server_app, "aoi_fl.learning.client_app:app", values, nodes=100, workers=2)

@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aoi_fl.config.run import RunConfig
 from aoi_fl.learning import data
 from aoi_fl.learning.examples import tensors
+from aoi_fl.server.folder import RATES_FILE
 from aoi_fl.server.sources import settled
+from aoi_fl.server.terms import rates_of, write_rates
 from tests.learning.test_data import idx
 from tests.ledgers import rounds_of
 
@@ -32,8 +35,8 @@ def published(folder, name, seed=1):
 
 
 def clients(path, payment=1.0):
-    rows = [f"client-{i},10,{payment},1,0,0.01" for i in range(6)]
-    path.write_text("\n".join(["name,size,payment,sensitivity,age,staleness", *rows]) + "\n")
+    rows = [f"client-{i},10,{payment},1,0,0.01,0.5" for i in range(6)]
+    path.write_text("\n".join(["name,size,payment,sensitivity,age,staleness,rate", *rows]) + "\n")
 
 
 def forget():
@@ -72,9 +75,12 @@ def other_partition(here):
     np.save(path, parts)
 
 
-def reversed_rows(here):
-    head, *rows = (here / "runs/own/clients.csv").read_text().splitlines()
-    (here / "runs/own/clients.csv").write_text("\n".join([head, *rows[::-1]]) + "\n")
+def reversed_rows(name):
+    def change(here):
+        head, *rows = (here / "runs/own" / name).read_text().splitlines()
+        (here / "runs/own" / name).write_text("\n".join([head, *rows[::-1]]) + "\n")
+
+    return change
 
 
 CHANGES = {
@@ -84,8 +90,13 @@ CHANGES = {
     "no partition": (OWN, lambda here: (here / "runs/own/partition.npy").unlink(), "partition.npy"),
     "the clients' table": (
         "--dataset npz:own.npz --policy wics -c clients-file=clients.csv -c budget=3",
-        reversed_rows,
+        reversed_rows("clients.csv"),
         "clients.csv",
+    ),
+    "the rates": (
+        "--dataset npz:own.npz --policy systematic --per-round 3 -c rates=given -c clients-file=clients.csv",
+        reversed_rows("rates.csv"),
+        "rates.csv",
     ),
     "a clock": (
         CLOCKED,
@@ -133,6 +144,17 @@ def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, mo
     assert aoi(f"{RUN} whole {words}")[0] == 0
     models = [(tmp_path / "runs" / name / "model.safetensors").read_bytes() for name in ("own", "whole")]
     assert models[0] == models[1]
+
+
+@pytest.mark.parametrize(
+    "rates", [[0.1, 1 / 3, 1.0, 17 / 30], {" a": 0.1, ' "b", with\nall': 1 / 3, "c": 1.0, "d": 17 / 30}]
+)
+def test_rates_are_read_as_they_were_written(rates, tmp_path):
+    write_rates(tmp_path / RATES_FILE, rates)
+    values = {"num-clients": 4, "clients-per-round": 2, "rates": "given", "clients-file": "nowhere.csv"}
+    config = RunConfig.parse(values | {"resume": True, "run-name": tmp_path.name})
+    found = rates_of(config, tmp_path)
+    assert found == rates and list(found) == list(rates)
 
 
 def test_names_that_are_no_paths_stay():
