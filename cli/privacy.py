@@ -71,36 +71,31 @@ def privacy(
     for name in POLICIES if several else (policy,):
         try:
             config = _configured(context, name, delta, alone=not several)
-            values = _promise(config, delta, bands, noise_multiplier, epsilon, amplified, several)
+            values = _promise(config, delta, bands, noise_multiplier, epsilon, amplified, several) | {"refused": None}
         except ConfigError as error:
             if not several or error.key != "policy":
                 raise
             values = dict.fromkeys(_NAMES) | {"amplified": False, "refused": str(error.allowed)}
-        else:
-            values["refused"] = None
         shown.append({"policy": name} | values)
     from aoi_fl.science.privacy.account import ADVERSARY, ASSUMPTIONS, NEIGHBOURS
 
-    grounds = {"neighbours": NEIGHBOURS, "adversary": ADVERSARY, "assumptions": list(ASSUMPTIONS)}
+    grounds: dict[str, Any] = {"neighbours": NEIGHBOURS, "adversary": ADVERSARY, "assumptions": ASSUMPTIONS}
     if amplified:
         from aoi_fl.lab.privacy.amplification import CONDITIONS, CONFIDENCE
 
-        grounds |= {"conditions": list(CONDITIONS), "confidence": CONFIDENCE}
+        grounds |= {"conditions": CONDITIONS, "confidence": CONFIDENCE}
     clients, per_round, rounds = config.num_clients, config.clients_per_round, config.num_server_rounds
     if as_json:
         setting = {"clients": clients, "per_round": per_round, "rounds": rounds, "delta": delta}
         print_json(setting | ({"policies": shown} if several else shown[0]) | grounds)
         return
     title = f"{clients} clients, {per_round} a round, {rounds} rounds, δ = {delta:g}"
+    names = {key: text for key, text in _NAMES.items() if amplified or key != "epsilon_amplified"}
     if several:
-        columns = ["min_separation", "max_participations", "bands", "noise_multiplier", "error", "epsilon"]
-        heads = ["b", "K", "bands", "noise multiplier", "error, in clips", "ε"]
-        if amplified:
-            columns, heads = [*columns, "epsilon_amplified"], [*heads, "ε amplified"]
-        print_table(title, [*heads, "policy"], [[_exact(row, key) for key in [*columns, "policy"]] for row in shown])
+        heads = [text.partition(",")[0] for text in names.values()]
+        print_table(title, [*heads, "policy"], [[_exact(row, key) for key in (*names, "policy")] for row in shown])
     else:
-        facts = [(text, _exact(shown[0], key)) for key, text in _NAMES.items()]
-        print_facts(f"{policy}: {title}", facts if amplified else facts[:-1])
+        print_facts(f"{policy}: {title}", [(text, _exact(shown[0], key)) for key, text in names.items()])
     for row in shown:
         if row["refused"]:
             print(f"{row['policy']}: no private run; it needs {row['refused']}.")
@@ -114,7 +109,7 @@ def privacy(
         print(f"Confidence: {CONFIDENCE}.")
 
 
-_NAMES = {
+_NAMES = {  # up to a comma the head of a column
     "min_separation": "b, rounds between two participations, at least",
     "max_participations": "K, participations of a client, at most",
     "bands": "bands of the noise",
