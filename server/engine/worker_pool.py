@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
-from multiprocessing.process import BaseProcess
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +23,7 @@ from flwr.app import Context, Message, RecordDict
 
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.engine.machine import usable_memory
-from aoi_fl.server.engine.worker_process import Job, Worker
+from aoi_fl.server.engine.worker_process import LATE, Job, Worker
 
 # pebble.ProcessPool has timeouts and restarts, but no memory cap. Its workers are daemons, which cannot start the
 # children of a DataLoader, and results wait in memory. So the pool stays our own.
@@ -46,43 +46,38 @@ class Workers:
 
     def __init__(self, app: str, count: int, threads: int = 1, memory: int | None = None) -> None:
         self._about = (app, threads, int(_SHARE * usable_memory() / count) if memory is None else memory)
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._news = threading.Condition()
-        self._done: dict[str, str | None] = {}  # message id: the failure; None: the reply is in its file
-        self._broken = ""
+        self._pool = ThreadPoolExecutor(count)  # a thread for each worker: no worker waits for the server or another
+        self._free: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
+        for _ in range(count):
+            self._free.put(None)
+        self._outcomes: dict[str, Future[str | None]] = {}  # by message: its failure; None: the reply is in its file
         self._starting = threading.Lock()
-        self._processes: dict[int, BaseProcess] = {}
+        self._workers: list[Worker] = []
         self._closed = False
-        self._threads = [threading.Thread(target=self._serve, args=(i,), daemon=True) for i in range(count)]
 
     def __enter__(self) -> Self:
         self._spool = Path(tempfile.mkdtemp(prefix="aoi-workers-"))
-        for thread in self._threads:
-            thread.start()
         return self
 
     def __exit__(self, *raised: object) -> None:
         with self._starting:
             self._closed = True
-            for process in self._processes.values():
-                process.kill()
-        for _ in self._threads:
-            self._jobs.put(None)
-        for thread in self._threads:
-            thread.join()
-        for process in self._processes.values():
-            process.join()
+        for worker in self._workers:
+            worker.process.kill()
+        self._pool.shutdown(cancel_futures=True)
+        for worker in self._workers:
+            worker.process.join()
         shutil.rmtree(self._spool, ignore_errors=True)
 
     @property
     def pids(self) -> list[int]:
         """The process ids of the workers."""
-        with self._starting:
-            return [process.pid for process in self._processes.values() if process.pid is not None]
+        return [worker.process.pid for worker in self._workers if worker.process.pid is not None]
 
     def submit(self, message: Message, context: Context, expires: float) -> None:
         """Queue a message for the next free worker; it lapses after ``expires`` (monotonic seconds)."""
-        self._jobs.put(Job(message, context, expires, str(self._spool / message.metadata.message_id)))
+        i = message.metadata.message_id
+        self._outcomes[i] = self._pool.submit(self._play, Job(message, context, expires, str(self._spool / i)))
 
     def take(self, ids: Iterable[str], until: float) -> dict[str, Outcome]:
         """Return the outcomes of finished messages; wait briefly if there are none.
@@ -91,18 +86,16 @@ class Workers:
         ------
         AoiError : the workers cannot start.
         """
-        patience = max(0.0, min(_PATIENCE, until - time.monotonic()))
-        with self._news:
-            self._news.wait_for(lambda: self._done or self._broken, patience)
-            if self._broken:
-                raise AoiError(f"the workers (--workers) cannot start: {self._broken}")
-            outcomes = {i: self._done.pop(i) for i in ids if i in self._done}
-        return {i: self._collect(i) if reason is None else reason for i, reason in outcomes.items()}
+        waited = {i: self._outcomes[i] for i in ids}
+        wait(waited.values(), max(0.0, min(_PATIENCE, until - time.monotonic())), FIRST_COMPLETED)
+        done = {i: future.result() for i, future in waited.items() if future.done()}
+        for i in done:
+            del self._outcomes[i]
+        return {i: self._collect(i) if reason is None else reason for i, reason in done.items()}
 
     def forget(self, message_id: str) -> None:
         """Drop the reply to an expired message."""
-        with self._news:
-            self._done.pop(message_id, None)
+        self._outcomes.pop(message_id).cancel()
         (self._spool / message_id).unlink(missing_ok=True)
 
     def _collect(self, message_id: str) -> Outcome:
@@ -116,35 +109,30 @@ class Workers:
         finally:
             path.unlink(missing_ok=True)
 
-    # Each worker has a thread, so that no worker waits for the server or for another worker. --------------------------
-
-    def _serve(self, place: int) -> None:
-        worker = self._start(place)
-        while worker is not None and (job := self._jobs.get()) is not None:
-            if job.left <= 0:
-                continue
-            if not worker.process.is_alive():  # it was killed between two messages, so no client failed
-                worker = self._start(place)
-                if worker is None:
-                    return
+    def _play(self, job: Job) -> str | None:
+        """Run a job in a free worker, and replace the worker if it is spent; return the failure."""
+        if job.left <= 0:
+            return LATE
+        worker = self._free.get()
+        try:
+            if worker is None or not worker.process.is_alive():  # it was killed between two messages: no client failed
+                worker = self._replace(worker)
             reason = worker.play(job)
             if worker.spent:
-                worker.end()
-                worker = self._start(place)
-            if job.left > 0:
-                with self._news:
-                    self._done[job.message.metadata.message_id] = reason
-                    self._news.notify_all()
+                worker = self._replace(worker)
+            return reason
+        finally:
+            self._free.put(worker)
 
-    def _start(self, place: int) -> Worker | None:
-        """Start a worker and return it when it is ready; None if it fails or the pool is closed."""
+    def _replace(self, former: Worker | None) -> Worker:
+        """Return a new worker when it is ready."""
+        if former is not None:
+            former.end()
         with self._starting:
             if self._closed:
-                return None
+                raise AoiError("the run has ended")
             worker = Worker(*self._about, str(self._spool))
-            self._processes[place] = worker.process
-        if not worker.spent and (problem := worker.ready()) and not self._closed:
-            with self._news:
-                self._broken = problem.strip().splitlines()[-1]
-                self._news.notify_all()
-        return None if self._closed or worker.spent else worker
+            self._workers = [*(one for one in self._workers if one is not former), worker]
+        if problem := worker.ready():
+            raise AoiError(f"the workers (--workers) cannot start: {problem.strip().splitlines()[-1]}")
+        return worker

@@ -25,6 +25,7 @@ from aoi_fl.protocol.own_code import error_and_place, is_stop
 from aoi_fl.server.engine.local import answer
 from aoi_fl.server.engine.parent import leave_with_parent
 
+LATE = "no reply by the deadline"
 # Never fork: torch's and gRPC's threads do not survive it. A spawned process inherits no other worker's files.
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -74,7 +75,7 @@ class Worker:
             self._pipe.send((job.message, job.context, job.file))
             if not self._pipe.poll(max(0.0, job.left)):
                 self.spent = True
-                return "no reply by the deadline"
+                return LATE
         except OSError:
             self.process.kill()  # it may have closed its end only
         except Exception as error:

@@ -179,10 +179,17 @@ def test_hanging_workers_end_with_a_killed_server(tmp_path):
     assert wait_until(lambda: not list(tmp_path.glob("aoi-workers-*")), 5)
 
 
+MESSAGE = (
+    Message(RecordDict(), 1, "train"),
+    Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={}),
+)
+
+
 def test_an_app_that_workers_cannot_import_is_an_error():
     with Workers("no_such_app:app", 1) as workers, pytest.raises(AoiError, match=r"--workers.* start: .*no_such_app"):
-        for _ in range(200):
-            workers.take([], time.monotonic() + 1)
+        workers.submit(*MESSAGE, time.monotonic() + 60)
+        while not workers.take([""], time.monotonic() + 1):
+            pass
 
 
 def test_more_workers_or_threads_than_cores_are_refused(refusal, tmp_path):
@@ -227,9 +234,7 @@ def test_a_worker_without_memory_is_replaced(tmp_path, error, words):
     def train(message, context):
         raise error
 
-    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
-    message = Message(RecordDict(), 1, "train")
-    reason, spent = worker_process._play(app, message, context, tmp_path / "reply", 7_000_000)
+    reason, spent = worker_process._play(app, *MESSAGE, tmp_path / "reply", 7_000_000)
     assert spent is bool(words) and words in reason.splitlines()[-1]
     assert not list(tmp_path.iterdir())
 
