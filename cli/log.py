@@ -2,16 +2,11 @@
 
 import logging
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from aoi_fl.science.errors import ConfigError
-
-PATIENCE = 2.0  # seconds
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results, warnings and errors.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print Flower's log, too.")]
@@ -35,24 +30,7 @@ def configure(quiet: bool = False, verbose: bool = False) -> None:
     logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
 
 
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show on stderr what the command does if the block takes more than two seconds.
-
-    Both stdout and stderr must be terminals, even with ``FORCE_COLOR``.
-    """
-    if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        yield
-        return
-    from rich.console import Console
-
-    status = Console(stderr=True).status(what)
-    timer = threading.Timer(PATIENCE, status.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()  # else it might start now and never stop
-        status.stop()
+def announce(work: str) -> None:
+    """Show on stderr what takes a command some seconds, if a person sees stdout and stderr."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        print(f"aoi: {work} …", file=sys.stderr, flush=True)

@@ -3,7 +3,6 @@
 import logging
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,9 +66,10 @@ def run(
 
 def play(values: dict[str, Any], workers: int) -> None:
     """Run a complete, flat configuration."""
-    with log.waiting("Starting") if logging.getLogger("flwr").isEnabledFor(logging.INFO) else nullcontext():
-        from aoi_fl.server.app import app as server_app  # it loads torch, which takes seconds
-        from aoi_fl.server.engine.local_run import run_local
+    if logging.getLogger("flwr").isEnabledFor(logging.INFO):
+        log.announce("starting")
+    from aoi_fl.server.app import app as server_app  # it loads torch, which takes seconds
+    from aoi_fl.server.engine.local_run import run_local
 
     run_local(server_app, "aoi_fl.learning.client_app:app", values, nodes=values["num-clients"], workers=workers)
 

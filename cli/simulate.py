@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from aoi_fl.cli.keys import parse, typed
 from aoi_fl.cli.load import show_freshness, show_load
-from aoi_fl.cli.log import waiting
+from aoi_fl.cli.log import announce
 from aoi_fl.cli.options import Json, check_memory, rates_by
 from aoi_fl.config.policies import BUDGETED, REGISTRY, users_of
 from aoi_fl.report.output import print_facts, print_json, print_table
@@ -103,19 +103,19 @@ def simulate(
     _check_used(context, config)
     setting = _setting(config)
     n, rounds, ticking = len(setting.population.ages), config.num_server_rounds, None
-    with waiting(f"Simulating {rounds} rounds"):
-        if config.clock:
-            ticking = _clock(config, setting, model_bytes)
-        history = simulation.simulate(
-            setting.policy,
-            setting.population,
-            rounds,
-            config.seed,
-            cast(Start, start),
-            None if config.weights in ("auto", REGISTRY[config.policy].weight) else cast(Weighting, config.weights),
-            None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
-            clock=ticking,
-        )
+    announce(f"simulating {rounds} rounds")
+    if config.clock:
+        ticking = _clock(config, setting, model_bytes)
+    history = simulation.simulate(
+        setting.policy,
+        setting.population,
+        rounds,
+        config.seed,
+        cast(Start, start),
+        None if config.weights in ("auto", REGISTRY[config.policy].weight) else cast(Weighting, config.weights),
+        None if there == 1 else lambda t: draws.uniforms(config.seed, t, "there", n) < there,
+        clock=ticking,
+    )
     load, table, times, freshness = measure(history), setting.table, {}, None
     values = {
         "clients_never_reached": int((history.counts == 0).sum()),
