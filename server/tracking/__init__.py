@@ -81,6 +81,4 @@ class CompositeObserver:
             observer.run_ends(stopped, error)
 
 
-def together(*observers: Observer) -> CompositeObserver:
-    """Return an observer that notifies several observers in their order."""
-    return CompositeObserver(*observers)
+together = CompositeObserver

@@ -24,24 +24,19 @@ class TensorBoard(Tracker):
 
     def _begin(self) -> int:
         place = self.folder / "tensorboard"
-        last, known = 0, list[bytes]()
+        last = 0
         if self._resume and place.is_dir():
             logs = EventAccumulator(str(place))
             logs.Reload()
             last = max((int(event.step) for tag in logs.Tags()["scalars"] for event in logs.Scalars(tag)), default=0)
-            known = [event.tensor_proto.string_val[0] for tag in logs.Tags()["tensors"] for event in logs.Tensors(tag)]
         else:
             shutil.rmtree(place, ignore_errors=True)
         self._writer = EventFileWriter(str(place))
-        if (text := self._configuration()) not in known[-1:]:
-            metadata = create_summary_metadata("", "")
-            tensor = TensorProto(dtype="DT_STRING", string_val=[text])
-            self._add(last, Summary.Value(tag="configuration/text_summary", metadata=metadata, tensor=tensor))
-        return last
-
-    def _configuration(self) -> bytes:
         rows = "".join(f"| {key} | {value} |\n" for key, value in sorted(self._config.items()))
-        return f"| key | value |\n|---|---|\n{rows}".encode()
+        tensor = TensorProto(dtype="DT_STRING", string_val=[f"| key | value |\n|---|---|\n{rows}".encode()])
+        metadata = create_summary_metadata("", "")
+        self._add(last, Summary.Value(tag="configuration/text_summary", metadata=metadata, tensor=tensor))
+        return last
 
     def _log(self, round_: int, values: Mapping[str, float]) -> None:
         self._add(round_, *(Summary.Value(tag=name, simple_value=value) for name, value in values.items()))
