@@ -38,7 +38,6 @@ def test_an_app_is_played_and_adopted(app, aoi, tmp_path):
     assert status == 0 and time.process_time() - begun < 20, err
     page = tmp_path / out.splitlines()[-1]
     run = load(page.parent, "")
-    assert [folder for folder in (tmp_path / "runs").iterdir()] == [page.parent]
     assert page.is_file() and run.policy["kind"].startswith("markov") and len(run.rounds) == 2
     assert {run.rounds[-1][name] for name in ("client_loss", "client_accuracy", "test_loss")} != {None}
     assert texts(app) == before
@@ -71,7 +70,7 @@ def test_an_app_that_does_not_run_is_a_line_and_no_success(fault, app, server, r
     assert refusal(f"play {app.name}").startswith("aoi: APP")
 
 
-@pytest.mark.parametrize("name", ['"Ünï_app"', '"_x"', '""', "5", f'"{"a" * 150}"'])
+@pytest.mark.parametrize("name", ['"Ünï_app"', '""', f'"{"a" * 150}"'])
 def test_a_run_has_a_name_whatever_the_apps_is(name, app, aoi, tmp_path):
     rewrite(app / "pyproject.toml", 'name = "quickstart-numpy"', f"name = {name}")
     status, out, err = aoi(f"play {app.name} -c rounds=1")
@@ -168,4 +167,3 @@ def test_a_loop_of_ones_own_under_another_strategy_is_refused(app, server, aoi):
 def test_the_next_commands_are_those_of_this_app(app, aoi):
     status, _, err = aoi(f"adopt {app.name} --clients 40")
     assert status == 0 and f"aoi play {app.name}" in err
-    assert "aoi adopt --write" not in err  # it would write another app, or another number of clients

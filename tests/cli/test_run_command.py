@@ -59,12 +59,9 @@ def test_a_run_from_the_shell_leaves_ledger_model_and_states(keys, tmp_path):
     folder = tmp_path / "r"
     rounds = rounds_of(folder)
     assert [r["round"] for r in rounds] == [1, 2, 3] and told["test_accuracy"] == rounds[-1]["test_accuracy"]
-    about = read_run(folder / "ledger.sqlite")
-    assert about["config"]["clients-per-round"] == PER_ROUND and about["run"] == "r"
-    assert about["policy"]["kind"] == "markov-optimal" and len(about["policy"]["probabilities"]) == 11
+    assert read_run(folder / "ledger.sqlite")["config"]["clients-per-round"] == PER_ROUND
     assert load_file(folder / "model.safetensors")
-    clients = clients_of(folder)
-    assert [c["name"] for c in clients] == [f"client-{i}" for i in range(CLIENTS)]
+    assert [client["name"] for client in clients_of(folder)] == [f"client-{i}" for i in range(CLIENTS)]
     assert len(list((folder / "clients").glob("client-*.json"))) == CLIENTS
     assert "\x1b" not in done.stderr and "INFO" in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("round ")]

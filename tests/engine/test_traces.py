@@ -42,7 +42,6 @@ def test_a_trace_of_changes_is_read(tmp_path):
         ({"training_seconds": [3.0]}, "training_seconds"),
         ({"available": None}, "arrays"),
         ({"offsets": [0, 3, 9]}, "offsets"),
-        ({"offsets": [0.0, 3.0, 5.0]}, "offsets"),
         ({"offsets": np.array([0, 7, 5], np.uint64)}, "offsets"),
         ({"upload": [9.0, 0.0]}, "client 1: upload"),
         ({"seconds": [0, 10j, 30, 0, 40]}, "seconds"),

@@ -9,7 +9,6 @@ from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline
 from aoi_fl.report.measure import worst_tenth
-from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import settings
 from aoi_fl.server.engine.local import LocalGrid
@@ -48,7 +47,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_one_line_gives_a_ledger_and_a_page(told, tmp_path):
+def test_one_line_gives_a_ledger_and_a_page(tmp_path):
     play(RandomSelection(2, observer=record("random")))
     play(MarkovParticipation.optimal(NODES, 2, observer=record("markov")))
     play(OldestAge(2, observer=record("oldest")))
@@ -60,8 +59,6 @@ def test_one_line_gives_a_ledger_and_a_page(told, tmp_path):
         assert run.history.counts.sum() == sum(row["trained"] for row in run.rounds) > 0
         assert {"participation-0", "counts", "intervals"} <= {chart.name for chart in figures([run])}
         assert f"{ROUNDS} of {ROUNDS} rounds" in page.render([run])
-    assert runs[0].law.per_round == 2
-    assert told("report random markov")["page"] == "runs/compare-random-markov.html"
     folder = tmp_path / "runs/random"
     assert not (folder / CHECKPOINTS).exists() and not (folder / MODEL).exists()
 
@@ -87,29 +84,22 @@ def test_a_run_that_an_error_ends_says_so(error, status, reason, tmp_path):
     assert is_played(tmp_path / "runs/mine") is False
 
 
-def test_what_clients_measure_is_recorded_drawn_and_shown(aoi, told, tmp_path, capfd, caplog):
+def test_what_clients_measure_is_recorded_drawn_and_shown(told, tmp_path, capfd, caplog):
     names = {"accuracy": "client_accuracy", "f1": "client_f1", "eval_loss": "client_loss"}
     reported = {"accuracy": [i / 10 for i in range(NODES)], "f1": 0.25, "eval_loss": 3.5}
     play(RandomSelection(2, observer=record("a")), 2, **reported)
     run = load(tmp_path / "runs/a", "a")
+    charts = {chart.name for chart in figures([run])}
     for metric, column in names.items():
         assert run.rounds[-1][column] == pytest.approx(np.mean(reported[metric]))
-        assert column.replace("_", "-") in {chart.name for chart in figures([run])}
-    assert run.rounds[-1]["train_lag"] == 2 and "train-lag" in {chart.name for chart in figures([run])}
-    assert {"test_accuracy", "accuracy"}.isdisjoint(run.rounds[-1].get("metrics", ()))
-    shown = page.render([run])
-    assert "Clients&#39; accuracy" in shown and "f1 on the clients" in shown
+        assert column.replace("_", "-") in charts
+    assert run.rounds[-1]["train_lag"] == 2 and "train-lag" in charts
     assert any("Final results" in message and "'f1'" in message for message in caplog.messages)
     progress = next(line for line in capfd.readouterr().err.splitlines() if "round 2/2" in line)
     assert "accuracy 0.250" in progress and "loss 3.5" in progress
-    out = aoi("export a --csv")[1].splitlines()
-    assert {*names.values(), "train_lag"} <= {*out[0].split(",")}
     assert told("report a")["runs"][0]["client_f1"] == pytest.approx(0.25)
     each = {f"client-{i}": i / 10 for i in range(NODES)}
-    assert run.about["test_by_client"] == each
     assert {row["name"]: row["test"] for row in told("clients a")["clients"]} == each
-    (worst,) = [row for row in key_numbers(settings([run]))[1] if "worst tenth" in row[0]]
-    assert worst[1] == "client-0 0.0 %"
 
 
 def test_the_last_measurement_of_each_client_counts(tmp_path):
