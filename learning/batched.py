@@ -7,6 +7,7 @@ one client needs.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -48,16 +49,13 @@ def fit_many(
     tuple
         The trained parameters in the model's order, each (clients, *shape), and each client's mean training loss.
     """
-    if not shares:
-        raise ValueError("0 clients")
     counts = [sgd.number_of_steps(len(share.y), batch_size, epochs, steps) for share in shares]
     # Clients with fewer steps are last, so that the clients that still train are a prefix of the stack.
     ranks = np.argsort([-count for count in counts], kind="stable")
     ordered = [shares[i] for i in ranks]
     parameters = [p.detach().repeat(len(shares), *[1] * p.dim()) for p in model.parameters()]
     x, y = (torch.cat([getattr(share, part) for share in ordered]) for part in ("x", "y"))
-    values: list[Tensor] = []
-    sizes: list[NDArray[np.int64]] = []
+    losses, weights = torch.zeros((2, len(shares)), dtype=torch.float64, device=x.device)
     for step in _steps(ordered, [counts[i] for i in ranks], batch_size, x):
         clients, width = step.index.shape
         leaves = [p[:clients].requires_grad_() for p in parameters]
@@ -74,22 +72,22 @@ def fit_many(
         gradients = torch.autograd.grad(value.sum(), leaves)
         with torch.no_grad():
             torch._foreach_add_(leaves, gradients, alpha=-learning_rate)
-        values.append(value.detach())
-        sizes.append(step.sizes)
+        losses[:clients] += value.detach().double() * step.sizes
+        weights[:clients] += step.sizes
     places = torch.from_numpy(np.argsort(ranks)).to(x.device)
-    return [p.index_select(0, places) for p in parameters], _means(values, sizes, ranks)
+    return [p.index_select(0, places) for p in parameters], (losses / weights)[places].tolist()
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One step of the clients that still train: images and factors (clients, width), batch sizes.
+    """One step of the clients that still train: images and factors (clients, width), batch sizes (clients,).
 
     ``crops``, (3, clients, width), are as in :func:`aoi_fl.learning.augment.drawn`.
     """
 
     index: Tensor
     factor: Tensor
-    sizes: NDArray[np.int64]
+    sizes: Tensor
     crops: Tensor | None
 
 
@@ -98,15 +96,14 @@ def _steps(shares: Sequence[sgd.Share], counts: Sequence[int], batch_size: int, 
     sources = [_batches(len(share.y), batch_size, n, share.order) for share, n in zip(shares, counts, strict=True)]
     first = np.cumsum([0, *(len(share.y) for share in shares)])
     widest = min(batch_size, max(len(share.y) for share in shares))
-    for begin in range(0, counts[0] if counts else 0, _BLOCK):
+    for begin in range(0, counts[0], _BLOCK):
         rows = min(_BLOCK, counts[0] - begin)
         index = np.zeros((rows, len(shares), widest), np.int64)
         factor = np.zeros((rows, len(shares), widest))
         crops = np.zeros((rows, 3, len(shares), widest), np.int64) if shares[0].crops else None
         sizes = np.zeros((rows, len(shares)), np.int64)
         for client, source in enumerate(sources):
-            for row in range(min(rows, counts[client] - begin)):
-                batch = next(source)
+            for row, batch in enumerate(islice(source, rows)):
                 n = sizes[row, client] = len(batch)
                 # Padded with an image of the batch: the loss of another image may be infinite.
                 index[row, client] = first[client] + batch[0]
@@ -115,12 +112,12 @@ def _steps(shares: Sequence[sgd.Share], counts: Sequence[int], batch_size: int, 
                 if crops is not None and (draws := shares[client].crops):
                     crops[row, :, client, :n] = augment.drawn(draws, n)
         indices, factors = torch.from_numpy(index).to(like.device), torch.from_numpy(factor).to(like)
+        counted = torch.from_numpy(sizes).to(like.device)
         moves = None if crops is None else torch.from_numpy(crops).to(like.device)
         for row in range(rows):
-            size = sizes[row][sizes[row] > 0]
-            part = slice(len(size)), slice(size.max())
+            part = slice(np.count_nonzero(sizes[row])), slice(sizes[row].max())
             cropped = None if moves is None else moves[(row, slice(None), *part)]
-            yield _Step(indices[(row, *part)], factors[(row, *part)], size, cropped)
+            yield _Step(indices[(row, *part)], factors[(row, *part)], counted[row, part[0]], cropped)
 
 
 def _batches(n: int, batch_size: int, count: int, order: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -130,16 +127,3 @@ def _batches(n: int, batch_size: int, count: int, order: np.random.Generator) ->
         for begin in range(0, min(n, count * batch_size), batch_size):
             yield permutation[begin : begin + batch_size]
             count -= 1
-
-
-def _means(values: list[Tensor], sizes: list[NDArray[np.int64]], ranks: NDArray[np.int64]) -> list[float]:
-    """Return each client's mean loss, weighted by batch sizes; NaN for a client without batches."""
-    means = np.full(len(ranks), np.nan)
-    if values:
-        client = np.concatenate([np.arange(len(size)) for size in sizes])
-        weight = np.concatenate(sizes).astype(np.float64)
-        value = torch.cat(values).double().cpu().numpy()  # one transfer at the end, as in sgd.fit
-        totals = [np.bincount(client, w, minlength=len(ranks)) for w in (value * weight, weight)]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means[ranks] = totals[0] / totals[1]
-    return means.tolist()

@@ -112,22 +112,15 @@ def write_index(path: Path | str, parts: Sequence[Indices]) -> None:
 
     Raises
     ------
-    ConfigError : a client has no image, or the file cannot be written.
+    ConfigError : the file cannot be written.
     """
-    target = Path(path)
-    lengths = [len(part) for part in parts]
-    if not lengths or 0 in lengths:
-        which = f"client {lengths.index(0)}" if lengths else "no client exists, so every client"
-        allowed = f"a partition with data for each client; {which} has none"
-        raise ConfigError("partition", None, allowed, "Use fewer clients or another seed.")
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = np.cumsum([0, *map(len, parts)])
     whole = np.concatenate([[len(parts)], offsets, *parts]).astype(np.int64)
     try:
-        write_whole(target, npy.dumps(whole))
+        write_whole(Path(path), npy.dumps(whole))
     except OSError as error:
-        raise ConfigError(
-            "partition", target, f"a file that can be written ({error.strerror})", "Choose another folder."
-        ) from error
+        allowed = f"a file that can be written ({error.strerror})"
+        raise ConfigError("partition", path, allowed, "Choose another folder.") from error
 
 
 def read_index(path: Path | str, client: int) -> Indices:
@@ -150,14 +143,9 @@ def _open(path: Path | str) -> tuple[Indices, int]:
         check_regular(Path(path))
         about = os.stat(path)
         return _mapped(str(path), about.st_ino, about.st_mtime_ns)
-    except FileNotFoundError as error:
-        raise ConfigError(
-            "partition", path, "a file that exists; a run makes it when it starts", "Check the path."
-        ) from error
     except (OSError, ValueError, EOFError, IndexError) as error:
-        raise ConfigError(
-            "partition", path, f"readable ({error})", "Restore it from a copy, or start a new run."
-        ) from error
+        allowed = f"readable, as a run makes it when it starts ({error})"
+        raise ConfigError("partition", path, allowed, "Restore it from a copy, or start a new run.") from error
 
 
 @lru_cache(maxsize=4)

@@ -16,7 +16,6 @@ from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, work
 from aoi_fl.learning.cautions import inputs
 from aoi_fl.learning.examples import Examples, chosen, tensors
 from aoi_fl.learning.form import Dataset, Form
-from aoi_fl.protocol.own_code import source_digest
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
@@ -102,8 +101,8 @@ class Task:
         """The form of the data; if the server has sent it, the data set is not needed."""
         return self.told or self.data.form
 
-    def check(self) -> str:
-        """Check that the model fits the data set; return the digest of a user's own model, or "".
+    def check(self) -> None:
+        """Check that the model fits the data set.
 
         Raises
         ------
@@ -111,10 +110,8 @@ class Task:
             :func:`aoi_fl.learning.own_model.check`.
         """
         self._built()
-        if not is_own(self.model):
-            return ""
-        own_model.check(self.model, self.model_dir, self.form, torch.from_numpy(self.data.train_x[:2]), self.seed)
-        return source_digest("model", self.model, self.model_dir)
+        if is_own(self.model):
+            own_model.check(self.model, self.model_dir, self.form, torch.from_numpy(self.data.train_x[:2]), self.seed)
 
     def initial_arrays(self) -> ModelArrays:
         """Return the model's initial arrays, which depend on the seed only."""
@@ -165,7 +162,7 @@ class Task:
 
         Raises
         ------
-        ConfigError : an index or a label is outside the data set, or there is no image.
+        ConfigError : an index is outside the data set, or there is no image.
         """
         if self.data.form != self.form:
             allowed = f"the server's data set {self.form}, and here it is {self.data.form}"

@@ -137,12 +137,9 @@ def check_clients(
     check_budget(budget)
     for what, values in (("payment", payments), ("sensitivity", sensitivities)):
         for name, value in zip(names, values, strict=True):
-            if value is None:
-                raise ConfigError(f"{what} of client {name}", None, "a positive number", "Set it.")
-            if not LEAST <= value <= MOST:
-                raise ConfigError(
-                    f"{what} of client {name}", value, f"from {LEAST:g} to {MOST:g}", "Correct the value."
-                )
+            if value is None or not LEAST <= value <= MOST:
+                allowed = f"a number from {LEAST:g} to {MOST:g}"
+                raise ConfigError(f"{what} of client {name}", value, allowed, "Set it to such a number.")
     prices = np.asarray(payments, dtype=np.float64)
     what, budget = ("total budget", total) if total < budget else ("budget", budget)
     never = ~RoundBudget(budget).affords(prices)

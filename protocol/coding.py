@@ -124,7 +124,7 @@ def compress(model: Arrays, trained: Arrays, residual: Arrays | None, kind: str)
         dtype = _working_type(model[name].dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             wanted = npy.change(new, model[name], dtype)
-            before = None if residual is None else residual.get(name)
+            before = (residual or {}).get(name)
             if before is not None and (before.shape, before.dtype) == (wanted.shape, wanted.dtype):
                 wanted = np.asarray(wanted + before)
         if not npy.is_finite(wanted):

@@ -150,7 +150,7 @@ def test_frozen_parameters_stay(lay, tmp_path):
         "    return nn.Sequential(nn.Flatten(), body, nn.ReLU(), nn.Linear(8, outputs))"
     )
     task = task_of(model, tmp_path)
-    assert len(task.check()) == 64
+    task.check()
     arrays = task.initial_arrays()
     trained, _ = task.train(arrays, task.examples(np.arange(30)), **HOW)
     assert np.array_equal(trained["1.weight"], arrays["1.weight"])
