@@ -6,8 +6,7 @@ one client needs.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aoi_fl.learning import augment, sgd, stacked
-
-_BLOCK = 64  # steps for which batches are drawn and moved to the device at once
 
 
 def fit_many(
@@ -55,75 +52,46 @@ def fit_many(
     ordered = [shares[i] for i in ranks]
     parameters = [p.detach().repeat(len(shares), *[1] * p.dim()) for p in model.parameters()]
     x, y = (torch.cat([getattr(share, part) for share in ordered]) for part in ("x", "y"))
+    first = np.cumsum([0, *(len(share.y) for share in ordered)])
+    sources = [_batches(share, batch_size) for share in ordered]
     losses, weights = torch.zeros((2, len(shares)), dtype=torch.float64, device=x.device)
-    for step in _steps(ordered, [counts[i] for i in ranks], batch_size, x):
-        clients, width = step.index.shape
-        leaves = [p[:clients].requires_grad_() for p in parameters]
-        chosen = step.index.flatten()
+    for step in range(max(counts)):
+        batches = [next(source) for source, i in zip(sources, ranks, strict=True) if counts[i] > step]
+        sizes = np.array([len(batch) for batch in batches])
+        clients, places = len(batches), np.arange(sizes.max())
+        # Padded with images of the batch: the loss of another image may be infinite.
+        index = [start + batch.take(places, mode="wrap") for start, batch in zip(first, batches, strict=False)]
+        chosen = _sent(np.concatenate(index), x)
         images = x.index_select(0, chosen)
-        if step.crops is not None:
-            images = augment.moved(images, step.crops.flatten(1))
+        if ordered[0].crops is not None:
+            crops = np.zeros((3, clients, len(places)), np.int64)
+            for i, n in enumerate(sizes.tolist()):
+                crops[:, i, :n] = augment.drawn(ordered[i].crops, n)
+            images = augment.moved(images, _sent(crops, x).flatten(1))
         if low:
             images = images.to(torch.bfloat16)
+        leaves = [p[:clients].requires_grad_() for p in parameters]
         with torch.autocast(x.device.type, torch.bfloat16, enabled=low):
-            outputs = stacked.forward(model, leaves, images.unflatten(0, (clients, width)))
+            outputs = stacked.forward(model, leaves, images.unflatten(0, (clients, -1)))
         each = loss(outputs.flatten(0, 1).to(x.dtype), y.index_select(0, chosen), reduction="none")
-        value = (each.view(clients, width) * step.factor).sum(dim=1)
+        factor = _sent((places < sizes[:, None]) / sizes[:, None], x)
+        value = (each.view(clients, -1) * factor.to(x.dtype)).sum(dim=1)
         gradients = torch.autograd.grad(value.sum(), leaves)
         with torch.no_grad():
             torch._foreach_add_(leaves, gradients, alpha=-learning_rate)
-        losses[:clients] += value.detach().double() * step.sizes
-        weights[:clients] += step.sizes
-    places = torch.from_numpy(np.argsort(ranks)).to(x.device)
-    return [p.index_select(0, places) for p in parameters], (losses / weights)[places].tolist()
+        losses[:clients] += value.detach().double() * (size := _sent(sizes, x))
+        weights[:clients] += size
+    places = np.argsort(ranks)
+    return [p[places] for p in parameters], (losses / weights)[places].tolist()
 
 
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """One step of the clients that still train: images and factors (clients, width), batch sizes (clients,).
-
-    ``crops``, (3, clients, width), are as in :func:`aoi_fl.learning.augment.drawn`.
-    """
-
-    index: Tensor
-    factor: Tensor
-    sizes: Tensor
-    crops: Tensor | None
+def _batches(share: sgd.Share, batch_size: int) -> Iterator[NDArray[np.int64]]:
+    """Yield batches of positions without end, a fresh permutation for each pass."""
+    while True:
+        permutation = share.order.permutation(len(share.y))
+        yield from (permutation[begin : begin + batch_size] for begin in range(0, len(permutation), batch_size))
 
 
-def _steps(shares: Sequence[sgd.Share], counts: Sequence[int], batch_size: int, like: Tensor) -> Iterator[_Step]:
-    """Yield the steps of all clients; ``counts`` decreases, images are numbered across clients."""
-    sources = [_batches(len(share.y), batch_size, n, share.order) for share, n in zip(shares, counts, strict=True)]
-    first = np.cumsum([0, *(len(share.y) for share in shares)])
-    widest = min(batch_size, max(len(share.y) for share in shares))
-    for begin in range(0, counts[0], _BLOCK):
-        rows = min(_BLOCK, counts[0] - begin)
-        index = np.zeros((rows, len(shares), widest), np.int64)
-        factor = np.zeros((rows, len(shares), widest))
-        crops = np.zeros((rows, 3, len(shares), widest), np.int64) if shares[0].crops else None
-        sizes = np.zeros((rows, len(shares)), np.int64)
-        for client, source in enumerate(sources):
-            for row, batch in enumerate(islice(source, rows)):
-                n = sizes[row, client] = len(batch)
-                # Padded with an image of the batch: the loss of another image may be infinite.
-                index[row, client] = first[client] + batch[0]
-                index[row, client, :n] = first[client] + batch
-                factor[row, client, :n] = 1 / n
-                if crops is not None and (draws := shares[client].crops):
-                    crops[row, :, client, :n] = augment.drawn(draws, n)
-        indices, factors = torch.from_numpy(index).to(like.device), torch.from_numpy(factor).to(like)
-        counted = torch.from_numpy(sizes).to(like.device)
-        moves = None if crops is None else torch.from_numpy(crops).to(like.device)
-        for row in range(rows):
-            part = slice(np.count_nonzero(sizes[row])), slice(sizes[row].max())
-            cropped = None if moves is None else moves[(row, slice(None), *part)]
-            yield _Step(indices[(row, *part)], factors[(row, *part)], counted[row, part[0]], cropped)
-
-
-def _batches(n: int, batch_size: int, count: int, order: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Yield the first ``count`` batches of positions, a fresh permutation for each pass."""
-    while count > 0:
-        permutation = order.permutation(n)
-        for begin in range(0, min(n, count * batch_size), batch_size):
-            yield permutation[begin : begin + batch_size]
-            count -= 1
+def _sent(values: NDArray[Any], like: Tensor) -> Tensor:
+    """Return an array on a device, without waiting for the device's earlier work."""
+    return torch.from_numpy(values).to(like.device, non_blocking=True)
