@@ -199,8 +199,7 @@ def _task(message: Message, context: Context) -> "Task":
     sgd.threads(settings.threads)
     names = {"data_dir": "data-dir", "model_dir": "model-dir"}
     own = {field: str(context.node_config[key]) for field, key in names.items() if context.node_config.get(key)}
-    form = None
-    if "data-shape" in config:
-        form = Form(tuple(cast(list[int], config["data-shape"])), cast(int, config["classes"]))
+    shape, classes = cast(list[int], config.get("data-shape")), cast(int, config.get("classes"))
+    form = Form(tuple(shape), classes) if shape else None
     source, data_source = (str(config.get(key, "")) for key in ("model-source", "data-source"))
     return Task.of(settings, told=form, source=source, data_source=data_source, **own)

@@ -57,10 +57,9 @@ def _layers(model: nn.Module) -> list[nn.Linear] | None:
         and all(part.bias is not None for part in linear)
     )
     parameters = [parameter for part in linear for parameter in part.parameters()]
-    own = len({id(parameter) for parameter in parameters}) == 2 * len(linear)
-    trained = all(parameter.requires_grad for parameter in parameters)
+    trained = {id(parameter) for parameter in parameters if parameter.requires_grad}  # a layer may occur twice
     hooked = any(getattr(part, hooks, None) for part in (model, *parts, *parameters) for hooks in _HOOKS)
-    return linear if alike and own and trained and not hooked else None
+    return linear if alike and len(trained) == 2 * len(linear) and not hooked else None
 
 
 def _of_cross_entropy(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -121,14 +121,11 @@ def load_arrays(model: torch.nn.Module, arrays: Mapping[str, NDArray[np.float32]
     import torch
 
     state = model.state_dict()
-    theirs = {name: tuple(value.shape) for name, value in arrays.items()}
-    ours = {name: tuple(value.shape) for name, value in state.items()}
-    if theirs != ours:
-        differing = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
-        name = differing[0]
-        allowed = f"of shape {ours.get(name, 'none')}, as in the model"
-        remedy = "Use the same model and data set on client and server."
-        raise ConfigError(f"array {name}", f"of shape {theirs.get(name, 'none')}", allowed, remedy)
+    for name in sorted({*state, *arrays}):
+        ours, theirs = (f"of shape {tuple(of[name].shape) if name in of else 'none'}" for of in (state, arrays))
+        if ours != theirs:
+            remedy = "Use the same model and data set on client and server."
+            raise ConfigError(f"array {name}", theirs, f"{ours}, as in the model", remedy)
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(torch.from_numpy(np.asarray(arrays[name], order="C")))

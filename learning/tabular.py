@@ -198,12 +198,13 @@ def _columns(
         allowed = f"readable with {error.name or 'pyarrow'}"
         raise ConfigError("dataset", path, allowed, f"Install it: {install('data')}.") from error
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
         form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
         allowed = f"readable as {form} ({' '.join(str(error).split())})"
         raise ConfigError("dataset", path, allowed, f"Save it again as {form}.") from error
-    first, rows = (1 if kind == "parquet" else 2), len(columns[0][1]) if columns else 0
+    if len(columns) < 2:
+        allowed = "two columns or more, of a CSV file separated by a comma, a semicolon, a tab or |"
+        raise ConfigError(f"columns of {path}", ", ".join(name for name, _ in columns), allowed, "Correct the file.")
+    first, rows = (1 if kind == "parquet" else 2), len(columns[0][1])
     if rows < 2:
         raise ConfigError(f"the number of rows of {path}", rows, "2 or more, without the header", "Correct the file.")
     found: dict[str, _Column] = {}
@@ -239,14 +240,11 @@ def _csv(path: Path) -> _Cells:
         text = blob.decode("cp1252")
         notes.append("it is not in UTF-8, and was read as Windows-1252 (cp1252)")
     if "\0" in text:
-        raise ConfigError("dataset", path, "a text without the character NUL", "Save it as CSV in UTF-8.")
+        raise ValueError("it has the character NUL")
     delimiter = max(",;\t|", key=re.sub('"[^"]*"', "", text[:_HEADER]).partition("\n")[0].count)
     how: Any = {"header": None, "dtype": object, "na_filter": False, "skip_blank_lines": False}
     table = pandas.read_csv(io.StringIO(text.rstrip("\r\n")), sep=delimiter, **how)
     columns = [table[i].str.strip().tolist() for i in table]
-    if len(columns) < 2:
-        allowed = "two columns or more, separated by a comma, a semicolon, a tab or |"
-        raise ConfigError(f"columns of {path}", columns[0][0], allowed, "Correct the first row.")
     return [(" ".join(column[0].split()), column[1:]) for column in columns], notes
 
 

@@ -86,15 +86,8 @@ class Task:
     @property
     def data(self) -> Dataset:
         """The data set, loaded or downloaded at first use."""
-        return data.load(
-            self.dataset,
-            self.data_dir,
-            target=self.target,
-            client=self.client,
-            source=self.data_source,
-            drop=self.drop,
-            missing=self.missing,
-        )
+        columns = {key: getattr(self, key) for key in ("target", "client", "drop", "missing")}
+        return data.load(self.dataset, self.data_dir, source=self.data_source, **columns)
 
     @property
     def form(self) -> Form:
@@ -141,13 +134,11 @@ class Task:
             with torch.no_grad():
                 model(torch.from_numpy(self.data.train_x[:2]).to(sgd.device(self.device)))
         for name, value in model.named_buffers():
-            if name in state and not torch.equal(buffers.get(name, value), value):
-                allowed = "without buffers that training moves, in a private run: no noise covers them"
-                raise ConfigError("model", name, allowed, "Use another layer, or a buffer with persistent=False.")
-        if measured := [name for name in state if name.endswith(_STATISTICS)]:
-            allowed = "free of batch statistics in a private run: noise makes variances negative"
-            remedy = "Use GroupNorm or LayerNorm, or batch normalisation with track_running_stats=False."
-            raise ConfigError("model", measured[0], allowed, remedy)
+            moved = not torch.equal(buffers.get(name, value), value)
+            if name in state and (moved or name.endswith(_STATISTICS)):
+                allowed = "without batch statistics and buffers that training moves, in a private run"
+                remedy = "Use GroupNorm or LayerNorm, track_running_stats=False, or a buffer with persistent=False."
+                raise ConfigError("model", name, allowed, remedy)
         last = {id(value): name for name, value in state.items()}
         trained = {name for name, value in state.items() if value.requires_grad and last[id(value)] == name}
         return [name for name in state if name not in trained]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, default_name, is_name
 from aoi_fl.protocol.files import read_text
@@ -95,9 +94,8 @@ def read_table(
                 continue
             where = f"{path}, line {reader.line_num}"
             if len(cells) != len(header):
-                columns = f"{len(header)} columns" if len(header) > 1 else "one column"
                 remedy = "Give each column one value, and write numbers with a point, not a comma."
-                raise ConfigError(where, f"{len(cells)} values", f"a row for the {columns} {','.join(header)}", remedy)
+                raise ConfigError(where, f"{len(cells)} values", f"a value for each of {','.join(header)}", remedy)
             row: dict[str, Any] = {}
             for column, cell in zip(header, cells, strict=True):
                 if column in parsers:
@@ -112,8 +110,7 @@ def read_table(
             names |= {name} - {""}
             rows.append(row)
     except (OSError, UnicodeError, csv.Error) as error:
-        why = (isinstance(error, OSError) and error.strerror) or error
-        allowed = f"a readable file of clients ({why})"
+        allowed = f"a readable file of clients ({error})"
         raise ConfigError("clients-file", path, allowed, "Give a CSV file, in UTF-8.") from error
     return rows
 
@@ -188,7 +185,7 @@ def within(least: float, most: float, what: str = "whole number") -> Parser:
         value = read_number(text)
         if not least <= value <= most or (what != "number" and value % 1):
             raise ValueError
-        return value
+        return value if what == "number" else int(value)
 
     return parse, f"a {what} from {least} to {most}"
 
@@ -221,10 +218,5 @@ def read_clients_file(path: Path, *, own_staleness: bool = False) -> ClientTable
     rows = read_table(path, PARSERS, needs, (_OTHERS,))
     if not rows:
         raise ConfigError("clients-file", path, "a file with clients below the header", "Add the clients.")
-    usual = {"age": 0, "staleness": 1.0}
-    columns = {name: [(usual | row)[name] for row in rows] for name in COLUMNS}
-    whole = ("size", "age")
-    numbers: list[NDArray[Any]] = [
-        np.array(columns[name], np.int64 if name in whole else np.float64) for name in COLUMNS[1:]
-    ]
-    return ClientTable(tuple(columns["name"]), *numbers)
+    names, *numbers = ([({"age": 0, "staleness": 1.0} | row)[name] for row in rows] for name in COLUMNS)
+    return ClientTable(tuple(names), *map(np.array, numbers))

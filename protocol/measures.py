@@ -2,40 +2,31 @@
 
 from collections.abc import Mapping
 
-KINDS = ("loss", "accuracy", "rmse")
-TRAINING_LOSSES = ("train_loss", "loss")
+KINDS = ("loss", "accuracy", "rmse")  # of an evaluation
+TRAINING = "training"  # the loss of a training
 _PREFIXES = ("", "eval_", "test_", "val_", "valid_", "validation_", "server_", "central_", "centralized_")
 _ROUNDING = 1e-6  # by which a mean of shares may be above 1
 _WORDS = {"loss": ("loss",), "accuracy": ("accuracy", "acc"), "rmse": ("rmse",)}
-
-
-def training_loss(metrics: Mapping[str, object]) -> float | None:
-    """Return the loss of a training: ``train_loss``, else ``loss``; None for none."""
-    name = training_loss_name(metrics)
-    return None if name is None else number_of(metrics[name])
-
-
-def training_loss_name(metrics: Mapping[str, object]) -> str | None:
-    """Return the name of the metric that is :func:`training_loss`."""
-    return _first(metrics, TRAINING_LOSSES)
+_NAMES = {kind: [prefix + word for prefix in _PREFIXES for word in words] for kind, words in _WORDS.items()}
+_NAMES[TRAINING] = ["train_loss", "loss"]
 
 
 def measured(metrics: Mapping[str, object], kind: str) -> float | None:
-    """Return what an evaluation has measured of a kind of :data:`KINDS`; None for nothing."""
+    """Return the measure of a kind of :data:`KINDS`, or :data:`TRAINING`; None for none."""
     name = measured_name(metrics, kind)
     return None if name is None else number_of(metrics[name])
 
 
 def measured_name(metrics: Mapping[str, object], kind: str) -> str | None:
-    """Return the name of the metric of a kind of :data:`KINDS`; None for nothing.
+    """Return the name of the metric of a kind; None for none.
 
-    That is the metric of this name, else ``eval_…``, ``test_…``, ``val_…`` and the like. Of accuracies and RMSEs it is
-    then the first with such an ending, as in ``top1_accuracy``.
+    The loss of a training is ``train_loss``, else ``loss``. Another measure is the metric of its kind's name, else
+    ``eval_…``, ``test_…``, ``val_…`` and the like. Of accuracies and RMSEs it is then the first with such an ending, as
+    in ``top1_accuracy``.
     """
-    words = _WORDS[kind]
-    names = [prefix + word for prefix in _PREFIXES for word in words]
-    ends = [name for name in metrics if any(name.lower().endswith((f"_{word}", f"-{word}")) for word in words)]
-    return _first(metrics, (*names, *([] if kind == "loss" else ends)))
+    ends = tuple(f"{sign}{word}" for sign in "_-" for word in _WORDS.get(kind, ()) if word != "loss")
+    names = (*_NAMES[kind], *(name for name in metrics if name.lower().endswith(ends)))
+    return next((name for name in names if number_of(metrics.get(name)) is not None), None)
 
 
 def as_share(accuracy: float | None) -> tuple[float | None, str | None]:
@@ -61,7 +52,3 @@ def as_share(accuracy: float | None) -> tuple[float | None, str | None]:
 def number_of(value: object) -> float | None:
     """Return a metric that is one number; None for another."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _first(metrics: Mapping[str, object], names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if number_of(metrics.get(name)) is not None), None)

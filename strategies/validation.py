@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED, DECLINED
 from aoi_fl.protocol import DECLINED_BY, MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
-from aoi_fl.protocol.measures import training_loss
+from aoi_fl.protocol.measures import TRAINING, measured
 from aoi_fl.science.errors import printable
 
 logger = logging.getLogger("flwr")
@@ -114,7 +114,7 @@ def read_update(
     answer = read_answer(reply)
     try:
         examples, metrics = _examples(reply, examples_key)
-        loss = training_loss(metrics)
+        loss = measured(metrics, TRAINING)
         if loss is not None and not abs(loss) <= MOST:
             raise Refused(f"training loss {loss}")
         # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.

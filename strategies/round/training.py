@@ -15,7 +15,7 @@ from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.clock import FIRST
 from aoi_fl.protocol.coding import NONE
-from aoi_fl.protocol.measures import training_loss_name
+from aoi_fl.protocol.measures import TRAINING, measured_name
 from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.protocol.records import Participation
 from aoi_fl.science import draws
@@ -217,7 +217,7 @@ class TrainingStep:
         run.progress.trained |= used
         round_.record.empty = not used
         if metrics is not None:
-            round_.note("train", metrics, training_loss_name(metrics))
+            round_.note("train", metrics, measured_name(metrics, TRAINING))
         return arrays, metrics
 
     @property

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flwr.app import MetricRecord
 
-from aoi_fl.protocol.measures import as_share, measured, training_loss
+from aoi_fl.protocol.measures import TRAINING, as_share, measured
 from tests.fakes import HOSTILE, everyone, examples_of, honest_app, hostile_app, play
 
 N = 4
@@ -21,7 +21,7 @@ NAN, INF = float("nan"), float("inf")
     ],
 )
 def test_the_loss_of_a_training(metrics, loss):
-    assert training_loss(MetricRecord(metrics)) == loss
+    assert measured(MetricRecord(metrics), TRAINING) == loss
 
 
 @pytest.mark.parametrize(
