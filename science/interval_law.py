@@ -177,11 +177,3 @@ class MixedLaw:
     def _groups(self) -> list[tuple[float, int, IntervalLaw]]:
         distinct, counts = np.unique(self.rates, return_counts=True)
         return [(rate, count, self.of(rate)) for rate, count in zip(distinct.tolist(), counts.tolist(), strict=True)]
-
-
-def window_deviation(law: IntervalLaw, windows: Sequence[int]) -> list[float]:
-    """Return √Var(Y)/T for each window T, Y the number of rounds a client takes part in out of T, in the steady state.
-
-    At every age the same probability makes it the binomial √(r(1−r)/T).
-    """
-    return [math.sqrt(v) / t for t, v in zip(windows, law.window_variances(windows), strict=True)]

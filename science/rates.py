@@ -65,8 +65,6 @@ def size_rates(sizes: Ints, per_round: int, most: float = 1.0) -> tuple[Floats, 
     (array([0.25, 0.25, 0.5 , 1.  ]), 1)
     """
     clients = len(sizes)
-    if not 0 < most <= 1:
-        raise ConfigError("largest rate", most, "above 0 and at most 1", "Give 1, or 1 − dropout.")
     if not 1 <= per_round <= clients * decimal(most):
         allowed = f"from 1 to {clients * most:g}, for {clients} clients of rate {most:g} at most"
         raise ConfigError("per-round", per_round, allowed, "Choose another number.")

@@ -131,12 +131,6 @@ def judged(reply):
             assert len(str(reason)) <= 500 and str(reason).isprintable()
 
 
-def test_replies():
-    @fuzzed(contents, most=3000)
-    def fuzz(content):
-        judged(reply_of(RecordDict(content)))
-
-
 rows = st.tuples(
     names,
     st.sampled_from(["float32", "", "|O"]),
@@ -149,9 +143,10 @@ named = st.tuples(names, st.sampled_from(["config", "metrics", "arrays", ""]), s
 layouts = st.one_of(st.lists(st.one_of(kept, named), max_size=3), json_values)
 
 
-def test_packed_replies():
+def test_replies():
     @fuzzed(contents, st.one_of(st.none(), layouts.map(json.dumps), texts), st.integers(0, 300), texts, most=3000)
     def fuzz(content, layout, cut, more):
+        judged(reply_of(RecordDict(content)))
         whole = packing.pack(before := RecordDict(content))
         if whole is not before:
             if layout is not None:

@@ -35,6 +35,9 @@ class Flight(NamedTuple):
     expires: float
 
 
+_UNKNOWN = Flight(0.0, np.inf, np.inf, np.inf)
+
+
 class VirtualClock(Clock):
     """Simulated seconds since the start of a run; a resumed run continues them.
 
@@ -87,7 +90,7 @@ class VirtualClock(Clock):
 
     def has_come(self, message_id: str) -> bool:
         """Return whether a message's reply has arrived or is foreseen."""
-        return self._flights[message_id].arrives <= self._now or message_id in self._foreseen
+        return self.arrives(message_id) <= self._now or message_id in self._foreseen
 
     def forget_expired(self) -> list[str]:
         """Forget expired messages and return their ids."""
@@ -99,7 +102,7 @@ class VirtualClock(Clock):
 
     def wait(self, message_ids: Collection[str], count: int, seconds: float, until: float) -> None:
         """Jump to the arrival of ``count`` replies, or to ``until`` if that is earlier."""
-        arrivals = sorted(self._flights[i].arrives for i in message_ids)
+        arrivals = sorted(map(self.arrives, message_ids))
         arrival = arrivals[min(count, len(arrivals)) - 1] if arrivals else np.inf
         self.pass_until(min(until, arrival))
 
@@ -112,7 +115,7 @@ class VirtualClock(Clock):
 
     def came(self, reply: Message) -> float:
         """Return the second at which a reply arrived."""
-        return self._flights[reply.metadata.reply_to_message_id].arrives
+        return self.arrives(reply.metadata.reply_to_message_id)
 
     def worked(self, message_id: str) -> float | None:
         """Return the seconds that a device has worked on a message so far."""
@@ -121,13 +124,11 @@ class VirtualClock(Clock):
 
     def stops(self, message_id: str) -> float:
         """Return the second at which a device's work on a message ends: it is done, or leaves."""
-        flight = self._flights.get(message_id)
-        return np.inf if flight is None else flight.stops
+        return self._flights.get(message_id, _UNKNOWN).stops
 
     def arrives(self, message_id: str) -> float:
         """Return the second at which a client answers a message, if the server waits."""
-        flight = self._flights.get(message_id)
-        return np.inf if flight is None else flight.arrives
+        return self._flights.get(message_id, _UNKNOWN).arrives
 
     def foresee(self, message_ids: Collection[str]) -> list[str]:
         """Make all replies that will arrive available now and return their ids; see :meth:`came`."""

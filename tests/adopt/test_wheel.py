@@ -82,7 +82,7 @@ def test_an_installation_shows_one_name(editable, wheel, tmp_path):
     (site,) = tmp_path.glob("venv/lib/python*/site-packages")
     # It finds this environment's libraries; an editable installation there is out of sight, as a path file is not read.
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
-    others = rooms() | {"typings"}  # jax-privacy brings its own tests and docs
+    others = rooms() | {"typings"}  # other packages bring tests and docs
     code = MEET_US + NAMES.format(names=sorted(others | {"aoi_fl"}))
     done = subprocess.run([python, "-c", code], cwd=tmp_path, env=CLEAN, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

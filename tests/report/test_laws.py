@@ -6,7 +6,7 @@ import pytest
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report.summary import sentence
 from aoi_fl.report.theory import law
-from aoi_fl.science.interval_law import MixedLaw, window_deviation
+from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
@@ -18,10 +18,10 @@ RATES = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
 
 
 @pytest.mark.parametrize("policy", [MARKOV, MarkovPolicy.optimal(20, 3, 10), MarkovPolicy.optimal(12, 3, 2)])
-def test_window_deviation_equals_the_exact_law_of_the_count(policy):
+def test_window_variance_equals_the_exact_law_of_the_count(policy):
     windows = [1, 2, 5, 9]
     m, p = policy.max_age, policy.probabilities
-    for window, deviation in zip(windows, window_deviation(policy, windows), strict=True):
+    for window, found in zip(windows, policy.window_variances(windows), strict=True):
         law = np.zeros((m + 1, window + 1))  # P(age, rounds taken part in so far)
         law[:, 0] = policy.stationary
         for _ in range(window):
@@ -31,8 +31,7 @@ def test_window_deviation_equals_the_exact_law_of_the_count(policy):
                 after[min(age + 1, m)] += (1 - p[age]) * law[age]
             law = after
         y, weights = np.arange(window + 1), law.sum(axis=0)
-        variance = weights @ y**2 - (weights @ y) ** 2
-        assert deviation == pytest.approx(np.sqrt(variance) / window, abs=1e-9)
+        assert found == pytest.approx(weights @ y**2 - (weights @ y) ** 2, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,9 @@ def test_participation_shows_its_law(tmp_path, rates, own):
         assert shown.interval_counts.get(x, 0) / count == pytest.approx(p, abs=0.01)
     assert shown.interval_mean == pytest.approx(promised.interval_mean, rel=0.01)
     assert shown.interval_variance == pytest.approx(promised.interval_variance, rel=0.03, abs=0.01)
-    for window, deviation in zip([1, 2, 10, 50], window_deviation(promised, [1, 2, 10, 50]), strict=True):
-        assert shown.window_deviation[window] == pytest.approx(deviation, abs=0.02 / window**0.5)
+    windows = [1, 2, 10, 50]
+    for window, variance in zip(windows, promised.window_variances(windows), strict=True):
+        assert shown.window_deviation[window] == pytest.approx(variance**0.5 / window, abs=0.02 / window**0.5)
 
 
 _OWN = [0.5, 0.5, 0.25, 0.75]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -41,13 +41,11 @@ def test_against_loops_over_a_full_matrix(case):
     assert (again.members.tolist(), again.weights.tolist()) == (history.members.tolist(), history.weights.tolist())
 
     intervals, ages = [], []
-    for i in range(n):
-        taken = [t for t in range(rounds) if table[t, i]]
-        intervals += [b - a for a, b in pairwise(taken)]
-        age = first_ages[i]
-        for t in range(rounds):
+    for column, age in zip(table.T, first_ages, strict=True):
+        intervals += np.diff(np.flatnonzero(column)).tolist()
+        for drawn in column:
             ages.append(age)
-            age = 0 if table[t, i] else age + 1
+            age = 0 if drawn else age + 1
     assert m.interval_counts == Counter(intervals)
     moments = (np.mean(intervals), np.var(intervals)) if intervals else (None, None)
     assert (m.interval_mean, m.interval_variance) == pytest.approx(moments)
@@ -60,7 +58,7 @@ def test_against_loops_over_a_full_matrix(case):
     assert asdict(m.participation) == pytest.approx(
         {"mean": counts.mean(), "min": counts.min(), "max": counts.max(), "jain": jain}
     )
-    assert m.empty_rounds == sum(not row.any() for row in table)
+    assert m.empty_rounds == (~table.any(axis=1)).sum()
     assert (m.mean_age, m.peak_age) == (pytest.approx(np.mean(ages)), max(ages))
     weights = [row / row.sum() for row in table if row.any()]
     spread = np.var(weights, axis=0).sum() if weights else None

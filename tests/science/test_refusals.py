@@ -91,7 +91,6 @@ GROUPS = [
     (lambda rates: given_rates(rates, 1, ["a", "b", "c"]), "rates", [[0.5, 0.5]], 2),
     (size_rates, "size of client 1", [(np.array([3, 0, 5]), 1, 1.0)]),
     (size_rates, "per-round", [(TWO, 0, 1.0), (TWO, 2, 0.7)]),
-    (size_rates, "largest rate", [(TWO, 1, 0.0)]),
     (equal_rates, "per-round", [(3, 4)], 4),
     (played, "rounds", [(10, 0)], 0),
     (played, "start", [(10, 5, "warm")], "warm"),

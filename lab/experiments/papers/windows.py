@@ -12,7 +12,6 @@ from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import beyond, joint, side
-from aoi_fl.science.interval_law import window_deviation as renewal_deviation
 from aoi_fl.science.load import WINDOWS, window_deviation
 
 
@@ -178,7 +177,8 @@ def _where(windows, verdicts):
 @cache
 def _deviations(policy):
     """Return the exact √Var(Y)/T of one client for every window T from 1 to 1000."""
-    return renewal_deviation(setting.law(policy), range(1, 1001))
+    windows = range(1, 1001)
+    return [math.sqrt(v) / t for t, v in zip(windows, setting.law(policy).window_variances(windows), strict=True)]
 
 
 def _root(value):

@@ -1,4 +1,4 @@
-"""The account without amplification, against SciPy, dp-accounting and every pattern of participation."""
+"""The account without amplification, against SciPy and every pattern of participation."""
 
 import itertools
 import math
