@@ -14,11 +14,10 @@ from aoi_fl.lab.experiments import comparing
 from aoi_fl.lab.experiments.harness.comparison import TIME, compare
 from aoi_fl.report.runs import Run, load
 from aoi_fl.science.errors import ConfigError
-from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.record import record
 from aoi_fl.strategies import OldestAge, RandomSelection, RoundOptions
-from tests.fakes import ToyApp, zeros
 from tests.learning.test_changed_files import model, table
+from tests.server.test_record import play
 
 SMALL = "--clients 6 --per-round 2 --rounds 3"
 TWO = "compare random,systematic"
@@ -117,16 +116,13 @@ def test_the_command_plays_what_is_missing_and_compares(told, tmp_path):
     assert told("compare --runs compare-*")["pairs"] == found["pairs"]
 
 
-def test_recordings_of_one_policy_are_its_seeds(told, tmp_path):
+def test_recordings_of_one_policy_are_its_seeds(told):
     """Runs of ``record`` have no seed; three of each strategy are three pairs."""
     for make in (RandomSelection, OldestAge):
         for seed in (1, 2, 3):
             options = RoundOptions(run="r", seed=seed)
-            strategy = make(2, options=options, observer=record(make.__name__, tmp_path / "runs"))
-            end = {"accuracy": seed / 10 + (make is RandomSelection) / 2}
-            strategy.start(
-                LocalGrid(ToyApp(loss=None), {}, 4), zeros(), 2, evaluate_fn=lambda *_, m=end: MetricRecord(m)
-            )
+            end = MetricRecord({"accuracy": seed / 10 + (make is RandomSelection) / 2})
+            play(make(2, options=options, observer=record(make.__name__)), 2, lambda *_, end=end: end)
     (pair,) = told("compare --runs *")["pairs"]
     means = {found["quantity"]: found["mean"] for found in pair["findings"]}
     assert pair["seeds"] == [1, 2, 3] and means["test accuracy at the end"] == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-import math
+import shutil
 from copy import copy
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from aoi_fl.lab.experiments.harness.store import Store
 from aoi_fl.lab.experiments.registry import experiments, find
 from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
 from tests.refusals import refused
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 # Results on disk
 
@@ -24,18 +26,19 @@ def test_a_store_keeps_what_is_complete_and_drops_what_is_not(tmp_path):
     assert (again.seconds, again.machine) == (1.5, "here")
 
 
-def test_a_store_has_a_line_for_each_run(tmp_path):
-    curve = [{"round": t, "accuracy": 0.1 * t, "loss": None if t == 2 else -1e-09, "n": 5} for t in range(1, 5)]
-    apart = [{"what": "a 1", "v": 1}, {"what": "a 1", "v": 1}, {"what": "b", "v": 2.5}, {"what": "b", "v": math.inf}]
-    store = Store(tmp_path, "x", {}, "")
-    for unit, rows in (({"seed": 1, "name": "dirichlet 0.3"}, curve), ({"seed": 2, "name": "iid"}, apart)):
-        store.add(unit, rows, 0)
-    head, first, *others = (tmp_path / "x.csv").read_text().splitlines()
-    assert head == "seed,name,round,accuracy,loss,n,what,v"
-    assert first == "1,dirichlet 0.3,1..4,0.1 0.2 0.30000000000000004 0.4,-1e-09 - -1e-09 -1e-09,5,,"
-    assert others == ["2,iid,,,,,a 1,1", "2,iid,,,,,a 1,1", "2,iid,,,,,b,2.5 inf"]
-    columns = dict.fromkeys(head.split(","))
-    assert Store(tmp_path, "x", {}, "").rows == [{**columns, **row} for row in store.rows]
+@pytest.mark.parametrize("name", ["theory", "remarks", "cifar10", "barrier"])
+def test_a_store_writes_what_it_has_read(tmp_path, name):
+    """The recorded results have series, some with gaps, equal rows, strings that differ, and numbers of any size."""
+    for file in RESULTS.glob(f"{name}.[cj]s*"):
+        shutil.copy(file, tmp_path)
+    store = Store.recorded(tmp_path, name)
+    units, rows = store.units, [*store.rows]
+    store.arrange(units[::-1])
+    assert store.rows != rows
+    store.arrange(units)
+    assert store.rows == rows == Store.recorded(tmp_path, name).rows
+    for file in tmp_path.iterdir():
+        assert file.read_bytes() == (RESULTS / file.name).read_bytes()
 
 
 # Experiments

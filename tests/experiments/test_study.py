@@ -83,13 +83,10 @@ def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
     assert interval(gains).show(1) in claim.ours
 
 
-@pytest.mark.parametrize(
-    ("gains", "verdict"), [((-3, -2, -3, -2), "direction reproduced"), ((3, 2, 3, 2), "not reproduced")]
-)
-def test_a_papers_claim_in_another_setting_is_judged_as_such(gains, verdict):
-    study = Pairs(SOONER, source="A paper, Fig. 1", theirs="a curve", setting="2NN")
-    (claim,) = study.conclude(pairs(gains), {}).claims
-    assert (claim.verdict, claim.source, claim.theirs, claim.is_ours) == (verdict, "A paper, Fig. 1", "a curve", False)
+def test_a_papers_claim_in_another_setting_is_judged_as_such():
+    study = Pairs(SOONER, source="A paper, Fig. 1", setting="2NN")
+    better, worse = (study.conclude(pairs(gains), {}).claims[0] for gains in ((-3, -2, -3, -2), (3, 2, 3, 2)))
+    assert (better.verdict, worse.verdict, better.is_ours) == ("direction reproduced", "not reproduced", False)
 
 
 def test_unfinished_hypotheses_are_undecided():

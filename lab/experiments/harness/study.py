@@ -190,6 +190,11 @@ class Study(Experiment):
         return f"Unfinished: {span} of {self.planned} planned seeds are complete."
 
 
+def rounded(digits, **values):
+    """Return the values of a run's row, each with so many digits; None stays."""
+    return {name: None if value is None else round(float(value), digits) for name, value in values.items()}
+
+
 def runs_of(rows, case, policy):
     """Return the runs of a policy in a case, by seed in ascending order."""
     return {seed: run[-1] for seed, run in by_seed(rows, case=case, policy=policy).items()}

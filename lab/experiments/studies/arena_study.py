@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from aoi_fl.lab.experiments.harness.federation import played
-from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.lab.experiments.studies.arena import InTime, read_in_time
 
 _LEVELS = (0.9, 0.92)
@@ -31,24 +31,18 @@ class ArenaStudy(InTime, Study):
     def row(self, ledger, keys):
         """Return when a run reaches the levels, with its work and its balance of load."""
         found, shares = read_in_time(ledger, keys)
-        row = {}
+        until, row = keys["until"], {}
         for level in _LEVELS:
-            row[f"reached_{100 * level:.0f}"] = _rounded(found.reaches(level, keys["until"]))
-            row[f"hours_{100 * level:.0f}"] = _rounded(found.work_until(level, keys["until"]))
-        row |= {"worked": round(found.worked, 2), "final": found.accuracy_at(keys["until"])}
-        return {**row, **load_of(found, shares)}
+            row[f"reached_{100 * level:.0f}"] = found.reaches(level, until)
+            row[f"hours_{100 * level:.0f}"] = found.work_until(level, until)
+        return rounded(2, **row, worked=found.worked) | {"final": found.accuracy_at(until)} | load_of(found, shares)
 
 
 def load_of(found, shares):
     """Return a run's balance of load among the clients that are ever available, its rounds and updates."""
     clients, available = len(shares), int((shares > 0).sum())
-    return {
-        "jain": round(found.load.participation.jain * clients / available, 4),
-        "never": round((found.never - clients + available) / available, 4),
-        "rounds": found.rounds,
-        "updates": round(found.used / found.rounds, 3),
+    load = {
+        "jain": found.load.participation.jain * clients / available,
+        "never": (found.never - clients + available) / available,
     }
-
-
-def _rounded(value):
-    return None if value is None else round(value, 2)
+    return {**rounded(4, **load), "rounds": found.rounds, **rounded(3, updates=found.used / found.rounds)}

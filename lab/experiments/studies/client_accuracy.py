@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.harness.study import Study, rounded
 
 _ALPHA = 0.3
 _LOWEST = 0.1  # of the clients
@@ -31,10 +31,5 @@ class ClientAccuracy(Study):
             if t > history.rounds - self.evaluations
         ]
         accuracy = np.sort(np.mean(found, axis=0))
-        return [
-            {
-                "spread": round(float(accuracy.std()), 6),
-                "lowest": round(float(accuracy[: round(_LOWEST * len(accuracy))].mean()), 6),
-                "mean": round(float(accuracy.mean()), 6),
-            }
-        ]
+        lowest = accuracy[: round(_LOWEST * len(accuracy))]
+        return [rounded(6, spread=accuracy.std(), lowest=lowest.mean(), mean=accuracy.mean())]

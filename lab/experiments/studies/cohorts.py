@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.science.load import pairs_met
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import RandomSelector
@@ -55,14 +55,8 @@ class Cohorts(Study):
         there = dealt_as(chosen, options, seed, n, kind="dirichlet", alpha=_ALPHA)
         history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
         found = there.tested(history, range(history.rounds // 2 + 1, history.rounds + 1))
-        return [
-            {
-                "accuracy": round(float(np.mean(found)), 6),
-                "worst": min(found),
-                "final": found[-1],
-                "met": round(float(pairs_met(history, (history.rounds,))[history.rounds]), 4),
-            }
-        ]
+        met = pairs_met(history, (history.rounds,))[history.rounds]
+        return [rounded(6, accuracy=np.mean(found), worst=min(found), final=found[-1]) | rounded(4, met=met)]
 
     def summary(self, settings):
         return super().summary({**settings, "half": settings["num-server-rounds"] // 2 + 1})

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aoi_fl.lab.experiments.harness.study import rounded
 from aoi_fl.lab.experiments.studies.arena_study import ArenaStudy
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.protocol.files import write_whole
@@ -55,7 +56,7 @@ class Barrier(HourStudy):
         late = [part["rounds_late"] or 0 for part in read(ledger, "participations") if part["outcome"] == "trained"]
         for column, scale in (("reached_90", 1 / 60), ("hours_90", 1 / 3600)):
             row[f"log_{column}"] = None if row[column] is None else round(math.log(row[column] * scale), 5)
-        return {**row, "stale": round(sum(late) / len(late), 3)}
+        return row | rounded(3, stale=sum(late) / len(late))
 
 
 def write_available(source, path, start, seconds):

@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.lab.experiments.harness.times import levels, reached
 from aoi_fl.lab.experiments.papers.learning import TARGETS
 from aoi_fl.lab.experiments.studies.unequal import POLICIES, split_of
@@ -43,11 +43,6 @@ def _row(curve, spent, wanted):
     first = np.array([reached(curve, level)[0] for level in wanted])
     if not np.isfinite(first).all():
         return {"rounds": None, "data": None, "low": None, "high": None, "played": curve.shape[1]}
-    data = [float(reached(curve, level, spent)[0]) for level in wanted]
-    return {
-        "rounds": round(float(first.mean()), 4),
-        "data": round(float(np.mean(data)), 4),
-        "low": int(first[0]),
-        "high": int(first[-1]),
-        "played": curve.shape[1],
-    }
+    data = [reached(curve, level, spent)[0] for level in wanted]
+    ends = {"low": int(first[0]), "high": int(first[-1]), "played": curve.shape[1]}
+    return rounded(4, rounds=first.mean(), data=np.mean(data)) | ends

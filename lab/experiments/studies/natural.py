@@ -14,7 +14,7 @@ from aoi_fl.lab.experiments.harness.natural_data import (
     split_rows,
 )
 from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.study import Study, above
+from aoi_fl.lab.experiments.harness.study import Study, above, rounded
 from aoi_fl.lab.experiments.studies.rare_classes import players
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.science import draws
@@ -103,14 +103,8 @@ class Natural(Study):
             lambda round_: there[round_],
         )
         available = int(there[1:].any(axis=0).sum())
-        return [
-            {
-                "loss": round(loss, 6),
-                "accuracy": round(accuracy, 6),
-                "jain": round(participation(history).jain * n / available, 4),
-                "updates": round(len(history.members) / rounds, 3),
-            }
-        ]
+        load = rounded(4, jain=participation(history).jain * n / available)
+        return [rounded(6, loss=loss, accuracy=accuracy) | load | rounded(3, updates=len(history.members) / rounds)]
 
     def plot(self, rows, settings, figure):
         """Draw loss and Jain's index above random selection's, where clients are always available and on the trace."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aoi_fl.lab.experiments.harness.study import rounded
 from aoi_fl.lab.experiments.studies.arena import read_in_time
 from aoi_fl.lab.experiments.studies.arena_study import ArenaStudy, load_of
 
@@ -23,8 +24,7 @@ class OpenArena(ArenaStudy):
         found, shares = read_in_time(ledger, keys)
         last = self.hours[-1]
         hours = {f"accuracy_{hour}": found.accuracy_at(keys["until"] * hour / last) for hour in self.hours}
-        work = {"worked": round(found.worked, 2), "wasted": round(found.wasted, 2)}
-        return {**hours, **load_of(found, shares), **work}
+        return hours | load_of(found, shares) | rounded(2, worked=found.worked, wasted=found.wasted)
 
     def summary(self, settings):
         return super().summary({**settings, "length": settings["until"] / 3600})

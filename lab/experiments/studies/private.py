@@ -11,7 +11,7 @@ from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
 from aoi_fl.lab.experiments.harness.federation import evaluated, played
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
-from aoi_fl.lab.experiments.harness.study import Study, above
+from aoi_fl.lab.experiments.harness.study import Study, above, rounded
 
 _LEAST = -2.3  # points that are drawn; below, they are written
 _QUICK = {"num-clients": 90, "clients-per-round": 9, "partition": "iid"}
@@ -49,13 +49,7 @@ class PrivateLearning(Study):
         rows = evaluated(ledger)
         half = [row["accuracy"] for row in rows if row["round"] > rows[-1]["round"] / 2]
         spent = read(ledger, "rounds")[-1]["epsilon"]
-        return [
-            {
-                "final": rows[-1]["accuracy"],
-                "mean": round(float(np.mean(half)), 6),
-                "epsilon": None if spent is None else round(spent, 3),
-            }
-        ]
+        return [rounded(6, final=rows[-1]["accuracy"], mean=np.mean(half)) | rounded(3, epsilon=spent)]
 
 
 class PrivateByEpsilon(PrivateLearning):

@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.learning.examples import Examples
@@ -76,15 +76,9 @@ class RareClasses(Study):
             _EVALUATIONS,
             lambda round_: draws.uniforms(seed, round_, "rare-classes-availability", _CLIENTS) < shares,
         )
-        return [
-            {
-                "rare": round(on_rare, 5),
-                "others": round(on_others, 5),
-                "accuracy": round((len(rare) * on_rare + len(others) * on_others) / (len(rare) + len(others)), 5),
-                "jain": round(participation(history).jain, 4),
-                "updates": round(len(history.members) / rounds, 3),
-            }
-        ]
+        accuracy = (len(rare) * on_rare + len(others) * on_others) / (len(rare) + len(others))
+        load = rounded(4, jain=participation(history).jain) | rounded(3, updates=len(history.members) / rounds)
+        return [rounded(5, rare=on_rare, others=on_others, accuracy=accuracy) | load]
 
 
 def _tests(there, rare):

@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
-from aoi_fl.lab.experiments.harness.study import Study
+from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.lab.experiments.studies.unequal import split_of
 
 
@@ -32,10 +32,4 @@ class Regularity(Study):
         history = there.history(policy, chosen["updates"] // int(k), "size")
         marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, self.evaluations).round().astype(int).tolist())
         found = there.tested(history, marks)
-        return [
-            {
-                "accuracy": round(float(np.mean(found)), 6),
-                "spread": round(float(np.std(found, ddof=1)), 6),
-                "final": found[-1],
-            }
-        ]
+        return [rounded(6, accuracy=np.mean(found), spread=np.std(found, ddof=1), final=found[-1])]
