@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness.drawing import Panel, draw_charts
-from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
+from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Table
 from aoi_fl.science.types import Floats as Floats
 from aoi_fl.science.types import Ints as Ints
 from aoi_fl.science.types import Mask as Bools  # noqa: F401
@@ -59,6 +59,8 @@ class Experiment(ABC):
     counts: Sequence[int] = (20, 6)  # seeds at full size and in a quick look
     first: int = 1  # seed
     charts: Sequence[Panel]
+    text: str  # of the page, with the names of values in braces
+    tables: Sequence[Mapping[str, Any]] = ()  # of the page: caption and head
 
     def __init__(self, **row: Any) -> None:
         vars(self).update(row)
@@ -71,6 +73,18 @@ class Experiment(ABC):
             replace(claim, **dict(zip(("ours", "verdict", "seeds"), found.get(key, ()), strict=False)))
             for key, claim in self.claims.items()
         )
+
+    def concluded(self, found: Mapping[str, Any], *lines: Sequence[Sequence[str]], **values: Any) -> Conclusion:
+        """Return the claims as :meth:`judged`, and text and tables with values in place of their names.
+
+        A table without lines is left out.
+        """
+        tables = (
+            Table(row["caption"].format_map(values), row["head"], of)
+            for row, of in zip(self.tables, lines, strict=True)
+            if of
+        )
+        return Conclusion(self.text.format_map(values), self.judged(**found), tuple(tables))
 
     def datasets(self, options: Options) -> Sequence[str]:
         """Return the data sets of its units; a quick look reads the digits."""

@@ -6,7 +6,6 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import by_seed, pick
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import joint, side
 from aoi_fl.science.load import interval_counts
@@ -62,29 +61,19 @@ class Intervals(setting.PolicyFigure):
                 ],
             )
         met = agreement(points)
-        table = Table(
-            f"Intervals over {rounds} rounds",
-            ("policy", "mean", "by theory", "standard deviation", "by theory"),
-            lines,
-        )
-        paragraph = (
-            "Theory is the exact expectation of a run's histogram, its finite length included. Histograms and theory "
-            f"{met}; lengths expected fewer than {_LEAST:.0f} times over all seeds are compared together. Other than "
-            "in the paper, ages start from the stationary law, and the increasing policy's p_a is ours."
-        )
         found, exact = laws[_OPTIMAL]
         peaks = [np.argmax(row) + 1 for row in found]
         peak = max(set(peaks), key=peaks.count)
         top = interval([row[peak - 1] / row.sum() for row in found])
         wider = [difference(spreads[b], spreads[a]) for a, b in pairwise(_ORDER)]
-        claims = self.judged(
-            order=(
+        claims = {
+            "order": (
                 "standard deviations "
                 + ", ".join(f"{p} {deviation[p].show(2)}" for p in _ORDER)
                 + f"; histograms and exact law {met}",
                 met.verdict(joint([side(wider, 1), "holds" if met.holds else "refuted"])),
             ),
-            peak=(
+            "peak": (
                 f"peak at {peak} rounds ({peak - 1} missed), {top.show(3)} of all intervals (theory "
                 f"{exact[peak - 1] / exact.sum():.3f}); standard deviation {deviation[_OPTIMAL].show(2)}",
                 met.verdict(
@@ -95,8 +84,8 @@ class Intervals(setting.PolicyFigure):
                     else "refuted"
                 ),
             ),
-        )
-        return Conclusion(paragraph, claims, (table,))
+        }
+        return self.concluded(claims, lines, met=met, rounds=rounds)
 
 
 def _table(rows, policy, rounds):

@@ -4,7 +4,6 @@ from functools import cache
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import pick
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval, share
 from aoi_fl.lab.experiments.harness.verdicts import side
 from aoi_fl.lab.experiments.oracles.weight_laws import (
@@ -73,30 +72,17 @@ class LoadVariance(setting.PolicyFigure):
         ours = {p: [interval(pick(rows, c, policy=p, rounds=last)) for c in _ESTIMATES] for p in laws}
         often = share(draws_above(), _DRAWS)
         equal = 1 / setting.PER_ROUND - 1 / setting.CLIENTS
-        table = Table(
-            f"Over {last} rounds",
-            ("policy", "Σ by theorem", "Σ measured", "dispersion by theory", "dispersion measured", "paper's Fig. 2"),
+        lines = [
             [
-                [
-                    p,
-                    f"{sigma:.4f}",
-                    ours[p][0].show(4),
-                    f"{weights.dispersion:.4f}",
-                    ours[p][1].show(4),
-                    f"{_THEIRS.get(p, '')}",
-                ]
-                for p, (weights, sigma) in laws.items()
-            ],
-        )
-        paragraph = (
-            f"Simulation and exact theory {met}: each point's mean over seeds against the exact expectation of the "
-            "running estimate. Theorem 3 is exact here, by dynamic programming over subset sums. Theorem 5 depends on "
-            "the mean rate alone, so both Markov policies share one Σ, and Σ says nothing of the balance of ages; the "
-            "paper's 0.055 is below it. Of systematic participation Σ is 1/k − 1/n, the least that k clients of one "
-            "rate and of equal weights can have. Other than in the paper, the increasing policy's p_a "
-            f"is ours. Over {_DRAWS} draws of {setting.CLIENTS} Zipf sizes, proportional "
-            f"selection's Σ is above the Markov policies' in {often}."
-        )
+                p,
+                f"{sigma:.4f}",
+                ours[p][0].show(4),
+                f"{weights.dispersion:.4f}",
+                ours[p][1].show(4),
+                f"{_THEIRS.get(p, '')}",
+            ]
+            for p, (weights, sigma) in laws.items()
+        ]
         sigma = {p: s for p, (_, s) in laws.items()}
         at = ", ".join(f"{p} {ours[p][0].show(4)}" for p in laws)
         ahead = [
@@ -106,21 +92,21 @@ class LoadVariance(setting.PolicyFigure):
         ]
         apart = _ahead(rows, last, "markov-optimal", "markov-increasing")
         same = abs(sigma["markov-optimal"] - sigma["markov-increasing"]) < 1e-9
-        claims = self.judged(
-            theorems=(f"simulation and theory {met}", met.verdict("holds" if met.holds else "refuted")),
-            lower=(
+        claims = {
+            "theorems": (f"simulation and theory {met}", met.verdict("holds" if met.holds else "refuted")),
+            "lower": (
                 f"one draw of the sizes: {at}; over draws of Zipf(2.0) sizes, Markov is below proportional in {often} "
                 f"of {_DRAWS} (Theorems 4 and 5); with equal sizes random has {equal:.4f}, below Markov's "
                 f"{sigma['markov-optimal']:.4f}, which is outside of Fig. 2",
                 met.verdict(_order(ahead, draws_above() / _DRAWS)),
             ),
-            optimal=(
+            "optimal": (
                 f"Theorem 5: {sigma['markov-optimal']:.4f} and {sigma['markov-increasing']:.4f}, "
                 f"{'the same' if same else 'different'}; measured difference, paired, {apart.show(4)}",
                 met.verdict("refuted" if same else side([apart], -1)),
             ),
-        )
-        return Conclusion(paragraph, claims, (table,))
+        }
+        return self.concluded(claims, lines, met=met, draws=_DRAWS, often=often, last=last)
 
 
 def _marks(rounds):

@@ -5,7 +5,6 @@ from itertools import starmap
 from typing import NamedTuple
 
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.verdicts import erratum, every
 from aoi_fl.lab.experiments.oracles.lemmas import (
     comparisons,
@@ -96,15 +95,7 @@ class Remarks(Experiment):
     def conclude(self, rows, settings):
         whole, clients = _passing([row for row in rows if row["what"] == "lemma 2, over all clients"], "bounded")
         found = {key: each.judged(rows, whole=whole, clients=clients) for key, each in self._statements.items()}
-        paragraph = (
-            "Enumerated is every round that a policy can bring: of random selection (Policy 1) for Remark 4 and Lemmas "
-            "2 to 4, of proportional selection (Policy 2) for Remark 5; the remarks with 3 to 8 clients of equal "
-            "sizes, the lemmas with 3 to 7 of random sizes and updates, and under no other policy. Lemma 2 as printed "
-            "has an expectation over S on its left and S itself on its right; its proof needs the sum over all "
-            "clients. A client's chance to be heard is exact, n=100, k=15, m=10, under p_a > 0 at all ages (ours, the "
-            "papers print none)."
-        )
-        return Conclusion(paragraph, self.judged(**found, sorting=_sorting(rows)))
+        return self.concluded(found | {"sorting": _sorting(rows)})
 
 
 def _sorting(rows):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped, pick
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, ratio
 from aoi_fl.lab.experiments.harness.verdicts import side, tally
 from aoi_fl.lab.experiments.oracles.quadratic import POLICIES, RATES, federated_averaging, weight_variance
@@ -41,24 +40,6 @@ class Sigma(Experiment):
                 judged += [] if own else [difference(errors, base)]
         seeds = len({row["seed"] for row in rows}) * settings["seeds a batch"]
         said = [f"{p} (Σ = {s}) {more} at the {r} rate" for p, s, r, more in lines if more]
-        return Conclusion(
-            f"40 quadratics on the line of equal sizes, k=6, K=2 steps; {seeds:,} seeds, in batches of "
-            f"{settings['seeds a batch']} compared in pairs by their means. Equal sizes give proportional and the "
-            "Markov policies a larger Σ than random selection; the learning rates are the theorem's, and that divided "
-            "by K, as in its proof. Ages start from the stationary law, and the increasing policy's p_a is ours, since "
-            "none is printed.",
-            self.judged(
-                sigma=(
-                    f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) "
-                    f"{tally(list(zip(said, judged, strict=True)), 1)}",
-                    side(judged, 1),
-                )
-            ),
-            (
-                Table(
-                    f"Error F − F* after {_ROUNDS} rounds",
-                    ("policy", "Σ", "learning rate", "above random's, ratio of sums"),
-                    lines,
-                ),
-            ),
-        )
+        above = tally([*zip(said, judged, strict=True)], 1)
+        ours = f"with equal sizes, error after {_ROUNDS} rounds above random's (Σ = {sigma[_BASE]:.4f}) {above}"
+        return self.concluded({"sigma": (ours, side(judged, 1))}, lines, count=seeds, **settings)

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped, pick
-from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import bounded, erratum, every, joint, side
 from aoi_fl.lab.experiments.oracles.exact import printed_variance
@@ -221,14 +220,4 @@ class Theory(Experiment):
     def conclude(self, rows, settings):
         parts = grouped(rows, "part")
         found = {key: judge(parts[part]) for key, (part, judge) in _JUDGES.items() if part in parts}
-        paragraph = (
-            "The least Var[X] comes from a linear programme in P(X > a) for each p_m; the single client's "
-            "problem is solved by relative value iteration; instances are those of Section 5 of Xu et al. Federated "
-            "averaging is played on 40 quadratics on the line (k=6, K=2 steps, L=2, μ=1, equal sizes), where Γ, Σ, G² "
-            "and F* are known; ρ_ and ρ̄ are taken as 1, what E[ω] = q gives. Under the Markov policies that is so on "
-            "average over ages only: given the ages, ρ_ can be 0, and then Theorem 2 says nothing. Remark 2 is played "
-            "with power-of-choice (Cho et al. 2022) on these quadratics, whose ρ is exact at each model. Ages start "
-            "from the stationary law, and the increasing policy's p_a is ours, since none is printed. The ageing data "
-            "are 10 quadratics under N=10, B=40, τ=10, η=0.005. Intervals are 95 % t-intervals over seeds."
-        )
-        return Conclusion(paragraph, self.judged(**found, slots=_slots()))
+        return self.concluded(found | {"slots": _slots()})

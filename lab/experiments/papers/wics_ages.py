@@ -9,7 +9,6 @@ import numpy as np
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness import base
 from aoi_fl.lab.experiments.harness.base import Instances, having
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves, ratio
 from aoi_fl.lab.experiments.harness.verdicts import beyond, side
@@ -137,16 +136,16 @@ class WicsAges(Instances):
                 for p in RIVALS
             )
 
-        claims = self.judged(
-            p2=(
+        claims = {
+            "p2": (
                 f"P2 above each rival's, ratio of sums: {above('p2')}",
                 side(list(chain(*gains["p2"].values())), -1),
             ),
-            age=(
+            "age": (
                 f"above each rival's, ratio of sums: {above('weighted_age')}",
                 side(list(chain(*gains["weighted_age"].values())), -1),
             ),
-            closest=(
+            "closest": (
                 "nearest beyond chance, by the distance on the same instance: "
                 + ", ".join(
                     f"{p} in {sum(all(d.high < 0 for d in of) for of in apart[p])} of {len(cells)} settings, its mean "
@@ -155,7 +154,7 @@ class WicsAges(Instances):
                 ),
                 side(list(chain(*apart["abs"])), -1),
             ),
-            random=(
+            "random": (
                 "difference from Random on the same instance: "
                 + ", ".join(
                     f"{p} {interval(above_random(rows, p)).show(4)} (lower beyond chance in {beyond(random[p], -1)} of "
@@ -164,37 +163,21 @@ class WicsAges(Instances):
                 ),
                 side(list(chain(*random.values())), -1),
             ),
-            rises=(
+            "rises": (
                 f"under WICS, from one N to the next at equal B, the paper's formula rises beyond chance in "
                 f"{beyond(printed, 1)} of {len(printed)} steps and falls in {beyond(printed, -1)}; without its factor "
                 f"1/N, as Σ (n_i/n) Δ̄_i, it rises in {beyond(summed, 1)}",
                 side(printed, 1),
             ),
-        )
-        table = Table(
-            "WICS above its rivals, all settings",
-            ("measure", "rival", "ratio of sums", "mean of the ratios"),
-            [
-                [title, p, sums(rows, measure, p).percent(), gain(rows, measure, p).show(1, " %")]
-                for measure, title in {**MEASURES, **MEANT}.items()
-                for p in RIVALS
-            ],
-        )
-        paragraph = (
-            f"{len(rows) // len(cells)} instances for each N in {CLIENTS} and B in {BUDGETS}, {settings['rounds']} "
-            f"rounds. Summed over settings, WICS's P2 is {interval(above_floor(rows)).show(1, ' %')} above the "
-            "Lagrangian floor of as many rounds. φ is drawn from U(0, 1) unless said otherwise. WICS "
-            "minimises P2, which weights ages by φ; Fig. 10 weights them by data size, and with payments in proportion "
-            "to size the index of that objective is MaxPack's. Sizes are "
-            "whole numbers drawn from 500 to 1500, not stated in the paper, payments 5 to 15 in proportion."
-        )
+        }
+        lines = [
+            [title, p, sums(rows, measure, p).percent(), gain(rows, measure, p).show(1, " %")]
+            for measure, title in {**MEASURES, **MEANT}.items()
+            for p in RIVALS
+        ]
         costs = [
             [f"{ageing}, f(j) = {formula}", sums(rows, ageing, "linear", ageing).percent()]
             for ageing, formula in _AGEINGS.items()
         ]
-        others = Table(
-            "Where ages cost f: Σ φ f(Δ) under WICS made for f, beside WICS made for f(j) = j",
-            ("f", "ratio of sums"),
-            costs,
-        )
-        return Conclusion(paragraph, claims, (table, others))
+        floor, instances = interval(above_floor(rows)).show(1, " %"), len(rows) // len(cells)
+        return self.concluded(claims, lines, costs, floor=floor, instances=instances, **settings)

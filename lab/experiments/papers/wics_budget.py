@@ -51,17 +51,6 @@ class WicsBudget(Experiment):
             for low, high in pairwise(own):
                 changes.setdefault(model, {})[f"{dataset}, B={low} to {high}"] = difference(own[high], own[low])
         tables = tuple(_table(rows, model, dataset) for model, dataset in tasks)
-        paragraph = (
-            f"Loss at the end of {settings['rounds']} rounds, the mean of the last {_LAST} evaluations on test data; "
-            "the paper shows the training loss. All clients train here, as in the paper's Section 2. The others "
-            "train on data with 5 % more wrong labels for each round of age. Section 5 lets only the selected clients "
-            "train, on fresh data; that was run at the budget of 40 alone. φ is "
-            "drawn from U(0, 1) as in the paper and the staleness is the same for all, so φ is noise. The runs at B=40 "
-            "are on the page [wics-learning](wics-learning.md), with all clients training. One instance a seed: ten "
-            "clients of 500 to 1500 images, payments in proportion. At B=55 and 70 nearly every round can "
-            "pay all clients without fresh data. Fresh data have index 0 under both ABS and MaxPack, so they mostly "
-            "choose the same clients."
-        )
         claims = {"similar": _similar(rows)}
         for model, found in changes.items():
             lower = beyond(found.values(), -1)
@@ -69,7 +58,7 @@ class WicsBudget(Experiment):
                 f"{n}: {c.show(4)}" for n, c in found.items()
             )
             claims[model] = ours, elsewhere(side(found.values(), -1))
-        return Conclusion(paragraph, self.judged(**claims), tables)
+        return Conclusion(self.text.format_map(settings), self.judged(**claims), tables)
 
 
 def _table(rows, model, dataset):

@@ -4,7 +4,6 @@ import numpy as np
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Instances
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import below
 from aoi_fl.lab.experiments.oracles.optimum import CLIENTS, draw_instance, exact_optimum, long_run_p2
@@ -37,34 +36,17 @@ class WicsExact(Instances):
             f"the {floor} {interval([100 * r[floor] / r['optimum'] for r in rows]).show(1, ' %')} of it"
             for floor in ("lagrangian floor", "packing bound")
         )
-        paragraph = (
-            f"{len(rows)} instances of three clients: payments uniform on [5, 15], φ on [0.02, 1], a budget between "
-            "the dearest client and all of them. The least long-run P2 comes from average-cost dynamic programming "
-            "over all ages; an index policy's is exact too, the mean over the cycle its ages fall into. Lower bounds: "
-            f"{floors}."
-        )
-        table = Table(
-            "P2 above the exact optimum",
-            ("policy", "mean", "median", "worst", "optimal in"),
+        lines = [
             [
-                [
-                    policy,
-                    means[policy].show(2, " %"),
-                    f"{100 * np.median(gap):.2f} %",
-                    f"{100 * gap.max():.0f} %",
-                    f"{100 * (gap < 1e-9).mean():.0f} % of the instances",
-                ]
-                for policy, gap in gaps.items()
-            ],
-        )
-        return Conclusion(
-            paragraph,
-            self.judged(
-                near=(
-                    ", ".join(f"{policy} {mean.show(2, ' %')}" for policy, mean in means.items())
-                    + f" above the exact optimum; here, near is below {100 * _NEAR:.0f} %",
-                    below([means["wics"]], 100 * _NEAR),
-                )
-            ),
-            (table,),
-        )
+                policy,
+                means[policy].show(2, " %"),
+                f"{100 * np.median(gap):.2f} %",
+                f"{100 * gap.max():.0f} %",
+                f"{100 * (gap < 1e-9).mean():.0f} % of the instances",
+            ]
+            for policy, gap in gaps.items()
+        ]
+        ours = ", ".join(f"{policy} {mean.show(2, ' %')}" for policy, mean in means.items())
+        ours += f" above the exact optimum; here, near is below {100 * _NEAR:.0f} %"
+        near = ours, below([means["wics"]], 100 * _NEAR)
+        return self.concluded({"near": near}, lines, instances=len(rows), floors=floors)

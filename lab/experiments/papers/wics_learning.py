@@ -6,7 +6,6 @@ from operator import itemgetter
 
 from aoi_fl.lab.experiments.harness.base import Experiment, having, seeds
 from aoi_fl.lab.experiments.harness.federation import evaluated, marked, played, training_loss
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves, run_means
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
 
@@ -106,25 +105,7 @@ class WicsLearning(Experiment):
             if ahead:
                 ours.insert(0, f"better {tally(ahead, 1)}")
             claims[f"{model} {dataset}"] = "; ".join(ours), elsewhere(side([d for _, d in ahead], 1))
-        paragraph = (
-            f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, 5 % of the labels wrong for each "
-            "round of age, not stated in the paper. Its Section 2 lets all clients train, the selected on fresh "
-            "data; its Section 5 the selected alone, so that mislabelling never shows. The loss is on test data, "
-            "in the paper on training data. φ is drawn from U(0, 1) as in the paper, the staleness is the same for "
-            "all, so φ means nothing to the data. LR and SVM start at ω=0; the CNN, without a gradient there, from the "
-            "seed. One instance a seed: sizes from [500, 1500], payments in proportion within [5, 15]. "
-            f"{_counted(rows)}"
-        )
-        head = (
-            "task",
-            "policy",
-            "accuracy at the end",
-            "loss at the end",
-            "WICS's mean accuracy above",
-            "WICS's mean loss above",
-        )
-        table = Table("At the end; and WICS's mean over all rounds above its rivals', in pairs", head, lines)
-        return Conclusion(paragraph, self.judged(**claims), (table,) if lines else ())
+        return self.concluded(claims, lines, seeds=_counted(rows), **settings)
 
 
 def _on_training_data(rows):

@@ -2,7 +2,6 @@
 
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Instances, by_seed
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.setting import section5
 from aoi_fl.lab.experiments.harness.stats import interval, ratio
 from aoi_fl.lab.experiments.harness.verdicts import below
@@ -42,36 +41,26 @@ class WicsPacking(Instances):
         names = [*BUDGETED, *_VARIANTS]
         gaps = {(p, b): _above(rows, p, b) for p in names for b in BUDGETS}
         near = below([gaps["wics", b] for b in BUDGETS], 100 * _NEAR)
-        table = Table(
-            "P2 above the packing bound",
-            ("policy", *(f"B = {b}" for b in BUDGETS), "P2 above WICS's, ratio of sums"),
-            [
-                [p, *(gaps[p, b].show(1, " %") for b in BUDGETS), "" if p == "wics" else _against(rows, p)]
-                for p in names
-            ],
-        )
+        lines = [
+            [p, *(gaps[p, b].show(1, " %") for b in BUDGETS), "" if p == "wics" else _against(rows, p)] for p in names
+        ]
         floor = ratio([r["packing bound"] for r in rows], [r["lagrangian floor"] for r in rows])
         costs = [_above(rows, _STOP, b, "wics") for b in BUDGETS]
         stopping = ", ".join(f"{cost.show(1, ' %')} at B={b}" for cost, b in zip(costs, BUDGETS, strict=True))
-        return Conclusion(
-            f"{len({r['seed'] for r in rows})} instances of Section 5.1 for each B, {settings['rounds']} rounds; the "
-            "ages start at 0, so a finite run can be below a bound on the long run. Sizes are drawn from 500 to 1500, "
-            "not stated in the paper, payments 5 to 15 in proportion. The packing bound is "
-            f"{floor.show(2)} times the Lagrangian floor. Algorithm 1 prints <, its constraint ≤.",
-            self.judged(
-                near=(
-                    "above a lower bound on the optimum, so at most so far from it: "
-                    + ", ".join(f"{gaps['wics', b].show(1, ' %')} at B={b}" for b in BUDGETS)
-                    + f"; here, near is below {100 * _NEAR:.0f} %",
-                    "undecided" if near == "refuted" else near,  # beyond a bound that is not met decides nothing
-                ),
-                alike=(
-                    f"P2 of stopping is above that of skipping by {stopping}; {_against(rows, _STOP)} in all",
-                    _alike(costs),
-                ),
+        claims = {
+            "near": (
+                "above a lower bound on the optimum, so at most so far from it: "
+                + ", ".join(f"{gaps['wics', b].show(1, ' %')} at B={b}" for b in BUDGETS)
+                + f"; here, near is below {100 * _NEAR:.0f} %",
+                "undecided" if near == "refuted" else near,  # beyond a bound that is not met decides nothing
             ),
-            (table,),
-        )
+            "alike": (
+                f"P2 of stopping is above that of skipping by {stopping}; {_against(rows, _STOP)} in all",
+                _alike(costs),
+            ),
+        }
+        instances = len({r["seed"] for r in rows})
+        return self.concluded(claims, lines, instances=instances, floor=floor.show(2), **settings)
 
 
 def _above(rows, policy, budget, base="packing bound"):

@@ -4,7 +4,6 @@ from itertools import product
 
 from aoi_fl.lab.experiments.harness.base import Experiment, grouped, having, seeds
 from aoi_fl.lab.experiments.harness.federation import marked, play_run
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval, run_means
 from aoi_fl.lab.experiments.harness.verdicts import equivalent, side
 from aoi_fl.lab.experiments.papers.wics_learning import TASKS, run_keys
@@ -87,27 +86,8 @@ class WicsSensitivity(Experiment):
                 share = 100 * (1 - losses[_KNOWN] / losses[rival])
                 apart[rival, "loss"][f"{model}, {dataset}"] = interval(share)
                 apart[rival, "accuracy"][f"{model}, {dataset}"] = above[rival]
-        paragraph = (
-            f"N=10, B=40, {settings['rounds']} rounds, batch 16, 10 local steps, all train. A client's labels go "
-            "wrong by 5 % for each round of age times a rate of its own, drawn from U(0, 2). *Known*: φ is the "
-            "client's share of the data times that rate; *by eq. (10)*: for the most part the square of that share "
-            "times that rate; *estimated*: the server starts from the shares and learns the rates from the losses "
-            "that clients report; *noise*: φ from U(0, 1), as in the paper. The loss is on test data, in the paper "
-            "on training data. The margins for an equivalence of WICS and ABS were set after the data had "
-            "been seen. The setting of Section 5, with the selected clients alone, was not run: they train on fresh "
-            "data, so that wrong labels never show."
-        )
-        head = (
-            "task",
-            "policy",
-            "mean loss",
-            "WICS's (φ known) below it",
-            "WICS's accuracy above, points",
-            "WICS's loss (φ by eq. (10)) below it",
-        )
-        tables = (Table("Means over all rounds, 95 % intervals over seeds, in pairs", head, lines),) if lines else ()
         claims = {f"{rival} {measure}": _judged(rival, measure, of) for (rival, measure), of in apart.items() if of}
-        return Conclusion(paragraph, self.judged(**claims), tables)
+        return self.concluded(claims, lines, **settings)
 
 
 def _judged(rival, measure, apart):

@@ -84,12 +84,6 @@ class Windows(setting.PolicyFigure):
             (a, b): difference(_values(rows, a, shown[-1]), _values(rows, b, shown[-1]))
             for a, b in pairwise(("markov-optimal", "markov-increasing", "random"))
         }
-        paragraph = (
-            f"Measured and exact {met}, compared as Var(Y)/T²; the Markov policies by renewal theory, proportional "
-            "selection by Binomial(kT, q_i) with multiplicities, systematic participation by frac(rT)(1−frac(rT)), "
-            "0 wherever T holds whole strides. At T=1 policies with the same rate tie. Other than in "
-            "the paper, ages start from the stationary law, and the increasing policy's p_a is ours."
-        )
         table = Table(
             "√Var(Y)/T, measured",
             ("policy", *(f"T = {t}" for t in shown)),
@@ -114,7 +108,7 @@ class Windows(setting.PolicyFigure):
                 side(fairer.values(), -1),
             ),
         )
-        return Conclusion(paragraph, claims, (table,))
+        return Conclusion(self.text.format(met=met), claims, (table,))
 
     def plot(self, rows, settings, figure):
         axes = figure.subplots()

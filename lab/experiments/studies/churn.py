@@ -6,7 +6,6 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.lab.experiments.oracles.markov_chain import transition
 from aoi_fl.science import draws
@@ -95,20 +94,7 @@ class Churn(Experiment):
                 cells = [f"{interval(found[x]).show(4)} ({expected_rate(policy, kind, x):.4f})" for x in _LEAVING]
                 spread = interval(pick(rows, "deviation", policy=policy, kind=kind, leaving=_SPREAD_AT)).show(1)
                 lines.append([policy, _KINDS[kind], *cells, spread])
-        met = agreement(points)
-        paragraph = (
-            f"About {setting.CLIENTS} clients are present at a time, k/n is {setting.PER_ROUND / setting.CLIENTS}. "
-            f"Measured shares and theory {met}. First ages drawn from the stationary law keep the promised load "
-            "whatever the churn, as systematic newcomers do; starting newcomers at age 0 lowers it, and clients that "
-            "return with grown ages, or have a round to make up for, raise it. The increasing policy's p_a is ours, "
-            "since none is printed."
-        )
-        head = ("policy", "newcomers", *(f"{x:g}" for x in _LEAVING), f"clients a round, SD, at {_SPREAD_AT:g}")
-        return Conclusion(
-            paragraph,
-            (),
-            (Table("Share taking part, measured (exact), by the share that leaves a round", head, lines),),
-        )
+        return self.concluded({}, lines, met=agreement(points))
 
 
 def _play(policy, kind, leaving, rounds, seed):

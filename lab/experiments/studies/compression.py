@@ -6,7 +6,6 @@ from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.counting import counted
 from aoi_fl.lab.experiments.harness.federation import play_run
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.protocol.coding import KINDS, NONE
 
@@ -44,16 +43,7 @@ class Compression(Experiment):
                     "" if own else interval(gain.mean(axis=1)).show(3, " points"),
                 ],
             )
-        head = ("code", "an update", "of float32's", "accuracy", "above none at the end", "above none, all rounds")
-        return Conclusion(
-            f"{settings['dataset']}, {settings['model']}, IID, {settings['policy']}, n=100, k=15, m=10, "
-            f"{settings['num-server-rounds']} rounds; accuracy is the mean over the last {_LAST}. Pairs share first "
-            "model, partition, clients and order of batches. Only the clients' updates are compressed, with error "
-            "feedback. Bytes are those of an update's message in Flower, its objects and protobuf envelope, without "
-            "gRPC framing and TLS.",
-            (),
-            (Table("What a code saves, and what it costs", head, lines),),
-        )
+        return self.concluded({}, lines, **settings)
 
 
 @cache

@@ -4,7 +4,6 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, pick
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, interval
 from aoi_fl.science import age, draws
 from aoi_fl.science.dropout import DropoutEstimate, reissued
@@ -69,14 +68,7 @@ class Dropout(Experiment):
             mean, variance = f"{exact.interval_mean:.3f}", f"{exact.interval_variance:.3f}"
             measured = [shown(table, "mean"), mean, shown(table, "variance"), variance, shown(table, "counted", 2)]
             lines.append([title, *measured])
-        paragraph = (
-            f"n/k is {setting.CLIENTS / setting.PER_ROUND:.3f}. The adaptive run's mean estimate of d is "
-            f"{shown('adaptive', 'estimate')}; its theory is of the table made for d. Measured means and variances of "
-            f"the other two and the theory of the chain with hazards (1−d)p {met}. A lost client of the papers' table "
-            "is certain to try again in the next round, so d costs d/(1−d) rounds in the mean."
-        )
-        head = ("table", "E[X]", "by theory", "Var[X]", "by theory", "clients a round")
-        return Conclusion(paragraph, (), (Table(f"At d = {_SHOWN}", head, lines),))
+        return self.concluded({}, lines, met=met, estimate=shown("adaptive", "estimate"))
 
 
 def _adaptive(dropout, rounds, seed):

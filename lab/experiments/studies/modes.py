@@ -3,7 +3,6 @@
 from aoi_fl import protocol
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
 from aoi_fl.lab.experiments.harness.counting import counted
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere
 
@@ -70,15 +69,6 @@ class Modes(Experiment):
                         f"{found['with_arrays'].mean:.0f}",
                     ],
                 )
-        head = ("coordination", "clients n", "messages a round", "by the protocol", "bytes", "messages with the model")
-        paragraph = (
-            f"About {_PER_ROUND} clients take part; a message with the model takes {_with_unit(_model_bytes(rows))}. "
-            "By the protocol: poll 2n + 2k messages, 2k of them with the model; broadcast 2n, n + k of them with it; "
-            "reserve 2k, all with it. "
-            "Means over the rounds from 2 on, the first having the roll call and, in reserve mode, the newcomers' "
-            "first ask. Bytes are those of Flower's objects and protobuf envelopes, without gRPC framing and TLS; the "
-            "model is the digits', and its share of the bytes grows with its size."
-        )
         first, last = numbers[0], numbers[-1]
         grows = {w: difference(*(_per_seed(rows, n, w, "messages") for n in (last, first))) for w in _WIRES}
         overhead = {
@@ -98,7 +88,7 @@ class Modes(Experiment):
             )
             for wire in overhead
         }
-        return Conclusion(paragraph, self.judged(**claims), (Table("Each round", head, lines),))
+        return self.concluded(claims, lines, model=_with_unit(_model_bytes(rows)))
 
 
 def _alike(growth):

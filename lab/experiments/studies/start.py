@@ -7,7 +7,6 @@ from scipy import stats
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import FAMILYWISE, interval
 from aoi_fl.lab.experiments.oracles.markov_chain import rounds_to_mix
 from aoi_fl.science.selection import everyone
@@ -60,22 +59,8 @@ class Start(Experiment):
             trials, sums = _CLIENTS * len(found), found.sum(axis=0)
             tests += [_two_sided(n, trials, min(max(p, 0.0), 1.0)) for n, p in zip(sums, chances, strict=True)]
         worst, limit = min(tests), FAMILYWISE / len(tests)
-        paragraph = (
-            "n=100, m=10. The number of clients in every round follows its exact binomial law: "
-            f"{'agreement' if worst >= limit else 'NO agreement'} at all {len(tests)} rounds at a familywise error of "
-            f"{FAMILYWISE:.1%} (smallest p {worst:.1e}, Bonferroni limit {limit:.1e}). Mixed means within 0.05 of the "
-            "stationary law in total variation; where k divides n, everybody moves in step for ever. The "
-            "increasing policy's p_a is ours, since none is printed."
-        )
-        head = (
-            "policy",
-            "first ages from",
-            "empty rounds of 200",
-            "by theory",
-            "most clients in a round",
-            "mixed after",
-        )
-        return Conclusion(paragraph, (), (Table("The first 200 rounds", head, lines),))
+        agree = "agreement" if worst >= limit else "NO agreement"
+        return self.concluded({}, lines, agree=agree, tests=len(tests), error=FAMILYWISE, worst=worst, limit=limit)
 
 
 def _table(rows, case, start):

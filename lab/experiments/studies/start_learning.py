@@ -4,7 +4,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
+from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, levels, shift
@@ -77,20 +77,5 @@ class StartLearning(Experiment):
             for s in STARTS
         ]
         apart = "" if between is None else f" The start from age 0 is {between.show(1)} rounds later than the other."
-        return Conclusion(
-            f"{settings['dataset']}, 2nn, IID, n=100, k=15, m=10, {settings['rounds']} rounds, levels fixed after a "
-            "pilot on other seeds; the paper's figures are of MNIST, CIFAR-10 and CIFAR-100 with a CNN, under an IID "
-            f"and a Dirichlet partition. In a round without a willing client one is forced to take part.{apart} From "
-            "age 0 the first five rounds have one forced client each; the load that follows is above. "
-            "Random selection and the stationary start are the runs of MNIST, IID, on the page [unequal](unequal.md).",
-            self.judged(
-                faster=(f"at {span[0]:.1%} to {span[-1]:.1%} {said}", side([] if zero is None else [zero], -1))
-            ),
-            (
-                Table(
-                    f"{len(curves['random'])} seeds",
-                    ("policy", f"later than random at {span[0]:.1%} to {span[-1]:.1%}", "accuracy at the end"),
-                    lines,
-                ),
-            ),
-        )
+        faster = f"at {span[0]:.1%} to {span[-1]:.1%} {said}", side([] if zero is None else [zero], -1)
+        return self.concluded({"faster": faster}, lines, apart=apart, count=len(curves["random"]), **settings)
