@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("client", "config", "lab/privacy", "lab/rivals", "lab/simulated_time", "protocol", "report", "science")
+ROOMS = (
+    "client",
+    "config",
+    "lab/experiments",
+    "lab/privacy",
+    "lab/rivals",
+    "lab/simulated_time",
+    "protocol",
+    "report",
+    "science",
+)
 PLACES = [ROOT / room for room in (*ROOMS, "server", "strategies")]
 MODULES = [path for place in PLACES for path in place.rglob("*.py") if ">>>" in path.read_text()]
 

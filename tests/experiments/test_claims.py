@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from aoi_fl.lab.experiments.harness.stats import Interval, interval
-from aoi_fl.lab.experiments.harness.verdicts import equivalent, joint, side
+from aoi_fl.lab.experiments.harness.verdicts import side
 
 
 def test_a_side_needs_every_interval():
@@ -19,20 +19,6 @@ def test_a_side_needs_every_interval():
     assert side([Interval(4, 1, 5), Interval(1, 2, 3)], 1) == "underpowered" and side([Interval(4, 1, 3)], 1) == "holds"
 
 
-@pytest.mark.parametrize(
-    ("parts", "verdict"),
-    [
-        (["not run", "refuted"], "refuted"),
-        (["underpowered", "holds"], "underpowered"),
-        (["not run", "holds"], "undecided"),
-        (["not run", "not run"], "not run"),
-        ([], "not run"),
-    ],
-)
-def test_a_claim_of_parts(parts, verdict):
-    assert joint(parts) == verdict == joint(parts[::-1])
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_beyond_chance_is_a_t_test_at_a_share_of_five_percent(seed):
     values = np.random.default_rng(seed).normal(0.9, 1, 2 + seed % 6)
@@ -41,9 +27,3 @@ def test_beyond_chance_is_a_t_test_at_a_share_of_five_percent(seed):
         expected = bool(test.statistic > 0 and test.pvalue < 0.05 / comparisons)
         assert interval(values.tolist()).beyond(wanted, comparisons) is expected
     assert not interval([3.0]).beyond(1)
-
-
-def test_equivalent_needs_every_interval_within_the_margin():
-    inside, wide = Interval(0.1, 0.3, 10), Interval(0.0, 0.6, 10)
-    assert equivalent([inside, inside], 0.5) == "equivalent" and equivalent([], 0.5) == "not run"
-    assert equivalent([inside, wide], 0.5) == "underpowered" and equivalent([inside], 0.3) == "undecided"

@@ -68,8 +68,6 @@ LEVEL = {"policy": "ours", "column": "time", "base": "base", "within": 1}
         ((SOONER,), (-3, -2, -3, -2), 0.9, "holds"),
         ((SOONER,), (3, 2, 3, 2), 0.9, "refuted"),
         ((SOONER,), (3, -2, 3, -2), 0.9, "undecided"),
-        ((AT_MOST_ONE,), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
-        ((AT_MOST_ONE,), (1.1, 1.3, 1.2, 1.1), 0.9, "refuted"),
         ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
         ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.7, "refuted"),
         ((LEVEL,), (0.1, -0.3, 0.2, 0.1), 0.9, "holds"),

@@ -52,6 +52,11 @@ def equivalent(differences, margin):
     """Judge a claim that every difference is within a margin of 0: each whole 95 % interval must be.
 
     It is underpowered if an interval is wider than the margins allow, wherever it lies.
+
+    >>> from aoi_fl.report.judging import Interval
+    >>> near, wide = Interval(0.1, 0.3, 10), Interval(0.0, 0.6, 10)
+    >>> equivalent([near], 0.5), equivalent([near], 0.3), equivalent([near, wide], 0.5)
+    ('equivalent', 'undecided', 'underpowered')
     """
     if not differences:
         return "not run"
@@ -63,6 +68,7 @@ def equivalent(differences, margin):
 def tally(differences, wanted):
     """Count the differences on either side beyond chance, and name the worst, in half widths of its interval.
 
+    >>> from aoi_fl.report.judging import Interval
     >>> tally([("a +1", Interval(1.0, 0.5, 9)), ("b -2", Interval(-2.0, 3.0, 9))], 1)
     'beyond chance in 1 of 2 comparisons, the other way in 0; at worst b -2'
     """
@@ -79,8 +85,10 @@ def beyond(differences, wanted):
 def joint(parts):
     """Return the verdict on a claim of several parts: refuted if any part is; to hold, all must (weakly, if any does).
 
-    >>> joint(["holds", "holds weakly"]), joint(["holds", "undecided"])
-    ('holds weakly', 'undecided')
+    >>> joint(["holds", "holds weakly"]), joint(["underpowered", "holds"]), joint(["undecided", "refuted"])
+    ('holds weakly', 'underpowered', 'refuted')
+    >>> joint(["not run", "refuted"]), joint(["not run", "holds"]), joint(["not run"]), joint([])
+    ('refuted', 'undecided', 'not run', 'not run')
     """
     if "refuted" in parts:
         return "refuted"
