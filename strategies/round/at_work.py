@@ -21,7 +21,7 @@ updates under way. Memory: one model for each kept update, and one for each roun
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, isnan
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message
@@ -200,16 +200,15 @@ class AtWork:
         """Restore a state."""
         self._load_messages(memory)
         rows = memory[_TABLE].tolist() if _TABLE in memory else []
-        for number, round_, weight, sent, comes, examples, loss, age, reserved, *more in rows:
-            if isnan(examples):
-                self._works[int(number)] = Work(int(number), int(round_), weight, sent, stops=more[0])
-                continue
-            client, prefix = int(number), f"{_TABLE}-{number:.0f}/"
-            next_round = None if isnan(reserved) else int(reserved)
-            known = None if isnan(age) else ParticipationReply(self._roster.name(client), True, int(age), next_round)
-            changes = {name.removeprefix(prefix): array for name, array in memory.items() if name.startswith(prefix)}
-            update = Update(changes, examples if examples % 1 else int(examples), None if isnan(loss) else loss, known)
-            self._works[client] = Work(client, int(round_), weight, sent, comes, update=update)
+        for number, round_, weight, sent, comes, examples, loss, age, reserved, *stops in rows:
+            client, prefix, update = int(number), f"{_TABLE}-{number:.0f}/", None
+            if not isnan(examples):
+                next_round = None if isnan(reserved) else int(reserved)
+                answer = ParticipationReply(self._roster.name(client), True, int(age), next_round) if age >= 0 else None
+                changes = {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}
+                count = examples if examples % 1 else int(examples)
+                update = Update(changes, count, None if isnan(loss) else loss, answer)
+            self._works[client] = Work(client, int(round_), weight, sent, comes, (*stops, inf)[0], update)
 
     def _messages(self) -> dict[str, NDArray[np.generic]]:
         """Return the clients at work as a table, and the models that they were sent by round and name."""
@@ -279,12 +278,8 @@ class AtWork:
         return [work for _, work in sorted(self._works.items())]
 
 
-def _row(work: Work) -> tuple[float, ...]:
-    known = work.client, work.round, work.weight, work.sent, work.comes
-    if work.update is None:
-        return *known, nan, nan, nan, nan, work.stops
-    answer, loss = work.update.answer, nan if work.update.loss is None else work.update.loss
-    age = nan if answer is None else answer.age
-    reserved = None if answer is None else answer.next_round
-    next_round = nan if reserved is None else reserved
-    return *known, work.update.examples, loss, age, next_round, work.stops
+def _row(work: Work) -> tuple[float | None, ...]:
+    update = work.update
+    made = [getattr(update, name, None) for name in ("examples", "loss")]
+    made += [getattr(update and update.answer, name, None) for name in ("age", "next_round")]
+    return work.client, work.round, work.weight, work.sent, work.comes, *made, work.stops

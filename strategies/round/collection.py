@@ -192,7 +192,7 @@ class Collector:
         if (rule := declining_rule(reply)) is not None:
             age = max(0, self.round - 1 - int(self._roster.last[client]))
             return ParticipationReply(self._roster.own_name(client), takes_part=False, age=age, rule=rule)
-        self._roster.limit_metrics(client, reply, self._options.weighted_by_key)
+        self._run.limit_metrics(client, reply)
         answer = read_answer(reply)
         if answer is not None:
             check_name(answer.name, self._roster.own_name(client))

@@ -6,7 +6,7 @@ decide about round t+1 in the same reply.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -53,23 +53,25 @@ class EvaluationStep:
             return []
         # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
         rides = run.last != number and run.clock.simulated is None
-        coming = run.request(number + 1)
-
-        def ahead(client: int) -> ParticipationRequest | None:
-            return run.policy.request_for(coming, client, "evaluate") if rides else None
-
-        evaluation = self.evaluation = Evaluation(run, ahead)
-        nodes = {run.roster.node(client): client for client in evaluation.clients}
-        drafts = run.aggregation.drafts(protocol.EVALUATE, number, arrays, config, list(nodes), run.grid)
-        terms = {node: evaluation.terms(client) for node, client in nodes.items()}
+        coming, plain, clients = run.request(number + 1), run.plain(number), _drawn(run)
+        # A client without a usable update may still be at work on it, and learn its age only then.
+        unsettled = {part.client for part in run.round.record.participations if part.outcome != "trained"}
+        settled = [client for client in clients if rides and client not in unsettled]
+        questions = {client: run.policy.request_for(coming, client, "evaluate") for client in settled}
+        ahead = {client: question for client, question in questions.items() if question is not None}
+        self.evaluation = Evaluation(run, ahead)
+        terms = {
+            run.roster.node(client): replace(ahead[client], round=number, ahead=True) if client in ahead else plain
+            for client in clients
+        }
+        drafts = run.aggregation.drafts(protocol.EVALUATE, number, arrays, config, list(terms), run.grid)
         return self._dispatch.write(drafts, terms)
 
     def adopt(self, messages: Iterable[Message]) -> None:
         """Take up evaluations that ``configure_evaluate`` of a subclass asked for without ``super()``."""
-        sent = self._dispatch.by_client(messages)
-        if sent:
+        if self._dispatch.by_client(messages):
             self._run.round.step_begun = time.monotonic()
-            self.evaluation = Evaluation(self._run, lambda client: None, sorted(sent))
+            self.evaluation = Evaluation(self._run, {})
 
     def conclude(self, replies: Iterable[Message], step: EvaluateStep | None) -> MetricRecord | None:
         """Accept and drop evaluations, and have metrics made of them, by ``step`` if a subclass overrides ours."""
@@ -109,44 +111,25 @@ class Evaluation:
     Parameters
     ----------
     run : the run, at that round
-    ahead : the next round's question to a client; None: it does not ride on this evaluation
-    clients : the clients that evaluate, where a subclass has chosen them; None: they are drawn
+    ahead : the next round's questions that ride on this evaluation, by client
 
     Attributes
     ----------
-    clients : their numbers, in order, drawn from the connected that have not been silent of late
     unable : the clients with an app that failed, as one does that evaluates nothing
     """
 
-    def __init__(
-        self,
-        run: Run,
-        ahead: Callable[[int], ParticipationRequest | None],
-        clients: Sequence[int] | None = None,
-    ) -> None:
-        self._roster, self._round, self._inbox = run.roster, run.round, run.inbox
-        self._examples_key = run.options.weighted_by_key
-        self._ask = run.plain(run.round.number)
-        self.clients = _drawn(run) if clients is None else list(clients)
-        # A client without a usable update may still be at work on it, and learn its age only then.
-        unsettled = {part.client for part in self._round.record.participations if part.outcome != "trained"}
-        settled = (client for client in self.clients if client not in unsettled)
-        self._ahead = {client: question for client in settled if (question := ahead(client)) is not None}
+    def __init__(self, run: Run, ahead: Mapping[int, ParticipationRequest]) -> None:
+        self._run, self._roster, self._round, self._ahead = run, run.roster, run.round, ahead
         self._accepted: dict[int, Message] = {}
         self._dropped: dict[str, list[str]] = {}
         self._left_out: dict[str, list[str]] = {}
         self.unable: set[int] = set()
 
-    def terms(self, client: int) -> ParticipationRequest:
-        """Return what goes with a client's message."""
-        question = self._ahead.get(client)
-        return self._ask if question is None else replace(question, round=self._ask.round, ahead=True)
-
     def take(self, client: int, reply: Message) -> bool:
         """Accept a client's metrics, and pass on what it says of the next round; or drop its reply, and say so."""
-        self._roster.limit_metrics(client, reply, self._examples_key)
+        self._run.limit_metrics(client, reply)
         try:
-            for metric in check_metrics(reply, self._examples_key):
+            for metric in check_metrics(reply, self._run.options.weighted_by_key):
                 self._left_out.setdefault(one_line(metric), []).append(self._roster.name(client))
         except Refused as reason:
             if reply.has_error() and reply.error.code == CLIENT_APP_RAISED:
@@ -157,7 +140,7 @@ class Evaluation:
             try:
                 answer = read_record(reply, ParticipationReply)
                 check_name(answer.name, self._roster.own_name(client))
-                self._inbox[client] = self._ahead[client], answer
+                self._run.inbox[client] = self._ahead[client], answer
             except Refused as reason:
                 logger.warning("The server will ask client %s again: %s", client, reason)
         reply.content.pop(protocol.AOI, None)

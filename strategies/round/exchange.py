@@ -136,10 +136,10 @@ class Exchange:
     ) -> None:
         self._clock = clock_of(grid)
         self._grid = grid
-        self._replies: Replies | Uploads | Grid = grid
-        if uploads(grid):
-            self._replies = Uploads(grid)
         self._sizes: dict[str, int] = {}  # objects of each message
+        self._replies: Replies | Uploads | Grid = Uploads(grid) if uploads(grid) else grid
+        if batched(grid):
+            self._replies = Replies(grid, large=sequential, sizes=self._sizes, is_late=self._is_late)
         self._read_early: list[Message] = []  # replies for the next look
         self._spent = 0.0  # seconds of the last look
         self._begun = self._clock.now()
@@ -160,9 +160,8 @@ class Exchange:
         self.missing: set[int] = set(messages)
         order = list(self._client_of) if enough is None else sorted(self._client_of, key=self._clock.arrives)
         self._pending = dict.fromkeys(order)  # quick to take from
-        train_alone = getattr(grid, "train_alone", None)
-        if enough is not None and train_alone is not None:
-            train_alone(order[enough:])
+        if enough is not None:
+            self._tell("train_alone", order[enough:])
 
     def _push(self, messages: dict[int, Message], life: float, packing: Collection[int]) -> dict[str, int]:
         """Send messages that live so many seconds, and return the clients by the ids of those that were sent."""
@@ -170,12 +169,10 @@ class Exchange:
         for message in everything:
             message.metadata.ttl = life
         with packed(everything, packing if packs(grid) else ()):
-            large = self._one_by_one
-            pushed = send(grid, everything, large=large) if uploads(grid) else set(grid.push_messages(everything))
-        if batched(grid):
+            far, large = uploads(grid), self._one_by_one
+            pushed = send(grid, everything, large=large) if far else set(grid.push_messages(everything))
+        if isinstance(self._replies, Replies):
             self._sizes |= {m.metadata.message_id: size_of(m.content) for m in everything if m.has_content()}
-            if not isinstance(self._replies, Replies):
-                self._replies = Replies(grid, large=large, sizes=self._sizes, is_late=self._is_late)
         return {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
 
     def _is_late(self) -> bool:
@@ -249,9 +246,12 @@ class Exchange:
         """
         yield from self._in_time()
         # Else a grid of this process waits for the others before it records what clients have done.
-        give_up = getattr(self._grid, "give_up", None)
-        if give_up is not None:
-            give_up(list(self._pending) if self.satisfied and not self._kept else [])
+        self._tell("give_up", list(self._pending) if self.satisfied and not self._kept else [])
+
+    def _tell(self, what: str, message_ids: list[str]) -> None:
+        """Call a method of a grid of this process; other grids have none."""
+        if (method := getattr(self._grid, what, None)) is not None:
+            method(message_ids)
 
     def _in_time(self) -> Iterator[Message]:
         waits = Waits()

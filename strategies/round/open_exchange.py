@@ -43,8 +43,7 @@ class OpenExchange(Exchange):
         self._client_of = {i: self._client_of[i] for i in self._pending} | sent
         self._ends = {i: self._ends[i] for i in self._pending} | dict.fromkeys(sent, self._clock.now() + timeout)
         self._pending |= dict.fromkeys(sent)
-        if (hold := getattr(self._grid, "hold", None)) is not None:
-            hold(list(self._pending))
+        self._tell("hold", list(self._pending))
 
     def await_updates(self, least: float, most_left: int) -> None:
         """Begin a round, which is over after ``least`` usable updates.
@@ -66,8 +65,8 @@ class OpenExchange(Exchange):
             self._sizes.pop(message_id, None)
         if isinstance(self._replies, Replies | Uploads):
             self._replies.forget(gone)
-        if gone and (give_up := getattr(self._grid, "give_up", None)) is not None:
-            give_up(gone)
+        if gone:
+            self._tell("give_up", gone)
 
     def arrived(self, clients: Collection[int]) -> set[int]:
         """Return those of the clients whose replies have arrived, and keep these for the next look."""

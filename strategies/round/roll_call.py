@@ -70,7 +70,6 @@ class RollCall:
         self._unheard = 0  # roll calls of late with a new node that did not answer: each halves the wait for the next
         self._late: list[Exchange] = []  # roll calls with missing answers
         self._complaints: dict[int, str] = {}
-        self._refused: dict[int, str] = {}  # those of them that have answered the last roll call
         self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
 
     @property
@@ -109,11 +108,10 @@ class RollCall:
         fresh = self.call(ask)
         begun = time.monotonic()
         if ask.round == self.first:
-            if self.first == 1 and not (self._roster.available.any() or self.gone):
-                turned_away = self._complaints.keys() | self._mute.silent
-                if self._refused and turned_away == self._refused.keys():
-                    why = next(iter(self._refused.values()))
-                    raise NodesError(f"{len(self._turned_away)} node(s) are connected, and none can join: {why}")
+            others = self._roster.available.any() or self.gone or self._mute.silent
+            if self.first == 1 and self._complaints and not others:
+                why = next(iter(self._complaints.values()))
+                raise NodesError(f"{len(self._turned_away)} node(s) are connected, and none can join: {why}")
             needs = self._run.needs
             for _ in range(_REPEATED_ROLLS):
                 if not (self.gone or self.outside) or self._roster.available.sum() >= needs:
@@ -184,7 +182,7 @@ class RollCall:
             present = len(nodes) - len(unknown) + len(strangers) - len(missing)
             return _STRANGER / 2**self._unheard if present >= enough else None
 
-        self.gone, self._refused = set(), {}
+        self.gone = set()
         if strangers:
             replies += self._hello(strangers, ask, worth)
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
@@ -249,8 +247,7 @@ class RollCall:
             except Refused as reason:
                 plain = any(words in str(reason) for words in (NO_HELLO, FORMER_APP))
                 why = _PLAIN_APP if plain else str(reason).removeprefix("error: ConfigError: ")
-                self._refused[node] = text = f"node {node} cannot join: {why}"
-                self._complain(node, text)
+                self._complain(node, f"node {node} cannot join: {why}")
         return found
 
     def _complain(self, node: int, text: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from flwr.app import Message
 from numpy.typing import NDArray
 
 from aoi_fl.config.values import names_of
@@ -16,7 +15,7 @@ from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.plan import RoundOptions
 from aoi_fl.strategies.round.retry import FAILURE, QUESTION, TRAINING, RetryPolicy
-from aoi_fl.strategies.validation import limit_metrics, some_of
+from aoi_fl.strategies.validation import some_of
 
 logger = logging.getLogger("flwr")
 # The arrays by client number, with the value of a client that nothing is known of.
@@ -72,7 +71,6 @@ class Roster:
         self.busy: Iterable[int] = ()
         self.uncounted: set[int] = set()
         self._sizeless: set[int] = set()  # named in a warning, without a declared size
-        self._verbose: set[int] = set()  # named in a warning, with too many metrics
         self.patience = RetryPolicy()
         self._awake_at: dict[int, float] = {}  # monotonic second at which a sleeping client wakes up
         self._node_of: dict[int, int] = {}
@@ -135,12 +133,6 @@ class Roster:
     def called(self, client: int) -> str:
         """Return the name of a client, or its number before its introduction."""
         return self.name(client) if client in self.records else f"client {client}"
-
-    def limit_metrics(self, client: int, reply: Message, examples_key: str) -> None:
-        """Drop the metrics of a reply beyond its limits; a warning names the client once."""
-        if not reply.has_error() and (dropped := limit_metrics(reply, examples_key)) and client not in self._verbose:
-            self._verbose.add(client)
-            logger.warning("Client %s sends more metrics than are read: %d dropped.", self.name(client), dropped)
 
     def here(self, round_: int) -> NDArray[np.bool_]:
         """Return (n,) the connected clients that do not rest; all connected ones if all rest."""

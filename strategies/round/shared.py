@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from flwr.app import Message
 from flwr.serverapp import Grid
 
 from aoi_fl.protocol.clock import MACHINE, Clock
@@ -17,6 +18,7 @@ from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.roster import Roster
 from aoi_fl.strategies.round.timer import RoundTimer
+from aoi_fl.strategies.validation import limit_metrics
 
 logger = logging.getLogger("flwr")
 T = TypeVar("T")
@@ -83,6 +85,12 @@ class Shared:
         if about not in self._cautioned:
             self._cautioned.add(about)
             logger.warning(text, *values)
+
+    def limit_metrics(self, client: int, reply: Message) -> None:
+        """Drop the metrics of a reply beyond its limits; a warning names the client once."""
+        if not reply.has_error() and (dropped := limit_metrics(reply, self.options.weighted_by_key)):
+            name, text = self.roster.name(client), "Client %s sends more metrics than are read: %d dropped."
+            self.warn_once(f"metrics of {client}", text, name, dropped)
 
     @property
     def most_at_work(self) -> int:
