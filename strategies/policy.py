@@ -121,7 +121,7 @@ class RoundView:
     @property
     def resting(self) -> Mask:
         """(n,) the clients that are left alone in this round, since they did not respond before."""
-        return self._mask(self._roster.patience.resting(self.round, QUESTION, TRAINING))
+        return self._mask(self._roster.patience.resting(QUESTION, TRAINING))
 
     @property
     def rested(self) -> Mask:
@@ -137,7 +137,7 @@ class RoundView:
     @property
     def asleep(self) -> Mask:
         """(n,) the clients that look for no message now."""
-        return self._roster.asleep(self.round)
+        return self._roster.asleep()
 
     @property
     def failed(self) -> Mask:

@@ -11,6 +11,7 @@ model of their updates: our own mean, or any Flower strategy. The parts of a rou
 import logging
 import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -140,9 +141,8 @@ class AgeAwareStrategy(Strategy):
         if (why := privacy.over(1)) is not None:
             remedy = "Raise noise-multiplier or max-epsilon."
             raise ConfigError("max-epsilon", private.max_epsilon, f"larger: {why}", remedy)
-        done = 0 if run.resume is None else run.resume.next_round - 1
-        if isinstance(run.aggregation, ByPrivateMean) and privacy.over(done + 1) is None:
-            run.aggregation.promise(privacy, model, run.needs, done)
+        if isinstance(run.aggregation, ByPrivateMean) and privacy.over(run.first) is None:
+            run.aggregation.promise(privacy, model, run.needs, run.first - 1)
 
     def _check_step(self) -> None:
         """Refuse an aggregation step in the place of a private run's, which could bypass clipping and noise."""
@@ -214,8 +214,7 @@ class AgeAwareStrategy(Strategy):
             train_config = ConfigRecord() if train_config is None else train_config
             evaluate_config = ConfigRecord() if evaluate_config is None else evaluate_config
             timeout = math.inf if timeout is None else timeout
-            first = 1 if run.resume is None else run.resume.next_round
-            run.last = num_rounds
+            first, run.last = run.first, num_rounds
             if run.resume is not None:
                 run.served.load_state_dict(run.resume.memory)
                 result.arrays = run.served.current(arrays)
@@ -224,7 +223,7 @@ class AgeAwareStrategy(Strategy):
                 raise ConfigError("buffer", self.options.buffer, allowed, "Leave it out.")
             if first <= num_rounds:
                 warn_of_first_model(arrays)
-                run.join(first, grid)
+                run.join(grid)
             if judge and first == 1 and (metrics := judge(0, arrays)) is not None:
                 result.evaluate_metrics_serverapp[0] = metrics
             for round_ in range(first, num_rounds + 1):
@@ -252,8 +251,6 @@ class AgeAwareStrategy(Strategy):
                 if idle and idle == self.options.max_empty_rounds and round_ < num_rounds:
                     self.stopped = f"no usable update arrived in {idle} rounds in a row (max-empty-rounds)"
                     logger.warning("The run stops after round %d: %s.", round_, self.stopped)
-                    break
-                if run.time_is_up:
                     break
             if first <= num_rounds:
                 run.check_trained()
@@ -350,12 +347,10 @@ class AgeAwareStrategy(Strategy):
         self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
     ) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
-        self._evaluation.evaluation = None
+        self._run.round.step_begun = time.monotonic()
         messages = self._run.call_step(
             "configure_evaluate", self.configure_evaluate, round_, arrays, config, grid, made=messages_of
         )
-        if self._evaluation.evaluation is None:
-            self._evaluation.adopt(messages)
         replies = self._dispatch.send(EVALUATION, messages, timeout)
         return self._evaluation.conclude(replies, self._own_step("aggregate_evaluate"))
 

@@ -260,7 +260,7 @@ class AtWork:
     def _end(self, work: Work, reason: str) -> None:
         """End a work whose update no longer counts."""
         self._drop(work, "late", reason)
-        self._roster.patience.ended(TRAINING, {work.client}, self._run.round.number)
+        self._roster.patience.ended(TRAINING, {work.client})
 
     def _drop(self, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]

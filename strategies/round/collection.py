@@ -69,7 +69,6 @@ class Collector:
     round_ : the round, with its plan and model
     intake : receives the updates
     origins : the collectors of earlier rounds, by clients that still work on their models
-    again : whether the round runs again after a break
     unit : what a weight counts in; None: as the plan's weights say
 
     Attributes
@@ -89,13 +88,12 @@ class Collector:
         intake: Intake,
         *,
         origins: Mapping[int, "Collector"],
-        again: bool = False,
         unit: float | None = None,
     ) -> None:
         self._run, self._roster, self._options, self._clock = run, run.roster, run.options, run.clock
         self.plan, self.model, self.sent, self.round = round_.plan, round_.model, round_.sent, round_.number
-        self._of, self.intake, self._again = round_, intake, again
-        self._origins = origins
+        self._of, self.intake, self._origins = round_, intake, origins
+        self._again = run.resume is not None and round_.number == run.first
         clients, weights = self.plan.clients.tolist(), self.plan.weights
         self.weights = dict(zip(clients, weights.tolist(), strict=True))
         # A share of a round is larger, the fewer clients take part. A late update counts in units of the mean share.
@@ -139,7 +137,7 @@ class Collector:
             outcome = "failed" if reply.has_error() else "refused"
             gone = reply.has_error() and reply.error.code == NODE_UNAVAILABLE
             if client in origin.weights and not gone:
-                self._roster.patience.trained(client, self.round, usable=False)
+                self._roster.patience.trained(client, usable=False)
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
             return False
         part = origin.participation(client, update)
@@ -315,7 +313,7 @@ class Collector:
         """Note that an accepted update does not count; one below the quorum is as good as any."""
         usable = outcome == "late"
         self._roster.last[part.client] = self._former[part.client]
-        self._roster.patience.trained(part.client, self.round, usable=usable)
+        self._roster.patience.trained(part.client, usable=usable)
         self._of.drop(replace(part, outcome=outcome, weight=None, reason=reason), quietly=usable)
 
     def complete(self, used: Collection[int] | None) -> None:
@@ -326,11 +324,11 @@ class Collector:
             if total > 0:
                 self._trained = [replace(part, weight=weights[part.client] / total) for part in self._trained]
         for part in self._trained:
-            self._roster.patience.trained(part.client, self.round, usable=True)
+            self._roster.patience.trained(part.client, usable=True)
         self._of.train(self._trained)
 
     def _note_decision(self, client: int, answer: ParticipationReply | None) -> None:
-        self._roster.note_decision(client, answer, self.round, self._run.round_duration)
+        self._roster.note_decision(client, answer, self._run.round_duration)
 
     def read(self, reply: Message, intake: Intake) -> Update:
         """Return the update in a reply to this round's model; raise Refused if it cannot be used."""

@@ -75,10 +75,6 @@ class Round:
         self.add_seconds("hello", -seconds)
         self._begun += seconds
 
-    def exchanged(self, exchanges: int) -> None:
-        """Count messages: one down and one up an exchange."""
-        self.record.messages += 2 * exchanges
-
     def plan_by(self, view: RoundView, plan: Plan, policy: str) -> None:
         """Note what a plan says of the round, and the view that it was made from.
 

@@ -24,19 +24,19 @@ class Dispatch:
     Parameters
     ----------
     run : the run
+
+    Attributes
+    ----------
+    sent : the messages by client
     """
 
     def __init__(self, run: Run) -> None:
         self._run, self._roster = run, run.roster
-        self._sent: dict[int, Message] = {}
+        self.sent: dict[int, Message] = {}
         self._new = 0  # of these, not sent in an earlier round
         self._kind = TRAINING
         self._excused: set[int] = set()  # sleeping clients, whose silence does not count
         self._exchange: Exchange  # of these messages, once they are sent
-
-    def message_id(self, client: int) -> str:
-        """Return the id of a client's message."""
-        return self._sent[client].metadata.message_id
 
     @property
     def why_missing(self) -> str:
@@ -76,33 +76,33 @@ class Dispatch:
         """
         run, roster, options = self._run, self._roster, self._run.options
         trains, keep, enough = kind == TRAINING, ANSWERS_KEPT if kind == QUESTION else None, None
-        self._kind, self._sent, self._excused = kind, self.by_client(messages), set()
-        self._new = len(self._sent)
+        self._kind, self.sent, self._excused = kind, self.by_client(messages), set()
+        self._new = len(self.sent)
         if trains:
-            self._excused.update(np.flatnonzero(roster.asleep(run.round.number)).tolist())
+            self._excused.update(np.flatnonzero(roster.asleep()).tolist())
             enough = options.enough
             if options.late_rounds:
                 keep = options.late_rounds * timeout  # a round takes no longer, except for its question
         if trains and options.buffer:
-            self._exchange = exchange = run.at_work.send(self._sent, timeout)
-            self._sent = exchange.messages | self._sent
+            self._exchange = exchange = run.at_work.send(self.sent, timeout)
+            self.sent = exchange.messages | self.sent
             return exchange
         if enough is not None:  # the order of clients that answer at the same time
             lots = draws.uniforms(options.seed, run.round.number, FIRST, len(roster))
-            self._sent = {client: self._sent[client] for client in sorted(self._sent, key=lots.__getitem__)}
+            self.sent = {client: self.sent[client] for client in sorted(self.sent, key=lots.__getitem__)}
         self._exchange = Exchange(
             run.grid,
-            self._sent,
+            self.sent,
             timeout,
             sequential=trains,
             ordered=trains and options.deterministic,
             enough=enough,
             settled=roster.patience.worth(
                 kind,
-                self._sent,
+                self.sent,
                 run.clock,
                 others=roster.others_answer,
-                strangers=roster.strangers(self._sent),
+                strangers=roster.strangers(self.sent),
             ),
             last=() if kind == QUESTION else roster.patience.doubtful(kind),
             keep=keep,
@@ -121,9 +121,9 @@ class Dispatch:
         ``take`` returns whether a reply counts under over-selection. The ``collector`` of a training may let clients
         without a reply work on.
         """
-        self._run.round.exchanged(self._new)
-        client_of = {message.metadata.message_id: client for client, message in self._sent.items()}
-        silent = set(self._sent)
+        self._run.round.record.messages += 2 * self._new  # one down and one up for each
+        client_of = {message.metadata.message_id: client for client, message in self.sent.items()}
+        silent = set(self.sent)
         for reply in replies:
             client = client_of.get(reply.metadata.reply_to_message_id)
             if client in silent:
@@ -137,7 +137,7 @@ class Dispatch:
         # A surplus client might still have answered by the deadline.
         mute = set() if self.why_missing == SURPLUS else silent - self._excused
         exchange = None if isinstance(self._exchange, OpenExchange) else self._exchange
-        self._roster.patience.ended(self._kind, mute, self._run.round.number, exchange, elsewhere=bool(working))
+        self._roster.patience.ended(self._kind, mute, exchange, elsewhere=bool(working))
         return sorted(silent)
 
     def by_client(self, messages: Iterable[Message]) -> dict[int, Message]:

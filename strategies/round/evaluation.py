@@ -35,20 +35,15 @@ class EvaluationStep:
     ----------
     run : the run
     dispatch : sends the messages
-
-    Attributes
-    ----------
-    evaluation : of the round at hand; None: no client evaluates
     """
 
     def __init__(self, run: Run, dispatch: Dispatch) -> None:
         self._run, self._dispatch = run, dispatch
-        self.evaluation: Evaluation | None = None
+        self._ahead: Mapping[int, ParticipationRequest] | None = None  # of the evaluation at hand, once it is ours
 
     def messages(self, arrays: ArrayRecord, config: ConfigRecord) -> list[Message]:
         """Return the messages of a round's evaluation, for clients drawn at random."""
         run, number = self._run, self._run.round.number
-        run.round.step_begun = time.monotonic()
         if run.progress.unevaluable or not run.options.evaluators(int(run.roster.available.sum())):
             return []
         # Answers to it would be lost in a break, and asking again takes time, which is part of the run where simulated.
@@ -59,7 +54,7 @@ class EvaluationStep:
         settled = [client for client in clients if rides and client not in unsettled]
         questions = {client: run.policy.request_for(coming, client, "evaluate") for client in settled}
         ahead = {client: question for client, question in questions.items() if question is not None}
-        self.evaluation = Evaluation(run, ahead)
+        self._ahead = ahead
         terms = {
             run.roster.node(client): replace(ahead[client], round=number, ahead=True) if client in ahead else plain
             for client in clients
@@ -67,17 +62,13 @@ class EvaluationStep:
         drafts = run.aggregation.drafts(protocol.EVALUATE, number, arrays, config, list(terms), run.grid)
         return self._dispatch.write(drafts, terms)
 
-    def adopt(self, messages: Iterable[Message]) -> None:
-        """Take up evaluations that ``configure_evaluate`` of a subclass asked for without ``super()``."""
-        if self._dispatch.by_client(messages):
-            self._run.round.step_begun = time.monotonic()
-            self.evaluation = Evaluation(self._run, {})
-
     def conclude(self, replies: Iterable[Message], step: EvaluateStep | None) -> MetricRecord | None:
         """Accept and drop evaluations, and have metrics made of them, by ``step`` if a subclass overrides ours."""
         run, number = self._run, self._run.round.number
-        if (evaluation := self.evaluation) is None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is None and not self._dispatch.sent:
             return None
+        evaluation = Evaluation(run, ahead or {})
         for client in self._dispatch.take(replies, evaluation.take):
             evaluation.drop(client, self._dispatch.why_missing)
         accepted = evaluation.accepted()
@@ -176,7 +167,7 @@ class Evaluation:
 def _drawn(run: Run) -> list[int]:
     """Draw the clients that evaluate from the connected that have not been silent of late."""
     roster, round_ = run.roster, run.round.number
-    here = np.flatnonzero(roster.available_but(roster.patience.resting(round_, QUESTION, TRAINING, EVALUATION)))
+    here = np.flatnonzero(roster.available_but(roster.patience.resting(QUESTION, TRAINING, EVALUATION)))
     lots = draws.uniforms(run.options.seed, round_, "evaluate", len(roster))[here]
     drawn: list[int] = np.sort(here[np.argsort(lots)[: run.options.evaluators(len(here))]]).tolist()
     return drawn

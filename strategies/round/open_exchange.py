@@ -27,21 +27,20 @@ class OpenExchange(Exchange):
 
     def __init__(self, grid: Grid) -> None:
         super().__init__(grid, {}, math.inf, sequential=True, keep=math.inf)
-        self._sent: dict[str, Message] = {}
-        self._ends: dict[str, float] = {}  # deadlines by message
+        self._sent: dict[str, tuple[Message, float]] = {}  # with its deadline
         self._used, self._least, self._most_left = 0, 1.0, 0
 
     @property
     def messages(self) -> dict[int, Message]:
         """The messages at work, by client."""
-        return {self._client_of[i]: self._sent[i] for i in self._pending}
+        return {self._client_of[i]: self._sent[i][0] for i in self._pending}
 
     def add(self, messages: dict[int, Message], timeout: float, keep: float, packing: Collection[int]) -> None:
         """Send further messages, whose replies can be fetched ``keep`` seconds after their deadline."""
         sent = self._push(messages, timeout + keep, packing) if messages else {}
-        self._sent = {i: self._sent[i] for i in self._pending} | {i: messages[client] for i, client in sent.items()}
+        end = self._clock.now() + timeout
+        self._sent = {i: self._sent[i] for i in self._pending} | {i: (messages[c], end) for i, c in sent.items()}
         self._client_of = {i: self._client_of[i] for i in self._pending} | sent
-        self._ends = {i: self._ends[i] for i in self._pending} | dict.fromkeys(sent, self._clock.now() + timeout)
         self._pending |= dict.fromkeys(sent)
         self._tell("hold", list(self._pending))
 
@@ -80,7 +79,7 @@ class OpenExchange(Exchange):
 
     def _free_overdue(self) -> None:
         now = self._clock.now()
-        overdue = {self._client_of[i] for i in self._pending if self._ends[i] <= now}
+        overdue = {self._client_of[i] for i in self._pending if self._sent[i][1] <= now}
         self.forget(overdue - self.arrived(overdue))
 
     @property
@@ -91,11 +90,11 @@ class OpenExchange(Exchange):
 
     @property
     def _next_deadline(self) -> float:
-        return min(self._ends[i] for i in self._pending)
+        return min(self._sent[i][1] for i in self._pending)
 
     def _is_awaited(self, reply: Message) -> bool:
         about = reply.metadata
         if about.reply_to_message_id not in self._pending:
             return False
-        sent_to = self._sent[about.reply_to_message_id].metadata.dst_node_id
+        sent_to = self._sent[about.reply_to_message_id][0].metadata.dst_node_id
         return about.src_node_id == sent_to or (reply.has_error() and about.src_node_id in _OURS)

@@ -58,7 +58,7 @@ class Questions:
                 for client, request, earlier, answer in held
                 if (earlier.round, earlier.wire) == (request.round, request.wire)
             }
-        here = roster.here(round_.number)
+        here = roster.here()
         asked = {client: request for client, request in requests.items() if client not in answers and here[client]}
         round_.record.asked += len(answers) + len(asked)
         terms = {roster.node(client): request for client, request in asked.items()}
@@ -85,7 +85,7 @@ class Questions:
             if kind == protocol.PARTICIPATE:
                 # A willing client stays awake: it waits for the model.
                 noted = replace(answer, sleeps=None) if answer.takes_part else answer
-                roster.note_decision(client, noted, round_.number, run.round_duration)
+                roster.note_decision(client, noted, run.round_duration)
                 if not answer.takes_part:
                     round_.decline(client, answer)
             yield client, answer

@@ -105,17 +105,17 @@ class Backoff:
             if one.count and (not one.silent or self.round < one.next_wait)
         }
 
-    def note(self, client: int, round_: int) -> None:
+    def note(self, client: int) -> None:
         """Note an unanswered message; it changes nothing for a client that rests."""
         one = self._clients[client]
         one.silent = True
-        if self._rests(one, round_):
+        if self._rests(one):
             return
         one.tried = self.now
         one.count += 1
-        one.until = round_ + _pause(one.count)
-        if round_ >= one.next_wait:
-            one.waited = round_
+        one.until = self.round + _pause(one.count)
+        if self.round >= one.next_wait:
+            one.waited = self.round
         else:
             one.left -= one.worth
 
@@ -147,14 +147,14 @@ class Backoff:
         """Forget a client."""
         self._clients.pop(client, None)
 
-    def resting(self, round_: int) -> set[int]:
-        """Return the clients that a round does not try."""
-        return {client for client, one in self._clients.items() if self._rests(one, round_)}
+    def resting(self) -> set[int]:
+        """Return the clients that the round does not try."""
+        return {client for client, one in self._clients.items() if self._rests(one)}
 
-    def _rests(self, one: _Silence, round_: int) -> bool:
-        if round_ >= one.until:
+    def _rests(self, one: _Silence) -> bool:
+        if self.round >= one.until:
             return False
-        rounds, seconds = round_ - (one.until - _pause(one.count)), self.now - one.tried
+        rounds, seconds = self.round - (one.until - _pause(one.count)), self.now - one.tried
         return not (rounds >= _ENOUGH[0] and seconds >= _ENOUGH[1])
 
     def state_dict(self, *, seconds: bool = False) -> NDArray[np.float64]:
@@ -207,9 +207,9 @@ class RetryPolicy:
         self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer of the last exchange
         self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
 
-    def resting(self, round_: int, *kinds: str) -> list[int]:
-        """Return the clients that a round does not try, because of their last messages of one of these kinds."""
-        return sorted({client for kind in kinds for client in self._silences[kind].resting(round_)})
+    def resting(self, *kinds: str) -> list[int]:
+        """Return the clients that the round does not try, because of their last messages of one of these kinds."""
+        return sorted({client for kind in kinds for client in self._silences[kind].resting()})
 
     def silent(self, *kinds: str) -> set[int]:
         """Return the clients that have left the last message of one of these kinds unanswered."""
@@ -290,13 +290,7 @@ class RetryPolicy:
         self._silences[kind].answer(client, took)
 
     def ended(
-        self,
-        kind: str,
-        missing: Collection[int],
-        round_: int,
-        exchange: Exchange | None = None,
-        *,
-        elsewhere: bool = False,
+        self, kind: str, missing: Collection[int], exchange: Exchange | None = None, *, elsewhere: bool = False
     ) -> None:
         """Note the clients without an answer, and the seconds of the others.
 
@@ -306,7 +300,7 @@ class RetryPolicy:
         """
         silence = self._silences[kind]
         for client in missing:
-            silence.note(client, round_)
+            silence.note(client)
         if exchange is None:
             return
         if exchange.took is not None:
@@ -316,12 +310,12 @@ class RetryPolicy:
         if exchange.open and not elsewhere:
             self._unanswered.append((kind, exchange))
 
-    def trained(self, client: int, round_: int, *, usable: bool) -> None:
+    def trained(self, client: int, *, usable: bool) -> None:
         """Note whether a client's reply to a model had a usable update."""
         if usable:
             self._silences[FAILURE].answer(client)
         else:
-            self._silences[FAILURE].note(client, round_)
+            self._silences[FAILURE].note(client)
 
     def returned(self, client: int) -> None:
         """Note that a client has connected again: it is tried in the next round."""

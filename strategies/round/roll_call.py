@@ -47,7 +47,6 @@ class RollCall:
     Parameters
     ----------
     run : the run, whose roster is kept up to date
-    first : the first round of the run, or of its resumption
 
     Attributes
     ----------
@@ -58,8 +57,8 @@ class RollCall:
     late : decisions in answers to earlier messages that arrived by the last roll call
     """
 
-    def __init__(self, run: Shared, first: int) -> None:
-        self._run, self._roster, self._options, self.first = run, run.roster, run.options, first
+    def __init__(self, run: Shared) -> None:
+        self._run, self._roster, self._options = run, run.roster, run.options
         self.gone: set[int] = set()
         self.outside: set[int] = set()
         self.answers: dict[int, ParticipationReply] = {}
@@ -86,7 +85,7 @@ class RollCall:
             A new run has too few clients.
         """
         found, needs = self._connected(self._run.needs), self._run.needs
-        if found < needs and self.first == 1:
+        if found < needs and self._run.first == 1:
             raise NodesError(
                 f"{found} clients are connected after {self._options.join_timeout:g} s (join-timeout), the run "
                 f"needs {needs}. In simulation, start it with\n  flwr run . --federation-config "
@@ -107,9 +106,9 @@ class RollCall:
         self._connected(1)  # without clients, rounds must not rush by empty
         fresh = self.call(ask)
         begun = time.monotonic()
-        if ask.round == self.first:
+        if ask.round == self._run.first:
             others = self._roster.available.any() or self.gone or self._mute.silent
-            if self.first == 1 and self._complaints and not others:
+            if self._run.first == 1 and self._complaints and not others:
                 why = next(iter(self._complaints.values()))
                 raise NodesError(f"{len(self._turned_away)} node(s) are connected, and none can join: {why}")
             needs = self._run.needs
@@ -164,7 +163,7 @@ class RollCall:
         if ask.round != self._round:
             self._round, self.answers = ask.round, {}
         grid, clock = self._run.grid, self._run.clock
-        self._mute.now = clock.now() if clock.simulated is None else math.nan
+        self._mute.round, self._mute.now = ask.round, clock.now() if clock.simulated is None else math.nan
         decided = self._roster.patience.listen(ask.round, self._mute.now)
         self.late = {client: late for client, late in decided.items() if late.name == self._roster.own_name(client)}
         nodes = set(grid.get_node_ids())
@@ -173,11 +172,11 @@ class RollCall:
         heard = {node for node, *_ in replies}
         self.outside &= nodes
         unknown = self._roster.unknown(nodes) - heard - self.outside
-        strangers = sorted(unknown - self._mute.resting(ask.round))
-        enough = self._run.needs if ask.round == self.first else 0
+        strangers = sorted(unknown - self._mute.resting())
+        enough = self._run.needs if ask.round == self._run.first else 0
 
         def worth(missing: set[int]) -> float | None:
-            if missing <= self._mute.mute():
+            if missing <= self._mute.silent:
                 return 0.0
             present = len(nodes) - len(unknown) + len(strangers) - len(missing)
             return _STRANGER / 2**self._unheard if present >= enough else None
@@ -211,7 +210,7 @@ class RollCall:
     ) -> list[_Reply]:
         content = RecordDict({protocol.AOI: ConfigRecord(ask.write())})
         # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
-        start_up = self._options.join_timeout if ask.round == self.first else 0.0
+        start_up = self._options.join_timeout if ask.round == self._run.first else 0.0
         exchange = Exchange(
             self._run.grid,
             {node: Message(content, node, protocol.HELLO, group_id=str(ask.round)) for node in nodes},
@@ -221,11 +220,11 @@ class RollCall:
             settled=worth,
         )
         found = self._introductions(exchange, exchange)
-        self._unheard = self._unheard + 1 if exchange.missing - self._mute.mute() else self._unheard // 2
+        self._unheard = self._unheard + 1 if exchange.missing - self._mute.silent else self._unheard // 2
         for node in exchange.missing:
             if node not in self._mute.silent:
                 logger.warning("node %d has not answered the roll call", node)
-            self._mute.note(node, ask.round)
+            self._mute.note(node)
         if exchange.missing:
             self._late.append(exchange)
         return found

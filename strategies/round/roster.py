@@ -44,6 +44,7 @@ class Roster:
     away : (n,) bool, whether its node was missing at the last roll call, also before a break
     seen : (n,) int64, the last round with its node in the roll call; 0: none
     last : (n,) int64, the last round in which the server used its work; 0: never
+    round : the round of the last roll call
     uncounted : clients whose last training did not count, though they have done it
     busy : clients that still work on an earlier round's model, or have left that work in this round
     next_round : (n,) int64, its reserved round; 0: none
@@ -70,6 +71,7 @@ class Roster:
             setattr(self, name, np.full(0, unknown))
         self.busy: Iterable[int] = ()
         self.uncounted: set[int] = set()
+        self.round = 0
         self._sizeless: set[int] = set()  # named in a warning, without a declared size
         self.patience = RetryPolicy()
         self._awake_at: dict[int, float] = {}  # monotonic second at which a sleeping client wakes up
@@ -134,31 +136,28 @@ class Roster:
         """Return the name of a client, or its number before its introduction."""
         return self.name(client) if client in self.records else f"client {client}"
 
-    def here(self, round_: int) -> NDArray[np.bool_]:
+    def here(self) -> NDArray[np.bool_]:
         """Return (n,) the connected clients that do not rest; all connected ones if all rest."""
-        here = self.available_but(self.patience.resting(round_, QUESTION, TRAINING))
+        here = self.available_but(self.patience.resting(QUESTION, TRAINING))
         return here if here.any() else self.available_but(())
 
-    def note_decision(
-        self, client: int, answer: ParticipationReply | None, round_: int, round_duration: float | None
-    ) -> None:
+    def note_decision(self, client: int, answer: ParticipationReply | None, round_duration: float | None) -> None:
         """Note the round that a client has reserved, and the end of its sleep.
 
         Parameters
         ----------
-        client, answer : the client and its decision in a round; None: it announced none
-        round_ : the round
+        client, answer : the client and its decision; None: it announced none
         round_duration : seconds of a round as clients know them, which bound the sleep; None: no client may sleep
         """
         self.next_round[client] = 0 if answer is None or answer.next_round is None else answer.next_round
         self._awake_at.pop(client, None)
         if answer is not None and answer.sleeps and round_duration:
-            longest = (self.next_round[client] - round_) * round_duration
+            longest = (self.next_round[client] - self.round) * round_duration
             self._awake_at[client] = time.monotonic() + min(answer.sleeps, longest)
 
-    def asleep(self, round_: int) -> NDArray[np.bool_]:
+    def asleep(self) -> NDArray[np.bool_]:
         """Return (n,) the clients that look for no message now; a client with this round reserved looks for one."""
-        return (self.awake_in() > 0) & (self.next_round > round_)
+        return (self.awake_in() > 0) & (self.next_round > self.round)
 
     def awake_in(self) -> NDArray[np.float64]:
         """Return (n,) seconds until each client looks for messages again; 0: it does so now."""
@@ -193,17 +192,17 @@ class Roster:
         """Whether a connected client answers, so that a round need not wait for silent ones."""
         return bool(self.available_but(self.patience.silent(QUESTION, TRAINING)).any())
 
-    def population(self, round_: int, needs: int = 1) -> Population:
+    def population(self, needs: int = 1) -> Population:
         """Return the clients as a selector sees them at the start of a round.
 
         Clients whose updates could not be used count as absent while ``needs`` others are available.
         """
-        fit = here = self.here(round_)
-        if failing := self.patience.resting(round_, FAILURE):
+        fit = here = self.here()
+        if failing := self.patience.resting(FAILURE):
             fit = here.copy()
             fit[failing] = False
         return Population(
-            ages=round_ - 1 - self.last,
+            ages=self.round - 1 - self.last,
             sizes=self._with_mean_sizes(),
             available=fit if fit.sum() >= needs else here,
             payments=self.payments,
@@ -249,7 +248,7 @@ class Roster:
         -------
         The new clients.
         """
-        fresh = []
+        fresh, self.round = [], round_
         for node, intro in replies:
             number = self._number_of_name.get(intro.name)
             if number is None:

@@ -15,7 +15,7 @@ from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.protocol import MAX_MU, ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.clock import ROUND_TRIP, clock_of
 from aoi_fl.protocol.records import BELOW_QUORUM, RoundRecord, State
-from aoi_fl.science.errors import AoiError, ConfigError, NothingTrainedError, ResumeError
+from aoi_fl.science.errors import AoiError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
@@ -104,7 +104,7 @@ class Run(Shared):
         traits = self.policy.traits
         needs = traits.clients_needed if traits.least is None else traits.least
         return replace(
-            self.roster.population(self.round.number, needs if self.places is None else min(needs, self.places)),
+            self.roster.population(needs if self.places is None else min(needs, self.places)),
             now=self.clock.simulated,
             foresight=self.clock.foresight if self.options.foresight else None,
         )
@@ -149,27 +149,21 @@ class Run(Shared):
         """Whether the run records of clients their participation alone."""
         return self.privacy is not None and self.privacy.spec.metrics == "hidden"
 
-    def join(self, first: int, grid: Grid) -> None:
+    def join(self, grid: Grid) -> None:
         """Begin the run, or go on with it, and wait for its clients.
 
         Raises
         ------
-        ConfigError
-            A resumed run begins with another round than its next.
         NodesError
             There are too few clients for a new run.
         """
         self.grid, self.clock = grid, clock_of(grid)
         be_patient(grid)
-        if self.resume is not None:
-            if first != self.resume.next_round:
-                allowed = f"{self.resume.next_round}, the next round of the resumed run"
-                raise ConfigError("round", first, allowed, "Start with that round.")
-            if self.resume.memory:
-                self.load_state_dict(self.resume.memory)
+        if self.resume is not None and self.resume.memory:
+            self.load_state_dict(self.resume.memory)
         if not self.options.run:
             self.options = replace(self.options, run=_next_name(grid.run.run_id))
-        self.roll = RollCall(self, first)
+        self.roll = RollCall(self)
         self.roll.await_clients()
 
     def open(self, round_: int) -> None:
@@ -197,7 +191,7 @@ class Run(Shared):
         if roll is None:
             return
         request, far = self.plain(number), uploads(self.grid)
-        if far and (self.resume is None or number > roll.first):
+        if far and (self.resume is None or number > self.first):
             # Over a network a newcomer then costs one exchange. A client that a resumed run meets again may know its
             # round.
             request = self.policy.request_for(self.request(number), None, "hello") or request
@@ -208,10 +202,10 @@ class Run(Shared):
             self.inbox[client] = request, answer
         for client, answer in roll.late.items():
             if answer.next_round is not None and answer.next_round >= number:  # it may sleep until then
-                self.roster.note_decision(client, answer, number, self.round_duration)
+                self.roster.note_decision(client, answer, self.round_duration)
                 self.roster.patience.answered(QUESTION, client)
         round_.waited(waited)
-        round_.exchanged(len(fresh))
+        round_.record.messages += 2 * len(fresh)
         if fresh:
             shown = [replace(one, examples=None, sensitivity=None) for one in fresh] if self.hidden else fresh
             self.observer.clients_seen(shown)

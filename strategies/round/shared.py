@@ -93,6 +93,11 @@ class Shared:
             self.warn_once(f"metrics of {client}", text, name, dropped)
 
     @property
+    def first(self) -> int:
+        """The first round of the run, or of its resumption."""
+        return 1 if self.resume is None else self.resume.next_round
+
+    @property
     def most_at_work(self) -> int:
         """The clients at work with a buffer: those of ``at_work``, or of the policy."""
         return self.options.at_work or int(self.policy.describe()["per_round"])

@@ -79,7 +79,7 @@ class TrainingStep:
             lambda kind, requests: self._questions.ask(kind, requests, arrays),
             run.request(round_.number),
             seed=run.options.seed,
-            first=run.roll is not None and round_.number == run.roll.first,
+            first=round_.number == run.first,
             second_attempt=second_attempt,
             may_force=run.privacy is None and not (run.options.buffer and len(run.at_work)),
             places=run.places,
@@ -199,17 +199,20 @@ class TrainingStep:
         ``step`` makes the model of the updates, if a subclass overrides ours.
         """
         run, round_ = self._run, self._run.round
-        again = run.resume is not None and round_.number == run.resume.next_round
         intake = run.aggregation if step is None else HeldUpdates(run.options)
-        collector = Collector(run, round_, intake, origins=run.at_work.origins, again=again)
+        collector = Collector(run, round_, intake, origins=run.at_work.origins)
         before = round_.record.aggregate_seconds or 0.0
         round_.begin_collection()
         for client in self._dispatch.take(replies, collector.take, collector):
-            collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.message_id(client))
+            collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.sent[client].metadata.message_id)
         if self._released is not None:
             collector.replay(self._released)
         with round_.timed("aggregate"):
-            arrays, metrics = self._made(collector) if step is None else self._made_by(step, collector)
+            if step is None:
+                self._add_late(collector)
+                arrays, metrics = collector.finish()
+            else:
+                arrays, metrics = self._made_by(step, collector)
         aggregated = (round_.record.aggregate_seconds or 0.0) - before
         round_.add_seconds("train", time.monotonic() - round_.step_begun - aggregated)
         # A private round makes a model of noise alone too, so that an empty one cannot be told.
@@ -235,10 +238,6 @@ class TrainingStep:
         if works:
             collector.add_late(run.aggregation if used and isinstance(run.aggregation, Mean) else None, works)
         return [work.client for work in works]
-
-    def _made(self, collector: Collector) -> Made:
-        self._add_late(collector)
-        return collector.finish()
 
     def _made_by(self, step: TrainStep, collector: Collector) -> Made:
         """Return what a step of a subclass makes of the accepted updates."""

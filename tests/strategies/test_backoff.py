@@ -169,10 +169,10 @@ def tries(seconds_a_round, rounds):
     """Return the rounds in which one is tried that never answers."""
     silence, tried = Backoff(), []
     for round_ in range(1, rounds + 1):
-        silence.now = 1000.0 + round_ * seconds_a_round
-        if 7 not in silence.resting(round_):
+        silence.round, silence.now = round_, 1000.0 + round_ * seconds_a_round
+        if 7 not in silence.resting():
             tried.append(round_)
-            silence.note(7, round_)
+            silence.note(7)
     return tried
 
 
@@ -187,9 +187,11 @@ def test_pauses_double_up_to_64_rounds_or_last_a_minute_or_four():
 def test_an_answer_halves_the_count_of_silences():
     silence = Backoff()
     for round_ in (1, 2, 4):
-        silence.note(7, round_)  # three times
+        silence.round = round_
+        silence.note(7)
+    silence.round = 5
     for answers in range(62):  # 3/2⁶² of a silence is forgotten
-        assert silence.counted() == {7} and silence.resting(5) == ({7} if answers == 0 else set())
+        assert silence.counted() == {7} and silence.resting() == ({7} if answers == 0 else set())
         silence.answer(7)
         assert silence.mute() == silence.silent == set()
     assert not silence.counted() and not len(silence.state_dict())
@@ -212,9 +214,9 @@ def test_absence_forgives_no_silence(tmp_path):
     silence = RetryPolicy()
     for round_ in range(1, 8):
         silence.listen(round_, math.nan)
-        silence.ended(TRAINING, {3}, round_)
+        assert 3 not in silence.resting(TRAINING)
+        silence.ended(TRAINING, {3})
         silence.returned(3)
-        assert 3 not in silence.resting(round_ + 1, TRAINING)
         assert silence.worth(TRAINING, {3, 4}, MACHINE, others=True)({3}) is not None  # not until the deadline
 
 

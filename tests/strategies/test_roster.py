@@ -1,5 +1,6 @@
 """The roll call: clients keep their numbers, whatever Flower calls their nodes, and none takes another's place."""
 
+import math
 from functools import partial
 from types import SimpleNamespace
 
@@ -48,8 +49,8 @@ def town(folder, nodes, said=(), known=(), kind=Town):
     app = ToyApp(spoil=lambda message, act, _, __, client: said.get(client, as_is)(message, act))
     options = RoundOptions(ask_timeout=0.2)
     grid, roster = kind(app, folder, nodes), Roster(options, 4, known)
-    run = SimpleNamespace(grid=grid, clock=MACHINE, options=options, roster=roster, needs=len(known))
-    return grid, roster, RollCall(run, first=8)
+    run = SimpleNamespace(grid=grid, clock=MACHINE, options=options, roster=roster, needs=len(known), first=8)
+    return grid, roster, RollCall(run)
 
 
 def test_clients_get_their_announced_numbers(tmp_path):
@@ -58,7 +59,8 @@ def test_clients_get_their_announced_numbers(tmp_path):
     fresh = call(roll, grid)
     assert [(r.client, r.name, r.since) for r in fresh] == [(i, f"client-{i}", 1) for i in range(4)]
     assert [roster.node(i) for i in range(4)] == grid.nodes
-    population = roster.population(3)
+    roster.round = 3
+    population = roster.population()
     assert population.sizes.tolist() == [30] * 4  # who says nothing counts as one of mean size
     assert population.ages.tolist() == [2] * 4 and population.available.all()
     np.testing.assert_array_equal(population.payments, [2.5, np.nan, np.nan, np.nan])
@@ -76,7 +78,7 @@ def test_a_returning_client_is_the_same_client(tmp_path):
     grid.restart(1)
     assert call(roll, grid, 3) == [] and grid.sent == [(HELLO, 3, 1)]
     assert roster.node(1) == grid.nodes[1] and roster.available.all() and len(roster) == 3
-    assert roster.population(3).ages.tolist() == [2, 2, 2]
+    assert roster.population().ages.tolist() == [2, 2, 2]
 
 
 def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
@@ -85,7 +87,7 @@ def test_a_newcomer_has_missed_nothing_before_it_came(tmp_path):
     call(roll, grid)
     grid.away = set()
     (fresh,) = call(roll, grid, 6)
-    assert (fresh.client, fresh.since, roster.population(6).ages.tolist()) == (2, 6, [5, 5, 0])
+    assert (fresh.client, fresh.since, roster.population().ages.tolist()) == (2, 6, [5, 5, 0])
 
 
 def test_no_claim_takes_the_place_of_a_connected_client(tmp_path, caplog):
@@ -166,18 +168,19 @@ def test_pauses_survive_a_resume_but_not_a_return(tmp_path):
     known = [ClientRecord(i, f"client-{i}", 1) for i in range(2)]
     grid, roster, roll = town(tmp_path, 2, known=known)
     for round_ in (4, 5):
-        roster.patience.ended(TRAINING, [0, 1], round_)
+        roster.patience.listen(round_, math.nan)
+        roster.patience.ended(TRAINING, [0, 1])
     call(roll, grid, 6)
-    assert roster.patience.resting(6, TRAINING) == [0, 1]
+    assert roster.patience.resting(TRAINING) == [0, 1]
     grid.restart(0)
     call(roll, grid, 6)
-    assert roster.patience.resting(6, TRAINING) == [1]
+    assert roster.patience.resting(TRAINING) == [1]
     grid.away = {1}
     call(roll, grid, 6)
-    assert roster.patience.resting(6, TRAINING) == [1]
+    assert roster.patience.resting(TRAINING) == [1]
     grid.away = set()
     call(roll, grid, 6)
-    assert roster.patience.resting(6, TRAINING) == []
+    assert roster.patience.resting(TRAINING) == []
 
 
 @pytest.mark.parametrize(("knows", "late"), [(4, 0), (3, 0), (None, 0), (2, 2), (1, 2)])
