@@ -334,12 +334,14 @@ class AgeAwareStrategy(Strategy):
             self._training.adopt(round_, arrays, messages)
         if not messages and not self.options.buffer:
             run.at_work.wait(timeout)
-        fresh, metrics = self._training.conclude(self._dispatch.send(TRAINING, messages, timeout), step)
+        self._dispatch.send(TRAINING, messages, timeout)
+        fresh, metrics = self._training.conclude(step)
         if run.round.may_try_again(fresh):
             plan = self._training.select(arrays, second_attempt=True)
             if len(plan.clients):
                 messages = self._training.messages(plan, arrays, config)
-                fresh, metrics = self._training.conclude(self._dispatch.send(TRAINING, messages, timeout), step)
+                self._dispatch.send(TRAINING, messages, timeout)
+                fresh, metrics = self._training.conclude(step)
         run.observe()
         return (arrays if fresh is None else fresh), metrics
 
@@ -351,8 +353,8 @@ class AgeAwareStrategy(Strategy):
         messages = self._run.call_step(
             "configure_evaluate", self.configure_evaluate, round_, arrays, config, grid, made=messages_of
         )
-        replies = self._dispatch.send(EVALUATION, messages, timeout)
-        return self._evaluation.conclude(replies, self._own_step("aggregate_evaluate"))
+        self._dispatch.send(EVALUATION, messages, timeout)
+        return self._evaluation.conclude(self._own_step("aggregate_evaluate"))
 
 
 @dataclass(repr=False)  # Flower's has metrics and no arrays

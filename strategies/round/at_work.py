@@ -59,7 +59,8 @@ class AtWork:
         run.roster.busy = self
         self._left: set[int] = set()  # clients that have left in this round: it has a row of them
         self._exchange: OpenExchange | None = None  # of all rounds, with a buffer
-        self._interrupted: list[Round] = []  # whose messages a resumed run sends again
+        # The models of messages that a resumed run sends again, by round, and whether their clients were forced.
+        self._interrupted: dict[int, tuple[ArrayRecord, bool]] = {}
         self._again: dict[int, Message] = {}
 
     def __len__(self) -> int:
@@ -112,10 +113,12 @@ class AtWork:
 
     def interrupted(self) -> Iterator[Round]:
         """Yield and forget the rounds before a break, with the clients that were at work and are here."""
-        while self._interrupted:
-            former = self._interrupted.pop(0)
-            here = np.isin(former.plan.clients, list(self._works))
-            former.plan = replace(former.plan, clients=former.plan.clients[here], weights=former.plan.weights[here])
+        interrupted, self._interrupted = self._interrupted, {}
+        for number, (model, forced) in sorted(interrupted.items()):
+            works, former = [work for work in self._sorted() if work.round == number], Round(number)
+            clients, weights = [work.client for work in works], [work.weight for work in works]
+            former.plan = Plan(np.array(clients, np.int64), np.array(weights), forced=forced)
+            former.model, former.sent = model, min((work.sent for work in works), default=0.0)
             yield former
 
     def send_again(self, collector: Collector, messages: dict[int, Message]) -> None:
@@ -221,21 +224,12 @@ class AtWork:
         return found | ({_MESSAGES: np.array(rows, np.float64)} if rows else {})
 
     def _load_messages(self, memory: State) -> None:
-        rounds: dict[int, list[tuple[int, float]]] = {}
-        forced = set()
-        for number, sent_in, weight, *times, was_forced in memory.get(_MESSAGES, np.empty((0, 7))).tolist():
-            client, round_ = int(number), int(sent_in)
-            self._works[client] = Work(client, round_, weight, *times)
-            rounds.setdefault(round_, []).append((client, weight))
-            forced |= {round_} if was_forced else set()
-        for number, pairs in sorted(rounds.items()):
-            clients, weights = zip(*pairs, strict=True)
-            prefix = f"{_MESSAGES}-{number}/"
-            model = {name.removeprefix(prefix): Array(memory[name]) for name in memory if name.startswith(prefix)}
-            former = Round(number)
-            former.plan = Plan(np.array(clients, np.int64), np.array(weights), forced=number in forced)
-            former.model, former.sent = ArrayRecord(model), self._works[clients[0]].sent
-            self._interrupted.append(former)
+        for number, sent_in, weight, *times, forced in memory.get(_MESSAGES, np.empty((0, 7))).tolist():
+            round_, prefix = int(sent_in), f"{_MESSAGES}-{sent_in:.0f}/"
+            self._works[int(number)] = Work(int(number), round_, weight, *times)
+            if round_ not in self._interrupted:
+                model = {name.removeprefix(prefix): Array(memory[name]) for name in memory if name.startswith(prefix)}
+                self._interrupted[round_] = ArrayRecord(model), bool(forced)
 
     def _fetch(self) -> None:
         """Read the arrived replies of earlier rounds."""

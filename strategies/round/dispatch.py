@@ -65,7 +65,7 @@ class Dispatch:
             messages.append(Message(shared[key], node, drafts[node].kind, group_id=str(own.round)))
         return messages
 
-    def send(self, kind: str, messages: Iterable[Message], timeout: float) -> Exchange:
+    def send(self, kind: str, messages: Iterable[Message], timeout: float) -> None:
         """Send messages, ours or those of a subclass.
 
         Parameters
@@ -86,7 +86,7 @@ class Dispatch:
         if trains and options.buffer:
             self._exchange = exchange = run.at_work.send(self.sent, timeout)
             self.sent = exchange.messages | self.sent
-            return exchange
+            return
         if enough is not None:  # the order of clients that answer at the same time
             lots = draws.uniforms(options.seed, run.round.number, FIRST, len(roster))
             self.sent = {client: self.sent[client] for client in sorted(self.sent, key=lots.__getitem__)}
@@ -108,36 +108,28 @@ class Dispatch:
             keep=keep,
             packing=roster.packing,
         )
-        return self._exchange
 
-    def take(
-        self,
-        replies: Iterable[Message],
-        take: Callable[[int, Message], bool],
-        collector: Collector | None = None,
-    ) -> list[int]:
+    def take(self, take: Callable[[int, Message], bool], collector: Collector | None = None) -> list[int]:
         """Pass on each reply of a step with its client's number; return the clients without a reply.
 
         ``take`` returns whether a reply counts under over-selection. The ``collector`` of a training may let clients
         without a reply work on.
         """
         self._run.round.record.messages += 2 * self._new  # one down and one up for each
-        client_of = {message.metadata.message_id: client for client, message in self.sent.items()}
-        silent = set(self.sent)
-        for reply in replies:
-            client = client_of.get(reply.metadata.reply_to_message_id)
-            if client in silent:
-                silent.discard(client)
-                self._roster.patience.answered(self._kind, client, self._exchange.elapsed)
-                if take(client, reply):
-                    self._exchange.counted()
+        exchange, silent = self._exchange, set(self.sent)
+        for reply in exchange:
+            client = exchange.client_of(reply)
+            silent.discard(client)
+            self._roster.patience.answered(self._kind, client, exchange.elapsed)
+            if take(client, reply):
+                exchange.counted()
             del reply  # else it stays while the next one is decoded
-        working = set() if collector is None else set(self._run.at_work.keep(self._exchange, collector, silent))
+        working = set() if collector is None else set(self._run.at_work.keep(exchange, collector, silent))
         silent -= working
         # A surplus client might still have answered by the deadline.
         mute = set() if self.why_missing == SURPLUS else silent - self._excused
-        exchange = None if isinstance(self._exchange, OpenExchange) else self._exchange
-        self._roster.patience.ended(self._kind, mute, exchange, elsewhere=bool(working))
+        timed = None if isinstance(exchange, OpenExchange) else exchange
+        self._roster.patience.ended(self._kind, mute, timed, elsewhere=bool(working))
         return sorted(silent)
 
     def by_client(self, messages: Iterable[Message]) -> dict[int, Message]:

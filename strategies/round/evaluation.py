@@ -6,7 +6,7 @@ decide about round t+1 in the same reply.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -62,14 +62,14 @@ class EvaluationStep:
         drafts = run.aggregation.drafts(protocol.EVALUATE, number, arrays, config, list(terms), run.grid)
         return self._dispatch.write(drafts, terms)
 
-    def conclude(self, replies: Iterable[Message], step: EvaluateStep | None) -> MetricRecord | None:
+    def conclude(self, step: EvaluateStep | None) -> MetricRecord | None:
         """Accept and drop evaluations, and have metrics made of them, by ``step`` if a subclass overrides ours."""
         run, number = self._run, self._run.round.number
         ahead, self._ahead = self._ahead, None
         if ahead is None and not self._dispatch.sent:
             return None
         evaluation = Evaluation(run, ahead or {})
-        for client in self._dispatch.take(replies, evaluation.take):
+        for client in self._dispatch.take(evaluation.take):
             evaluation.drop(client, self._dispatch.why_missing)
         accepted = evaluation.accepted()
         metrics = run.aggregation.evaluated(number, accepted) if step is None else self._by(step, accepted)
@@ -112,8 +112,7 @@ class Evaluation:
     def __init__(self, run: Run, ahead: Mapping[int, ParticipationRequest]) -> None:
         self._run, self._roster, self._round, self._ahead = run, run.roster, run.round, ahead
         self._accepted: dict[int, Message] = {}
-        self._dropped: dict[str, list[str]] = {}
-        self._left_out: dict[str, list[str]] = {}
+        self._unused: dict[tuple[str, str], list[str]] = {}  # what is said of clients, before and after their names
         self.unable: set[int] = set()
 
     def take(self, client: int, reply: Message) -> bool:
@@ -121,7 +120,7 @@ class Evaluation:
         self._run.limit_metrics(client, reply)
         try:
             for metric in check_metrics(reply, self._run.options.weighted_by_key):
-                self._left_out.setdefault(one_line(metric), []).append(self._roster.name(client))
+                self._say(client, f"metric {one_line(metric)} of", "is not finite and is left out.")
         except Refused as reason:
             if reply.has_error() and reply.error.code == CLIENT_APP_RAISED:
                 self.unable.add(client)
@@ -141,7 +140,10 @@ class Evaluation:
     def drop(self, client: int, reason: str) -> None:
         """Count and name an evaluation that is not used; what the client did in training stays as it is."""
         self._round.record.dropped += 1
-        self._dropped.setdefault(reason, []).append(self._roster.name(client))
+        self._say(client, "evaluation of", f"dropped: {reason}")
+
+    def _say(self, client: int, before: str, after: str) -> None:
+        self._unused.setdefault((before, after), []).append(self._roster.name(client))
 
     def metrics(self) -> dict[str, MetricRecord]:
         """Return the metrics of the accepted evaluations, by the names of the clients."""
@@ -152,15 +154,8 @@ class Evaluation:
 
     def accepted(self) -> list[Message]:
         """Return the accepted evaluations in client order, and log what was dropped."""
-        for metric, names in self._left_out.items():
-            logger.warning(
-                "Round %d: metric %s of %s is not finite and is left out.",
-                self._round.number,
-                metric,
-                some_of(names),
-            )
-        for reason, names in self._dropped.items():
-            logger.warning("Round %d: evaluation of %s dropped: %s", self._round.number, some_of(names), reason)
+        for (before, after), names in self._unused.items():
+            logger.warning("Round %d: %s %s %s", self._round.number, before, some_of(names), after)
         return [reply for _, reply in sorted(self._accepted.items())]
 
 

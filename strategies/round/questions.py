@@ -78,8 +78,8 @@ class Questions:
                 self._drop(client, outcome if declining_rule(reply) is None else "declined", str(reason))
             return True
 
-        replies = self._dispatch.send(step, self._dispatch.write(drafts, terms), timeout)
-        for client in self._dispatch.take(replies, take):
+        self._dispatch.send(step, self._dispatch.write(drafts, terms), timeout)
+        for client in self._dispatch.take(take):
             self._drop(client, "late", f"no {what} by the deadline")
         for client, answer in answers.items():
             if kind == protocol.PARTICIPATE:

@@ -53,7 +53,7 @@ class TrainingStep:
     def __init__(self, run: Run, dispatch: Dispatch, configure: Callable[[int], dict[str, Any]] | None) -> None:
         self._run, self._dispatch, self._configure = run, dispatch, configure
         self._questions = Questions(run, dispatch)
-        self._held: tuple[HeldUpdates, Collector] | None = None  # while a step of a subclass has the updates
+        self._held: Collector | None = None  # while a step of a subclass has its updates
 
     def select(self, arrays: ArrayRecord, *, second_attempt: bool = False) -> Plan:
         """Have the policy select clients.
@@ -193,7 +193,7 @@ class TrainingStep:
         self.weigh(Plan(clients, np.full(len(clients), np.nan)), arrays)
         run.round.step_begun, run.round.sent = time.monotonic(), run.clock.now()
 
-    def conclude(self, replies: Iterable[Message], step: TrainStep | None) -> Made:
+    def conclude(self, step: TrainStep | None) -> Made:
         """Collect the updates of a round, have the model made of them, and complete the training's record.
 
         ``step`` makes the model of the updates, if a subclass overrides ours.
@@ -203,7 +203,7 @@ class TrainingStep:
         collector = Collector(run, round_, intake, origins=run.at_work.origins)
         before = round_.record.aggregate_seconds or 0.0
         round_.begin_collection()
-        for client in self._dispatch.take(replies, collector.take, collector):
+        for client in self._dispatch.take(collector.take, collector):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.sent[client].metadata.message_id)
         if self._released is not None:
             collector.replay(self._released)
@@ -242,8 +242,7 @@ class TrainingStep:
     def _made_by(self, step: TrainStep, collector: Collector) -> Made:
         """Return what a step of a subclass makes of the accepted updates."""
         run, number, model = self._run, self._run.round.number, self._run.round.model
-        held = cast(HeldUpdates, collector.intake)
-        self._held = held, collector
+        held, self._held = cast(HeldUpdates, collector.intake), collector
         arrays, metrics = None, None
         try:
             arrays, metrics = run.call_step("aggregate_train", step, number, held.in_order(), made=model_and_metrics)
@@ -278,7 +277,7 @@ class TrainingStep:
         if self._held is None:
             begun = f"one that {run.strategy}.start has begun"
             raise ConfigError("round", number, begun, f"Call {run.strategy}.start.")
-        held, collector = self._held
+        collector, held = self._held, cast(HeldUpdates, self._held.intake)
         client_of = {reply.metadata.reply_to_message_id: client for client, reply in held.replies.items()}
         held.used = set() if held.used is None else held.used
         aggregation.begin(run.round.number, model)
