@@ -1,8 +1,4 @@
-"""A SuperLink's addresses, and changes to its database access and its intake of replies.
-
-Up to Flower 1.34 each of the three APIs has a gRPC address. The ServerApp's API moves to HTTP with 1.35, the command's
-with 1.37, the SuperNodes' with 1.40. All HTTP APIs share one port.
-"""
+"""Addresses of Flower's programs, and changes to a SuperLink's database access and its intake of replies."""
 
 import copy
 import logging
@@ -11,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from importlib import import_module
 from math import isfinite
@@ -51,43 +46,6 @@ _CHANGES = (
     "store_fab",
     "store_app",
 )
-
-
-@dataclass(frozen=True)
-class Addresses:
-    """Ports on this machine.
-
-    Attributes
-    ----------
-    runtime : for the ServerApp
-    fleet : for SuperNodes
-    control : for the command ``flwr``
-    """
-
-    runtime: int
-    fleet: int
-    control: int
-
-    @classmethod
-    def free(cls) -> "Addresses":
-        """Return unused ports."""
-        ports = free_ports(3)
-        return cls(*(ports if OVER_GRPC else ports[:1] * 3))
-
-    def of_superlink(self, *, fleet: bool = True) -> list[str]:
-        """Return the arguments of ``flower-superlink``; a simulation has no Fleet API."""
-        if not OVER_GRPC:
-            return [f"--host={_HOST}", f"--port={self.runtime}"]
-        apis = {"serverappio": self.runtime, "control": self.control} | ({"fleet": self.fleet} if fleet else {})
-        return [f"--{api}-api-address={_HOST}:{port}" for api, port in apis.items()]
-
-    def of_supernode(self, port: int) -> list[str]:
-        """Return the arguments of a ``flower-supernode`` that serves its apps on a port."""
-        return [f"--superlink={_HOST}:{self.fleet}", *own_address(port)]
-
-    def connection(self, name: str) -> str:
-        """Return the lines of Flower's ``config.toml`` that connect ``flwr`` without TLS."""
-        return f'[superlink.{name}]\naddress = "{_HOST}:{self.control}"\ninsecure = true\n'
 
 
 def own_address(port: int | str, host: str = _HOST) -> list[str]:
@@ -344,14 +302,3 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind((_HOST, 0))
         return [each.getsockname()[1] for each in sockets]
-
-
-def listens(port: int, wait: Callable[[], None]) -> None:
-    """Return once a process listens on a port; call ``wait``, which may raise, between tries."""
-    while True:
-        try:
-            socket.create_connection((_HOST, port), 1).close()
-        except OSError:
-            wait()
-        else:
-            return

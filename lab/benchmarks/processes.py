@@ -3,22 +3,26 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sysconfig
 import tempfile
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import tomli_w
 
 from aoi_fl.flower.control import ControlApi
-from aoi_fl.flower.superlink import Addresses, listens
+from aoi_fl.flower.superlink import free_ports, own_address
+from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.base import ROOT, Skipped
 
 _COMMAND, _END = 120.0, 15.0  # seconds that a command may take, and a program's end
 _START = 60.0  # seconds until a SuperLink listens
+_HOST = "127.0.0.1"
 _PRIVATE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -26,6 +30,46 @@ _PRIVATE = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "GRPC_ENABLE_FORK_SUPPORT": "0",  # with gRPC's fork handlers in the way, Ray often does not start
 }
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Ports on this machine.
+
+    Up to Flower 1.34 each of the three APIs has a gRPC address. The ServerApp's API moves to HTTP with 1.35, the
+    command's with 1.37, the SuperNodes' with 1.40. All HTTP APIs share one port.
+
+    Attributes
+    ----------
+    runtime : for the ServerApp
+    fleet : for SuperNodes
+    control : for the command ``flwr``
+    """
+
+    runtime: int
+    fleet: int
+    control: int
+
+    @classmethod
+    def free(cls) -> "Addresses":
+        """Return unused ports."""
+        ports = free_ports(3)
+        return cls(*(ports if OVER_GRPC else ports[:1] * 3))
+
+    def of_superlink(self, *, fleet: bool = True) -> list[str]:
+        """Return the arguments of ``flower-superlink``; a simulation has no Fleet API."""
+        if not OVER_GRPC:
+            return [f"--host={_HOST}", f"--port={self.runtime}"]
+        apis = {"serverappio": self.runtime, "control": self.control} | ({"fleet": self.fleet} if fleet else {})
+        return [f"--{api}-api-address={_HOST}:{port}" for api, port in apis.items()]
+
+    def of_supernode(self, port: int) -> list[str]:
+        """Return the arguments of a ``flower-supernode`` that serves its apps on a port."""
+        return [f"--superlink={_HOST}:{self.fleet}", *own_address(port)]
+
+    def connection(self, name: str) -> str:
+        """Return the lines of Flower's ``config.toml`` that connect ``flwr`` without TLS."""
+        return f'[superlink.{name}]\naddress = "{_HOST}:{self.control}"\ninsecure = true\n'
 
 
 class Programs:
@@ -66,7 +110,7 @@ class Programs:
             time.sleep(0.1)
 
         for port in ports:
-            listens(port, wait)
+            _listens(port, wait)
 
     def superlink(self, connection, *flags, fleet=True):
         """Start Flower's SuperLink without TLS and return its addresses once it listens; ``flwr`` finds it by name."""
@@ -161,3 +205,14 @@ def simulate(app, settings, nodes, seconds=600.0):
         run_id = running.submit(app, "ray", str(running.folder / "run.toml"), "--federation-config", federation)
         ended = running.result_of(run_id, seconds, lambda: running.end_of(run_id))
         return ended, running.control.log(run_id)
+
+
+def _listens(port, wait):
+    """Return once a process listens on a port; call ``wait``, which may raise, between tries."""
+    while True:
+        try:
+            socket.create_connection((_HOST, port), 1).close()
+        except OSError:
+            wait()
+        else:
+            return

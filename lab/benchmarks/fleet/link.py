@@ -11,10 +11,10 @@ import psutil
 from aoi_fl.docker.pki import make_all
 from aoi_fl.flower.calls import CallError
 from aoi_fl.flower.control import ControlApi
-from aoi_fl.flower.superlink import Addresses, free_ports
+from aoi_fl.flower.superlink import free_ports
 from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.base import APP, peak_memory
-from aoi_fl.lab.benchmarks.processes import programs
+from aoi_fl.lab.benchmarks.processes import Addresses, programs
 from aoi_fl.lab.benchmarks.superlink import OURS
 
 _START = 240.0  # seconds until a SuperLink listens
