@@ -19,13 +19,17 @@ from aoi_fl.science.errors import ConfigError
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's name, data partition (or None), counter and key of its draws, and state folder."""
+    """A client's name, data partition (or None), counter and key of its draws, and state folder.
+
+    A simulated client has no owner, and the run's folder keeps its state.
+    """
 
     name: str
     partition: int | None
     number: int
     seed: int
     state_dir: Path
+    simulated: bool
 
 
 def identity(context: Context, run: str, *, private: bool = False) -> Identity:
@@ -58,14 +62,12 @@ def identity(context: Context, run: str, *, private: bool = False) -> Identity:
         number=number_of(name) if partition is None else partition,
         seed=seed if type(seed) is int else secrets.randbits(63),
         state_dir=run_folder(context, run),
+        simulated=_is_simulated(context),
     )
 
 
-def is_simulated(context: Context) -> bool:
-    """Return whether this client is simulated: it has no owner, and the run's folder keeps its state.
-
-    Our engine says so in the node's configuration, which no server can set. Flower's engine runs clients in Ray.
-    """
+def _is_simulated(context: Context) -> bool:
+    """Our engine says so in the node's configuration, which no server can set. Flower's engine runs clients in Ray."""
     ray = sys.modules.get("ray")
     simulated = context.node_config.get("simulated") is True or (ray is not None and bool(ray.is_initialized()))
     return simulated and "state-dir" not in context.node_config

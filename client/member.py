@@ -16,7 +16,7 @@ from aoi_fl.client import poll_schedule
 from aoi_fl.client.compression import Residuals
 from aoi_fl.client.freshness import Source
 from aoi_fl.client.gate import rules
-from aoi_fl.client.identity import Identity, identity, is_simulated
+from aoi_fl.client.identity import Identity, identity
 from aoi_fl.client.promises import Device, Forbidden, has_promised, refused_now
 from aoi_fl.client.state import ClientState, StateFile
 from aoi_fl.client.step import Request, State, heard, step
@@ -52,7 +52,6 @@ class Member:
         self._context = context
         self._make_source = make_source
         self.identity: Identity = identity(context, ask.run, private=ask.private)
-        self._simulated = is_simulated(context)
         self._file = StateFile(self.identity.state_dir, self.identity.name)
         self._device = device_of(context, self.identity, bound=ask.private)
         self.state = State(ClientState(self.identity.seed))
@@ -62,7 +61,7 @@ class Member:
     @contextmanager
     def _changing(self, read: bool = False) -> Iterator[None]:
         """Hold the lock of the client's state, which is read again if another process may have changed it."""
-        if self._simulated and not read:
+        if self.identity.simulated and not read:
             yield
             return
         with self._device.locked():
@@ -164,7 +163,7 @@ class Member:
     def answer(self, *, trains: bool = False, alone: bool = True) -> ParticipationReply:
         """Decide about the request by :func:`aoi_fl.client.step.step`, whose request explains the parameters."""
         rule = refused_now(self._context.node_config)
-        return self._step(rule=rule, trains=trains and not self._simulated, alone=alone)
+        return self._step(rule=rule, trains=trains and not self.identity.simulated, alone=alone)
 
     def took_part(self, answer: ParticipationReply) -> ParticipationReply:
         """Reset the age after training; in reserve mode draw the next round and report it."""
@@ -191,7 +190,7 @@ def device_of(context: Context, who: Identity, *, bound: bool) -> Device:
     node = context.node_config
     if "state-dir" in node:
         return Device(Path(str(node["state-dir"])), who.name, durable=True)
-    if (bound and not is_simulated(context)) or not node.keys().isdisjoint(rules.KEYS):
+    if (bound and not who.simulated) or not node.keys().isdisjoint(rules.KEYS):
         allowed = "set in node.toml, because the client keeps its promises and its owner's rules there"
         raise Forbidden("state-dir", None, allowed, "Set it to a folder of this client.")
     return Device(who.state_dir, who.name, durable=False)

@@ -239,14 +239,7 @@ class Replies:
         if time.monotonic() < reply.again and not self._is_late():
             return None
         try:
-            while reply.awaited:  # one by one, so that few large objects are fetched twice
-                if (self._is_late() and reply.large) or (content := self._object(reply.awaited[-1])) is None:
-                    reply.wait()
-                    return None
-                reply.keep(reply.awaited.pop(), content)
-            pull = self._object_in_time if reply.large else self._object
-            missing = [part for part in reply.objects if part not in reply.kept]
-            contents: dict[str, Any] = {**reply.kept, **{part: pull(part) for part in missing}}
+            contents = self._contents(reply)
         except LookupError as error:
             return self._lost(reply, str(error))
         except Exception as error:
@@ -254,10 +247,7 @@ class Replies:
                 raise
             reply.failures += 1
             return self._lost(reply, "the SuperLink fails over its reply") if reply.failures >= _TRIES else None
-        if awaited := [part for part, content in contents.items() if content is None]:
-            reply.awaited = awaited
-            for part, content in contents.items():
-                reply.keep(part, content)
+        if contents is None:
             reply.wait()
             return None
         request = self._messages.ConfirmMessageReceivedRequest(
@@ -274,8 +264,22 @@ class Replies:
         except Exception as error:  # a decoder may raise any type on invalid bytes
             return self._lost(reply, f"its reply cannot be read ({type(error).__name__}: {error})")
 
-    def _object_in_time(self, part: str) -> bytes | None:
-        return None if self._is_late() else self._object(part)
+    def _contents(self, reply: _Announced) -> dict[str, bytes] | None:
+        """Return the objects of a reply; None while one of them is missing."""
+        while reply.awaited:  # one by one, so that few large objects are fetched twice
+            if (self._is_late() and reply.large) or (content := self._object(reply.awaited[-1])) is None:
+                return None
+            reply.keep(reply.awaited.pop(), content)
+        contents: dict[str, Any] = dict(reply.kept)
+        for part in reply.objects:
+            if part not in contents:
+                contents[part] = None if reply.large and self._is_late() else self._object(part)
+        reply.awaited = [part for part, content in contents.items() if content is None]
+        if not reply.awaited:
+            return contents
+        for part, content in contents.items():
+            reply.keep(part, content)
+        return None
 
     def _object(self, part: str) -> bytes | None:
         request = self._messages.PullObjectRequest(node=self._grid.node, run_id=self._run_id, object_id=part)

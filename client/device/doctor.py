@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from aoi_fl.client.device import checks, enroll, reach
 from aoi_fl.client.device.reach import Finding
 from aoi_fl.protocol.files import read_regular
@@ -28,23 +26,6 @@ def examine(folder: Path) -> Iterator[Finding]:
         return
     yield (finding := reach.tls(host, port, ca))
     if finding.status == "ok" and private is not None:
-        yield _registration(host, port, ca, private)
+        from aoi_fl.client.device.registration import registration
 
-
-def _registration(host: str, port: int, ca: bytes, key: ec.EllipticCurvePrivateKey) -> Finding:
-    from aoi_fl.client.device import registration
-    from aoi_fl.flower.fleet import AHEAD, BEHIND
-
-    match registration.standing(host, port, ca, key):
-        case "":
-            return Finding("registration", "ok", "the SuperLink knows this key and this clock, and let it in")
-        case registration.CLOCK:
-            clock = f"this device's is more than {AHEAD:g} s ahead of the SuperLink's, or {BEHIND:g} s behind it"
-            return Finding("clocks", "fail", clock, "Set this device's clock: sudo timedatectl set-ntp true")
-        case registration.KEY:
-            found = "the SuperLink did not let this key in: it is not registered, or a client with it is online"
-            remedy = "See with: flwr supernode list. If it is not there, register this folder's file .pub."
-            return Finding("registration", "fail", found, remedy)
-        case problem:
-            remedy = "Check that HOST:PORT is the Fleet API of a SuperLink (port 9092 unless changed)."
-            return Finding("registration", "fail", f"the SuperLink does not answer as one: {problem}", remedy)
+        yield registration(host, port, ca, private)

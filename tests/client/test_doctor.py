@@ -13,7 +13,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from aoi_fl.client.device import checks, enroll, reach, registration
+from aoi_fl.client.device import checks, enroll, reach
+from aoi_fl.client.device.registration import registration
 from aoi_fl.docker.nodes import read_pems
 from aoi_fl.docker.pki import make_all
 from aoi_fl.flower import fleet as fleet_api
@@ -153,9 +154,10 @@ def test_a_wrong_clock_is_told(fleet, cluster, monkeypatch, ahead):
             return datetime.datetime.now(tz) + datetime.timedelta(seconds=ahead)
 
     monkeypatch.setattr(fleet_api, "datetime", SimpleNamespace(datetime=Shifted, UTC=datetime.UTC))
-    refused = registration.KEY if ahead in (3.0, -100.0) else registration.CLOCK
+    refused = "registration" if ahead in (3.0, -100.0) else "clocks"
     key = ec.generate_private_key(ec.SECP384R1())
-    assert registration.standing("127.0.0.1", fleet.port, cluster[0], key) == refused
+    finding = registration("127.0.0.1", fleet.port, cluster[0], key)
+    assert (finding.check, finding.status) == (refused, "fail")
 
 
 @pytest.mark.parametrize(("ahead", "named"), [(-400.0, "clock"), (0.0, "key")])

@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_to_proto
 from flwr.proto import fleet_pb2, message_pb2
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, get_object_tree
@@ -208,10 +208,6 @@ NAN = float("nan")
 FORMS = {
     "a garbage message": form_of_root(deflated("Message", [], b"\xff" * 4)),
     "a config record as message": form_of_root(ConfigRecord({"a": 1}).deflate()),
-    "a metric record as message": form_of_root(MetricRecord({"a": 1}).deflate()),
-    "an array as message": form_of_root(deflated("Array", [], b'{"dtype":"f4","shape":[],"arraychunk_ids":[]}')),
-    "an array record as message": form_of_root(ArrayRecord().deflate()),
-    "a record dict as message": form_of_root(RecordDict().deflate()),
     "an empty message": form_of_root(deflated("Message", [], b"")),
     "a child that the tree does not list": unlisted,
     "a garbage record dict": garbage_child,
@@ -228,13 +224,10 @@ FORMS = {
     "a tree of 250 objects": form_of_tree(250),
     "a deep tree": form_of_tree(1, depth=60),
     "NaN": form_of_arrays(first(lambda a: np.full_like(a, NAN))),
-    "Inf": form_of_arrays(first(lambda a: np.full_like(a, np.inf))),
     "another shape": form_of_arrays(first(lambda a: a.reshape(-1)[:3])),
     "an array too few": form_of_arrays(lambda own: dict(list(own.items())[1:])),
     "pickled": form_of_arrays(first(lambda a: raw(a, b"\x80\x04N."))),
-    "no bytes": form_of_arrays(first(lambda a: raw(a, b""))),
     "an array far larger": form_of_arrays(first(lambda a: np.zeros(2_000_000, np.float32))),
-    "10^12 examples": form_of_record("metrics", MetricRecord({"num-examples": 10**12})),
     "no metrics": form_of_record("metrics", None),
     "a garbage answer": form_of_record("aoi", ConfigRecord({"x": [1, 2]})),
     "an endless error": lambda n, r: n.push_reply(in_error(r, 7, "\x1b[2J" * 10**5)),

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from aoi_fl.client.device.reach import split_address
-from aoi_fl.client.device.registration import CLOCK, KEY, standing
+from aoi_fl.client.device.registration import registration
 from aoi_fl.docker.nodes import read_pems
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.versions import FLOWER, OVER_GRPC
@@ -105,12 +105,17 @@ def test_the_doctor_tries_a_key_over_https(tmp_path, monkeypatch):
     private = load_ssh_private_key((tmp_path / "key").read_bytes(), None)
     with superlink() as link:
         host, port = split_address(link.fleet)
-        assert standing(host, port, link.authority, private) == KEY
+
+        def found():
+            finding = registration(host, port, link.authority, private)
+            return finding.check, finding.status
+
+        assert found() == ("registration", "fail")
         link.control().register(read_pems(tmp_path / "key.pub")[0] + b"\n", "anna")
         for _ in range(2):  # the second time shows that the first one left
-            assert standing(host, port, link.authority, private) == ""
-        for ahead, refused in ((20.0, CLOCK), (-400.0, CLOCK), (-100.0, "")):
+            assert found() == ("registration", "ok")
+        for ahead, refused in ((20.0, "fail"), (-400.0, "fail"), (-100.0, "ok")):
             now = datetime.now(UTC) + timedelta(seconds=ahead)
             monkeypatch.setattr(signing, "now", lambda now=now: now)
-            assert standing(host, port, link.authority, private) == refused
-    assert standing(host, port, link.authority, private) not in ("", CLOCK, KEY)
+            assert found() == ("registration" if refused == "ok" else "clocks", refused)
+    assert found() == ("registration", "fail")
