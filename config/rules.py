@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from aoi_fl.config.fields import snake
@@ -15,36 +16,29 @@ from aoi_fl.science.names import USUAL_MAX_AGE
 
 def conflicts(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error for each combination that is not possible."""
-
-    def refuse(key: str, allowed: str | Collection[str], remedy: str) -> ConfigError:
-        return ConfigError(key, _value(config, key), allowed, remedy)
-
-    row, budgeted = REGISTRY[config.policy], config.policy in BUDGETED
-    if not budgeted and config.clients_per_round > config.num_clients:
-        yield refuse(
-            "clients-per-round", f"at most num-clients, {config.num_clients}", "Lower it, or raise num-clients."
-        )
+    refuse = partial(_refusal, config)
+    row, budgeted, private = REGISTRY[config.policy], config.policy in BUDGETED, config.privacy != "none"
+    n, k, sent = config.num_clients, config.clients_per_round, config.sent
+    if not budgeted and k > n:
+        yield refuse("clients-per-round", f"at most num-clients, {n}", "Lower it, or raise num-clients.")
     yield from without_effect(config)
     if (config.rates == "given") != bool(config.clients_file) and not budgeted:
         other = "given with a clients-file" if config.clients_file else "equal or size without a clients-file"
         yield refuse("rates", other, "Set rates=given and a clients-file with a column rate together.")
     yield from _data(config)
+    yield from _opposed_keys(config)
     yield from _quorum(config)
-    if config.round_seconds and config.clock:
-        yield refuse("round-seconds", f"0 with clock={config.clock}, a simulated time", "Leave one of them out.")
     if config.sensitivities in ("staleness", "bound") and not config.mislabel_rate:
         remedy = "Set mislabel-rate, or sensitivities to declared."
         yield refuse("sensitivities", "declared or estimated without a mislabel-rate", remedy)
-    if config.local_epochs and config.local_steps:
-        yield refuse("local-steps", "0 with local-epochs", "Leave one of them out.")
     if config.sensitivities == "bound" and not config.local_steps:
         remedy = "Set local-steps, or sensitivities to staleness."
         yield refuse("sensitivities", "another without local-steps: eq. (10) needs equal steps", remedy)
     if budgeted:
         how = (config.ageing, config.index_source, config.trains, config.sensitivities)
         yield from opposed(BUDGETED[config.policy], *how)
-    if config.candidates and not config.sent <= config.candidates <= config.num_clients:
-        most = f"from {config.sent_as}, {config.sent}, to num-clients, {config.num_clients}"
+    if config.candidates and not sent <= config.candidates <= n:
+        most = f"from {config.sent_as}, {sent}, to num-clients, {n}"
         yield refuse("candidates", most, f"Set 0 for twice {config.sent_as}.")
     if "phases" in row.keys:
         yield from uncompensated(config.compensate, config.phases, config.jitter)
@@ -58,78 +52,75 @@ def conflicts(config: RunKeys) -> Iterator[ConfigError]:
         buffer=config.buffer,
         late_updates=not budgeted,
         surplus={"over-selection": config.over_selection} if config.over_selection > 1 else {},
-        private=config.privacy != "none",
-        by_data=config.privacy != "none" and (row.by_data or config.sensitivities == "estimated"),
+        private=private,
+        by_data=private and (row.by_data or config.sensitivities == "estimated"),
     )
-    if config.spare and (budgeted or config.clients_file or config.privacy != "none"):
-        other = "privacy" if config.privacy != "none" else "a budget or a clients-file"
-        yield refuse("spare", f"0 with {other}, which fixes the clients", "Leave one of them out.")
-    yield from private_conflicts(config)
-    if config.buffer > config.clients_per_round and not budgeted:
-        yield refuse("buffer", f"at most clients-per-round, {config.clients_per_round}", "Lower it.")
-    if config.buffer and config.must_include:
-        remedy = "Leave one of them out."
-        yield refuse("buffer", "0 with must-include, since a client at work is not sent the next model", remedy)
-    if config.over_selection > 1:
-        if budgeted:
-            yield refuse("over-selection", f"1 with policy {config.policy}, which has a budget", "Leave it out.")
-        if config.sent > config.num_clients:
-            most = f"smaller: {config.sent_as} makes {config.sent}, and num-clients is {config.num_clients}"
-            yield refuse("over-selection", most, "Lower it.")
+    if private:
+        yield from _of_privacy(config)
+    if config.buffer > k and not budgeted:
+        yield refuse("buffer", f"at most clients-per-round, {k}", "Lower it.")
+    if config.over_selection > 1 and sent > n:
+        yield refuse("over-selection", f"smaller: {config.sent_as} makes {sent}, and num-clients is {n}", "Lower it.")
     if config.resume and not config.run_name:
         yield refuse("run-name", "set with resume=true", "Set it to the name of the run to continue.")
+
+
+def _opposed_keys(config: RunKeys) -> Iterator[ConfigError]:
+    """Yield an error for each key that is set beside a setting that leaves it no room."""
+    against: dict[str, tuple[object, tuple[str, ...]]] = {
+        f"policy {config.policy}, where a budget, and clients-file or the drawn instance, decide": (
+            config.policy in BUDGETED,
+            ("client-column", "partition", "sizes", "spare", "over-selection", "must-include"),
+        ),
+        "privacy": (config.privacy != "none", ("spare", "must-include", "min-updates", "max-weight")),
+        "a clients-file": (config.clients_file, ("spare",)),
+        "client-column, which divides the rows": (config.client_column, ("partition", "sizes", "spare")),
+        "clients that decide": ("coordination" in REGISTRY[config.policy].keys, ("must-include",)),
+        "weights=unbiased": (config.weights == "unbiased", ("must-include", "max-weight")),
+        "late-rounds": (config.late_rounds, ("min-updates", "max-weight")),
+        "must-include, since a client at work is not sent the next model": (config.must_include, ("buffer",)),
+        "a clock, which simulates time": (config.clock, ("round-seconds",)),
+        "local-epochs": (config.local_epochs, ("local-steps",)),
+    }
+    for other, (holds, keys) in against.items():
+        for key in keys if holds else ():
+            if _is_set(config, key):
+                yield _refusal(config, key, f"left out with {other}", "Leave one of them out.")
 
 
 def _quorum(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error if named clients, the quorum or the cap of weights cannot be had."""
     only, must = names_of("clients", config.clients), names_of("must-include", config.must_include)
-    decides, private = "coordination" in REGISTRY[config.policy].keys, config.privacy != "none"
-    tagged = any(name.startswith("tag:") for name in only)
-    if only and not tagged and len(only) != config.num_clients:
-        n = config.num_clients
+    decides, n, least = "coordination" in REGISTRY[config.policy].keys, config.num_clients, config.min_updates
+    listed = only and not any(name.startswith("tag:") for name in only)
+    if listed and len(only) != n:
         if config.client_column:
             remedy = "Leave it out. To run with some of them, keep only their rows in the file."
-            yield ConfigError("clients", config.clients, f"all {n} names of client-column, or empty", remedy)
+            yield _refusal(config, "clients", f"all {n} names of client-column, or empty", remedy)
         else:
             remedy = f"Set num-clients={len(only)}, or correct clients."
-            yield ConfigError("num-clients", n, f"{len(only)}, the number of names in clients", remedy)
-    if only and not tagged and (strange := [name for name in must if name not in only]):
+            yield _refusal(config, "num-clients", f"{len(only)}, the number of names in clients", remedy)
+    if listed and (strange := [name for name in must if name not in only]):
         yield ConfigError("must-include", strange[0], f"one of clients: {config.clients}", "Add it to clients.")
-    if must and (decides or private or config.policy in BUDGETED or config.weights == "unbiased"):
-        why = "left out where clients decide, under a budget, in a private run and with weights=unbiased"
-        yield ConfigError("must-include", config.must_include, why, "Leave it out, or choose another policy.")
     alike = decides and config.rates == "equal" and config.compensate == "none"
     yield from opposed_bound(config.volunteer_error, alike, config.late_rounds, config.buffer)
-    most = config.num_clients if decides or config.policy in BUDGETED else config.clients_per_round + len(must)
-    if config.min_updates > most:
-        yield ConfigError("min-updates", config.min_updates, f"at most {most}, the clients of a round", "Lower it.")
-    capped = config.max_weight < 1
-    for key, is_set in (("min-updates", config.min_updates > 0), ("max-weight", capped)):
-        unbiased = key == "max-weight" and config.weights == "unbiased"
-        if is_set and (private or config.late_rounds or unbiased):
-            why = "left out in a private run and with late-rounds; max-weight also with weights=unbiased"
-            yield ConfigError(key, _value(config, key), why, "Leave one of them out.")
-    if capped and config.min_updates * config.max_weight < 1:
-        least = math.ceil(1 / config.max_weight)
-        remedy = f"Raise min-updates to {least}, or max-weight."
-        yield ConfigError("min-updates", config.min_updates, f"at least {least}, for such a max-weight", remedy)
+    most = n if decides or config.policy in BUDGETED else config.clients_per_round + len(must)
+    if least > most:
+        yield _refusal(config, "min-updates", f"at most {most}, the clients of a round", "Lower it.")
+    if config.max_weight < 1 and least * config.max_weight < 1:
+        enough = math.ceil(1 / config.max_weight)
+        remedy = f"Raise min-updates to {enough}, or max-weight."
+        yield _refusal(config, "min-updates", f"at least {enough}, for such a max-weight", remedy)
 
 
 def _data(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error if columns of the user's own data are missing, or have no effect."""
-    tabular, own = config.dataset.startswith(("csv:", "parquet:")), config.dataset.startswith(OWN_DATA)
+    tabular, names = config.dataset.startswith(("csv:", "parquet:")), f"dataset={config.dataset}"
     if tabular != bool(config.target):
-        allowed = "a column of the file" if tabular else f"left out with dataset={config.dataset}"
-        yield ConfigError("target", config.target, allowed, "Name the column to predict: -c target=COLUMN.")
-    if config.client_column:
-        why = "" if own else f"dataset={config.dataset} names no clients"
-        why = f"policy {config.policy} sets each client's data" if config.policy in BUDGETED else why
-        if why:
-            yield ConfigError("client-column", config.client_column, f"left out: {why}", "Leave it out.")
-        for key in ("partition", "sizes", "spare"):
-            if _value(config, key) != _default(key):
-                allowed = "left out with client-column, which divides the rows"
-                yield ConfigError(key, _value(config, key), allowed, "Leave one of them out.")
+        allowed = "a column of the file" if tabular else f"left out with {names}"
+        yield _refusal(config, "target", allowed, "Name the column to predict: -c target=COLUMN.")
+    if config.client_column and not config.dataset.startswith(OWN_DATA):
+        yield _refusal(config, "client-column", f"left out: {names} names no clients")
 
 
 # Keys that have no effect unless another key is set.
@@ -154,40 +145,34 @@ def check_effect(config: RunKeys, typed: Collection[str]) -> None:
 
 def without_effect(config: RunKeys, typed: Collection[str] = ()) -> Iterator[ConfigError]:
     """Yield an error for each key that is set, or was typed, and has no effect."""
-
-    def refuse(key: str, why: str, remedy: str = "Leave it out.") -> ConfigError:
-        return ConfigError(key, _value(config, key), f"left out: {why}", remedy)
-
-    def is_set(key: str) -> bool:
-        return key in typed or _value(config, key) != _default(key)
-
-    policy, budgeted = config.policy, config.policy in BUDGETED
-    for key in filter(is_set, sorted(KEYS - REGISTRY[policy].keys)):
-        remedy = f"Leave it out, or choose one of the policies that use it: {', '.join(users_of(key))}."
-        yield refuse(key, f"policy {policy} does not use it", remedy)
+    policy = config.policy
+    for key in sorted(KEYS - REGISTRY[policy].keys):
+        if key in typed or _is_set(config, key):
+            remedy = f"Leave it out, or choose one of the policies that use it: {', '.join(users_of(key))}."
+            yield _refusal(config, key, f"left out: policy {policy} does not use it", remedy)
     for other, keys in _OTHERS.items():
-        for key in keys:
-            if _value(config, other) == _default(other) and _value(config, key) != _default(key):
-                yield refuse(
-                    key, f"{other} is {_default(other)!r}, which does not use it", f"Leave it out, or set {other}."
-                )
-    if budgeted and "clients-per-round" in typed:  # a cluster sets it under every policy
-        why = f"policy {policy} selects as many clients as its budget pays"
-        yield refuse("clients-per-round", why, "Leave it out, or change budget.")
-    if budgeted and (config.partition != "iid" or config.sizes != "equal"):
-        why = f"under policy {policy} clients-file or the drawn instance sets each client's images"
-        yield refuse("sizes" if config.partition == "iid" else "partition", why)
-    if (config.rates != "equal" or config.compensate == "availability") and is_set("max-age"):
-        why = f"with rates={config.rates} and compensate={config.compensate} each client has a table of its own length"
-        yield refuse("max-age", why)
+        for key in () if _is_set(config, other) else filter(partial(_is_set, config), keys):
+            why = f"left out: {other} is {_default(other)!r}, which does not use it"
+            yield _refusal(config, key, why, f"Leave it out, or set {other}.")
+    if policy in BUDGETED and "clients-per-round" in typed:  # a cluster sets it under every policy
+        why = f"left out: policy {policy} selects as many clients as its budget pays"
+        yield _refusal(config, "clients-per-round", why, "Leave it out, or change budget.")
+    each = config.rates != "equal" or config.compensate == "availability"
+    if each and ("max-age" in typed or _is_set(config, "max-age")):
+        how = f"rates={config.rates} and compensate={config.compensate}"
+        yield _refusal(config, "max-age", f"left out: with {how} each client has a table of its own length")
 
 
-def _value(config: RunKeys, key: str) -> Any:
-    return getattr(config, snake(key))
+def _refusal(config: RunKeys, key: str, allowed: str, remedy: str = "Leave it out.") -> ConfigError:
+    return ConfigError(key, getattr(config, snake(key)), allowed, remedy)
 
 
 def _default(key: str) -> Any:
-    return {"max-age": USUAL_MAX_AGE}.get(key, RunKeys.model_fields[snake(key)].default)
+    return USUAL_MAX_AGE if key == "max-age" else RunKeys.model_fields[snake(key)].default
+
+
+def _is_set(config: RunKeys, key: str) -> bool:
+    return bool(getattr(config, snake(key)) != _default(key))
 
 
 # Aggregation
@@ -333,21 +318,17 @@ def bands(config: RunKeys) -> int:
     return (config.bands or min(separation(config), config.num_server_rounds)) if config.privacy == "banded" else 1
 
 
-def private_conflicts(config: RunKeys) -> Iterator[ConfigError]:
+def _of_privacy(config: RunKeys) -> Iterator[ConfigError]:
     """Yield an error for each combination that conflicts with a run's privacy."""
-    privacy = config.privacy
-    if privacy == "none":
-        return
     if config.evaluate_clients and config.metrics == "hidden":
         allowed = "0 in a private run with metrics=hidden, because no noise covers what clients report"
-        yield ConfigError("evaluate-clients", config.evaluate_clients, allowed, "Set it to 0, or metrics to clear.")
+        yield _refusal(config, "evaluate-clients", allowed, "Set it to 0, or metrics to clear.")
     if config.delta * config.num_clients >= 1:
-        allowed = f"below 1/num-clients, {1 / config.num_clients:.3g}"
-        yield ConfigError("delta", config.delta, allowed, "Lower it.")
-    if privacy == "banded":
+        yield _refusal(config, "delta", f"below 1/num-clients, {1 / config.num_clients:.3g}", "Lower it.")
+    if config.privacy == "banded":
         yield from too_many_bands(config, config.bands)
     elif config.bands:
-        yield ConfigError("bands", config.bands, "0 with privacy=white", "Leave it out, or set privacy to banded.")
+        yield _refusal(config, "bands", "0 with privacy=white", "Leave it out, or set privacy to banded.")
 
 
 def too_many_bands(config: RunKeys, wanted: int) -> Iterator[ConfigError]:
