@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from aoi_fl.cli.keys import parse, typed
+from aoi_fl.cli.keys import parse
 from aoi_fl.cli.options import Json
-from aoi_fl.config.policies import DEFAULT, OWN, REGISTRY, is_policy, users_of
+from aoi_fl.config.policies import REGISTRY, users_of
 from aoi_fl.report.output import bar, print_facts, print_json, print_table
 from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.names import is_own
 
 if TYPE_CHECKING:
-    from aoi_fl.config.run import RunConfig
     from aoi_fl.science.markov import MarkovPolicy
     from aoi_fl.science.systematic import SystematicPolicy
 
@@ -36,7 +36,10 @@ def policy(context: typer.Context, as_json: Json = False) -> None:
     It shows the policy, the distribution of X (rounds between two participations), and its moments. A Markov policy is
     a table with a probability for each age. A systematic policy has a rate and a phase for each client.
     """
-    config = _configured(context)
+    config = parse(context)
+    if config.policy not in POLICIES and not is_own(config.policy):
+        remedy = f"Choose a policy under which clients decide, or use aoi simulate --policy {config.policy}."
+        raise ConfigError("policy", config.policy, POLICIES, remedy)
     name, n, k = config.policy, config.num_clients, config.clients_per_round
     row, keys, title = REGISTRY[name], config.flat(), f"{n} clients, {k} a round"
     if "phases" in row.keys:
@@ -44,17 +47,6 @@ def policy(context: typer.Context, as_json: Json = False) -> None:
         _show_stride(row.build(keys), stride, k if config.phases == "spread" else None, as_json)
     else:
         _show_markov(row.build(keys), f"{name}: {title}, maximum age {config.max_age}", as_json)
-
-
-def _configured(context: typer.Context) -> RunConfig:
-    """Return the configuration of a policy under which clients decide."""
-    name = typed(context).get("policy", DEFAULT)
-    if name not in POLICIES and is_policy(name):
-        remedy = f"Choose a policy under which clients decide, or use aoi simulate --policy {name}."
-        raise ConfigError("policy", name, POLICIES, remedy)
-    if name not in (*REGISTRY, OWN):
-        raise ConfigError("policy", name, POLICIES, "Choose one of these.")
-    return parse(context)
 
 
 def _show_markov(chosen: MarkovPolicy, title: str, as_json: bool) -> None:

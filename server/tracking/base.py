@@ -1,6 +1,7 @@
 """The base of all trackers: it logs each round once, and survives a tool's failure."""
 
 import logging
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -42,6 +43,7 @@ class Tracker(ABC):
     """
 
     tool: ClassVar[str]
+    files: ClassVar[tuple[str, ...]] = ()  # patterns of what the tool writes into the folder
 
     def __init__(
         self, name: str, folder: Path, config: Mapping[str, Any] | None = None, *, resume: bool = False
@@ -75,6 +77,10 @@ class Tracker(ABC):
             self._safely("end", self._end, str(ending(stopped, error)["status"]))
 
     def _open(self) -> None:
+        former = [path for pattern in self.files for path in self.folder.glob(pattern)]
+        for path in () if self._resume else former:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._last = self._begin()
 
     def _log_once(self, row: Mapping[str, Any]) -> None:

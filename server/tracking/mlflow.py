@@ -22,15 +22,10 @@ _LONGEST = 6000  # characters that MLflow takes of a parameter's value
 class MLflow(Tracker):
     """Logs each number of a round as a metric, and the configuration as parameters."""
 
-    tool = "MLflow"
+    tool, files = "MLflow", ("mlflow.db*",)
 
     def _begin(self) -> int:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        place = self.folder / "mlflow.db"
-        if not self._resume:
-            for part in self.folder.glob("mlflow.db*"):
-                part.unlink()
-        self._client = MlflowClient(tracking_uri=f"sqlite:///{place}")
+        self._client = MlflowClient(tracking_uri=f"sqlite:///{self.folder / 'mlflow.db'}")
         experiment = self._client.get_experiment_by_name("aoi-fl")
         if experiment is None:
             number = self._client.create_experiment("aoi-fl", artifact_location=(self.folder / "mlflow").as_uri())

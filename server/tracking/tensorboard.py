@@ -3,7 +3,6 @@
 ``tensorboard --logdir runs`` shows all runs. It needs neither torch nor TensorFlow.
 """
 
-import shutil
 import time
 from collections.abc import Mapping
 
@@ -20,17 +19,14 @@ from aoi_fl.server.tracking.base import Tracker
 class TensorBoard(Tracker):
     """Logs each number of a round as a scalar, and the configuration as a text."""
 
-    tool = "TensorBoard"
+    tool, files = "TensorBoard", ("tensorboard",)
 
     def _begin(self) -> int:
-        place = self.folder / "tensorboard"
-        last = 0
-        if self._resume and place.is_dir():
+        place, last = self.folder / "tensorboard", 0
+        if place.is_dir():
             logs = EventAccumulator(str(place))
             logs.Reload()
             last = max((int(event.step) for tag in logs.Tags()["scalars"] for event in logs.Scalars(tag)), default=0)
-        else:
-            shutil.rmtree(place, ignore_errors=True)
         self._writer = EventFileWriter(str(place))
         rows = "".join(f"| {key} | {value} |\n" for key, value in sorted(self._config.items()))
         tensor = TensorProto(dtype="DT_STRING", string_val=[f"| key | value |\n|---|---|\n{rows}".encode()])

@@ -5,7 +5,6 @@ A resumed run starts a new run of the tool with all rounds of the ledger. Its ke
 
 import hashlib
 import os
-import shutil
 from collections.abc import Mapping
 
 os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # before the import, so that it does not use the network
@@ -18,14 +17,10 @@ from aoi_fl.server.tracking.base import Tracker
 class WandB(Tracker):
     """Logs each number of a round in the history, and the configuration as wandb's."""
 
-    tool = "Weights & Biases"
+    tool, files = "Weights & Biases", ("wandb",)
 
     def _begin(self) -> int:
-        place = self.folder / "wandb"
-        if not self._resume:
-            shutil.rmtree(place, ignore_errors=True)
-        former = [path.name.rpartition("-")[2] for path in sorted(place.glob("offline-run-*"))]
-        self.folder.mkdir(parents=True, exist_ok=True)
+        former = [path.name.rpartition("-")[2] for path in sorted(self.folder.glob("wandb/offline-run-*"))]
         self._run = wandb.init(
             project="aoi-fl",
             id=hashlib.sha256(f"{self.name}{len(former) or ''}".encode()).hexdigest()[:16],
