@@ -147,7 +147,7 @@ def test_a_run_resumes_from_another_folder(words, interrupted, aoi, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    "rates", [[0.1, 1 / 3, 1.0, 17 / 30], {" a": 0.1, ' "b", with all': 1 / 3, "c": 1.0, "d": 17 / 30}]
+    "rates", [[0.1, 1 / 3, 1.0, 17 / 30], {"a": 0.1, '"b", with all': 1 / 3, "c": 1.0, "d": 17 / 30}]
 )
 def test_rates_are_read_as_they_were_written(rates, tmp_path):
     write_rates(tmp_path / RATES_FILE, rates)
