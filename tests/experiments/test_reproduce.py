@@ -7,7 +7,7 @@ import pytest
 from aoi_fl.lab.experiments.harness import federation
 from aoi_fl.lab.experiments.harness.base import Options
 from aoi_fl.lab.experiments.harness.store import Store
-from aoi_fl.lab.experiments.registry import experiments, find
+from aoi_fl.lab.experiments.registry import find, known
 from aoi_fl.lab.experiments.runner import MissingDataError, check_data, reproduce
 from tests.refusals import refused
 
@@ -57,14 +57,13 @@ def test_theory_and_simulation_agree_and_more_seeds_only_add(tmp_path, capsys):
     assert f"{8 * played} of {9 * played} units are there already" in capsys.readouterr().err
 
 
-def test_every_experiment_is_well_formed():
-    for name, experiment in experiments().items():
-        assert experiment.name == name and experiment.title and experiment.source and experiment.minutes > 0
-        for options in (Options(), Options(quick=True)):
-            units = experiment.units(options)
-            assert len({tuple(unit.items()) for unit in units}) == len(units) > 0
-            # Results are kept under their settings; all that the remarks depend on is in their units.
-            assert experiment.settings(options) or name == "remarks"
+@pytest.mark.parametrize("options", [Options(), Options(quick=True)])
+def test_every_experiment_is_well_formed(options):
+    """Results are kept under their settings; all that the remarks depend on is in their units."""
+    for name, experiment in known().items():
+        units = {tuple(unit.items()) for unit in experiment.units(options)}
+        assert len(units) == len(experiment.units(options)) > 0 and experiment.minutes > 0
+        assert experiment.settings(options) or name == "remarks"
 
 
 def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):

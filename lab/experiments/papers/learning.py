@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment
+from aoi_fl.lab.experiments.harness.base import Experiment, pick
 from aoi_fl.lab.experiments.harness.federation import play_run
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion
 from aoi_fl.lab.experiments.harness.pages import listed
@@ -73,44 +73,40 @@ class Learning(Experiment):
             f"Other than in the papers, {model}ages start from the stationary law, and the p_a of markov-increasing, "
             "their non-optimal policy, is ours, since none is printed."
         )
-        beside = [self.note] if self.note else []
-        if self.keys:
-            shown = ", ".join(f"{key}={value}" for key, value in self.keys.items())
-            beside.insert(0, f"Not in the papers: {shown}.")
-        sent = sum(row["policy"] == BASE for row in rows) * settings["clients-per-round"]
-        if lost := sent - sum(row["trained"] for row in rows if row["policy"] == BASE):
-            beside.append(f"Of random selection's {sent} updates {lost} were refused, as their training had diverged.")
-        lost_runs = [
+        keys = ", ".join(f"{key}={value}" for key, value in self.keys.items())
+        trained = pick(rows, "trained", policy=BASE)
+        sent = len(trained) * settings["clients-per-round"]
+        lost = sent - sum(trained)
+        ended = ", ".join(
             f"{policy} with {seeds} seeds ({split})"
             for split, found in curves.items()
             for policy, seeds in diverged(rows, split, tuple(found)).items()
-        ]
-        if lost_runs:
-            beside.append(
-                f"The model diverged, and the run ended: {', '.join(lost_runs)}. It counts with its last accuracy."
-            )
+        )
         others = self._there([row for row in rows if row["seed"] != self.pilot]) if self.pilot else {}
-        later = [
+        later = ", ".join(
             f"{policy} {moved.show(1)} ({split})"
             for split, found in others.items()
             for policy, curve in found.items()
             if policy != BASE and (moved := shift(curve, found[BASE], targets[split]))
-        ]
-        if later:
-            beside.append(f"Without seed {self.pilot}, rounds later than random: {', '.join(later)}.")
-        if missing:
-            beside.append(f"Not run: {', '.join(missing)}.")
-        if any(row["policy"] == MEMORYLESS for row in rows):
-            beside.append(
-                "The control, memoryless, is Markov optimal with m=0: it differs from random selection by its equal "
-                "weights and by how many take part, about k, and the other Markov policies from it by ages alone."
-            )
-        if any(row["policy"] in OURS for row in rows):
-            beside.append(
-                "Markov size and systematic size are Markov optimal and systematic participation, weights by size."
-            )
+        )
+        there = {row["policy"] for row in rows}
+        points = {
+            f"Not in the papers: {keys}.": keys,
+            self.note: self.note,
+            f"Of random selection's {sent} updates {lost} were refused, as their training had diverged.": lost,
+            f"The model diverged, and the run ended: {ended}. It counts with its last accuracy.": ended,
+            f"Without seed {self.pilot}, rounds later than random: {later}.": later,
+            f"Not run: {', '.join(missing)}.": missing,
+            "The control, memoryless, is Markov optimal with m=0: it differs from random selection by its equal "
+            "weights and by how many take part, about k, and the other Markov policies from it by ages alone.": (
+                MEMORYLESS in there
+            ),
+            "Markov size and systematic size are Markov optimal and systematic participation, weights by size.": (
+                there & {*OURS}
+            ),
+        }
         claims = tuple(self._judged(said, rows, settings) for said in self.claimed)
-        return Conclusion(listed(paragraph, beside), claims, tables)
+        return Conclusion(listed(paragraph, [point for point, holds in points.items() if holds]), claims, tables)
 
     def plot(self, rows, settings, figure):
         curves = self._there(rows)
@@ -146,34 +142,8 @@ class Learning(Experiment):
 
     def _claim(self, said, model, ours, verdict):
         where = f"({self.dataset}, {said.partition}, {model})"
-        claim = f"{said.policy} reaches {said.target:.0%} before {said.base} {where}"
-        if said.kind == "steadiness":
-            claim = f"{said.policy} learns more steadily than {said.base} {where}"
-        if said.kind == "headline":
-            claim = f"{said.policy} converges faster than {said.base} by 7.5 % to 20 % {where}"
-        if said.kind == "accuracy":
-            claim = f"At equal weights, a lower variance of X leads to a higher accuracy {where}"
-        if said.base == MEMORYLESS and said.kind == "rounds":
-            claim = f"At equal weights, a lower variance of X leads to faster learning {where}"
-        if said.judged:
-            claim += f", judged at {said.judged:.0%}"
+        claim = f"{said.text} {where}" + (f", judged at {said.judged:.0%}" if said.judged else "")
         behind = {"partition": {said.partition}, "policy": {said.policy, said.base}}
         played = "our CNN" if model == "cnn" else model.upper()
-        return Claim(claim, said.paper, said.theirs, ours, elsewhere(verdict), behind, played, self._reasons_for(said))
-
-    def _reasons_for(self, said):
-        """Return the reasons for a claim's verdict, if not the usual ones."""
-        reasons = {"not run": self.unmeasured}
-        if said.kind == "headline":
-            return {
-                **reasons,
-                "not reproduced": "the interval lies outside 7.5 to 20 %",
-                "undecided": "the interval lies neither within nor outside the claimed share",
-            }
-        if said.kind == "rounds" and said.partition != "iid" and said.base != MEMORYLESS:
-            reasons["not reproduced"] = "later: equal weights cost more than regular intervals gain"
-        if said.kind == "rounds":
-            reasons["direction reproduced"] = "earlier in pairs, but our model learns in other times"
-        if said.level > said.target:
-            reasons["undecided"] = "our CNN reaches 97 % ten times sooner than theirs"
-        return reasons
+        reasons = {"not run": self.unmeasured, **said.reasons}
+        return Claim(claim, said.paper, said.theirs, ours, elsewhere(verdict), behind, played, reasons)

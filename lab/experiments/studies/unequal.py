@@ -1,5 +1,7 @@
 """Unequal data: which policy, with which weights, is no later than random selection, and at what load."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
@@ -59,6 +61,9 @@ POLICIES = {
 
 class Unequal(Experiment):
     """Options beside the papers': weights by size, rates of one's own, systematic participation."""
+
+    points: Sequence[str]  # below the page's text
+    head: Sequence[str]  # of a table for each partition
 
     def settings(self, options):
         return setting.learning(self, options, (80, 4), **setting.PAPER_KEYS)

@@ -97,23 +97,10 @@ def _judged_theirs(of):
 
 
 _ZIPF = "zipf"
-_HEAD = (
-    "policy and weights",
-    "seeds",
-    "rounds later than random at 94.0 % to 96.9 %",
-    "data a round (1: 15 average clients')",
-    "rounds' data later (1: as before)",
-    "rounds to 97 % beside random's",
-    "accuracy at the end above random",
-    "Var[X], rounds²: median (least to largest seed)",
-    "clients a round, SD",
-    "pairs that trained together",
-)
 
 
 def concluded(study, rows, settings, policies, splits):
     """Return a table for each partition; a policy is compared over the seeds that it and random have."""
-    tables = []
     played = {
         split: {
             policy: by_seed(rows, split=split, policy=policy)
@@ -122,40 +109,21 @@ def concluded(study, rows, settings, policies, splits):
         }
         for split in splits
     }
-    for split, found in played.items():
-        if not found[BASE]:
-            continue
-        tables.append(Table(split, _HEAD, [_line(p, of, found[BASE]) for p, of in found.items() if of]))
-    sentences = (
-        f"{settings['dataset']}, {settings['model']}, n=100, k=15, m=10, {settings['num-server-rounds']} rounds, seeds "
-        f"from 6 on; the levels were fixed after a pilot on seeds 1 to 5."
+    tables = tuple(
+        Table(split, study.head, [_line(p, of, found[BASE]) for p, of in found.items() if of])
+        for split, found in played.items()
+        if found[BASE]
     )
-    points = [
-        "*Size*, *equal* and *unbiased* are weights at one rate for all, d_i/Σ_S d_j, 1/|S| and q_i/r_i on updates; "
-        "*rates* are in proportion to size, capped at 1, with unbiased weights; *jitter* is systematic size put off by "
-        "up to 0.2 strides. *Markov* is Markov optimal, with equal weights in the papers.",
-        "The runs train along the selections of the simulator. A real run with the same seed has the same ones; its "
-        "losses differ by rounding. Ages start from the stationary law, not at 0 as in the papers.",
-        "At rates by size clients with more data train more often, so a round is more work. Hence the "
-        "comparison after as much data, in rounds of 15 average clients.",
-        "Var[X] is of all clients' intervals together, by the policy's law.",
-        "The pilot also suggested the direction of each claim. The wording of the claims came after the data, except "
-        "for *random equal*, a control with weights 1/k: its claim came before its runs. "
-        "Its committed runs are of another processor than those of *markov equal*, so that rounding differs in a pair.",
-        "Random selection, proportional selection and Markov optimal with equal weights are the runs of the "
-        "sections below where the seeds are the same; a row there and a row here are no independent evidence.",
-        *_passed(played),
-        "Equal weights count a client of few examples as much as one of many, so that the model fits another mixture "
-        "of the data.",
-    ]
-    return Conclusion(listed(sentences, points), study.judged(**judged(played)), tuple(tables))
+    points = [point.format(passed=_passed(played)) for point in study.points]
+    text = listed(study.text.format_map(settings), [*filter(None, points)])
+    return Conclusion(text, study.judged(**judged(played)), tables)
 
 
 def _passed(played):
     """Return the rounds in which random selection passes the levels, and a caveat on Zipf sizes."""
     there = {split: of[BASE] for split, of in played.items() if of[BASE]}
     if not there:
-        return []
+        return ""
     rounds = {
         split: interval(np.mean([reached(curves(base, base)[0], level) for level in levels(TARGET)], axis=0))
         for split, base in there.items()
@@ -167,7 +135,7 @@ def _passed(played):
             f" With Zipf sizes the largest client has {shares[0]:.0f} to {shares[-1]:.0f} % of the data, by seed, and "
             "a shift says for the most part when that client first takes part; the verdicts count it like the others."
         )
-    return [said]
+    return said
 
 
 def _line(policy, ours, base):
