@@ -55,9 +55,12 @@ class Experiment(ABC):
     whole_seeds: bool = False  # whether a seed counts only when all its units are complete
     version: int = 1  # raised when its units change, so that two versions never mix
     data: Sequence[str] = ()  # names of data sets
+    conditions: Mapping[str, Any] = {}  # settings; a list has the value at full size and that in a quick look
+    takes_rounds: bool = False  # whether the user may choose the number of rounds
     factors: Mapping[str, Sequence[Any]] = {}  # values of a unit's columns beside the seed
     counts: Sequence[int] = (20, 6)  # seeds at full size and in a quick look
     first: int = 1  # seed
+    batch: int  # instances a unit
     charts: Sequence[Panel]
     text: str  # of the page, with the names of values in braces
     tables: Sequence[Mapping[str, Any]] = ()  # of the page: caption and head
@@ -95,13 +98,20 @@ class Experiment(ABC):
         """The page that it is on."""
         return f"{self.page or self.name}.md"
 
-    @abstractmethod
     def settings(self, options: Options) -> Values:
         """Return everything that a unit's rows depend on; results of other settings stay apart."""
+        found = {
+            key: value[options.quick] if isinstance(value, list) else value for key, value in self.conditions.items()
+        }
+        return found | ({"rounds": options.rounds} if self.takes_rounds and options.rounds else {})
 
     def kept_under(self, options: Options) -> dict[str, Any]:
         """Return the settings and a version above 1: results on disk must agree in these."""
         return {**self.settings(options), **({"version": self.version} if self.version > 1 else {})}
+
+    def firsts(self, options: Options) -> range:
+        """Return the number of the first instance of each batch."""
+        return range(1, (options.seeds or self.counts[options.quick]) + 1, self.batch)
 
     def cells(self, options: Options) -> list[Unit]:
         """Return the columns of a seed's units, in order: by default each combination of the factors."""
@@ -128,13 +138,9 @@ class Experiment(ABC):
 class Instances(Experiment):
     """An experiment on random instances by number, some of them a unit."""
 
-    batch: int  # instances a unit
-
     def units(self, options: Options) -> list[Unit]:
         """Return a unit for each batch of instances and each cell of the factors."""
-        count = options.seeds or self.counts[options.quick]
-        firsts = range(1, count + 1, self.batch)
-        return [{**cell, "first": first} for first in firsts for cell in self.cells(options)]
+        return [{**cell, "first": first} for first in self.firsts(options) for cell in self.cells(options)]
 
     def play(self, unit: Unit, options: Options) -> Rows:
         """Return the rows of each instance, with its number."""

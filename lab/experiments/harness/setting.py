@@ -18,7 +18,6 @@ POLICIES = ("random", "proportional", "markov-optimal", "markov-increasing")
 SYSTEMATIC = "systematic"  # beside the paper's, where its law is known too
 
 PAPER_SIZES = {"clients": CLIENTS, "per_round": PER_ROUND, "max_age": MAX_AGE}
-SETTINGS = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}"}
 
 
 TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning-rate-decay": 0.998}
@@ -100,6 +99,4 @@ class PolicyFigure(Experiment):
     policies = (*POLICIES, SYSTEMATIC)
     factors = {"policy": policies}
     counts = (20, 8)
-
-    def settings(self, options):
-        return {**SETTINGS, "rounds": 200 if options.quick else 1000}
+    conditions = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}", "rounds": [1000, 200]}

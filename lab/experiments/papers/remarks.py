@@ -19,7 +19,6 @@ from aoi_fl.lab.experiments.oracles.lemmas import (
     starved,
 )
 
-_BATCH = 50  # random instances a unit
 _TINY = 1e-9
 
 
@@ -74,13 +73,9 @@ class Remarks(Experiment):
         super().__init__(**row)
         self._statements = {key: Statement(**fields) for key, fields in statements.items()}
 
-    def settings(self, options):
-        return {}
-
     def units(self, options):
-        count = options.seeds or (50 if options.quick else 200)
-        firsts = range(1, count + 1, _BATCH)
-        return [{"part": "exact", "first": 1}] + [{"part": "instances", "first": first} for first in firsts]
+        instances = [{"part": "instances", "first": first} for first in self.firsts(options)]
+        return [{"part": "exact", "first": 1}, *instances]
 
     def play(self, unit, options):
         """Compute one part: rows of a statement, its left side and its right side."""
@@ -88,7 +83,7 @@ class Remarks(Experiment):
             exact = [*equal_sizes(), *freshness(), *heard(), *comparisons(), starved()]
             return [*exact, noise(), *smoothness_of_losses()]
         rows = []
-        for seed in range(unit["first"], unit["first"] + _BATCH):
+        for seed in range(unit["first"], unit["first"] + self.batch):
             rows += [smoothness(seed), *sampled(seed), *curvatures(seed)]
         return rows
 

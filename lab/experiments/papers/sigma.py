@@ -15,9 +15,6 @@ _ROUNDS = 200
 class Sigma(Experiment):
     """Journal, Remark 1."""
 
-    def settings(self, options):
-        return {"rounds": _ROUNDS, "seeds a batch": 25 if options.quick else _BATCH}
-
     def play(self, unit, options):
         """Run all policies with a batch of seeds, and return the mean error at the end."""
         size = self.settings(options)["seeds a batch"]

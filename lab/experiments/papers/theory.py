@@ -1,7 +1,7 @@
 """The papers' theorems, checked where an exact or independent computation can check them; nothing is trained."""
 
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -158,7 +158,6 @@ def _round(value):
 
 
 _CLIENTS = (10, 20, 30, 40)
-_BATCH = 20  # instances or seeds a unit
 _MARKS = (1, 5, 20, 50, 100, 200)
 _JUDGES = {  # of each claim: the part of the rows that it rests on, and how it is judged
     "table": ("load", judge_table),
@@ -185,19 +184,13 @@ def _slots():
 class Theory(Experiment):
     """Theorems and remarks of all three papers."""
 
-    def settings(self, options):
-        return {"rounds": _MARKS[-1], "p2 rounds": 400}
-
     def units(self, options):
-        count = options.seeds or (20 if options.quick else 60)
-        firsts = range(1, count + 1, _BATCH)
-        return [{"part": "load", "first": 1}] + [
-            {"part": part, "first": first} for part in ("index", "ratio", "fedavg", "skew", "aged") for first in firsts
-        ]
+        parts = product(("index", "ratio", "fedavg", "skew", "aged"), self.firsts(options))
+        return [{"part": part, "first": first} for part, first in (("load", 1), *parts)]
 
     def play(self, unit, options):
         """Compute one part."""
-        numbers = range(unit["first"], unit["first"] + _BATCH)
+        numbers = range(unit["first"], unit["first"] + self.batch)
         match unit["part"]:
             case "load":
                 return load_variances()

@@ -97,9 +97,6 @@ class WicsAges(Instances):
 
     factors = {"clients": CLIENTS, "budget": BUDGETS}
 
-    def settings(self, options):
-        return {"rounds": options.rounds or (50 if options.quick else 200)}
-
     def instance(self, unit, seed, options):
         """Simulate all policies on an instance."""
         rounds, budget = self.settings(options)["rounds"], float(unit["budget"])

@@ -17,9 +17,6 @@ _LAST = 5  # evaluations at the end over which the loss is averaged
 class WicsBudget(Experiment):
     """Fig. 9."""
 
-    def settings(self, options):
-        return {"clients": 10, "trains": "all", "rounds": options.rounds or (10 if options.quick else 200)}
-
     def units(self, options):
         model = options.model or "lr"
         return [

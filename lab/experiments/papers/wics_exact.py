@@ -6,7 +6,7 @@ from aoi_fl.config.policies import BUDGETED
 from aoi_fl.lab.experiments.harness.base import Instances
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.verdicts import below
-from aoi_fl.lab.experiments.oracles.optimum import CLIENTS, draw_instance, exact_optimum, long_run_p2
+from aoi_fl.lab.experiments.oracles.optimum import draw_instance, exact_optimum, long_run_p2
 from aoi_fl.lab.experiments.oracles.packing import packing_bound
 from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.objective import lagrangian_floor
@@ -17,9 +17,6 @@ _NEAR = 0.05  # what counts as near-optimal: the paper gives no number
 
 class WicsExact(Instances):
     """Section 4's "near-optimal", measured."""
-
-    def settings(self, options):
-        return {"clients": CLIENTS}
 
     def instance(self, unit, seed, options):
         """Solve an instance, and follow each index policy until its ages repeat."""

@@ -47,9 +47,6 @@ class WicsLearning(Experiment):
     def datasets(self, options):
         return tuple(dict.fromkeys(unit["dataset"] for unit in self.units(options)))
 
-    def settings(self, options):
-        return {"clients": 10, "budget": 40, "rounds": options.rounds or (10 if options.quick else 200)}
-
     def units(self, options):
         """Return a unit for each model, way to train (that of Section 5 first), seed, data set and policy.
 

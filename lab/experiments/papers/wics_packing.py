@@ -23,9 +23,6 @@ class WicsPacking(Instances):
 
     factors = {"budget": BUDGETS}
 
-    def settings(self, options):
-        return {"clients": _CLIENTS, "rounds": 200 if options.quick else 1000}
-
     def instance(self, unit, seed, options):
         """Bound an instance's optimum from below, and simulate the policies and the literal variants on it."""
         rounds, budget, table = self.settings(options)["rounds"], float(unit["budget"]), section5(_CLIENTS, seed)

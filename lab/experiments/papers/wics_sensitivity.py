@@ -33,10 +33,6 @@ _UNITS = {"loss": "% of its loss", "accuracy": "points"}
 class WicsSensitivity(Experiment):
     """Figs. 3 to 8 with a meaningful φ."""
 
-    def settings(self, options):
-        rounds = options.rounds or (10 if options.quick else _ROUNDS)
-        return {"clients": 10, "budget": 40, "trains": "all", "rounds": rounds}
-
     def units(self, options):
         models = (options.model,) if options.model else ("lr",) if options.quick else ("lr", "svm")
         return [

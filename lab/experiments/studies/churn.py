@@ -62,9 +62,6 @@ def expected_rate(policy, kind, leaving):
 class Churn(Experiment):
     """Clients that join and leave, which the papers leave out."""
 
-    def settings(self, options):
-        return {**setting.PAPER_SIZES, "rounds": 300 if options.quick else 1000}
-
     def cells(self, options):
         return [
             {"policy": p, "kind": kind, "leaving": leaving}

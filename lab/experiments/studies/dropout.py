@@ -33,9 +33,6 @@ class Dropout(Experiment):
 
     factors = {"table": tuple(_TABLES), "dropout": _LOST}
 
-    def settings(self, options):
-        return {**setting.PAPER_SIZES, "rounds": 400 if options.quick else 1000}
-
     def play(self, unit, options):
         """Return mean and variance of the waits, and how many clients counted in a round."""
         rounds = _WARM_UP + self.settings(options)["rounds"] + _LONGEST

@@ -15,15 +15,6 @@ _FIRST = 1  # the round of the roll call, and of a newcomer's first ask in reser
 class Modes(Experiment):
     """A decision's way to the server, which the papers leave out."""
 
-    def settings(self, options):
-        return {
-            "per_round": _PER_ROUND,
-            "max_age": 10,
-            "rounds": 5 if options.quick else 10,
-            "dataset": "digits",
-            "model": "2nn",
-        }
-
     def cells(self, options):
         sizes = (25, 50, 100) if options.quick else (25, 50, 100, 200)
         return [{"clients": n, "wire": w} for n in sizes for w in _WIRES]

@@ -37,9 +37,6 @@ class Start(Experiment):
 
     factors = {"case": tuple(_CASES), "start": tuple(_NAMED)}
 
-    def settings(self, options):
-        return {"clients": _CLIENTS, "max_age": setting.MAX_AGE, "rounds": 200}
-
     def play(self, unit, options):
         """Return how many clients took part in each round."""
         population = everyone(np.ones(_CLIENTS, dtype=np.int64))

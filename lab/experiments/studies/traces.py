@@ -18,9 +18,6 @@ _HOURS = 24
 class Traces(Experiment):
     """Fit against trace."""
 
-    def settings(self, options):
-        return {"clients": 300}
-
     def units(self, options):
         return [{"seed": 0, "of": _TRACE}, *({"seed": seed, "of": _GENERATED} for seed in seeds(options, 10, 2))]
 
