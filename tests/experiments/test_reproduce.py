@@ -66,6 +66,13 @@ def test_every_experiment_is_well_formed(options):
         assert experiment.settings(options) or name == "remarks"
 
 
+def test_a_row_has_attributes_of_its_class():
+    for experiment in known().values():
+        kinds = type(experiment).__mro__
+        names = set(dir(kinds[0])).union(*(vars(kind).get("__annotations__", ()) for kind in kinds))
+        assert {name for name in vars(experiment) if name[0] != "_"} <= names
+
+
 def test_a_missing_data_set_is_named_with_the_remedy(tmp_path):
     with pytest.raises(MissingDataError, match="--data-dir") as error:
         check_data(("digits", "cifar10"), tmp_path)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from aoi_fl.lab.experiments.harness.base import Options
-from aoi_fl.lab.experiments.harness.findings import Conclusion
 from aoi_fl.lab.experiments.harness.replay import dealt
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Study
@@ -24,81 +23,59 @@ STUDIES = [experiment for experiment in known().values() if isinstance(experimen
 class Pairs(Study):
     """Two policies in one case."""
 
-    about, planned = "Setting.", 4
+    about, planned, play = "Setting.", 4, None
     cases, policies = ("only",), ("base", "ours")
 
-    def __init__(self, *contrasts, **paper):
-        time = {"column": "time", "label": "minutes", "scale": 1 / 60}
-        jain = {"column": "jain", "label": "index", "digits": 2, "compared": False}
-        super().__init__(
-            measures=[time, jain], hypotheses=[{"claim": "ours is sooner", "contrasts": contrasts, **paper}]
-        )
 
-    def settings(self, options):
-        return {}
-
-    def play(self, unit, options):
-        return []
-
-
-def pairs(gains, jain=0.9):
-    """Return rows in which ours is so many minutes later than the base, seed by seed."""
-    return [
-        {
-            "seed": seed,
-            "case": "only",
-            "policy": policy,
-            "time": 60.0 * (seed * 7 + gain * (policy == "ours")),
-            "jain": jain,
-        }
+def judged(contrasts, gains, jain=0.9, **paper):
+    """Return the claim on runs in which ours is so many minutes later than the base, seed by seed."""
+    time, even = {"column": "time", "label": "minutes", "scale": 1 / 60}, {"column": "jain", "label": "index"}
+    hypothesis = {"claim": "ours is sooner", "contrasts": contrasts, **paper}
+    rows = [
+        {"seed": seed, "case": "only", "policy": policy, "time": 60.0 * (seed * 7 + late), "jain": jain}
         for seed, gain in enumerate(gains, 1)
-        for policy in ("base", "ours")
+        for policy, late in (("base", 0), ("ours", gain))
     ]
+    return Pairs(measures=[time, even], hypotheses=[hypothesis]).conclude(rows, {}).claims[0]
 
 
-SOONER = {"policy": "ours", "column": "time", "base": "base", "below": 0}
-AT_MOST_ONE = SOONER | {"below": 1}
+LATER = {"policy": "ours", "column": "time", "base": "base"}
+SOONER, AT_MOST_ONE, LEVEL = (LATER | side for side in ({"below": 0}, {"below": 1}, {"within": 1}))
 EVEN = {"policy": "ours", "column": "jain", "above": 0.8}
-LEVEL = {"policy": "ours", "column": "time", "base": "base", "within": 1}
 
 
 @pytest.mark.parametrize(
     ("contrasts", "gains", "jain", "verdict"),
     [
-        ((SOONER,), (-3, -2, -3, -2), 0.9, "holds"),
-        ((SOONER,), (3, 2, 3, 2), 0.9, "refuted"),
-        ((SOONER,), (3, -2, 3, -2), 0.9, "undecided"),
-        ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
-        ((AT_MOST_ONE, EVEN), (0.1, 0.3, 0.2, 0.1), 0.7, "refuted"),
-        ((LEVEL,), (0.1, -0.3, 0.2, 0.1), 0.9, "holds"),
-        ((LEVEL,), (-3.1, -3.3, -3.2, -3.1), 0.9, "refuted"),
+        ([SOONER], (-3, -2, -3, -2), 0.9, "holds"),
+        ([SOONER], (3, 2, 3, 2), 0.9, "refuted"),
+        ([SOONER], (3, -2, 3, -2), 0.9, "undecided"),
+        ([AT_MOST_ONE, EVEN], (0.1, 0.3, 0.2, 0.1), 0.9, "holds"),
+        ([AT_MOST_ONE, EVEN], (0.1, 0.3, 0.2, 0.1), 0.7, "refuted"),
+        ([LEVEL], (0.1, -0.3, 0.2, 0.1), 0.9, "holds"),
+        ([LEVEL], (-3.1, -3.3, -3.2, -3.1), 0.9, "refuted"),
     ],
 )
 def test_a_hypothesis_needs_every_contrast(contrasts, gains, jain, verdict):
-    study = Pairs(*contrasts)
-    (claim,) = study.conclude(pairs(gains, jain), {}).claims
-    assert claim.verdict == verdict
-    assert interval(gains).show(1) in claim.ours
+    claim = judged(contrasts, gains, jain)
+    assert claim.verdict == verdict and interval(gains).show(1) in claim.ours
 
 
 def test_a_papers_claim_in_another_setting_is_judged_as_such():
-    study = Pairs(SOONER, source="A paper, Fig. 1", setting="2NN")
-    better, worse = (study.conclude(pairs(gains), {}).claims[0] for gains in ((-3, -2, -3, -2), (3, 2, 3, 2)))
+    better, worse = (judged([SOONER], gains, source="A paper", setting="2NN") for gains in ((-3, -2) * 2, (3, 2) * 2))
     assert (better.verdict, worse.verdict, better.is_ours) == ("direction reproduced", "not reproduced", False)
 
 
 def test_unfinished_hypotheses_are_undecided():
-    (claim,) = Pairs(SOONER).conclude(pairs((-3, -2, -3)), {}).claims
+    claim = judged([SOONER], (-3, -2, -3))
     assert claim.verdict == "undecided" and "3 of 4 planned seeds" in claim.ours
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_contrasts_name_what_the_study_has(study):
-    assert isinstance(study.conclude([], study.settings(Options())), Conclusion)
-    assert study.contrasts
+    assert study.conclude([], study.settings(Options())).claims
     for contrast in chain.from_iterable(study.contrasts.values()):
-        assert contrast.case in study.cases and contrast.policy in study.policies
-        assert contrast.base in (None, *study.policies)
+        assert contrast.case in study.cases and {contrast.policy, contrast.base} <= {None, *study.policies}
         assert contrast.column in {measure.column for measure in study.measures}
 
 

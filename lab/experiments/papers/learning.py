@@ -35,11 +35,11 @@ class Learning(Experiment):
 
     def __init__(self, **row):
         super().__init__(**row)
-        (self.dataset,) = self.data
-        self.claimed = claims_for(self.name)
+        (self._dataset,) = self.data
+        self._claimed = claims_for(self.name)
         self.quick = self.model != "cnn"
         self.factors = {"partition": self.partitions, "policy": self.policies}
-        claims = (self._claim(said, self.model, self._unplayed(said), "not run") for said in self.claimed)
+        claims = (self._claim(said, self.model, self._unplayed(said), "not run") for said in self._claimed)
         self.claims = dict(enumerate(claims))
 
     def settings(self, options):
@@ -105,7 +105,7 @@ class Learning(Experiment):
                 there & {*OURS}
             ),
         }
-        claims = tuple(self._judged(said, rows, settings) for said in self.claimed)
+        claims = tuple(self._judged(said, rows, settings) for said in self._claimed)
         return Conclusion(listed(paragraph, [point for point, holds in points.items() if holds]), claims, tables)
 
     def plot(self, rows, settings, figure):
@@ -116,7 +116,7 @@ class Learning(Experiment):
 
     def _judged_at(self, settings):
         """Return the accuracy of judgement for each partition."""
-        own = self.targets if settings["dataset"] == self.dataset else {}
+        own = self.targets if settings["dataset"] == self._dataset else {}
         return {split: own.get(split, TARGETS[settings["dataset"]]) for split in self.partitions}
 
     def _there(self, rows):
@@ -126,7 +126,7 @@ class Learning(Experiment):
 
     def _judged(self, said, rows, settings):
         model = settings["model"]
-        if settings["dataset"] != self.dataset:
+        if settings["dataset"] != self._dataset:
             return self._claim(said, model, f"played on {settings['dataset']}", "not run")
         claim = self._claim(said, model, *(measured(said, rows, model) or (self._unplayed(said), "not run")))
         if not (lost := diverged(rows, said.partition, (said.policy, said.base))):
@@ -141,7 +141,7 @@ class Learning(Experiment):
         return f"{' and '.join(left_out)} left out, for the hours" if left_out else self.why
 
     def _claim(self, said, model, ours, verdict):
-        where = f"({self.dataset}, {said.partition}, {model})"
+        where = f"({self._dataset}, {said.partition}, {model})"
         claim = f"{said.text} {where}" + (f", judged at {said.judged:.0%}" if said.judged else "")
         behind = {"partition": {said.partition}, "policy": {said.policy, said.base}}
         played = "our CNN" if model == "cnn" else model.upper()

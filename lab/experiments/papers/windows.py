@@ -7,12 +7,11 @@ from itertools import pairwise
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import pick
+from aoi_fl.lab.experiments.harness.base import grouped, pick
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, legend_below
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import agreement, difference, interval
 from aoi_fl.lab.experiments.harness.verdicts import beyond, joint, side
-from aoi_fl.science.load import WINDOWS, window_deviation
+from aoi_fl.science.load import window_deviation
 
 
 def expected_variance(policy, window, rounds):
@@ -35,6 +34,7 @@ def expected_variance(policy, window, rounds):
     return deviation**2 - overall**2 / clients
 
 
+_SHOWN = (1, 5, 20, 100)  # windows of the page's table
 _NOTHING = 1e-9  # below it a deviation is rounding
 
 
@@ -47,28 +47,21 @@ class Windows(setting.PolicyFigure):
         return [{"window": t, "deviation": value} for t, value in window_deviation(history).items()]
 
     def conclude(self, rows, settings):
-        rounds = settings["rounds"]
-        windows = [t for t in WINDOWS if t <= rounds]
-        points = [
-            ([v**2 for v in _values(rows, policy, t)], expected_variance(policy, t, rounds))
-            for policy in self.policies
-            for t in windows
-        ]
-        met = agreement(points)
-        shown = [t for t in (1, 5, 20, 100) if t in windows]
-        at = {p: [interval(_values(rows, p, t)) for t in shown] for p in self.policies}
-        last = f"at T={shown[-1]}: " + ", ".join(f"{p} {at[p][-1].show(4)}" for p in at)
+        rounds, found = settings["rounds"], _by_window(rows)
+        windows = sorted({window for _, window in found})
+        exact = {key: expected_variance(*key, rounds) for key in found}
+        met = agreement([([v**2 for v in values], exact[key]) for key, values in found.items()])
+        at = {p: [interval(found[p, t]) for t in _SHOWN] for p in self.policies}
+        last = f"at T={_SHOWN[-1]}: " + ", ".join(f"{p} {at[p][-1].show(4)}" for p in at)
 
         def compared(policy, others, wanted):
-            return [_compared(rows, policy, [p for p in others if p != policy], t, rounds, wanted) for t in windows]
+            rivals = [p for p in others if p != policy]
+            return [joint([_compared(found, exact, (policy, t), (p, t), wanted) for p in rivals]) for t in windows]
 
         lowest = compared("markov-optimal", setting.POLICIES, -1)
         highest = compared("proportional", setting.POLICIES, 1)
         low = compared("markov-increasing", ("random", "proportional"), -1)
-        falls = {
-            p: [difference(_values(rows, p, a), _values(rows, p, b)) for a, b in pairwise(windows)]
-            for p in setting.POLICIES
-        }
+        falls = {p: [difference(found[p, a], found[p, b]) for a, b in pairwise(windows)] for p in setting.POLICIES}
         rising = {p: [t for t in range(1, max(windows)) if _rises(p, t, rounds)] for p in setting.POLICIES}
         monotone = ", ".join(
             f"{p} {beyond(steps, 1)} of {len(steps)} steps"
@@ -79,48 +72,41 @@ class Windows(setting.PolicyFigure):
             )
             for p, steps in falls.items()
         )
-        level = _root(expected_variance("proportional", windows[-1], rounds))
+        level = _root(exact["proportional", windows[-1]])
         fairer = {
-            (a, b): difference(_values(rows, a, shown[-1]), _values(rows, b, shown[-1]))
+            f"{a} − {b}": difference(found[a, _SHOWN[-1]], found[b, _SHOWN[-1]])
             for a, b in pairwise(("markov-optimal", "markov-increasing", "random"))
         }
-        table = Table(
-            "√Var(Y)/T, measured",
-            ("policy", *(f"T = {t}" for t in shown)),
-            [[p, *(value.show(4) for value in at[p])] for p in at],
-        )
-        claims = self.judged(
-            lowest=(
+        claims = {
+            "lowest": (
                 f"lowest {_where(windows, lowest)}; {last}; measured and exact {met}",
                 met.verdict(joint(lowest)),
             ),
-            highest=(f"highest {_where(windows, highest)}; {last}", met.verdict(joint(highest))),
-            lower=(f"lower {_where(windows, low)}; {last}", met.verdict(joint(low))),
-            falls=(
+            "highest": (f"highest {_where(windows, highest)}; {last}", met.verdict(joint(highest))),
+            "lower": (f"lower {_where(windows, low)}; {last}", met.verdict(joint(low))),
+            "falls": (
                 f"judged at {len(windows)} windows, weakly where the exact curve rises between them; falls beyond "
                 f"chance from one to the next: {monotone}; proportional selection levels off, {level:.3f} at "
                 f"T={windows[-1]}",
                 met.verdict(joint([_falling(steps, bool(rising[p])) for p, steps in falls.items()])),
             ),
-            fairer=(
-                f"√Var(Y)/T at T={shown[-1]}, by Var[X]: "
-                + ", ".join(f"{a} − {b} {of.show(4)}" for (a, b), of in fairer.items()),
+            "fairer": (
+                f"√Var(Y)/T at T={_SHOWN[-1]}, by Var[X]: "
+                + ", ".join(f"{pair} {of.show(4)}" for pair, of in fairer.items()),
                 side(fairer.values(), -1),
             ),
-        )
-        return Conclusion(self.text.format(met=met), claims, (table,))
+        }
+        return self.concluded(claims, [[p, *(value.show(4) for value in at[p])] for p in at], met=met)
 
     def plot(self, rows, settings, figure):
-        axes = figure.subplots()
-        rounds = settings["rounds"]
-        windows = [t for t in WINDOWS if t <= rounds]
-        fine = range(1, max(windows) + 1)
+        axes, rounds, found = figure.subplots(), settings["rounds"], _by_window(rows)
+        fine = range(1, max(window for _, window in found) + 1)
         for policy, colour, marker in zip(self.policies, COLOURS, "sovD^", strict=False):
             style = {"color": colour, "marker": marker}
             exact = [_root(expected_variance(policy, t, rounds)) for t in fine]
             line = "--" if policy == setting.SYSTEMATIC else "-"
             axes.plot(fine, [v or np.nan for v in exact], line, color=colour, linewidth=1.4)
-            points = [(t, interval(_values(rows, policy, t))) for t in windows]
+            points = [(t, interval(values)) for (p, t), values in found.items() if p == policy]
             above = [(t, f.mean, f.half) for t, f in points if f.mean > _NOTHING]  # a logarithmic axis has no zero
             axes.errorbar(*zip(*above, strict=True), linestyle="", label=policy, **style)
             even = [t for t, f in points if f.mean <= _NOTHING]
@@ -135,17 +121,19 @@ class Windows(setting.PolicyFigure):
         legend_below(figure, axes)
 
 
-def _compared(rows, policy, others, window, rounds, wanted):
-    """Judge whether a policy is below (``wanted`` −1) or above (1) all others, beyond chance in pairs and in theory.
+def _by_window(rows):
+    """Return the seeds' deviations by policy and window."""
+    return {key: pick(of, "deviation") for key, of in grouped(rows, "policy", "window").items()}
+
+
+def _compared(found, exact, ours, other, wanted):
+    """Judge whether a policy is below (``wanted`` −1) or above (1) another, beyond chance in pairs and in theory.
 
     Where theory has them within a thousandth of one another, they tie, and the claim holds weakly.
     """
-    found = []
-    for other in others:
-        seen = difference(_values(rows, policy, window), _values(rows, other, window))
-        exact, beside = (_root(expected_variance(p, window, rounds)) for p in (policy, other))
-        found.append(side([seen], wanted) if abs(exact - beside) > 1e-3 * beside else "holds weakly")
-    return joint(found)
+    own, beside = _root(exact[ours]), _root(exact[other])
+    apart = abs(own - beside) > 1e-3 * beside
+    return side([difference(found[ours], found[other])], wanted) if apart else "holds weakly"
 
 
 def _falling(steps, rises):
@@ -177,7 +165,3 @@ def _deviations(policy):
 
 def _root(value):
     return math.sqrt(max(value, 0.0))
-
-
-def _values(rows, policy, window):
-    return pick(rows, "deviation", policy=policy, window=window)
