@@ -1,6 +1,6 @@
 """Every experiment by its name, in the order of ``all``, as rows of ``experiments.toml``.
 
-A row has the class as ``code``; ``in_all`` is false for what is no figure of the papers. The other values are described
+A row has the class as ``code``, or what it leaves out is as in an earlier row, ``like``. The other values are described
 by the class.
 """
 
@@ -17,8 +17,10 @@ from aoi_fl.science.errors import ConfigError
 def known() -> dict[str, Experiment]:
     """Return all experiments by name."""
     found = {}
-    for name, row in tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8")).items():
-        module, _, kind = row.pop("code").partition(":")
+    rows = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
+    for name, row in rows.items():
+        rows[name] = row = rows.get(row.pop("like", ""), {}) | row
+        module, _, kind = row["code"].partition(":")
         make = getattr(import_module(f"aoi_fl.lab.experiments.{module}"), kind)
         found[name] = make(name=name, **row)
     return found

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from aoi_fl.lab.experiments.harness.drawing import Panel, draw_charts
 from aoi_fl.lab.experiments.harness.findings import Claim, Conclusion, Table
+from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.science.types import Floats as Floats
 from aoi_fl.science.types import Ints as Ints
 from aoi_fl.science.types import Mask as Bools  # noqa: F401
@@ -45,6 +46,7 @@ class Experiment(ABC):
     """
 
     name: str  # in the command, and the stem of the files
+    code: str  # module and class
     page: str = ""  # stem of the page that it shares with others; by default its name
     title: str
     source: str  # paper and figure or table
@@ -63,6 +65,7 @@ class Experiment(ABC):
     batch: int  # instances a unit
     charts: Sequence[Panel]
     text: str  # of the page, with the names of values in braces
+    points: Sequence[str] = ()  # below the text
     tables: Sequence[Mapping[str, Any]] = ()  # of the page: caption and head
 
     def __init__(self, **row: Any) -> None:
@@ -87,7 +90,12 @@ class Experiment(ABC):
             for row, of in zip(self.tables, lines, strict=True)
             if of
         )
-        return Conclusion(self.text.format_map(values), self.judged(**found), tuple(tables))
+        return Conclusion(self.worded(**values), self.judged(**found), tuple(tables))
+
+    def worded(self, **values: Any) -> str:
+        """Return the text, and below it the points, with values in place of their names; empty points are left out."""
+        points = [point.format_map(values) for point in self.points]
+        return listed(self.text.format_map(values).rstrip(), [*filter(None, points)])
 
     def datasets(self, options: Options) -> Sequence[str]:
         """Return the data sets of its units; a quick look reads the digits."""

@@ -6,7 +6,6 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.base import Experiment, having
-from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
@@ -22,11 +21,9 @@ _MARKOV = ("markov-optimal", "markov-increasing")
 class Skew(Experiment):
     """Journal, Table II."""
 
-    page = "skew"
     model: str
     theirs: Mapping[str, float]  # ρ in Table II
     factors = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
-    counts = (6, 2)
 
     def _unbiased(self, rows):
         """Return what speaks against Γ's estimate, which may be below 0; Remark 3 is not testable in any case."""
@@ -83,31 +80,6 @@ class Skew(Experiment):
                     interval(most[policy]).show(2),
                 ]
                 lines.append([split, policy, *shown, f"{self.theirs[policy]:g}"])
-        paragraph = (
-            f"{settings['dataset']}, {settings['model']} (the paper: a CNN), {settings['rounds']} rounds; Γ "
-            f"{'; '.join(f'{split} {gap}' for split, gap in gaps.items())}. The least over the rounds is judged: "
-            "Table II's title has ρ with a bar below, the minimum over t. The table has the mean, too. F_k* is the "
-            "loss after "
-            f"{settings['local_steps']} steps on a client's own data. Γ cannot be below 0, but its estimate can be, "
-            "since these steps may not reach F_k*; no claim about Γ is judged. The same F_k* is in every ρ, above and "
-            f"below the fraction. Γ is taken at a model trained centrally for {settings['central_epochs']} epochs, "
-            "ρ̄ at the run's last model. A round's ρ scatters, so its least falls with the number of rounds. Ages start "
-            "from the stationary law, and the increasing policy's p_a is ours, since none is printed. Which statistic "
-            "is judged was changed after the data had been seen."
-        )
-        if missing := [split for split in _SPLITS if split not in gaps]:
-            paragraph += f" Not run: {', '.join(missing)}."
-        head = (
-            "partition",
-            "policy",
-            "least ρ",
-            "mean ρ",
-            "least ρ above random's",
-            "mean ρ above random's",
-            "largest ρ at the last model",
-            "paper's Table II",
-        )
-        tables = (Table("ρ along training", head, lines),) if lines else ()
         own = [settings["dataset"]] == self.data  # other data have other claims
         claims = {"unbiased": self._unbiased(rows if own else [])}
         for key, policies, wanted in (("larger", _MARKOV, 1), ("smaller", ("proportional",), -1)):
@@ -121,11 +93,13 @@ class Skew(Experiment):
             )
             if found and own:
                 claims[key] = ours, elsewhere(side([more for _, more in least], wanted))
-        claims = self.judged(**claims)
         halves = [least.half for policy in above if policy != "random" for least, _ in above[policy].values()]
-        if halves and any(claim.verdict in ("undecided", "underpowered") for claim in claims):
-            paragraph += (
+        missing = [split for split in _SPLITS if split not in gaps]
+        more = f" Not run: {', '.join(missing)}." if missing else ""
+        if halves and {"undecided", "underpowered"} & {word for of in claims.values() for word in of}:
+            more += (
                 f" {len({row['seed'] for row in rows})} seeds are too few to decide: by how much the least ρ is above "
                 f"random's they tell to ±{min(halves):.3f} at best and to ±{max(halves):.3f} at worst."
             )
-        return Conclusion(paragraph, claims, tables)
+        shown = "; ".join(f"{split} {gap}" for split, gap in gaps.items())
+        return self.concluded(claims, lines, gaps=shown, more=more, **settings)

@@ -8,14 +8,12 @@ from aoi_fl.config.keys import over_selected
 from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.federation import played
 from aoi_fl.lab.experiments.harness.findings import Conclusion
-from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.studies.arena_page import beside_refl, tables_of, within_reach
 from aoi_fl.lab.experiments.studies.entrants import ENTRANTS, own_keys
 from aoi_fl.lab.simulated_time.traces import drawn_start, in_files, make_trace
 from aoi_fl.science.absence import achievable
 
 _ITS_OWN = {"clients-per-round", "over-selection"}  # what the arena sets for all, and an entrant may set for itself
-_ARENAS = 2  # of this project
 _POINTS = 24  # of a curve
 _REACHED = ("reached_lower", "reached_upper")  # seconds until each level
 _LEVELS = {"digits": (0.8, 0.85), "mnist": (0.9, 0.95)}  # of accuracy
@@ -95,12 +93,6 @@ class InTime(Experiment):
 class Arena(InTime):
     """Policies × seeds in simulated time."""
 
-    page = "arena"
-    source = "In no paper: seconds, not rounds, on devices that come and go"
-    minutes = 200
-    version = 2
-    counts = (10, 2)
-
     def cells(self, options):
         return [{"policy": policy} for policy in distinct_entrants(self.settings(options))]
 
@@ -131,34 +123,16 @@ class Arena(InTime):
     def conclude(self, rows, settings):
         levels, sent = _LEVELS[settings["dataset"]], _sent(settings)
         others = len({row["policy"] for row in rows}) - 1
-        sentences = (
-            f"{settings['num-clients']} clients by clock={settings['clock']}, {settings['clients-per-round']} a round, "
-            f"over-selection {settings['over-selection']:g}, deadline {settings['train-timeout']:g} s, "
-            f"{settings['until'] / 3600:g} h of simulated time; {settings['model']} on {settings['dataset']}, "
-            f"{settings['partition']}. {beside_refl(rows)}"
-        ).rstrip()
-        points = (
-            "Intervals are t-intervals over pairs of runs of one seed; p is of the paired test of times, censored "
-            "where a level was not reached. Where one seed is far off, they may disagree. Each is a comparison by "
-            "itself.",
-            "Work is in vain if its update was lost, late or not awaited, also in the last round. Var[X] and E[X] "
-            "are of the rounds between two used updates, both within the time.",
-            f"The server selects {sent} of the available clients, or as many as an entrant's own keys set. Where "
-            f"clients decide, each takes part at a rate of {sent} in {settings['num-clients']} while available, so "
-            "fewer train.",
-            within_reach(rows, sent),
-            "The learning rate falls from round to round, so that a policy with short rounds ends with a lower one. "
-            "The accuracy after the hour therefore compares runs at different rates.",
-            f"The arena is exploratory. On this page {others} policies meet random selection in three measures; with "
-            f"the project's {_ARENAS} arenas that makes {3 * others * _ARENAS} comparisons, and no interval is "
-            "widened for so many.",
-            "Each seed begins at another hour of the trace." if "clock-start" in settings else "",
-            "The lower level and the entrants' keys were settled after a first look at seed 1.",
+        text = self.worded(
+            **settings,
+            hours=settings["until"] / 3600,
+            refl=beside_refl(rows),
+            sent=sent,
+            reach=within_reach(rows, sent),
+            others=others,
+            comparisons=2 * 3 * others,
         )
-        return Conclusion(
-            listed(sentences, [point for point in points if point]),
-            tables=tables_of(rows, levels, settings["num-clients"]),
-        )
+        return Conclusion(text, tables=tables_of(rows, levels, settings["num-clients"]))
 
 
 def read_in_time(ledger, keys):

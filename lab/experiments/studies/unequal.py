@@ -62,7 +62,6 @@ POLICIES = {
 class Unequal(Experiment):
     """Options beside the papers': weights by size, rates of one's own, systematic participation."""
 
-    points: Sequence[str]  # below the page's text
     head: Sequence[str]  # of a table for each partition
 
     def settings(self, options):

@@ -4,7 +4,6 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import by_seed
 from aoi_fl.lab.experiments.harness.findings import Conclusion, Table
-from aoi_fl.lab.experiments.harness.pages import listed
 from aoi_fl.lab.experiments.harness.stats import difference, interval, ratio
 from aoi_fl.lab.experiments.harness.times import NOT_BY_ALL, earlier, levels, reached, shift
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side
@@ -114,8 +113,7 @@ def concluded(study, rows, settings, policies, splits):
         for split, found in played.items()
         if found[BASE]
     )
-    points = [point.format(passed=_passed(played)) for point in study.points]
-    text = listed(study.text.format_map(settings), [*filter(None, points)])
+    text = study.worded(**settings, passed=_passed(played))
     return Conclusion(text, study.judged(**judged(played)), tables)
 
 
