@@ -80,7 +80,6 @@ NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
         {"batch_size": 50},  # more than any client has
         {"batch_size": 1},
         {"epochs": None, "steps": 5},  # ends within a pass, or after many
-        pytest.param({"epochs": 24, "batch_size": 10}, marks=pytest.mark.slow),  # more steps than are drawn at once
     ],
     ids=str,
 )
@@ -223,17 +222,6 @@ def test_a_run_is_the_same_together_and_alone(kind, tmp_path, monkeypatch):
     compare(alone, both)
 
 
-def test_programs_hold_as_many_clients_as_memory_does(tmp_path, monkeypatch):
-    programs = counted(monkeypatch)
-    monkeypatch.setattr(Task, "clients_at_once", lambda self, batch_size: 2)
-    keys = {"policy": "random", "num-server-rounds": 2, "device": "cpu"}
-    alone = play_run(tmp_path / "alone", **keys)
-    assert programs == []  # on a CPU clients train alone by default
-    chunked = play_run(tmp_path / "together", **keys, **ALWAYS)
-    assert programs == [2, 2, 2, 2]  # of five clients a round, the last trains alone
-    compare(alone, chunked)
-
-
 def test_a_client_with_bad_data_fails_alone(tmp_path, monkeypatch, caplog):
     """Its labels are of no class of the task."""
     programs = counted(monkeypatch)
@@ -258,49 +246,37 @@ def test_when_the_program_fails_each_trains_alone(tmp_path, monkeypatch, caplog)
         raise torch.cuda.OutOfMemoryError("no room")
 
     monkeypatch.setattr(batched, "fit_many", fail)
-    keys = {"policy": "random", "num-server-rounds": 2}
+    programs, keys = counted(monkeypatch), {"policy": "random", "num-server-rounds": 2}
     both = play_run(tmp_path / "together", **keys, **ALWAYS)
     assert len(calls) == 2  # once a round, not once a client
     assert "Training 5 clients together failed (OutOfMemoryError('no room'))" in caplog.text
-    alone = play_run(tmp_path / "alone", **keys)
+    monkeypatch.setattr(Task, "clients_at_once", lambda self, batch_size: 2)
+    play_run(tmp_path / "chunks", **keys, **ALWAYS)
+    assert programs == [5, 5, 2, 2, 2, 2]  # the last of five trains alone
+    alone = play_run(tmp_path / "alone", **keys, device="cpu")
+    assert len(programs) == 6  # on a CPU clients train alone by default
     assert (alone / MODEL).read_bytes() == (both / MODEL).read_bytes()
 
 
-@pytest.fixture
-def small(tmp_path):
-    """Return a function that makes a grid of four clients and the content of a message to them."""
-    task = Task("digits", "unused", RUN["model"], device="cpu", seed=3)
-    (tmp_path / "r").mkdir()
+@pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": 1.1}, {"round_": 5}], ids=str)
+def test_what_differs_is_not_trained_together(other, tmp_path, monkeypatch):
+    """Clients that were sent another model, rate or round than the first of their program."""
+    programs, task = counted(monkeypatch), Task("digits", "unused", RUN["model"], device="cpu", seed=3)
     partition.write_index(tmp_path / "r" / "partition.npy", partition.make(task.data.train_y, 4, seed=3))
     model = task.initial_arrays()
 
-    def make(how="always", rate=0.1, factor=1.0, ask=None):
-        values = RunConfig.parse(RUN | {"train-together": how, "runs-dir": str(tmp_path)}).flat()
-        records = {
+    def content(rate=0.1, factor=1.0, round_=4):
+        return {
             "arrays": to_record({name: value * np.float32(factor) for name, value in model.items()}),
             "config": ConfigRecord({"learning-rate": rate}),
-            "aoi": ConfigRecord((ask or ParticipationRequest("r", 4)).write()),
+            "aoi": ConfigRecord(ParticipationRequest("r", round_).write()),
         }
-        return LocalGrid(app, values, 4), RecordDict(records)
 
-    return make
-
-
-@pytest.mark.parametrize("other", [{"rate": 0.3}, {"factor": 1.1}, {"ask": ParticipationRequest("r", 5)}], ids=str)
-def test_what_differs_is_not_trained_together(small, other, monkeypatch):
-    """Clients that were sent another model, rate or round than the first of their program."""
-    programs, found = counted(monkeypatch), {}
-    for how in ("always", "never"):
-        grid, content = small(how)
-        changed = small(how, **other)[1]
-        if "factor" not in other:
-            changed["arrays"] = content["arrays"]  # the very same, as in messages of one round
-        contents = zip([content, content, changed, changed], grid.get_node_ids(), strict=True)
-        messages = [Message(c, node, "train") for c, node in contents]
-        found[how] = [reply.content["arrays"] for reply in grid.send_and_receive(messages)]
-    assert programs == [2]
-    for one, two in zip(*found.values(), strict=True):
-        for name, array in one.items():
-            np.testing.assert_allclose(array.numpy(), two[name].numpy(), rtol=0, atol=1e-5)
-    first, third = (found["never"][i]["1.weight"].numpy() for i in (0, 2))
-    assert not np.allclose(first, third, atol=1e-3)
+    grid = LocalGrid(app, RunConfig.parse(RUN | ALWAYS | {"runs-dir": str(tmp_path)}).flat(), 4)
+    first, changed = content(), content(**other)
+    if "factor" not in other:
+        changed["arrays"] = first["arrays"]  # the very same, as in messages of one round
+    contents = zip([first, first, changed, changed], grid.get_node_ids(), strict=True)
+    replies = grid.send_and_receive([Message(RecordDict(c), node, "train") for c, node in contents])
+    one, _, other_one, _ = (reply.content["arrays"]["1.weight"].numpy() for reply in replies)
+    assert programs == [2] and not np.allclose(one, other_one, atol=1e-3)

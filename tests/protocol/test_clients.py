@@ -75,7 +75,6 @@ def test_clients_file_is_read(tmp_path):
     ("text", "message"),
     [
         (HEADER + "a,1,5,1,0\nb,1,five,1,0\n", "line 3, column payment"),
-        (HEADER + "a,1,5,-1,0\n", "line 2, column sensitivity"),
         (HEADER + "a,1,5,1,2.5\n", "line 2, column age"),
         (HEADER + ",1,5,1,0\n", "line 2, column name"),
         (HEADER + "a,1_0,5,1,0\n", "line 2, column size"),
@@ -88,7 +87,6 @@ def test_clients_file_is_read(tmp_path):
         ("name,size,payment\na,1,5\n", "line 1: columns"),
         ("name,size,payment,sensitivity,price\n", "line 1: columns"),
         (HEADER, "clients-file"),
-        ("", "line 1: columns"),
     ],
 )
 def test_clients_file_names_line_and_column(tmp_path, text, message):
@@ -99,11 +97,10 @@ def test_clients_file_names_line_and_column(tmp_path, text, message):
 
 
 def test_clients_file_that_is_none(tmp_path):
-    with refused("clients-file"):
-        read_clients_file(tmp_path / "none.csv")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
-    with refused("clients-file"):
-        read_clients_file(tmp_path / "binary.csv")
+    for name in ("none.csv", "binary.csv"):
+        with refused("clients-file"):
+            read_clients_file(tmp_path / name)
 
 
 def test_a_column_of_rates_is_for_those_who_have_one(tmp_path):
