@@ -184,12 +184,7 @@ def _published(name: str, root: Path, download: bool) -> Arrays:
 
 
 def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
-    missing = next(path for path in paths if not disk.is_file(path))
-    remedy = (
-        f"Run once on a machine with a network and copy the folder, or name the folder that holds the set: "
-        f"aoi run -c dataset={name} -c data-dir=FOLDER; dataset=digits needs no download."
-    )
-    why = f"{missing} is missing"
+    why = f"{next(path for path in paths if not disk.is_file(path))} is missing"
     cause: Exception | None = None
     if allowed:
         try:
@@ -197,11 +192,12 @@ def _download(name: str, root: Path, paths: list[Path], allowed: bool) -> None:
 
             getattr(datasets, _PUBLISHED[name].torchvision)(str(root), download=True)
             return
-        except ImportError as error:
-            why, cause = f"{why}; torchvision, which downloads it, cannot be imported ({error})", error
-            remedy = f"Install it: {install('train')}. {remedy}"
-        except (OSError, RuntimeError, EOFError, ValueError) as error:
-            why, cause = f"{why}; the download failed: {' '.join(str(error).split())}", error
+        except (ImportError, OSError, RuntimeError, EOFError, ValueError) as error:
+            why, cause = f"{why}, and torchvision cannot download it: {' '.join(str(error).split())}", error
+    remedy = (
+        f"Run once on a machine with a network and torchvision ({install('train')}) and copy the folder, or name the "
+        f"folder that holds the set: aoi run -c dataset={name} -c data-dir=FOLDER; dataset=digits needs no download."
+    )
     raise ConfigError("data-dir", root, f"a folder with the data set {name} ({why})", remedy) from cause
 
 

@@ -54,13 +54,8 @@ def build(name: str, form: Form, *, seed: int, zeros: bool = False, folder: str 
             "Leave zeros out, or choose model=lr or model=svm.",
         ),
         (
-            name == "cnn" and len(form.shape) != 3,
-            f"2nn or lr for a table of {form.shape[0]} features",
-            "Choose model=2nn or model=lr.",
-        ),
-        (
-            name == "cnn" and min(form.shape[1:], default=0) < 4,
-            f"2nn or lr for images of {'×'.join(map(str, form.shape[1:]))} pixels: the CNN needs at least 4×4",
+            name == "cnn" and (len(form.shape) != 3 or min(form.shape[1:]) < 4),
+            f"2nn or lr for examples of shape {form.shape}: the CNN needs images of at least 4×4 pixels",
             "Choose model=2nn or model=lr.",
         ),
         (name == "svm" and form.regression, "lr or 2nn for a regression", "Choose model=lr or model=2nn."),

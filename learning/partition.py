@@ -130,22 +130,18 @@ def read_index(path: Path | str, client: int) -> Indices:
     ------
     ConfigError : the file is missing or damaged, or does not have this client.
     """
-    whole, clients = _open(path)
+    try:
+        check_regular(Path(path))
+        about = os.stat(path)
+        whole, clients = _mapped(str(path), about.st_ino, about.st_mtime_ns)
+    except (OSError, ValueError, EOFError, IndexError) as error:
+        allowed = f"readable, as a run makes it when it starts ({error})"
+        raise ConfigError("partition", path, allowed, "Restore it from a copy, or start a new run.") from error
     if not 0 <= client < clients:
         remedy = f"Start as many clients as the run has, or start a new run with num-clients above {client}."
         raise ConfigError("client", client, f"from 0 to {clients - 1}, the clients of the partition {path}", remedy)
     start, end = whole[client + 1 : client + 3] + clients + 2
     return np.array(whole[start:end])
-
-
-def _open(path: Path | str) -> tuple[Indices, int]:
-    try:
-        check_regular(Path(path))
-        about = os.stat(path)
-        return _mapped(str(path), about.st_ino, about.st_mtime_ns)
-    except (OSError, ValueError, EOFError, IndexError) as error:
-        allowed = f"readable, as a run makes it when it starts ({error})"
-        raise ConfigError("partition", path, allowed, "Restore it from a copy, or start a new run.") from error
 
 
 @lru_cache(maxsize=4)

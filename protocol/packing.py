@@ -91,10 +91,15 @@ def _unpacked(content: RecordDict) -> RecordDict:
     if not isinstance(layout, str) or len(layout) > _LONGEST:
         raise PackingError(f"its layout is not a text of at most {_LONGEST} characters")
     rows: list[_Record] = json.loads(layout)
-    own, values = _data(content)
-    if values is None:
+    own = memoryview(cast(bytes, cast(ConfigRecord, content[protocol.AOI])[_DATA]))
+    if len(content) == 1:  # the bytes of the arrays are in our record too
         small = sum(about for _, kind, about in rows if kind != protocol.ARRAYS)
         own, values = own[:small], own[small:]
+    else:
+        ((name, array),) = cast(ArrayRecord, content[protocol.ARRAYS]).items()
+        if len(content) > 2 or (name, array.stype) != (_LAYOUT, _FORMAT):
+            raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
+        values = memoryview(array.data)
     records: dict[str, Any] = {}
     for key, kind, about in rows:
         record: Any
@@ -168,18 +173,6 @@ def _pack(content: RecordDict, inside: int, shared: dict[tuple[int, ...], ArrayR
         made[protocol.ARRAYS] = shared[identity]
     made[protocol.AOI] = ConfigRecord({_LAYOUT: layout, _DATA: b"".join(data)})
     return made
-
-
-def _data(content: RecordDict) -> tuple[memoryview, memoryview | None]:
-    """Return the bytes of a packed content in our record, and beside it; None: arrays are in our record too."""
-    own, beside = cast(ConfigRecord, content[protocol.AOI]), content.get(protocol.ARRAYS)
-    parts = [own.get(_DATA)]
-    if isinstance(beside, ArrayRecord) and list(beside) == [_LAYOUT] and beside[_LAYOUT].stype == _FORMAT:
-        parts.append(beside[_LAYOUT].data)
-    if len(parts) != len(content) or not all(isinstance(part, bytes) for part in parts):
-        raise PackingError(f"its records are {sorted(content)} instead of a packed one, or two")
-    first, *others = (memoryview(cast(bytes, part)) for part in parts)
-    return first, next(iter(others), None)
 
 
 def _layout(content: RecordDict) -> object:

@@ -6,11 +6,7 @@ import torch
 
 from aoi_fl.config.run import RunConfig
 from aoi_fl.learning.augment import MARGIN, cropped_and_flipped
-from aoi_fl.learning.client_app import app as client_app
 from aoi_fl.learning.task import Task
-from aoi_fl.server.app import app as server_app
-from aoi_fl.server.engine.local_run import run_local
-from aoi_fl.server.folder import MODEL
 
 
 def sequential(images, draws):
@@ -58,14 +54,12 @@ def test_changed_images_are_drawn_by_seed_round_and_client():
     assert not np.array_equal(one, trained()[0]) and loss > trained()[1]  # moved digits are harder
 
 
-def test_a_run_takes_both_keys(tmp_path):
-    def play(name, **keys):
-        values = {"num-clients": 4, "clients-per-round": 2, "num-server-rounds": 2, "model": "cnn", "local-epochs": 1}
-        values |= {"runs-dir": str(tmp_path), "run-name": name, "policy": "random"} | keys
-        run_local(server_app, client_app, RunConfig.parse(values).flat(), nodes=4)
-        return (tmp_path / name / MODEL).read_bytes()
-
-    assert len({play("a"), play("b", augment="crop-flip"), play("c", precision="bfloat16")}) == 3
+def test_a_task_is_of_the_run_keys():
+    keys = {"augment": "crop-flip", "precision": "bfloat16", "model": "svm:zeros", "seed": "5", "client-column": "c"}
+    keys |= {"dataset": "csv:x.csv", "target": "y", "drop": "a", "missing": "median", "device": "cpu"}
+    named = {"model": "svm", "zeros": True, "client": "c", "seed": 5, "data_dir": "elsewhere"}
+    task = Task.of(RunConfig.parse(keys), data_dir="elsewhere")
+    assert task == Task(**{k: v for k, v in keys.items() if k != "client-column"} | named)
 
 
 @pytest.mark.parametrize(("precision", "apart"), [("float32", 1e-4), ("bfloat16", 0.05)])

@@ -168,7 +168,6 @@ RUN = {
 }
 RUNS = {
     "poll": {"policy": "markov-optimal", "sizes": "zipf:1.5"},
-    "steps": {"policy": "oldest-age", "local-steps": 7, "partition": "dirichlet"},
     "wics": {"policy": "wics", "mislabel-rate": 0.05, "trains": "all"},
 }
 ALWAYS = {"train-together": "always"}

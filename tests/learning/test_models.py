@@ -89,10 +89,10 @@ def test_an_array_that_does_not_fit_is_named():
     ("name", "form", "zeros", "match"),
     [
         ("mlp", DIGITS, False, "svm"),
-        ("cnn", Form((1, 3, 8), 10), False, "3×8 pixels.*at least 4×4"),
+        ("cnn", Form((1, 3, 8), 10), False, "3, 8.*at least 4×4"),
         ("cnn", DIGITS, True, "lr or svm"),
         ("python:a:b", NUMBERS, True, "lr or svm"),
-        ("cnn", NUMBERS, False, "a table of 7 features"),
+        ("cnn", NUMBERS, False, r"shape \(7,\)"),
         ("svm", NUMBERS, False, "regression"),
     ],
 )
