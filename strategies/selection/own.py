@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from aoi_fl.protocol.own_code import brief, naming, source_digest, unusable
 from aoi_fl.protocol.own_rule import OwnRule, is_rule, make_object
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import OWN_PREFIX, is_own
-from aoi_fl.science.selection import Selector
 from aoi_fl.strategies.guarded import bytes_of, elsewhere, guarded
 from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.selection.rule import RulePolicy
@@ -43,17 +42,16 @@ def by_keys(keys: Mapping[str, Any], **settings: Any) -> AgeAwareStrategy:
     code = name if is_own(name) else f"{OWN_PREFIX}aoi_fl.{REGISTRY[name].code}"
     made = make_own(code, folder, keys["num-clients"], per_round, seed_of(settings))
     if isinstance(made, OwnRule):
-        policy: Policy = OwnRulePolicy(made, source_digest("policy", code, folder), keys["coordination"], name)
-        return AgeAwareStrategy(policy, **settings)
+        made = OwnRulePolicy(made, source_digest("policy", code, folder), keys["coordination"], name)
+        return AgeAwareStrategy(made, **settings)
     for key, usual in (("coordination", ("auto", protocol.POLL)), ("round-seconds", (0.0,))):
         if keys[key] not in usual:
             raise ConfigError(key, keys[key], f"left out: under policy {name} no client decides", "Leave it out.")
-    if hasattr(made, "plan"):
-        return AgeAwareStrategy(cast(Policy, made), **settings)
-    return AgeAwareStrategy(SelectorPolicy(made, per_round, describe={"kind": name}), **settings)
+    policy = made if hasattr(made, "plan") else SelectorPolicy(made, per_round, describe={"kind": name})
+    return AgeAwareStrategy(policy, **settings)
 
 
-def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) -> Policy | OwnRule | Selector:
+def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) -> Any:
     """Return the policy, rule or selector that a name of one's own code makes.
 
     Parameters
@@ -70,8 +68,7 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
     made = make_object(name, folder, {"clients": clients, "per_round": per_round, "seed": seed})
     with naming("policy", name, "reading it raised"):
         if isinstance(made, Policy):
-            policy: Policy = guarded(made, name)
-            return policy
+            return guarded(made, name)
         if hasattr(made, "plan"):
             remedy = "let its class inherit from aoi_fl.strategies.Policy"
             raise unusable("policy", name, f"{brief(made)} has plan, and is no Policy", remedy)
@@ -86,8 +83,7 @@ def make_own(name: str, folder: str, clients: int, per_round: int, seed: int) ->
         if isinstance(made, type) or not callable(getattr(made, "select", None)):
             what = f"it returned {brief(made)}, which has neither select nor plan nor participates"
             raise unusable("policy", name, what, "return a selector, a rule or a Policy")
-        selector: Selector = guarded(made, name)
-        return selector
+        return guarded(made, name)
 
 
 def _values(rule: Any) -> dict[str, bytes]:

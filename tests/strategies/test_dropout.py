@@ -1,15 +1,13 @@
 """Clients that are lost: the estimate of how many, and the table that makes up for it, in federations as played."""
 
 import logging
-import math
 from functools import partial
 
 import numpy as np
 import pytest
 
 from aoi_fl.science import draws
-from aoi_fl.science.dropout import achieved, largest_dropout, reissued
-from aoi_fl.science.markov import MarkovPolicy
+from aoi_fl.science.dropout import achieved
 from aoi_fl.strategies import MarkovParticipation
 from tests import fakes
 from tests.fakes import HELLO, HUNG, TRAIN, ScriptedGrid, ToyApp, zeros
@@ -88,11 +86,3 @@ def test_too_much_dropout_is_cut_and_named(tmp_path, caplog):
     said = [r.getMessage() for r in caplog.records if "tables make up for" in r.getMessage()]
     assert len(said) >= 1 and "20.0 %" in said[0]
     assert max(r.dropout for r in notes.rounds) == 0.2 and notes.rounds[-1].dropout == 0.2
-
-
-@pytest.mark.parametrize(("n", "k"), [(100, 15), (3, 1), (7, 7), (93, 13), (1000, 1)])
-def test_the_largest_dropout_has_a_table(n, k):
-    most = largest_dropout(n, k)
-    assert most == math.floor(1000 * (1 - k / n) + 1e-9) / 1000
-    policy = reissued(MarkovPolicy.optimal(n, k, 4), 0.9999)
-    assert policy.dropout == most and policy.interval_mean == pytest.approx(n / k)

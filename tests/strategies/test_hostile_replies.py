@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from flwr.app import Array, ConfigRecord, Error, Message, MetricRecord
+from flwr.app import Array, Error, Message, MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED
@@ -76,9 +76,7 @@ REFUSED = {
     "NaN loss": (with_metrics(num_examples=3, loss=float("nan")), ["loss nan"]),
     "a loss beyond reckoning": (with_metrics(num_examples=3, loss=-1e308), ["loss -1e+308"]),
     "another's name": (with_answer(name="client-0"), ["client-0", "not its name"]),
-    "no name": (with_record("aoi", ConfigRecord({"takes-part": True, "age": 0})), ["lacks", "name"]),
     "an answer of arrays": (with_record("aoi", model()), ["malformed answer"]),
-    "an answer of the wrong type": (with_answer(**{"takes-part": "yes"}), ["takes-part is 'yes'"]),
 }
 
 
