@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from aoi_fl import protocol
@@ -235,7 +235,10 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
     arrays = {}
     for name, wanted in model.items():
         array = record[name]
-        if len(array.data) > _most_bytes(wanted):
+        kind = np.dtype(wanted.dtype)
+        # another floating type is brought to the model's
+        widest = max(1, 8 // kind.itemsize) if kind.kind == "f" else 1
+        if len(array.data) > widest * len(wanted.data) + _HEADER:
             raise Refused(f"array {name} has {len(array.data)} bytes, the model's has {len(wanted.data)}")
         if not array.data.startswith(_MAGIC):  # NumPy would take an archive for a dict of arrays
             raise Refused(f"array {name} cannot be read: it is not in NumPy's format")
@@ -263,12 +266,6 @@ def _decode(record: ArrayRecord, model: ArrayRecord, compression: str = coding.N
                 raise Refused(f"array {name} does not fit {dtype}, the model's type")
         arrays[name] = values
     return arrays
-
-
-def _most_bytes(wanted: Array) -> int:
-    """Return how long an array's bytes may be: those of the model's, in the widest floating type if it is one."""
-    wider = 8 / np.dtype(wanted.dtype).itemsize if np.dtype(wanted.dtype).kind == "f" else 1
-    return int(max(1, wider) * len(wanted.data)) + _HEADER
 
 
 def _expand(

@@ -227,11 +227,12 @@ class Mean(Aggregation):
 
         Replies over which a function for the metrics raises are left out.
         """
+        clients = called(self._contents)
         self._settle()
         try:
             return self._mean.result(), self._metrics
         except OverflowError as error:
-            log_failure(self._round, MODEL_STAYS, called(self._contents), str(error))
+            log_failure(self._round, MODEL_STAYS, clients, str(error))
         return None, self._metrics
 
     def _settle(self) -> None:

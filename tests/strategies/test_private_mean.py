@@ -307,10 +307,8 @@ def test_a_private_mean_that_guarantees_nothing_is_refused_when_made(wrong):
         (with_own_step, {}),
         (partial(OortSelection, 4, aggregation=private(6)), {}),
         (partial(systematic, aggregation=private(6, bands=3)), {}),
-        (partial(systematic, jitter=1.0, aggregation=BANDED), {}),
         (partial(systematic, rates="size", aggregation=BANDED), {}),
         (partial(MarkovParticipation.optimal, 4, 2, compensate="dropout", aggregation=BANDED), {}),
-        (partial(MarkovParticipation.increasing, 4, 2, aggregation=BANDED), {}),
         (partial(RandomSelection, 2, aggregation=BANDED), {}),
     ],
 )
