@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Iterable
 
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -42,7 +43,7 @@ class Guard:
         size = len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) for k, v in headers)
         if len(headers) > MOST_HEADERS or size > MOST_BYTES:
             return PlainTextResponse(f"at most {MOST_HEADERS} headers of {MOST_BYTES} bytes", 431)
-        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        hosts = Headers(scope=scope).getlist("host")
         if len(hosts) != 1:
             return PlainTextResponse("one Host header is needed", 400)
         if not self._known(hosts[0]):

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, difference, interval, judged
-from aoi_fl.report.measure import JUDGES, LedgerMeasure, three
-from aoi_fl.report.quantities import Table, by_title
+from aoi_fl.report.measure import JUDGES, LedgerMeasure
+from aoi_fl.report.quantities import Quantity, Table, by_title
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
 from aoi_fl.report.theory import RANDOM
@@ -94,7 +94,7 @@ def _budgeted(settings: Sequence[Setting]) -> str:
         paid = f" {spent} of {setting.first.policy['budget']:g} a round;" if spent else ""
         verb = "Spent" if len(settings) == 1 else f"{setting.name} spent"
         parts.append(f"{verb if paid else setting.name}{paid} data are {age or 0:.3g} rounds old on average")
-    above = _above(best)
+    above = _ABOVE.mean(best)
     bound = f" The weighted age is {above} above the best possible{_of(best, settings)}." if above else ""
     return "; ".join(parts) + "." + bound
 
@@ -161,20 +161,10 @@ def _data_age(run: Run) -> float | None:
     return float(np.nanmean(run.ages())) if run.budgeted and not run.empty else None
 
 
-def _above(setting: Setting) -> str:
-    """Return the excess of P2 over its floor in percent, as the mean over seeds."""
-
-    def share(run: Run) -> float | None:
-        value, floor = run.objective(), run.floor()
-        return None if value is None or floor is None or not floor[-1] > 0 else float(value[-1] / floor[-1] - 1)
-
-    mean = setting.mean(share)
-    return "" if mean is None else f"{max(mean, 0):.1%}".replace("%", " %")
-
-
-def _age(setting: Setting) -> str:
-    age = setting.mean(_data_age)
-    return "" if age is None else three(age)
+def _excess(run: Run) -> float | None:
+    """Return the share by which P2 is above its floor."""
+    value, floor = run.objective(), run.floor()
+    return None if value is None or floor is None or not floor[-1] > 0 else float(value[-1] / floor[-1] - 1)
 
 
 def _never(setting: Setting) -> str:
@@ -193,12 +183,13 @@ def _status(setting: Setting) -> str:
 
 
 _SPENT, _JAIN, _NEVER = map(by_title, ("payments a round, mean", "Jain’s fairness index", "clients never reached"))
+_ABOVE = Quantity("", "", _excess, lambda share: f"{100 * max(share, 0):.1f} %")
 _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "policy": lambda setting: setting.first.kind,
     "spent a round": _SPENT.mean,
     "budget a round": by_title("budget a round").mean,
-    "mean age of data": _age,
-    "weighted age above the bound": _above,
+    "mean age of data": Quantity("", "", _data_age).mean,
+    "weighted age above the bound": _ABOVE.mean,
     "never took part": _never,
     "simulated time": by_title("simulated time").mean,
     "wasted work": by_title("wasted work").mean,

@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
 
-from pydantic import ValidationError
-
 from aoi_fl.config.fields import kebab
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.presets import PRESET
@@ -37,14 +35,14 @@ def changed(run: Run) -> dict[str, Any] | None:
         return None
     try:
         own = RunConfig.parse(run.config)
-    except (ConfigError, ValidationError):
+    except ConfigError:
         return None
     usual = {kebab(name): field.default for name, field in RunConfig.model_fields.items()} | {"preset": PRESET}
     fixed = {key: value for key, value in own.flat().items() if key in OF_THE_MACHINE}
     keys = {key: value for key, value in own.flat().items() if key not in fixed and value != usual[key]}
     for key in sorted(keys):
         rest = {name: value for name, value in keys.items() if name != key}
-        with suppress(ConfigError, ValidationError):
+        with suppress(ConfigError):
             if RunConfig.parse({"preset": PRESET, **fixed, **rest}) == own:
                 keys = rest
     if own.policy in BUDGETED:  # a cluster sets the key nevertheless

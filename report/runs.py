@@ -120,10 +120,6 @@ class Run:
     def _names(self) -> dict[int, str]:
         return {row["client"]: str(row["name"]) for row in self.clients}
 
-    @cached_property
-    def _position(self) -> dict[int, int]:
-        return {row["round"]: i for i, row in enumerate(self.rounds)}
-
     @property
     def named(self) -> bool:
         """Whether clients have names other than their numbers."""
@@ -148,7 +144,7 @@ class Run:
         """
         chosen = self._chosen
         return (
-            np.array([self._position[r["round"]] for r in chosen], dtype=np.int64),
+            self._places(chosen),
             np.array([r["client"] for r in chosen], dtype=np.int64),
             np.array([r["weight"] or 0.0 for r in chosen], dtype=np.float64),
         )
@@ -202,18 +198,20 @@ class Run:
 
     def grid(self) -> NDArray[np.int8]:
         """Return (n, R) int8: ABSENT, STALE (trained on old data), TOOK_PART, FORCED or LOST."""
+        taking = [row for row in self.participations if row["outcome"] != "declined"]
         grid = np.zeros((self.size, len(self.rounds)), dtype=np.int8)
-        for row in self.participations:
-            if row["outcome"] == "declined":
-                continue
-            if row["outcome"] in DROPPED:
-                state = LOST
-            elif row["forced"]:
-                state = FORCED
-            else:
-                state = STALE if self.budgeted and not row["refreshed"] else TOOK_PART
-            grid[row["client"], self._position[row["round"]]] = state
+        grid[[row["client"] for row in taking], self._places(taking)] = list(map(self._part, taking))
         return grid
+
+    def _places(self, rows: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
+        return np.searchsorted(self.numbers, [row["round"] for row in rows])
+
+    def _part(self, row: dict[str, Any]) -> int:
+        if row["outcome"] in DROPPED:
+            return LOST
+        if row["forced"]:
+            return FORCED
+        return STALE if self.budgeted and not row["refreshed"] else TOOK_PART
 
     def ages(self) -> NDArray[np.float64]:
         """Return (n, R) float64: data ages Δ after each round's refreshes; NaN before joining.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import FastAPI, Header, HTTPException, Query, Response
@@ -30,7 +30,6 @@ _POLICY = (
 )
 _MOST_RUNS = 200
 _MOST_COMPARED = 50
-_Header: TypeAlias = Annotated[str, Header()]
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,9 @@ def application(run: str | None) -> FastAPI:
     """Return the web application of a run or, without one, of the list of runs under ``runs``."""
     app = FastAPI(openapi_url=None)  # without the pages that load scripts from other servers
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=3)
-    _add_script(app, "plotly.js", plotly())
+    _add_script(app, "plotly.js", gzip.decompress(plotly()))
     for name, parts in {"live.js": ("draw.js", "keys.js", "live.js"), "follow.js": ("follow.js",)}.items():
-        _add_script(app, name, gzip.compress("".join(map(fill, parts)).encode(), mtime=0))
+        _add_script(app, name, "".join(map(fill, parts)).encode())
 
     @app.get("/healthz")
     def health() -> Response:
@@ -127,18 +126,16 @@ def application(run: str | None) -> FastAPI:
     return app
 
 
-def _add_script(app: FastAPI, name: str, packed: bytes) -> None:
-    """Serve a gzipped script that a browser keeps while it is the same."""
-    tag = f'"{hashlib.blake2b(packed, digest_size=8).hexdigest()}"'
-    kept = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
+def _add_script(app: FastAPI, name: str, content: bytes) -> None:
+    """Serve a script that a browser keeps while it is the same."""
+    tag = f'W/"{hashlib.blake2b(content, digest_size=8).hexdigest()}"'
+    kept = {"Cache-Control": "no-cache", "ETag": tag}
 
     @app.get(f"/{name}")
-    def script(accept_encoding: _Header = "", if_none_match: _Header = "") -> Response:
+    def script(if_none_match: Annotated[str, Header()] = "") -> Response:
         if if_none_match == tag:
             return Response(status_code=304, headers=kept)
-        if "gzip" in accept_encoding:
-            return _response(packed, "text/javascript", kept | {"Content-Encoding": "gzip"})
-        return _response(gzip.decompress(packed), "text/javascript", kept)
+        return _response(content, "text/javascript", kept)
 
 
 def _add_list(app: FastAPI, runs: RunList) -> None:

@@ -42,11 +42,9 @@ def test_window_variance_equals_the_exact_law_of_the_count(policy):
         (RATES, {"kind": "markov-optimal", "probabilities": [0.0, 1.0]}),
     ],
 )
-def test_participation_shows_its_law(tmp_path, rates, own):
+def test_participation_shows_its_law(rates, own):
     """The law of all clients together, against a long play of the policy with that record."""
-    notes = {"clients": 6, "per_round": 3, "rates": rates} | own
-    folder = record(tmp_path / "s", [RoundRecord(1)], [], policy=notes, config={"policy": own["kind"]})
-    promised = loaded(folder)[0].law
+    promised = law({"clients": 6, "per_round": 3, "rates": rates} | own, {}, 6)
     assert isinstance(promised, MixedLaw)
     each = np.repeat(np.full(6, 0.5) if rates == "equal" else rates, 1000)  # phases stay: many clients
     policy = SystematicPolicy.rated(each, "random", own["jitter"], 1) if "jitter" in own else MarkovPolicy.rated(each)
