@@ -144,10 +144,9 @@ def _by_time(measure: LedgerMeasure, marks: NDArray[np.float64], unit: float, se
     for run in setting.runs:
         clock, value = run.column("clock"), run.column(measure.column)
         known = np.isfinite(clock) & np.isfinite(value)
-        begun = marks >= clock[known][0] if known.any() else np.zeros(len(marks), np.bool_)
-        if begun.any():
-            latest = np.searchsorted(clock[known], marks[begun], side="right") - 1
-            curves.append((np.round(marks[begun] / unit, 4), measure.scaled(value)[known][latest]))
+        if known.any() and (begun := marks[marks >= clock[known][0]]).size:
+            latest = np.searchsorted(clock[known], begun, side="right") - 1
+            curves.append((np.round(begun / unit, 4), measure.scaled(value)[known][latest]))
     return curves
 
 

@@ -111,17 +111,16 @@ def counts(settings: Sequence[Setting]) -> Chart | None:
             continue
         curves = []
         for run in played:
-            count = run.history.counts
-            order = np.argsort(-count, kind="stable")
-            rank = spread(run.size, MOST_POINTS)
-            curves.append((rank + 1, count[order[rank]]))
+            count, rank = run.history.counts, spread(run.size, MOST_POINTS)
+            busiest = np.argsort(-count, kind="stable")[rank].tolist()
+            curves.append((rank + 1, count[busiest]))
             sizes.append(run.size)
             most.append(int(count.max()))
-        named = [run.name(int(c)) for c in order[rank]]
+        named = list(map(run.name, busiest))
         alone = len(played) == 1
         more: dict[str, Any] = {}
         if alone:
-            more = {"customdata": [text(name) for name in named], "meta": {"clients": order[rank].tolist()}}
+            more = {"customdata": [text(name) for name in named], "meta": {"clients": busiest}}
         hover = "client %{customdata}: %{y} rounds" if alone else "rank %{x}: %{y:.4g} rounds"
         drawn, table = curve(i, setting.label, setting.label, curves, hover, mode="lines", **more)
         drawn[-1]["line"]["shape"] = "hvh" if alone else "linear"
