@@ -21,7 +21,6 @@ from aoi_fl.science.errors import ConfigError, install
 
 if TYPE_CHECKING:
     from aoi_fl.lab.experiments.harness.comparison import Comparison
-    from aoi_fl.report.runs import Run
 
 
 KEYS = tuple(key for key in run.KEYS if key not in ("policy", "seed", "run-name"))  # which a comparison sets
@@ -85,62 +84,58 @@ def complete(configs: Sequence[Mapping[str, Any]], workers: int, *, quiet: bool 
 
     machine.check(workers, max(int(config["threads"]) for config in configs))
     for warning in comparing.check_devices(configs):
-        print(f"aoi: {warning}", file=sys.stderr)
+        _say(warning)
     left = comparing.missing(configs)
     comparing.check_settings(left)
     if left and not quiet:
         for line in comparing.describe_data(left):
-            print(f"aoi: {line}", file=sys.stderr)
-        print(f"aoi: {len(left)} of {len(configs)} runs to complete", file=sys.stderr, flush=True)
+            _say(line)
+        _say(f"{len(left)} of {len(configs)} runs to complete")
     begun = time.monotonic()
     try:
         for i, folder in enumerate(comparing.play(left, workers), start=1):
             if not quiet:
                 ahead = duration((time.monotonic() - begun) / i * (len(left) - i))
-                print(f"aoi: {i} of {len(left)} runs done ({folder.name}), {ahead} left", file=sys.stderr, flush=True)
+                _say(f"{i} of {len(left)} runs done ({folder.name}), {ahead} left")
     except KeyboardInterrupt:
         print("\naoi: interrupted; the same command resumes", file=sys.stderr)
         sys.exit(130)
     return [comparing.folder(config) for config in configs]
 
 
+def _say(line: str) -> None:
+    print(f"aoi: {line}", file=sys.stderr, flush=True)
+
+
 def show(folders: Sequence[Path], target: float | None, as_json: bool) -> None:
     """Compare complete runs, write page and table, and print the conclusions."""
     from aoi_fl.lab.experiments.harness import comparison
+    from aoi_fl.protocol.files import save
+    from aoi_fl.report import page
     from aoi_fl.report.measure import judge
     from aoi_fl.report.runs import load
+    from aoi_fl.report.tables import to_csv
 
     runs = [load(folder, folder.name) for folder in folders]
     result = comparison.compare(runs, target)
-    page, table = write(runs, result, folders)
+    names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
+    stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
+    table = folders[0].parent / f"{stem}.csv"
+    drawn = page.save(table.with_suffix(".html"), lambda: page.render(comparison.by_arms(runs), result.pairs))
+    save(table, to_csv(result.rows), "csv")
     if as_json:
-        print_json({"page": str(page), "csv": str(table), **plain(result)})
+        print_json({"page": str(drawn), "csv": str(table), **plain(result)})
         return
     for pair in result.pairs:
         print(pair)
     main = judge(runs[0].rounds)
     for setting, clients in result.worst.items():
-        print(f"worst tenth of {setting}: {', '.join(f'{name} {main.show(value)}' for name, value in clients.items())}")
+        print(f"worst tenth of {setting}: {main.listed(clients)}")
     if result.yardstick is not None:
         print(
             f"yardstick, {'the mean' if main.least else 'the most common class'} alone: {main.show(result.yardstick)}"
         )
-    print(f"\npage: {page}\ncsv:  {table}")
-
-
-def write(runs: Sequence[Run], result: Comparison, folders: Sequence[Path]) -> tuple[Path, Path]:
-    """Write page and table beside the runs, and return their paths."""
-    from aoi_fl.lab.experiments.harness.comparison import by_arms
-    from aoi_fl.protocol.files import save
-    from aoi_fl.report import page
-    from aoi_fl.report.tables import to_csv
-
-    names = "\n".join(sorted({folder.name.rpartition("-s")[0] or folder.name for folder in folders}))
-    stem = f"compare-{hashlib.blake2b(names.encode(), digest_size=4).hexdigest()}"
-    place = folders[0].parent
-    drawn = page.save(place / f"{stem}.html", lambda: page.render(by_arms(runs), result.pairs))
-    save(table := place / f"{stem}.csv", to_csv(result.rows), "csv")
-    return drawn, table
+    print(f"\npage: {drawn}\ncsv:  {table}")
 
 
 def plain(result: Comparison) -> dict[str, Any]:

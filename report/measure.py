@@ -70,6 +70,10 @@ class LedgerMeasure:
             return ""
         return self.write(float(self.scaled(value)), digits)
 
+    def listed(self, values: Mapping[str, float]) -> str:
+        """Return recorded values with their names, for instance of clients, as text."""
+        return ", ".join(f"{name} {self.show(value)}" for name, value in values.items())
+
     def write(self, value: float, digits: int = 1, more: str = "") -> str:
         """Return a displayed value as text, with ``more`` before its unit."""
         return f"{format(value, f'.{digits}f') if self.unit else three(value)}{more}{self.unit}"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -67,8 +68,7 @@ def key_numbers(settings: Sequence[Setting]) -> Table:
 
 
 def _worst(setting: Setting) -> str:
-    first = [*worst_tenth(setting.runs).items()][:_NAMED]
-    return ", ".join(f"{name} {setting.measure.show(value)}" for name, value in first)
+    return setting.measure.listed(dict(islice(worst_tenth(setting.runs).items(), _NAMED)))
 
 
 def quantities(further: Sequence[LedgerMeasure] = ()) -> list[Quantity]:
