@@ -79,12 +79,12 @@ def _learning(overlaid: Sequence[Setting]) -> Iterator[Overlay]:
             detail="Round 0 is the model before the first round." if measure.source == "test" else "",
             most=measure.most,
         )
-    ends = [run.column("clock") for setting in overlaid for run in setting.runs if run.rounds]
-    last = max((float(np.nanmax(end)) for end in ends if np.isfinite(end).any()), default=0.0)
+    clocks = [run.column("clock") for setting in overlaid for run in setting.runs]
+    last = float(np.nanmax(np.concatenate([[0.0], *clocks])))
     unit, name, short = (_HOUR, "hours", "h") if last >= 2 * _HOUR else (_HOUR / 60, "minutes", "min")
     for measure in JUDGES if last else ():
         yield Overlay(
-            f"time-{measure.field}" if measure.source == "test" else f"time-{measure.source}-{measure.field}",
+            f"time-{measure.column.removeprefix('test_').replace('_', '-')}",
             f"{measure.title} in simulated time",
             f"simulated {name}",
             measure.axis,
