@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 Word = Literal["better", "worse", "equal", "not distinguishable", "no conclusion"]
@@ -136,6 +135,12 @@ class RunFinding:
         return f"{factor * self.difference.mean:+.3g}{unit}{ends}"
 
     @property
+    def reach(self) -> float:
+        """The largest absolute value of a forest plot."""
+        found, margin = self.difference, self.margin if math.isfinite(self.margin) else 0.0
+        return max(margin, 0.0 if found is None else abs(found.mean) + found.bar)
+
+    @property
     def conclusion(self) -> str:
         """The word, with the margin if it is equal."""
         if self.word != "equal":
@@ -168,44 +173,3 @@ class Pair:
     def differing(self) -> list[str]:
         """The differences as text: weights: equal against size."""
         return [f"{key}: {ours} against {theirs}" for key, (ours, theirs) in self.differences.items()]
-
-
-def verdicts(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str | Markup]]]:
-    """Return pairs as a table with a small forest plot in each cell; a column has one scale."""
-    also = ["differs in"] if any(pair.differences for pair in pairs) else []
-    columns = ["setting", "against", "seeds", *also, *(finding.quantity for finding in pairs[0].findings)]
-    most = [max(map(_reach, column)) for column in zip(*(pair.findings for pair in pairs), strict=True)]
-    rows: list[list[str | Markup]] = [
-        [
-            pair.second,
-            pair.first,
-            str(len(pair.seeds)),
-            *("; ".join(pair.differing) for _ in also),
-            *map(_verdict, pair.findings, most),
-        ]
-        for pair in pairs
-    ]
-    return columns, rows
-
-
-def _reach(finding: RunFinding) -> float:
-    """Return the largest absolute value of a forest plot."""
-    found, margin = finding.difference, finding.margin if math.isfinite(finding.margin) else 0.0
-    return max(margin, 0.0 if found is None else abs(found.mean) + found.bar)
-
-
-def _verdict(finding: RunFinding, most: float) -> Markup:
-    said = f"{finding.conclusion}: {finding.shown}".replace("-", "−").replace(
-        ", ", ",\u00a0"
-    )  # an interval is one line
-    found = finding.difference
-    if found is None or not most:
-        return Markup("{}").format(said)
-    margin, mean, low, high = (
-        round(56 * value / most, 1)
-        for value in (min(finding.margin, most), found.mean, found.mean - found.bar, found.mean + found.bar)
-    )
-    return Markup(
-        '<svg class="forest" viewBox="-60 -8 120 16" aria-hidden="true"><rect x="{}" y="-8" width="{}" height="16"/>'
-        '<path class="zero" d="M0 -8V8"/><path d="M{} 0H{}"/><circle cx="{}" r="3.5"/></svg>{}'
-    ).format(-margin, 2 * margin, low, high, mean, said)

@@ -5,7 +5,6 @@ position, open tables and zoomed charts stay.
 """
 
 import hashlib
-import html
 import threading
 import time
 from contextlib import suppress
@@ -17,6 +16,7 @@ from aoi_fl.report.corruption import legible
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import find, load
 from aoi_fl.report.summary_card import Glance, glance
+from aoi_fl.report.template import fill
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.folder import LEDGER
 
@@ -87,5 +87,4 @@ def _content(folder: Path, now: Glance) -> bytes:
 
 
 def _message(name: str, text: str) -> bytes:
-    main = f"<h1>{html.escape(name)}</h1><p>{html.escape(text)}</p>"
-    return page.to_json({"title": name, "main": main, "charts": []})
+    return page.to_json({"title": name, "main": fill("message.html", title=name, text=text), "charts": []})

@@ -18,7 +18,7 @@ from aoi_fl.report.chart import Chart, text
 from aoi_fl.report.corruption import legible
 from aoi_fl.report.figures import figures
 from aoi_fl.report.headline import headline, policies
-from aoi_fl.report.judging import Pair, verdicts
+from aoi_fl.report.judging import Pair
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, find, load_all
@@ -117,7 +117,7 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart], pairs: Sequence[Pair]
     return {
         "title": title(runs),
         "runs": runs,
-        "conclusions": verdicts(pairs) if pairs else None,
+        "pairs": pairs,
         "headline": headline(overlaid),
         "policies": policies(overlaid),
         "settings": overlaid,

@@ -15,7 +15,7 @@ from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.names import Ageing
 from aoi_fl.server.observe import duration
 
-Table = tuple[list[str], list[list[str]]]
+Table = tuple[list[str], list[list[Any]]]
 
 
 @dataclass(frozen=True)

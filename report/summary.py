@@ -67,14 +67,7 @@ def dropped(runs: Sequence[Run]) -> tuple[Table, int]:
     """Return the latest dropped replies with client and reason, and the number of all of them."""
     columns = ["run", "round", "client", "name", "outcome", "reason"]
     rows = [
-        [
-            run.label,
-            str(row["round"]),
-            str(row["client"]),
-            str(row["name"]),
-            row["outcome"],
-            without_paths(row["reason"] or ""),
-        ]
+        [run.label, *(row[name] for name in columns[1:-1]), without_paths(row["reason"] or "")]
         for run in runs
         for row in run.dropped
     ]

@@ -53,11 +53,6 @@ class Glance:
     begun: str = ""
 
     @property
-    def ends(self) -> tuple[str, str]:
-        """The smallest and the largest value, for the spark line's axis."""
-        return self.measure.show(min(self.learned), 0), self.measure.show(max(self.learned), 0)
-
-    @property
     def shown(self) -> str:
         """The current value of the measure, with its unit."""
         return self.measure.show(self.learned[-1]) if self.learned else "–"

@@ -81,11 +81,29 @@ def test_forced_and_dropped_are_told_apart_and_listed(tmp_path):
     assert "<td>oslo</td><td>late</td><td>no reply in 5 s</td>" in text
 
 
-def test_what_wics_minimises_is_shown_where_ageing_is_not_linear(tmp_path):
-    """By hand: ages after rounds 1 to 4 are 0 1 0 1, 1 0 0 1 and 1 2 3 4; φ is 0.5, 1 and 2."""
-    runs = loaded(budgeted_run(tmp_path / "q", ageing="quadratic"), budgeted_run(tmp_path / "l"))
-    (row,) = [row for row in key_numbers(settings(runs))[1] if row[0].startswith("ageing cost")]
-    assert row[1:] == [f"{(0.5 * 2 + 1 * 2 + 2 * 30) / 12:.3g}", ""]
+ESTIMATES = [[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.15, 0.25, 0.6], [0.1, 0.3, 0.6]]
+ESTIMATED = {"trains": "all", "estimates": ESTIMATES, "sensitivities": "estimated"}
+
+
+@pytest.mark.parametrize(
+    ("run", "title", "shown"),
+    [
+        # By hand: ages after rounds 1 to 4 are 0 1 0 1, 1 0 0 1 and 1 2 3 4; φ is 0.5, 1 and 2.
+        ({"ageing": "quadratic"}, "ageing cost, weighted like P2", f"{(0.5 * 2 + 1 * 2 + 2 * 30) / 12:.3g}"),
+        ({}, "ageing cost, weighted like P2", None),  # the linear cost is P2
+        (ESTIMATED, "P2", f"{(0.1 * 2 + 0.3 * 2 + 0.6 * 10) / 12:.3g}"),  # by the last estimates
+        ({}, "pairs of clients that have trained together", "33.3 %"),  # two of the three clients, once
+        ({"trains": "all"}, "pairs of clients that have trained together", None),  # who is refreshed trains no pair
+    ],
+)
+def test_numbers_of_a_budget(tmp_path, run, title, shown):
+    assert dict(key_numbers(settings(loaded(budgeted_run(tmp_path / "w", **run))))[1]).get(title) == shown
+
+
+def test_estimated_sensitivities_are_named(tmp_path):
+    for run, named in (({}, False), (ESTIMATED, True)):
+        detail = charts_of(budgeted_run(tmp_path / str(named), **run))["objective"].detail
+        assert ("estimates at the end" in detail) == named
 
 
 def test_budget_ages_and_objective(tmp_path):
@@ -104,24 +122,6 @@ def test_budget_ages_and_objective(tmp_path):
     # A refresh is what the policy hands out: training on old data is no part in the load.
     assert charts["counts"].data[0]["y"] == [2, 2, 0]
     assert charts["participation-0"].rows[0] == [1, "1, 2", "0"]
-
-
-def test_estimated_sensitivities_enter_p2(tmp_path):
-    """By hand: the sums of ages after rounds 1 to 4 are 2, 2 and 10, so that P2 is (0.1·2 + 0.3·2 + 0.6·10) / 12."""
-    estimates = [[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.15, 0.25, 0.6], [0.1, 0.3, 0.6]]
-    folder = budgeted_run(tmp_path / "e", trains="all", estimates=estimates, sensitivities="estimated")
-    charts = charts_of(folder)
-    assert charts["objective"].data[0]["y"][-1] == pytest.approx(6.8 / 12, rel=1e-5)
-    assert "estimates at the end" in charts["objective"].detail
-    assert ["P2", "0.567"] in key_numbers(settings(loaded(folder)))[1]
-    declared = charts_of(budgeted_run(tmp_path / "d"))
-    assert "estimate" not in declared["objective"].detail
-
-
-def test_refresh_pairs_are_not_training_pairs(tmp_path):
-    runs = loaded(*(budgeted_run(tmp_path / trains, trains) for trains in ("all", "selected")))
-    (row,) = [row for row in key_numbers(settings(runs))[1] if row[0].startswith("pairs of clients")]
-    assert row[1:] == ["", "33.3 %"]  # two of the three clients, once
 
 
 def test_participations_of_a_round_not_yet_seen_are_left_out(tmp_path):
