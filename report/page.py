@@ -118,6 +118,7 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart], pairs: Sequence[Pair]
         "title": title(runs),
         "runs": runs,
         "pairs": pairs,
+        "sentence": summary.sentence,
         "headline": headline(overlaid),
         "policies": policies(overlaid),
         "settings": overlaid,

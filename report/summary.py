@@ -7,44 +7,16 @@ from aoi_fl.report.measure import judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, changed, public, without_paths
 from aoi_fl.report.quantities import Table
 from aoi_fl.report.runs import Run
+from aoi_fl.report.template import fill
 
 _MOST_DROPPED = 500
 
 
 def sentence(run: Run) -> str:
     """Return policy, n, k, data set, rounds, final accuracy and fairness in one sentence."""
-    per_round = run.config.get("clients-per-round") or run.policy.get("per_round")  # the policy's may be over-selected
-    if run.budgeted:
-        selected = f"data of {run.size} clients refreshed under a budget of {run.policy['budget']:g} a round"
-    elif per_round:
-        selected = f"{per_round} of {run.size} clients a round"
-    else:
-        selected = f"{run.size} clients"
-    words = f"{run.kind or 'an unnamed policy'}, {selected}"
-    if run.config.get("dataset"):
-        words += f", on {public('dataset', run.config['dataset'])}"
-    planned = run.planned
-    done = f"{len(run.rounds)} of {planned}" if planned else str(len(run.rounds))
-    if not run.rounds:
-        return f"{words}: no round is recorded yet{_going(run)}."
-    words += f": {done} round{'s' if (planned or len(run.rounds)) != 1 else ''}{_going(run)}"
-    main = judge(run.rounds)
-    learned = main.end(run)
-    if learned is not None:
-        words += f", {main.name} {main.show(learned)}"
-    if run.size:
-        words += f", fairness of the load {run.measured.participation.jain:.3f} (Jain’s index; 1 is perfectly even)"
-    return words + "."
-
-
-def _going(run: Run) -> str:
-    words = {
-        "running": " (still going)",
-        "interrupted": " (interrupted)",
-        "stopped": " (stopped: no usable update arrived)",
-        "failed": " (the run failed)",
-    }
-    return words.get(run.status, "")
+    dataset, main = run.config.get("dataset"), judge(run.rounds)
+    dataset = dataset and public("dataset", dataset)
+    return fill("sentence.txt", run=run, dataset=dataset, main=main, learned=main.end(run))
 
 
 def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from aoi_fl.report import summary
 from aoi_fl.report.chart import colour, dash
 from aoi_fl.report.measure import three
 
@@ -27,7 +26,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": _cell, "colour": colour, "dash": dash, "sentence": summary.sentence}
+    environment.filters |= {"cell": _cell, "colour": colour, "dash": dash}
     return environment
 
 
