@@ -5,8 +5,10 @@ not need Plotly, so a live page can send the same figures.
 """
 
 import html
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from aoi_fl.report.seeds import Curve, Setting, average
 
 RUN_COLOURS = 8
 HEIGHT = 280  # pixels of a chart
+_LAYOUT = Path(__file__).with_name("templates").joinpath("layout.json").read_text("utf-8")
 _DASHES = ("solid", "dash", "longdash", "dashdot")  # lines of runs; a theory's line is dotted
 
 
@@ -242,18 +245,11 @@ def layout(
     x_title: str, y_title: str, x: dict[str, Any] | None = None, y: dict[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
     """Return the report's layout with axis titles and further settings."""
-    axis = {"gridcolor": "--grid", "linecolor": "--axis", "zeroline": False, "automargin": True, "ticks": ""}
-    return {
-        "height": HEIGHT,
-        "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "--muted"},
-        "hoverlabel": {"bgcolor": "--surface", "bordercolor": "--axis", "font": {"color": "--ink"}},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"color": "--ink"}},
-        "xaxis": axis | {"title": {"text": x_title, "standoff": 8}, "showgrid": False, "showline": True} | (x or {}),
-        "yaxis": axis | {"title": {"text": y_title, "standoff": 12}} | (y or {}),
-    } | more
+    form: dict[str, Any] = {"height": HEIGHT} | json.loads(_LAYOUT)
+    for axis, title, changes in (("xaxis", x_title, x), ("yaxis", y_title, y)):
+        form[axis]["title"]["text"] = title
+        form[axis] |= changes or {}
+    return form | more
 
 
 def swatch(name: str, colour_: str) -> dict[str, Any]:

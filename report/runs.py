@@ -2,6 +2,7 @@
 
 import csv
 import glob
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -327,12 +328,11 @@ def readable(name: str) -> str:
 def find(run: str | Path) -> Path:
     """Return the folder of a run given by its path, or by its name under ``runs``."""
     given, named = Path(run), Path("runs") / run
-    for path in (given, named):
-        try:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                path.stat()
-        except (OSError, ValueError) as error:
-            raise ConfigError("RUN", run, f"a path that the system takes ({error_line(error)})", "Check it.") from error
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            given.stat()
+    except (OSError, ValueError) as error:
+        raise ConfigError("RUN", run, f"a path that the system takes ({error_line(error)})", "Check it.") from error
     # Another folder, such as an app's, may have a run's name.
     return named if named.is_dir() and not (given / LEDGER).is_file() else given
 
@@ -382,13 +382,10 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
 
 
 def load_all(names: Iterable[str | Path]) -> list[Run]:
-    """Read several runs, each once, with their folders' names as labels, and parents' if needed."""
+    """Read several runs, each once; a label is the folder's name, or its path where several have the name."""
     folders = {found.resolve(): found for found in map(find, names)}
-    depth = 1
-    while len({folder.parts[-depth:] for folder in folders}) < len(folders):
-        depth += 1
-    alike = Counter(folder.name for folder in folders)
+    alike, common = Counter(folder.name for folder in folders), os.path.commonpath(folders)
     return [
-        load(given, folder.name if alike[folder.name] == 1 else "/".join(folder.parts[-depth:]))
+        load(given, folder.name if alike[folder.name] == 1 else str(folder.relative_to(common)))
         for folder, given in folders.items()
     ]
