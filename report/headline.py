@@ -10,6 +10,7 @@ from aoi_fl.report.measure import JUDGES, LedgerMeasure
 from aoi_fl.report.quantities import Quantity, Table, by_title
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Setting
+from aoi_fl.report.template import fill
 from aoi_fl.report.theory import RANDOM
 from aoi_fl.server.observe import duration
 
@@ -19,20 +20,18 @@ def headline(settings: Sequence[Setting]) -> str:
     begun = [setting for setting in settings if any(not run.empty for run in setting.runs)]
     if not begun:
         return ""
+    kind, shown, found = "alone", begun, ""
     if any(setting.first.in_time for setting in begun):
-        found = _clocked(begun)
+        kind, shown = "in time", [setting for setting in begun if setting.first.in_time][:3]
     elif all(setting.first.budgeted for setting in begun):
-        found = _budgeted(begun)
-    else:
-        found = _alone(begun[0]) if len(begun) == 1 else _compared(begun)
-    return " ".join([found, *filter(None, map(_diverged, begun))])
-
-
-def _diverged(setting: Setting) -> str:
-    """Return a sentence on rounds whose test loss is not a number; empty for none."""
-    lost = sum(run.diverged for run in setting.runs)
-    rounds = sum(len(run.rounds) for run in setting.runs)
-    return f"In {lost} of {rounds} rounds of {setting.name} the test loss is not a number." if lost else ""
+        best = min(begun, key=lambda one: one.mean(_data_age) or np.inf)
+        kind, shown = "budgeted", [best, *(one for one in begun if one is not best)][:2]
+    elif len(begun) > 1:
+        rival = next((one for one in begun if one.first.kind in RANDOM), None) or min(begun, key=_evenness)
+        best = max((one for one in begun if one is not rival), key=_evenness)
+        kind, shown, found = "compared", [best, rival], _difference(best, rival)
+    results = list(filter(None, map(_result, shown)))
+    return fill("headline.txt", kind=kind, settings=begun, shown=shown, difference=found, results=results, **_WORDS)
 
 
 def policies(settings: Sequence[Setting]) -> Table:
@@ -64,54 +63,13 @@ def random_range(clients: int, per_round: float, rounds: int) -> tuple[int, int]
     return least, int(np.argmax(below**clients >= 0.5))
 
 
-def _alone(setting: Setting) -> str:
+def _yardstick(setting: Setting) -> str:
     run, load = setting.first, setting.loads[0]
-    mean = load.participation.mean
     if run.kind in RANDOM:
-        yardstick = f"an even load would be {_span(int(mean), int(np.ceil(mean)))} times"
-    else:
-        even = random_range(run.size, load.round_mean, len(run.rounds))
-        yardstick = f"under random selection typically {_span(*even)} times"
-    result = _result(setting)
-    learned = f"{setting.measure.title} {result}. " if result else ""
-    return f"{learned}Clients trained {_counts(setting)}, {yardstick}."
-
-
-def _compared(settings: Sequence[Setting]) -> str:
-    rival = next((one for one in settings if one.first.kind in RANDOM), None)
-    rival = rival or min(settings, key=_evenness)
-    best = max((one for one in settings if one is not rival), key=_evenness)
-    load = f"under {best.name} clients trained {_counts(best)}, under {rival.name} {_counts(rival)}"
-    learned = _difference(best, rival)
-    return f"{learned}; {load}." if learned else f"{load[0].upper()}{load[1:]}."
-
-
-def _budgeted(settings: Sequence[Setting]) -> str:
-    best = min(settings, key=lambda one: one.mean(_data_age) or np.inf)
-    parts = []
-    for setting in [best, *(one for one in settings if one is not best)][:2]:
-        spent, age = _SPENT.mean(setting), setting.mean(_data_age)
-        paid = f" {spent} of {setting.first.policy['budget']:g} a round;" if spent else ""
-        verb = "Spent" if len(settings) == 1 else f"{setting.name} spent"
-        parts.append(f"{verb if paid else setting.name}{paid} data are {age or 0:.3g} rounds old on average")
-    above = _ABOVE.mean(best)
-    bound = f" The weighted age is {above} above the best possible{_of(best, settings)}." if above else ""
-    return "; ".join(parts) + "." + bound
-
-
-def _clocked(settings: Sequence[Setting]) -> str:
-    timed = [setting for setting in settings if setting.first.in_time][:3]
-    first, results = timed[0], [found for one in timed if (found := _result(one))]
-    never = "; ".join(
-        f"{_never(one)}{' devices never took part' * (one is first)}{_of(one, settings)}" for one in timed
-    )
-    if not results or first.first.in_time is None:
-        return f"{never}."
-    return f"{never}. {first.measure.title} {'; '.join(results)} after {duration(first.first.in_time.seconds)}."
-
-
-def _of(setting: Setting, settings: Sequence[Setting]) -> str:
-    return f" under {setting.name}" if len(settings) > 1 else ""
+        mean = load.participation.mean
+        return f"an even load would be {_span(int(mean), int(np.ceil(mean)))} times"
+    even = random_range(run.size, load.round_mean, len(run.rounds))
+    return f"under random selection typically {_span(*even)} times"
 
 
 def _span(least: int, most: int) -> str:
@@ -184,6 +142,15 @@ def _status(setting: Setting) -> str:
 
 _SPENT, _JAIN, _NEVER = map(by_title, ("payments a round, mean", "Jain’s fairness index", "clients never reached"))
 _ABOVE = Quantity("", "", _excess, lambda share: f"{100 * max(share, 0):.1f} %")
+_WORDS: dict[str, Callable[..., object]] = {
+    "above": _ABOVE.mean,
+    "counts": _counts,
+    "data_age": _data_age,
+    "duration": duration,
+    "never": _never,
+    "spent": _SPENT.mean,
+    "yardstick": _yardstick,
+}
 _COLUMNS: dict[str, Callable[[Setting], str]] = {
     "policy": lambda setting: setting.first.kind,
     "spent a round": _SPENT.mean,

@@ -22,7 +22,7 @@ from aoi_fl.report.judging import Pair
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, find, load_all
-from aoi_fl.report.seeds import sentences, settings
+from aoi_fl.report.seeds import settings
 from aoi_fl.report.template import fill, plotly
 from aoi_fl.science.errors import ConfigError
 
@@ -123,7 +123,7 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart], pairs: Sequence[Pair]
         "policies": policies(overlaid),
         "settings": overlaid,
         "places": {run.label: i for i, setting in enumerate(overlaid) for run in setting.runs},
-        "seeds": sentences(overlaid),
+        "seeds": summary.sentences(overlaid),
         "charts": charts,
         "key_numbers": key_numbers(overlaid),
         "differing": differing,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aoi_fl.config.policies import KEYS, REGISTRY, is_policy
-from aoi_fl.report.judging import LEAST_SEEDS, interval, quantile
+from aoi_fl.report.judging import quantile
 from aoi_fl.report.measure import LedgerMeasure, judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
 from aoi_fl.report.runs import Run
@@ -130,30 +130,3 @@ def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.fl
     if len(curves) == 1:
         return common, mean, np.zeros(len(common))
     return common, mean, quantile(len(curves)) * ys.std(axis=0, ddof=1) / np.sqrt(len(curves))
-
-
-def sentences(settings: Sequence[Setting]) -> list[str]:
-    """Return sentences on the uncertainty of settings with several seeds, and of single runs."""
-    lines = []
-    for setting in settings:
-        main, values = setting.measure, list(setting.ends.values())
-        if len(values) < 2:
-            continue
-        line = f"{setting.label}: {main.name} at the end from {min(values):.4g} to {max(values):.4g}{main.unit}"
-        if len(values) < LEAST_SEEDS:
-            lines.append(f"{line}. An interval needs {LEAST_SEEDS} seeds.")
-            continue
-        found = interval(values)
-        low, high = max(found.low, 0.0), min(found.high, main.most)  # limited to possible values
-        alone = found.half * np.sqrt(len(values) + 1)
-        lines.append(
-            f"{line}, mean {found.mean:.4g} [{low:.4g}, {high:.4g}] at 95 %. A single seed is uncertain by "
-            f"±{alone:.2g}{main.unit}, so a smaller difference between two runs may be chance."
-        )
-    single = [setting.label for setting in settings if len(setting.runs) == 1]
-    if single and len(settings) > 1:
-        lines.append(
-            f"One seed only: {', '.join(single)}. Small differences may be chance. More seeds give an interval: "
-            "aoi compare A,B --seeds 5."
-        )
-    return lines

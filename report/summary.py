@@ -1,12 +1,14 @@
-"""A run in one sentence, and tables of runs: configurations, dropped replies."""
+"""A run in one sentence, the uncertainty of seeds, and tables of runs: configurations, dropped replies."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from aoi_fl.report.judging import LEAST_SEEDS, interval
 from aoi_fl.report.measure import judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, changed, public, without_paths
 from aoi_fl.report.quantities import Table
 from aoi_fl.report.runs import Run
+from aoi_fl.report.seeds import Setting
 from aoi_fl.report.template import fill
 
 _MOST_DROPPED = 500
@@ -17,6 +19,11 @@ def sentence(run: Run) -> str:
     dataset, main = run.config.get("dataset"), judge(run.rounds)
     dataset = dataset and public("dataset", dataset)
     return fill("sentence.txt", run=run, dataset=dataset, main=main, learned=main.end(run))
+
+
+def sentences(settings: Sequence[Setting]) -> list[str]:
+    """Return sentences on the uncertainty of settings with several seeds, and of single runs."""
+    return fill("seeds.txt", settings=settings, interval=interval, least_seeds=LEAST_SEEDS).splitlines()
 
 
 def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:

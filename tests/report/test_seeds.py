@@ -12,7 +12,8 @@ from aoi_fl.report.drawing import draw
 from aoi_fl.report.headline import policies
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run, load_all
-from aoi_fl.report.seeds import sentences, settings
+from aoi_fl.report.seeds import settings
+from aoi_fl.report.summary import sentences
 from tests.report.recorded import charts_of, clients, record, trained
 
 ROUNDS = 6
