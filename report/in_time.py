@@ -91,7 +91,11 @@ class InTime:
 
 
 def in_time(rounds: Rows, participations: Rows, clients: int) -> InTime | None:
-    """Return a run's cost from a ledger's rows; None without simulated time or a complete round."""
+    """Return a run's cost from a ledger's rows; None without simulated time or a complete round.
+
+    >>> in_time([{"round": 1, "clock": None}], [], 4), in_time([], [], 4)
+    (None, None)
+    """
     if not rounds or rounds[-1].get("clock") is None:
         return None
     used = [part for part in participations if part["outcome"] == "trained"]

@@ -87,8 +87,12 @@ def difference(ours: ArrayLike, base: ArrayLike, least: float = 0.0) -> Interval
 def judged(found: Interval, margin: float, wanted: int) -> Word:
     """Return the word on a paired difference: equal before better, since a smaller one does not matter.
 
-    >>> judged(Interval(2.0, 1.0, 5), 0.5, 1), judged(Interval(0.0, 1.0, 5), 2, 1)
-    ('better', 'equal')
+    >>> judged(Interval(2.0, 1.0, 3), 0.5, 1), judged(Interval(-2.0, 1.0, 3), 0.5, 1)
+    ('better', 'worse')
+    >>> judged(Interval(0.2, 0.3, 3), 0.5, 1), judged(Interval(0.2, 0.31, 3), 0.5, 1)
+    ('equal', 'not distinguishable')
+    >>> judged(Interval(1.0, 1.0, 3), 0.5, 1), judged(Interval(2.0, 1.0, 2), 0.5, 1)
+    ('not distinguishable', 'no conclusion')
     """
     if found.count < LEAST_SEEDS:
         return "no conclusion"

@@ -79,6 +79,10 @@ def without_paths(text: str) -> str:
     --------
     >>> without_paths("OSError: no space left in /home/me/runs/first, sorry")
     'OSError: no space left in first, sorry'
+    >>> without_paths("FileNotFoundError: '/home/me/x.csv', ~/data/y.npz and ../up/z; loss 1/2 and/or NaN")
+    "FileNotFoundError: 'x.csv', y.npz and z; loss 1/2 and/or NaN"
+    >>> without_paths("layer 3/4 is off; see https://flower.ai/docs/x")
+    'layer 3/4 is off; see https://flower.ai/docs/x'
     """
     return _PATH.sub("", text)
 

@@ -77,7 +77,29 @@ class Setting:
 
 
 def settings(runs: Sequence[Run]) -> list[Setting]:
-    """Group runs by configuration; a run with no seed, or a repeated one, is a setting alone."""
+    """Group runs by configuration; a run with no seed, or a repeated one, is a setting alone.
+
+    Examples
+    --------
+    >>> def labels(*configs):
+    ...     runs = [Run(str(i), {"config": config}, [], [], []) for i, config in enumerate(configs)]
+    ...     return [setting.label for setting in settings(runs)]
+    >>> labels(*({"seed": seed, "alpha": alpha} for seed in (1, 2) for alpha in (0.1, 0.6)))
+    ['alpha 0.1 (2 seeds)', 'alpha 0.6 (2 seeds)']
+    >>> labels({"seed": 1, "run-name": "a"}, {"seed": 2, "run-name": "b"})  # names are no settings
+    ['one setting (2 seeds)']
+    >>> labels({"seed": 1}, {"seed": 1}), labels({}, {})  # one seed that ran twice, and unknown seeds
+    (['0', '1'], ['0', '1'])
+    >>> follow = {"random": ("auto", "auto"), "systematic": ("reserve", "size")}  # what the preset sets by the policy
+    >>> labels(
+    ...     *(
+    ...         {"policy": policy, "seed": seed, "coordination": coordination, "weights": weights}
+    ...         for policy, (coordination, weights) in follow.items()
+    ...         for seed in (1, 2)
+    ...     )
+    ... )
+    ['random (2 seeds)', 'systematic (2 seeds)']
+    """
     groups: dict[object, list[Run]] = {}
     for i, run in enumerate(runs):
         key = repr(sorted((k, v) for k, v in run.config.items() if k not in OF_THE_RUN))

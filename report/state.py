@@ -70,6 +70,13 @@ def tell(about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State
     ----------
     about : the ledger's ``run`` table, with the present ``status``
     rounds : the last rows of its ``rounds``, ascending
+
+    Examples
+    --------
+    >>> tell({"status": "running", "nodes": {"connected": 3, "refused": ["node 7 cannot join"]}}, []).detail
+    'no round has ended yet; node 7 cannot join'
+    >>> tell({"status": "running", "nodes": {"refused": 3}}, []).detail, tell({}, []).name  # a damaged value; no begin
+    ('no round has ended yet', 'waiting')
     """
     if not about and not rounds:
         return State("waiting", "the run has not begun yet")
@@ -88,6 +95,20 @@ def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) 
     rounds : the last rounds, ascending, with ``started`` and ``seconds``
     since : when the run began or resumed, in seconds since 1970, or None
     now : the time by the same clock
+
+    Examples
+    --------
+    >>> row = {"round": 7, "started": 950.0, "seconds": 30.0}  # it ended at 980
+    >>> judge([], None, 1000.0).sentence, judge([], 940.0, 1000.0).detail
+    ('Running: no round has ended yet', 'no round has ended yet, begun 60 s ago')
+    >>> judge([row], 900.0, 1069.0).name, judge([row], 900.0, 1071.0).sentence
+    ('running', 'Stalled: round 7 ended 91 s ago, a round takes 30 s')
+    >>> judge([row | {"seconds": 600.0}, row, row], 900.0, 1071.0).name  # by the median
+    'stalled'
+    >>> judge([row | {"seconds": 0.1}], None, 960.0).name  # so short that ten seconds are no stall
+    'running'
+    >>> judge([row], 990.0, 1000.0).detail, judge([row], None, 970.0).detail  # a resumption; a clock that was set back
+    ('no round has ended yet, begun 10 s ago', 'round 7 ended 0 s ago')
     """
     ended = rounds[-1]["started"] + rounds[-1]["seconds"] if rounds else None
     if ended is None or (since is not None and since > ended):  # no round has ended since the start or resumption

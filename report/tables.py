@@ -43,6 +43,12 @@ def numbers(run: Run) -> Row:
 
     Accuracies are shares from 0 to 1. ``variance_of_x`` and ``mean_of_x`` describe the rounds between two
     participations, ``…_in_theory`` the policy's distribution.
+
+    Examples
+    --------
+    >>> row = numbers(Run("a", {"config": {"num-clients": 3}}, [], [], []))
+    >>> row["clients"], row["rounds"], row["jain"], row["test_accuracy"]
+    (3, 0, None, None)
     """
     config = run.config
     row: Row = {"run": run.label, "status": run.status, "policy": run.kind or None}

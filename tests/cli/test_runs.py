@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import statistics
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from aoi_fl.cli.runs import export, remove
 from aoi_fl.protocol.records import RoundRecord
 from aoi_fl.report.runs import compared
-from aoi_fl.report.tables import numbers, to_csv
+from aoi_fl.report.tables import to_csv
 from aoi_fl.server.folder import only_player
 from tests.ledgers import noted
 from tests.refusals import refused
@@ -158,11 +157,3 @@ def test_a_page_of_several_runs_has_a_place_of_its_own(told, runs):
     values = {row["run"]: row for row in report["runs"]}
     assert values["sw-2"]["test_accuracy"] == 0.75 and values["sw-2"]["messages"] == 24
     assert (values["sw-1"]["variance_of_x"], values["sw-1"]["mean_of_x"], values["sw-1"]["jain"]) == (0, 4, 1)
-
-
-def test_numbers_of_a_run_without_rounds_are_nothing(tmp_path):
-    from aoi_fl.report.runs import Run
-
-    row = numbers(Run("r", {"config": {"num-clients": 3}}, [], [], []))
-    assert row["rounds"] == 0 and row["jain"] is None and row["test_accuracy"] is None
-    json.dumps(row, allow_nan=False)

@@ -41,11 +41,6 @@ def test_costs_by_hand():
     assert (found.accuracy_at(29.0), found.accuracy_at(79.0), found.accuracy_at(80.0)) == (None, 0.5, 0.7)
 
 
-def test_without_a_clock_there_is_nothing_to_say():
-    assert in_time([{"round": 1, "clock": None}], [], 4) is None
-    assert in_time([], [], 4) is None
-
-
 def test_the_page_shows_it():
     run = Run("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], ROUNDS, PARTS)
     shown = {name: value for name, value in key_numbers(settings([run]))[1]}

@@ -7,7 +7,7 @@ import pytest
 from aoi_fl.cli.keys import pairs
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
-from aoi_fl.report.provenance import command, provenance, public, without_paths
+from aoi_fl.report.provenance import command, provenance, public
 from aoi_fl.report.runs import Run
 from aoi_fl.report.summary import configuration, sentence
 
@@ -56,16 +56,3 @@ def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
     columns, rows = provenance([run(own | {"seed": 4}), run({}, None)])
     assert rows[0][:4] == ["mine", "2023-11-14 22:13", "4", "npz:my data.npz, partition iid, sizes equal"]
     assert rows[1] == ["mine", "", "", "", ""] and len(columns) == 5
-
-
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("no room in /srv/runs/a: disk full", "no room in a: disk full"),
-        ("FileNotFoundError: '/home/me/x.csv', ~/data/y.npz and ../up/z", "FileNotFoundError: 'x.csv', y.npz and z"),
-        ("layer 3/4 is off; see https://flower.ai/docs/x", "layer 3/4 is off; see https://flower.ai/docs/x"),
-        ("loss 1/2 and/or NaN", "loss 1/2 and/or NaN"),
-    ],
-)
-def test_reasons_tell_no_path(said, shown):
-    assert without_paths(said) == shown

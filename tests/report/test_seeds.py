@@ -90,23 +90,6 @@ def test_how_much_one_seed_says(seeds):
     assert both.startswith(f"One seed only: {runs[0].label}, other.")
 
 
-def test_what_is_no_seed_of_the_same_setting_stays_apart(tmp_path):
-    def run(label, **config):
-        return Run(label, {"config": config}, [], [], [])
-
-    same = [run("a", seed=1, alpha=0.1), run("b", seed=2, alpha=0.1, **{"run-name": "b"})]
-    assert [len(s.runs) for s in settings(same)] == [2]
-    assert len(settings([run("a", seed=1, alpha=0.1), run("b", seed=1, alpha=0.1)])) == 2  # one seed, played twice
-    assert len(settings([run("a"), run("b")])) == 2  # of unknown seeds
-    apart = [run(f"{a}{s}", seed=s, alpha=a) for s in (1, 2) for a in (0.1, 0.6)]
-    assert [s.label for s in settings(apart)] == ["alpha 0.1 (2 seeds)", "alpha 0.6 (2 seeds)"]
-    follow = {"random": ("auto", "auto"), "systematic": ("reserve", "size")}  # what the preset sets
-    pair = [
-        run(p + str(s), policy=p, seed=s, coordination=c, weights=w) for p, (c, w) in follow.items() for s in (1, 2)
-    ]
-    assert [s.label for s in settings(pair)] == ["random (2 seeds)", "systematic (2 seeds)"]
-
-
 def test_all_numbers_have_a_column_a_setting(seeds, tmp_path):
     columns, rows = key_numbers(settings(load_all([*seeds, play(tmp_path / "other", 1, "b")])))
     assert columns == ["", "random (3 seeds)", "other"]

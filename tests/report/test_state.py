@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,29 +25,6 @@ with only_player(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
-
-
-def row(number, ended, seconds):
-    return {"round": number, "started": ended - seconds, "seconds": seconds}
-
-
-@pytest.mark.parametrize(
-    ("rounds", "since", "name", "detail"),
-    [
-        ([], None, "running", "no round has ended yet"),
-        ([], 940.0, "running", "no round has ended yet, begun 60 s ago"),
-        ([row(7, 980, 30)], 900.0, "running", "round 7 ended 20 s ago"),
-        ([row(7, 911, 30)], 800.0, "running", "round 7 ended 89 s ago"),
-        ([row(7, 909, 30)], 800.0, "stalled", "round 7 ended 91 s ago, a round takes 30 s"),
-        ([row(1, 100, 600), *(row(i, 900, 30) for i in range(2, 5))], 50.0, "stalled", "round 4 ended 100 s ago"),
-        ([row(7, 995, 0.1)], 900.0, "running", "round 7 ended 5 s ago"),  # quick rounds, and nobody is late yet
-        ([row(7, 400, 30)], 980.0, "running", "no round has ended yet, begun 20 s ago"),  # taken up a moment ago
-        ([row(7, 1003, 1)], None, "running", "round 7 ended 0 s ago"),  # a clock that was set back
-    ],
-)
-def test_three_usual_rounds_without_a_new_one_are_a_stall(rounds, since, name, detail):
-    found = state.judge(rounds, since, now=1000.0)
-    assert found.name == name and found.detail.startswith(detail)
 
 
 def ledger(folder, **about):
@@ -86,11 +62,3 @@ def test_what_the_ledger_says_of_a_run_that_has_ended_stands(name, tmp_path):
     assert glance(folder).state == state.State(name, "the disk was full")
     with only_player(folder):  # held again, and not yet begun
         assert glance(folder).state.name == name
-
-
-def test_a_refused_client_is_named_with_the_state():
-    rounds = [row(3, time.time(), 1.0)]
-    about = {"status": "running", "nodes": {"connected": 3, "refused": ["node 7 cannot join: client client-3"]}}
-    assert "client-3" in state.tell(about, rounds).detail
-    for damaged in (5, "all", {"refused": 3}, {"refused": {"a": 1}}):
-        assert "cannot join" not in state.tell({"status": "running", "nodes": damaged}, rounds).detail
