@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from aoi_fl.report.chart import Chart, Overlay, plain
+from aoi_fl.report.chart import Chart, Overlay, plain, style
 from aoi_fl.report.participation import clients_by_rounds
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import Curve, Setting, average
@@ -22,14 +22,7 @@ def ages(i: int, setting: Setting, several: bool) -> Chart | None:
         run, grid, "Rounds since a client's data were last refreshed, after the round.", several
     )
     note += setting.note
-    heat = axes | {
-        "z": plain(shown),
-        "meta": {"clients": axes["y"]},
-        "zmin": 0,
-        "colorscale": [[0, "--age0"], [0.5, "--age1"], [1, "--age2"]],
-        "colorbar": {"title": {"text": "age"}, "thickness": 12, "outlinewidth": 0, "tickfont": {"color": "--muted"}},
-        "hovertemplate": "client %{y}, round %{x}: age %{z}<extra></extra>",
-    }
+    heat = axes | {"z": plain(shown), "meta": {"clients": axes["y"]}} | style("ages")
     known = np.ma.masked_invalid(grid)
     mean, largest = (plain(of(axis=0).filled(np.nan)) for of in (known.mean, known.max))
     title = f"Age of data: {setting.name}" if several else "Age of data"

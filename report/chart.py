@@ -19,7 +19,7 @@ from aoi_fl.report.seeds import Curve, Setting, average
 
 RUN_COLOURS = 8
 HEIGHT = 280  # pixels of a chart
-_LAYOUT = Path(__file__).with_name("templates").joinpath("layout.json").read_text("utf-8")
+_STYLES = Path(__file__).with_name("templates").joinpath("styles.json").read_text("utf-8")
 _DASHES = ("solid", "dash", "longdash", "dashdot")  # lines of runs; a theory's line is dotted
 
 
@@ -122,6 +122,11 @@ def dash(run: int) -> str:
     return _DASHES[run % len(_DASHES)]
 
 
+def style(name: str) -> dict[str, Any]:
+    """Return the constant part of a layout or a trace."""
+    return dict(json.loads(_STYLES)[name])
+
+
 def text(label: str) -> str:
     """Return a label with Plotly's markup escaped."""
     return html.escape(str(label))
@@ -146,14 +151,13 @@ def plain(values: ArrayLike) -> list[Any]:
 def line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str, **more: Any) -> dict[str, Any]:
     """Return a run's line, with markers for few points; ``hover`` is a point's template."""
     xs = plain(x)
-    style = {"color": colour(run), "width": 2, "dash": dash(run)}
     trace = {
         "type": "scatter",
         "mode": "lines+markers" if len(xs) <= 40 else "lines",
         "name": text(label),
         "x": xs,
         "y": plain(y),
-        "line": style,
+        "line": {"color": colour(run), "width": 2, "dash": dash(run)},
         "marker": {"color": colour(run), "size": 5},
         "hovertemplate": f"{hover}<extra>{text(label)}</extra>",
     }
@@ -176,17 +180,11 @@ def curve(
     if len(curves) < LEAST_SEEDS:
         return [line(run, label, x, mean, hover, **more)], table
     low, high = ends(curves, mean, half, most)
-    band = {
-        "type": "scatter",
-        "mode": "lines",
+    band = style("band") | {
         "x": [*plain(x), *plain(x[::-1])],
         "y": [*plain(high), *plain(low[::-1])],
         "line": {"width": 0, "color": colour(run)},
-        "fill": "toself",
         "fillcolor": colour(run),
-        "opacity": 0.22,
-        "hoverinfo": "skip",
-        "showlegend": False,
     }
     middle = line(run, label, x, mean, f"{hover} ± %{{customdata:.2g}}", customdata=plain(half), **more)
     return [band, middle], table | {f"{column}: from": by_x(at, low), f"{column}: to": by_x(at, high)}
@@ -223,9 +221,9 @@ def rows(columns: Sequence[dict[Any, Any]]) -> list[list[Any]]:
 
 def theory_line(run: int, label: str, x: ArrayLike, y: ArrayLike, hover: str) -> dict[str, Any]:
     """Return a theory's line: thin and dotted, in its run's colour."""
-    style = {"color": colour(run), "width": 1.5, "dash": "dot"}
+    dotted = {"color": colour(run), "width": 1.5, "dash": "dot"}
     marker = {"color": colour(run), "size": 6, "symbol": "circle-open"}
-    return line(run, label, x, y, hover, mode="lines", line=style, marker=marker)
+    return line(run, label, x, y, hover, mode="lines", line=dotted, marker=marker)
 
 
 def whole(values: ArrayLike) -> dict[str, Any]:
@@ -245,7 +243,7 @@ def layout(
     x_title: str, y_title: str, x: dict[str, Any] | None = None, y: dict[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
     """Return the report's layout with axis titles and further settings."""
-    form: dict[str, Any] = {"height": HEIGHT} | json.loads(_LAYOUT)
+    form: dict[str, Any] = {"height": HEIGHT} | style("layout")
     for axis, title, changes in (("xaxis", x_title, x), ("yaxis", y_title, y)):
         form[axis]["title"]["text"] = title
         form[axis] |= changes or {}
@@ -254,12 +252,6 @@ def layout(
 
 def swatch(name: str, colour_: str) -> dict[str, Any]:
     """Return a trace that only adds a coloured square to the legend."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [None],
-        "y": [None],
-        "name": name,
-        "marker": {"symbol": "square", "size": 11, "color": colour_, "line": {"width": 1, "color": "--axis"}},
-        "hoverinfo": "skip",
-    }
+    trace = style("swatch") | {"name": name}
+    trace["marker"]["color"] = colour_
+    return trace
