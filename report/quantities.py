@@ -26,7 +26,8 @@ class Quantity:
     ----------
     column : its name in tables, or ""
     title : its name on pages, or ""
-    source : its value for a run, or None: a function, or an attribute with points between names
+    source : its value for a run, or None: a function, an attribute with points between names, or "sum of COLUMN",
+        "mean of …", "most of …" over the rounds that have a value in a column of ``rounds``
     show : the value as text
     """
 
@@ -39,6 +40,10 @@ class Quantity:
         """Return its value for a run, or None."""
         if not isinstance(self.source, str):
             return self.source(run)
+        reduce, _, column = self.source.partition(" of ")
+        if column:
+            values = run.column(column)
+            return float(_REDUCE[reduce](values)) if np.isfinite(values).any() else None
         found: Any = None if run.empty else run
         for name in self.source.split("."):
             found = None if found is None else getattr(found, name)
@@ -95,16 +100,6 @@ def _of_measure(one: LedgerMeasure) -> list[Quantity]:
     ]
 
 
-def _of_column(name: str, reduce: Callable[..., Any] = np.nansum) -> Callable[[Run], float | None]:
-    """Return a function that reduces a column of ``rounds``; None where all its values are missing."""
-
-    def value(run: Run) -> float | None:
-        values = run.column(name)
-        return float(reduce(values)) if np.isfinite(values).any() else None
-
-    return value
-
-
 def _ageing(run: Run) -> float | None:
     """Return the cost that WICS minimises if it is not linear; the linear cost is P2."""
     ageing = str(run.policy.get("ageing"))
@@ -129,6 +124,7 @@ def _percent(share: float) -> str:
     return f"{three(100 * share)} %"
 
 
+_REDUCE: dict[str, Callable[[Any], Any]] = {"sum": np.nansum, "mean": np.nanmean, "most": np.nanmax}
 _NAMED = 10  # clients of the worst tenth that a page names
 _QUANTITIES = [
     Quantity("", "rounds whose test loss is not a number", lambda run: run.diverged or None),
@@ -153,24 +149,24 @@ _QUANTITIES = [
         _percent,
     ),
     Quantity("empty_rounds", "rounds without participants", "measured.empty_rounds"),
-    Quantity("", "forced rounds", _of_column("forced")),
-    Quantity("", "clients at work, mean", _of_column("at_work", np.nanmean)),
+    Quantity("", "forced rounds", "sum of forced"),
+    Quantity("", "clients at work, mean", "mean of at_work"),
     Quantity("", "staleness of an update in models, mean", partial(_staleness, np.mean)),
     Quantity("", "staleness of an update in models, largest", partial(_staleness, np.max)),
     Quantity("dropped_replies", "dropped replies", lambda run: len(run.dropped)),
     Quantity("", "P2", lambda run: _last(run.objective())),
     Quantity("", "lowest bound of P2", lambda run: _last(run.floor())),
     Quantity("", "ageing cost, weighted like P2", _ageing),
-    Quantity("spent", "", _of_column("spent")),
-    Quantity("", "payments a round, mean", _of_column("spent", np.nanmean)),
-    Quantity("", "payments a round, most", _of_column("spent", np.nanmax)),
+    Quantity("spent", "", "sum of spent"),
+    Quantity("", "payments a round, mean", "mean of spent"),
+    Quantity("", "payments a round, most", "most of spent"),
     Quantity("", "budget a round", lambda run: run.policy.get("budget")),
-    Quantity("", "ε spent, without amplification", _of_column("epsilon", np.nanmax), "{:.5g}".format),
+    Quantity("", "ε spent, without amplification", "most of epsilon", "{:.5g}".format),
     Quantity("", "δ", lambda run: run.config.get("delta") if np.isfinite(run.column("epsilon")).any() else None),
-    Quantity("seconds", "", _of_column("seconds")),
-    Quantity("", "seconds a round, mean", _of_column("seconds", np.nanmean)),
+    Quantity("seconds", "", "sum of seconds"),
+    Quantity("", "seconds a round, mean", "mean of seconds"),
     Quantity("messages", "", lambda run: sum(int(each["messages"] or 0) for each in run.rounds)),
-    Quantity("simulated_seconds", "simulated time", _of_column("clock", np.nanmax), duration),
+    Quantity("simulated_seconds", "simulated time", "most of clock", duration),
     Quantity("", "simulated seconds a round, mean", "in_time.seconds_a_round"),
     Quantity("", "device-hours of work", "in_time.hours_worked"),
     Quantity("", "wasted device-hours", "in_time.hours_wasted"),
