@@ -15,7 +15,14 @@ _MOST_DROPPED = 500
 
 
 def sentence(run: Run) -> str:
-    """Return policy, n, k, data set, rounds, final accuracy and fairness in one sentence."""
+    """Return policy, n, k, data set, rounds, final accuracy and fairness in one sentence.
+
+    Examples
+    --------
+    >>> config = {"policy": "random", "clients-per-round": 5, "num-clients": 12}
+    >>> sentence(Run("a", {"config": config, "policy": {"per_round": 7}}, [], [], []))  # two more, by over-selection
+    'random, 5 of 12 clients a round: no round is recorded yet.'
+    """
     dataset, main = run.config.get("dataset"), judge(run.rounds)
     dataset = dataset and public("dataset", dataset)
     return fill("sentence.txt", run=run, dataset=dataset, main=main, learned=main.end(run))

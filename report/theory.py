@@ -25,6 +25,23 @@ def law(policy: Mapping[str, Any], config: Mapping[str, Any], size: int) -> Inte
 
     There is no theory if availability or dropout is learned, if rates have changed because clients left or did not
     join, or if a selected client may not count: with over-selection, or with devices that are not always available.
+
+    Examples
+    --------
+    >>> turns = {"kind": "systematic", "jitter": 0.0, "clients": 4, "per_round": 2, "rates": [0.5, 0.5, 0.25, 0.75]}
+    >>> table, drawn = turns | {"probabilities": [0.0, 1.0]}, {"kind": "RandomSelection", "per_round": 2}
+    >>> steady = {"clock": "always", "over-selection": 1.0}, {"clock": ""}
+    >>> all(law(policy, config, 4) for policy in (turns, table, drawn) for config in steady)
+    True
+    >>> uncounted = {"clock": "always", "over-selection": 1.3}, {"clock": "generated"}
+    >>> [law(policy, config, 4) for policy in (turns, table, drawn) for config in uncounted]
+    [None, None, None, None, None, None]
+    >>> learned = {"absence": "learned"}, {"adaptive_dropout": True}, {"rates": "size"}
+    >>> [law(policy | more, {}, 4) for policy in (turns, table) for more in learned]
+    [None, None, None, None, None, None]
+    >>> changed, rare = [0.5, 0.5, 0.25, 0.75, 0.5, 0.5], [1.0, 1 - 1e-9, 1e-9, 1e-15]  # two have left
+    >>> [law(policy | {"rates": rates}, {}, 4) for policy in (turns, table) for rates in (changed, rare)]
+    [None, None, None, None]
     """
     clients = policy.get("clients") or size
     per_round: Any = policy.get("per_round") or config.get("clients-per-round")

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from aoi_fl.protocol.records import RoundRecord
-from aoi_fl.report.summary import sentence
 from aoi_fl.report.theory import law
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.load import measure
@@ -12,7 +10,7 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
-from tests.report.recorded import MARKOV, K, N, loaded, record
+from tests.report.recorded import MARKOV
 
 RATES = [0.5, 0.25, 0.25, 1.0, 0.4, 0.6]
 
@@ -58,37 +56,3 @@ def test_participation_shows_its_law(rates, own):
     windows = [1, 2, 10, 50]
     for window, variance in zip(windows, promised.window_variances(windows), strict=True):
         assert shown.window_deviation[window] == pytest.approx(variance**0.5 / window, abs=0.02 / window**0.5)
-
-
-_OWN = [0.5, 0.5, 0.25, 0.75]
-OF_A_TABLE = {"kind": "markov-optimal", "probabilities": [0.0, 1.0], "clients": 4, "per_round": 2, "rates": _OWN}
-OF_TURNS = {"kind": "systematic", "jitter": 0.0, "clients": 4, "per_round": 2, "rates": _OWN}
-RANDOM = {"kind": "RandomSelection", "clients": 4, "per_round": 2}
-
-
-@pytest.mark.parametrize("policy", [OF_A_TABLE, OF_TURNS, RANDOM])
-@pytest.mark.parametrize(
-    ("recorded", "config", "known"),
-    [
-        ({}, {"over-selection": 1.0, "clock": "always"}, True),
-        ({}, {"clock": ""}, True),
-        ({}, {"clock": "always", "over-selection": 1.3}, False),
-        ({}, {"clock": "generated"}, False),
-        ({"absence": "learned"}, {}, False),
-        ({"adaptive_dropout": True}, {}, False),
-        ({"rates": "size"}, {}, None),
-        # Two have left, and the others share k out: rates have not always been these.
-        ({"rates": [*_OWN, 0.5, 0.5]}, {}, None),
-        ({"rates": [1.0, 1 - 1e-9, 1e-9, 1e-15]}, {}, None),
-    ],
-)
-def test_a_law_is_shown_if_each_selected_client_counts_at_one_rate(policy, recorded, config, known):
-    """Rates of clients (None) are no matter under random selection, which has none."""
-    found = law(policy | recorded, config, 4)
-    assert (found is not None) == (policy is RANDOM if known is None else known)
-
-
-def test_over_selection_is_not_in_the_sentence(tmp_path):
-    policy = {"kind": "RandomSelection", "per_round": K + 2}
-    record(tmp_path / "over", [RoundRecord(1)], [], policy=policy, config={"clients-per-round": K, "num-clients": N})
-    assert f"{K} of {N} clients a round" in sentence(loaded(tmp_path / "over")[0])
