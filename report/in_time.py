@@ -12,7 +12,6 @@ from aoi_fl.science.history import History
 from aoi_fl.science.load import LoadMetrics, measure
 
 Rows = Sequence[Mapping[str, Any]]  # of a ledger's table
-_HOUR = 3600.0
 
 
 @dataclass(frozen=True)
@@ -53,16 +52,6 @@ class InTime:
     def seconds_a_round(self) -> float:
         """Mean seconds per round."""
         return self.seconds / self.rounds
-
-    @property
-    def hours_worked(self) -> float:
-        """Device-hours of all work."""
-        return self.worked / _HOUR
-
-    @property
-    def hours_wasted(self) -> float:
-        """Device-hours of updates that were not used."""
-        return self.wasted / _HOUR
 
     @property
     def wasted_share(self) -> float:

@@ -60,7 +60,15 @@ def command(run: Run) -> str:
 
 
 def public(key: str, value: Any) -> str:
-    """Return a run key's value for a page; a path is reduced to its last part."""
+    """Return a run key's value for a page; a path is reduced to its last part.
+
+    Examples
+    --------
+    >>> public("data-dir", "/home/me/data"), public("dataset", "npz:/home/me/my data.npz"), public("model", "2nn")
+    ('data', 'npz:my data.npz', '2nn')
+    >>> public("clock", "/home/me/behave.pkl,~/me/capacity.pkl"), public("clock", "bernoulli:0.3")
+    ('behave.pkl,capacity.pkl', 'bernoulli:0.3')
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if key in _PATHS:

@@ -124,6 +124,10 @@ def _percent(share: float) -> str:
     return f"{three(100 * share)} %"
 
 
+def _hours(seconds: float) -> str:
+    return three(seconds / 3600)
+
+
 _REDUCE: dict[str, Callable[[Any], Any]] = {"sum": np.nansum, "mean": np.nanmean, "most": np.nanmax}
 _NAMED = 10  # clients of the worst tenth that a page names
 _QUANTITIES = [
@@ -168,8 +172,8 @@ _QUANTITIES = [
     Quantity("messages", "", lambda run: sum(int(each["messages"] or 0) for each in run.rounds)),
     Quantity("simulated_seconds", "simulated time", "most of clock", duration),
     Quantity("", "simulated seconds a round, mean", "in_time.seconds_a_round"),
-    Quantity("", "device-hours of work", "in_time.hours_worked"),
-    Quantity("", "wasted device-hours", "in_time.hours_wasted"),
+    Quantity("", "device-hours of work", "in_time.worked", _hours),
+    Quantity("", "wasted device-hours", "in_time.wasted", _hours),
     Quantity("", "wasted work", "in_time.wasted_share", _percent),
     Quantity("", "clients never reached", "in_time.never"),
 ]

@@ -7,7 +7,7 @@ import pytest
 from aoi_fl.cli.keys import pairs
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
-from aoi_fl.report.provenance import command, provenance, public
+from aoi_fl.report.provenance import command, provenance
 from aoi_fl.report.runs import Run
 from aoi_fl.report.summary import configuration, sentence
 
@@ -51,8 +51,6 @@ def test_paths_are_not_shown_and_a_foreign_run_has_no_command():
     assert "my data.npz" in sentence(run(own)) and not any("me/" in text for text in (sentence(run(own)), str(same)))
     assert command(run(own | {"clients-per-round": 2})) == command(run(own))  # of a cluster
     assert command(run({"num-server-rounds": 9})) == command(run({"policy": "random", "colour": "red"})) == ""
-    assert public("data-dir", "/home/me/data") == "data" and public("model", "2nn") == "2nn"
-    assert public("clock", "bernoulli:0.3") == "bernoulli:0.3"
     columns, rows = provenance([run(own | {"seed": 4}), run({}, None)])
     assert rows[0][:4] == ["mine", "2023-11-14 22:13", "4", "npz:my data.npz, partition iid, sizes equal"]
     assert rows[1] == ["mine", "", "", "", ""] and len(columns) == 5
