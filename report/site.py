@@ -87,7 +87,7 @@ class RunList:
         written = _written(folder)
         when, seen = self._seen.get(name, (None, None))
         if seen is None or when != written or seen.state.name in ("running", "stalled", "waiting"):
-            seen = replace(glance(folder), name=name)
+            seen = replace(glance(folder), name=name, run=None)
             self._seen[name] = (written, seen)
         return seen
 
