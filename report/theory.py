@@ -30,6 +30,8 @@ def law(policy: Mapping[str, Any], config: Mapping[str, Any], size: int) -> Inte
     --------
     >>> turns = {"kind": "systematic", "jitter": 0.0, "clients": 4, "per_round": 2, "rates": [0.5, 0.5, 0.25, 0.75]}
     >>> table, drawn = turns | {"probabilities": [0.0, 1.0]}, {"kind": "RandomSelection", "per_round": 2}
+    >>> law(drawn, {}, 4).interval_pmf()[:4].tolist()  # geometric: half of the clients are drawn
+    [0.5, 0.25, 0.125, 0.0625]
     >>> steady = {"clock": "always", "over-selection": 1.0}, {"clock": ""}
     >>> all(law(policy, config, 4) for policy in (turns, table, drawn) for config in steady)
     True

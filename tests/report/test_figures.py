@@ -13,7 +13,7 @@ from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import Run
 from aoi_fl.report.seeds import settings
-from tests.report.recorded import MARKOV, ROUNDS, K, N, budgeted_run, charts_of, dropped_run, loaded, play
+from tests.report.recorded import MARKOV, ROUNDS, N, budgeted_run, charts_of, dropped_run, loaded, play
 
 
 def test_learning_curves_are_the_ledgers_numbers(tmp_path):
@@ -50,12 +50,6 @@ def test_interval_histogram_and_its_theory(tmp_path):
     assert measured["y"] == pytest.approx([waits.count(x) / len(waits) for x in lengths], rel=1e-5)
     p = [MARKOV.probabilities[min(age, 3)] for age in range(max(waits))]
     assert expected["y"] == pytest.approx([p[x - 1] * np.prod(1 - np.array(p[: x - 1])) for x in lengths], rel=1e-5)
-
-
-def test_random_selection_has_the_geometric_law(tmp_path):
-    play(tmp_path / "r", policy="random")
-    expected = charts_of(tmp_path / "r")["intervals"].data[1]
-    assert expected["y"] == pytest.approx([K / N * (1 - K / N) ** (x - 1) for x in expected["x"]], rel=1e-5)
 
 
 def test_runs_overlay_in_their_own_colours(tmp_path):

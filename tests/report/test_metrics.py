@@ -98,10 +98,9 @@ def test_the_live_page_serves_it_in_prometheus_own_type(folder, tmp_path):
     answer = TestClient(site.application(str(folder))).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert scraped(answer.text)["aoi_round"] == 2
-    for name, content in (("damaged", "no database"), ("begun", "")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "ledger.sqlite").write_text(content)
-    for name, state in (("absent", "waiting"), ("begun", "waiting"), ("damaged", "unreadable")):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "ledger.sqlite").write_text("no database")
+    for name, state in (("absent", "waiting"), ("damaged", "unreadable")):
         found = scraped(TestClient(site.application(str(tmp_path / name))).get("/metrics").text)
         assert [key for key, value in found.items() if value] == [
             f"aoi_build_info version={aoi_fl.__version__}",
