@@ -88,7 +88,7 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
     ['alpha 0.1 (2 seeds)', 'alpha 0.6 (2 seeds)']
     >>> labels({"seed": 1, "run-name": "a"}, {"seed": 2, "run-name": "b"})  # names are no settings
     ['one setting (2 seeds)']
-    >>> labels({"seed": 1}, {"seed": 1}), labels({}, {"seed": 1})  # one seed that ran twice, and an unknown one
+    >>> labels({"seed": 1}, {"seed": 1}), labels({"seed": 1}, {})  # one seed that ran twice, and an unknown one
     (['0', '1'], ['0', '1'])
     >>> follow = {"random": ("auto", "auto"), "systematic": ("reserve", "size")}  # what the preset sets by the policy
     >>> labels(
