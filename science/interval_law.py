@@ -18,7 +18,7 @@ import numpy as np
 from aoi_fl.science.rates import exact, pooled_variance
 from aoi_fl.science.rule import IntervalLaw
 from aoi_fl.science.tables import decimal
-from aoi_fl.science.types import Floats
+from aoi_fl.science.types import Floats, Ints
 
 _DIFFERENCE = ((-1, 1), (0, -2), (1, 1))  # steps and factors of a second difference
 
@@ -148,11 +148,12 @@ class MixedLaw:
 
     def interval_pmf(self) -> Floats:
         """Return P(X = x) at position x−1."""
-        laws = [(rate * count, one.interval_pmf()) for rate, count, one in self._groups]
-        pmf = np.zeros(max(len(found) for _, found in laws))
-        for share, found in laws:
-            pmf[: len(found)] += share * found
-        return np.asarray(pmf / self.rates.sum())
+        laws, which = self._laws
+        shares, parts = np.bincount(which, self.rates), [one.interval_pmf() for one in laws]
+        pmf = np.zeros(max(map(len, parts)))
+        for share, part in zip(shares, parts, strict=True):
+            pmf[: len(part)] += share * part
+        return np.asarray(pmf / shares.sum())
 
     @property
     def interval_mean(self) -> float:
@@ -162,18 +163,18 @@ class MixedLaw:
     @property
     def interval_variance(self) -> float:
         """Var[X], in rounds²."""
-        found = {rate: one.interval_variance for rate, _, one in self._groups}
-        return pooled_variance(self.rates, np.array([found[rate] for rate in self.rates.tolist()]))
+        laws, which = self._laws
+        return pooled_variance(self.rates, np.array([one.interval_variance for one in laws])[which])
 
     def window_variances(self, windows: Sequence[int]) -> list[float]:
         """Return Var(Y) of the participations in T rounds, for each T; clients' means r_i·T differ with their rates."""
-        within = np.zeros(len(windows))
-        for _, count, one in self._groups:
-            within += np.array(one.window_variances(windows)) * count / len(self.rates)
-        spread: Floats = within + self.rates.var() * np.array(windows) ** 2
-        return [float(value) for value in spread]
+        laws, which = self._laws
+        within = np.array([one.window_variances(windows) for one in laws])[which].mean(axis=0)
+        variances: list[float] = (within + self.rates.var() * np.array(windows) ** 2).tolist()
+        return variances
 
     @cached_property
-    def _groups(self) -> list[tuple[float, int, IntervalLaw]]:
-        distinct, counts = np.unique(self.rates, return_counts=True)
-        return [(rate, count, self.of(rate)) for rate, count in zip(distinct.tolist(), counts.tolist(), strict=True)]
+    def _laws(self) -> tuple[list[IntervalLaw], Ints]:
+        """The law of each different rate, and (n,) which one is each client's."""
+        distinct, which = np.unique(self.rates, return_inverse=True)
+        return [self.of(rate) for rate in distinct.tolist()], which

@@ -53,13 +53,6 @@ def test_given_rates_follow_their_law_for_a_whole_cycle(phases):
         assert policy.law().interval_variance == pytest.approx(float(variance), abs=1e-9)
 
 
-def test_it_follows_its_definition_after_any_number_of_rounds():
-    policy = SystematicPolicy.equal(100, 15, "random", seed=1)
-    for start in (10**6, 10**12, 10**17):
-        chosen = np.array([policy.strides.begin(t) for t in range(start, start + 20)])
-        assert chosen[:, 3].tolist() == by_definition(Fraction(3, 20), policy.phases[3], range(start, start + 20))
-
-
 def test_spread_phases_give_exactly_k_in_every_round():
     for n in range(1, 31):
         for k in range(1, n + 1):

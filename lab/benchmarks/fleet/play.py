@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections import Counter
+from itertools import count
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -34,7 +35,7 @@ _LOOKS = _IDLE | {"GetNodes", "SendTaskHeartbeat"}
 _AT_ONCE = 64  # nodes that connect at the same time
 _START = 600.0  # seconds until the ServerApp says that it begins: on a busy machine its imports take their time
 _LOOK = 0.2  # seconds between two polls of the ServerApp's notes
-_CHECK = 3.0  # seconds between two looks at whether the run is still going
+_CHECK = 15  # polls between two looks at whether the run is still going
 
 
 def play(scenario):
@@ -121,48 +122,42 @@ class Play:
         self._first = self.round + 1
 
     async def _follow(self, run_id):
-        """Record each complete round, and inject the faults in their rounds."""
-        scenario = self.scenario
-        planned = {scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(scenario.faults)}
-        deadline = time.monotonic() + scenario.seconds
+        """Record each complete round, and inject the faults in their rounds, until the run or its time is over."""
+        control, rest = self.link.control(), ""
         try:
-            async with asyncio.timeout(None) as limit:
-                async for line in self._lines(run_id):
-                    if "begun" in line:
-                        deadline = time.monotonic() + scenario.seconds
-                        limit.reschedule(asyncio.get_running_loop().time() + scenario.seconds)
-                    used = {"bytes": self.traffic.bytes, "superlink": self.link.cpu, "own": time.process_time()}
-                    self._marks.append(line | used | {"node calls": Counter(self.traffic.calls)})
-                    if (kill := planned.get(line.get("round", 0))) is not None:
-                        number = sum(name.startswith(kill.__name__) for name in self.found.kills)
-                        self.found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
-                    if "ended" in line or (scenario.joining and self._first and self.round >= self._last):
-                        self.found.complete = True
-                        return
+            async with asyncio.timeout(_START) as limit:
+                with open(self._notes, "a+", encoding="utf-8") as notes:
+                    notes.seek(0)
+                    for turn in count(1):
+                        *lines, rest = (rest + notes.read()).split("\n")
+                        for line in map(json.loads, lines):
+                            if not self._marks:
+                                limit.reschedule(asyncio.get_running_loop().time() + self.scenario.seconds)
+                            if await self._is_over(line):
+                                return
+                        if turn % _CHECK == 0 and (failed := await asyncio.to_thread(failure, control, run_id)):
+                            log = await asyncio.to_thread(control.log, run_id)
+                            raise Skipped(f"the run has {failed}. {log}"[:1500])
+                        for node in self.nodes:
+                            node.check()
+                        await asyncio.sleep(_LOOK)
         except TimeoutError:
-            if not self._marks or time.monotonic() < deadline:
+            if not self._marks:
+                raise Skipped(f"the ServerApp did not begin: {self.link.log_tail()}") from None
+            if not limit.expired():
                 raise
 
-    async def _lines(self, run_id):
-        """Yield the lines of the ServerApp's notes as they arrive."""
-        control, begun, checked, rest = self.link.control(), False, time.monotonic(), ""
-        patience = checked + _START
-        with open(self._notes, "a+", encoding="utf-8") as notes:
-            notes.seek(0)
-            while True:
-                *lines, rest = (rest + notes.read()).split("\n")
-                for line in lines:
-                    begun = True
-                    yield json.loads(line)
-                if not begun and time.monotonic() > patience:
-                    raise Skipped(f"the ServerApp did not begin: {self.link.log_tail()}")
-                if time.monotonic() > checked + _CHECK:
-                    if failed := await asyncio.to_thread(failure, control, run_id):
-                        raise Skipped(f"the run has {failed}. {await asyncio.to_thread(control.log, run_id)}"[:1500])
-                    checked = time.monotonic()
-                for node in self.nodes:
-                    node.check()
-                await asyncio.sleep(_LOOK)
+    async def _is_over(self, line):
+        """Record a line of the ServerApp's notes, inject the fault of its round, and return whether it is the last."""
+        scenario, found = self.scenario, self.found
+        used = {"bytes": self.traffic.bytes, "superlink": self.link.cpu, "own": time.process_time()}
+        self._marks.append(line | used | {"node calls": Counter(self.traffic.calls)})
+        faults = {scenario.rounds + kills.ROUNDS * i: kill for i, kill in enumerate(scenario.faults)}
+        if (kill := faults.get(line.get("round", 0))) is not None:
+            number = sum(name.startswith(kill.__name__) for name in found.kills)
+            found.kills[f"{kill.__name__}{f' {number + 1}' * bool(number)}"] = await kill(self)
+        found.complete = "ended" in line or bool(scenario.joining and self._first and self.round >= self._last)
+        return found.complete
 
     def _sum_up(self):
         found, marks, scenario = self.found, self._marks, self.scenario
