@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from aoi_fl.science.budget import BoundedSelector
+    from aoi_fl.science.budget import BudgetedSelector
     from aoi_fl.science.markov import MarkovPolicy
     from aoi_fl.science.participation import MarkovRule, SystematicRule
     from aoi_fl.science.systematic import SystematicPolicy
@@ -129,12 +129,12 @@ def _markov_increasing(keys: Keys, rates: Rates) -> "MarkovPolicy":
     return MarkovPolicy.increasing(keys["num-clients"], keys["clients-per-round"], keys["max-age"], keys["exponent"])
 
 
-def _budgeted(keys: Keys, rates: Rates) -> "BoundedSelector":
+def _budgeted(keys: Keys, rates: Rates) -> "BudgetedSelector":
     """Return a selector that spends a budget by the order of an index."""
-    from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+    from aoi_fl.science.budget import BudgetedSelector
 
-    selector = BudgetedSelector(keys["budget"], keys["index"], keys["seed"], ageing=keys["ageing"])
-    return BoundedSelector(selector, keys["total-budget"] or math.inf)
+    total = keys["total-budget"] or math.inf
+    return BudgetedSelector(keys["budget"], keys["index"], keys["seed"], ageing=keys["ageing"], total=total)
 
 
 def _own(keys: Keys, rates: Rates) -> Any:

@@ -51,13 +51,16 @@ def choose(index: Floats, payments: Floats, budget: float, strict: bool = False,
         size *= 2
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class BudgetedSelector:
     """WICS and its rivals: the clients that fit into the budget, in descending order of an index.
 
     Unavailable clients, and those without examples or with an unknown payment or sensitivity (NaN), are left out.
     ``random`` takes as index a uniform draw for each client, :func:`aoi_fl.science.draws.uniforms` with purpose
     ``"random-budget"``.
+
+    A round spends up to B, or up to the rest of the total. Indices go by B, so the order of clients stays the same. A
+    chosen client is paid once its update has arrived.
 
     Attributes
     ----------
@@ -66,8 +69,18 @@ class BudgetedSelector:
     seed : the run's, used by ``random`` only
     strict, stop_at_first : the paper's literal variants, see :func:`choose`
     ageing : ``linear``, the paper's, or another ageing cost of :mod:`aoi_fl.science.ageing`; for ``whittle`` only
+    total : of all rounds together, in the payments' unit; may be infinite
+    account : of the spending
 
     Source: Xu et al. 2024, Algorithm 1 and Section 5.1.
+
+    >>> clients = Population(np.zeros(2, int), np.ones(2), np.ones(2, bool), np.array([4.0, 3.0]), np.ones(2))
+    >>> selector = BudgetedSelector(10.0, total=9.0)
+    >>> selector.select(1, clients).clients.tolist()
+    [0, 1]
+    >>> selector.pay(clients.payments)
+    >>> selector.select(2, clients).clients.tolist(), selector.account.left
+    ([], 2.0)
     """
 
     budget: float
@@ -76,6 +89,8 @@ class BudgetedSelector:
     strict: bool = False
     stop_at_first: bool = False
     ageing: Ageing = "linear"
+    total: float = math.inf
+    account: BudgetAccount = field(init=False)
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
@@ -85,33 +100,28 @@ class BudgetedSelector:
             raise ConfigError(
                 "ageing", self.ageing, f"left out for index {self.index!r}", "Leave it out, or use whittle."
             )
+        self.account = BudgetAccount(self.budget, self.total)
 
-    def select(
-        self, round_: int, population: Population, bids: Floats | None = None, limit: float = math.inf
-    ) -> Selection:
+    def select(self, round_: int, population: Population, bids: Floats | None = None) -> Selection:
         """Choose among the available clients, with the aggregation weights d_i/Σ_S d_j of eq. (2) over the chosen.
 
         At the peak it takes at most 64 bytes a client, the index and the selection included; O(n log n) time at worst.
-        ``bids`` are (n,) the clients' own indices, in place of the server's; NaN leaves a client out. ``limit`` caps
-        this round's spending below B. Raises ConfigError if payments or sensitivities are needed and unknown.
+        ``bids`` are (n,) the clients' own indices, in place of the server's; NaN leaves a client out.
+        Raises ConfigError if payments or sensitivities are needed and unknown.
         """
         if population.payments is None:
             raise ConfigError("payments", None, "known for every client under a budget", "Set each client's payment.")
         index = self.indices(round_, population, population.payments) if bids is None else bids
-        may, strict = self._bound(limit)
+        may, strict = self._bound
         reachable = np.where(population.available & (population.sizes > 0) & (may > 0), index, np.nan)
         chosen = choose(reachable, population.payments, may, strict, self.stop_at_first)
         return by_size(chosen, population.sizes)
 
-    def affords(self, payments: Floats, limit: float) -> bool:
-        """Return whether a round with this limit can pay any of these payments; NaN counts as none."""
-        may, strict = self._bound(limit)
-        known = payments[np.isfinite(payments)]
-        return may > 0 and bool(RoundBudget(may, strict).affords(known).any())
-
-    def _bound(self, limit: float) -> tuple[float, bool]:
+    @property
+    def _bound(self) -> tuple[float, bool]:
         """Return the most that a round may spend, and whether it must stay below that."""
-        return min(self.budget, limit), self.strict and limit >= self.budget
+        limit = self.account.limit
+        return limit, self.strict and limit >= self.budget
 
     def indices(self, round_: int, population: Population, payments: Floats) -> Floats:
         """Return (n,) the index of every client by the server's knowledge; raise ConfigError as :meth:`select` does."""
@@ -128,51 +138,15 @@ class BudgetedSelector:
             return whittle_index(population.ages, payments, population.sensitivities, self.budget)
         return ageing_index(population.ages, payments, population.sensitivities, self.budget, self.ageing)
 
-
-@dataclass
-class BoundedSelector:
-    """A budgeted selector with a total budget of the run, and its account.
-
-    A round spends up to B, or up to the rest of the total; indices go by B, so the order of clients stays the same.
-    A chosen client is paid once its update has arrived.
-
-    Attributes
-    ----------
-    selector : of a round, with its budget B
-    total : of all rounds together, in the payments' unit; may be infinite
-    account : of the spending
-
-    Raises ConfigError if the total is not positive.
-    """
-
-    selector: BudgetedSelector
-    total: float = math.inf
-    account: BudgetAccount = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.account = BudgetAccount(self.selector.budget, self.total)
-
-    def select(self, round_: int, population: Population, bids: Floats | None = None) -> Selection:
-        """Choose as :meth:`BudgetedSelector.select` does, within the rest.
-
-        >>> clients = Population(np.zeros(2, int), np.ones(2), np.ones(2, bool), np.array([4.0, 3.0]), np.ones(2))
-        >>> bounded = BoundedSelector(BudgetedSelector(10.0), total=9.0)
-        >>> bounded.select(1, clients).clients.tolist()
-        [0, 1]
-        >>> bounded.pay(clients.payments)
-        >>> bounded.select(2, clients).clients.tolist(), bounded.account.left
-        ([], 2.0)
-        """
-        return self.selector.select(round_, population, bids, self.account.limit)
-
     def pay(self, payments: Floats) -> None:
         """Pay for the updates of a round; ValueError if they exceed its budget."""
         self.account.book(payments)
 
     def over(self, payments: Floats) -> str | None:
         """Return why no further round can pay any of these (n,) payments, NaN where unknown; None if one can."""
-        left = self.account.left
-        if math.isinf(left) or self.selector.affords(payments, self.account.limit):
+        left, (may, strict) = self.account.left, self._bound
+        known = payments[np.isfinite(payments)]
+        if math.isinf(left) or (may > 0 and RoundBudget(may, strict).affords(known).any()):
             return None
         cheapest = np.nanmin(payments, initial=math.inf)
         return f"{left:.6g} is left of the total budget of {self.total:g}, and the smallest payment is {cheapest:.6g}"

@@ -64,7 +64,7 @@ def simulate(
     ----------
     policy : a rule, or a selector with its own seed
     population : n clients, with a selector's first ages; unavailable clients never take part
-    rounds : R ≥ 1; fewer where a total budget (:class:`aoi_fl.science.budget.BoundedSelector`) or the clock ends the
+    rounds : R ≥ 1; fewer where a total budget (:class:`aoi_fl.science.budget.BudgetedSelector`) or the clock ends the
         run
     seed : of the clients' decisions
     start : first ages under a rule, from the stationary law or all zero. From age zero clients move in step for long,

@@ -15,7 +15,7 @@ from aoi_fl.config.rules import check_settings
 from aoi_fl.protocol import BY_SENSITIVITY, Bid
 from aoi_fl.protocol.clients import abridged, check_clients
 from aoi_fl.protocol.records import ClientRecord
-from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.policy import ClientOutcome, Plan, Policy, PolicyTraits, RoundOutcome, RoundView, State
@@ -35,7 +35,7 @@ class BudgetedPolicy(Policy):
     ----------
     selector : budget, index and the paper's literal variants
     clients : clients that round 1 needs
-    source, trains, total_budget, sensitivities : as in :class:`BudgetedRefresh`
+    source, trains, sensitivities : as in :class:`BudgetedRefresh`
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class BudgetedPolicy(Policy):
         source: str,
         trains: str,
         sensitivities: str,
-        total_budget: float,
     ) -> None:
         estimated = sensitivities == "estimated"
         self.traits = PolicyTraits(
@@ -59,7 +58,6 @@ class BudgetedPolicy(Policy):
         self.selector = selector
         self.source = source
         self.trains = trains
-        self.bounded = BoundedSelector(selector, total_budget)
         self._refreshed = np.zeros(0, np.int64)
         self._emptied = np.zeros(0, np.int64)  # the last round that each client had alone and left empty
         self._known = 0
@@ -88,11 +86,11 @@ class BudgetedPolicy(Policy):
         )
         # NaN stays; a client may know that its data are younger, and not more
         bids = np.minimum(bids, self.selector.indices(view.round, population, payments))
-        chosen = self.bounded.select(view.round, population, bids).clients
+        chosen = self.selector.select(view.round, population, bids).clients
         barred = (self._emptied > 0) & (view.round - self._emptied <= _NOT_ALONE)
         if len(chosen) == 1 and barred[chosen[0]]:
             population = replace(population, available=payable & ~barred)
-            others = self.bounded.select(view.round, population, bids).clients
+            others = self.selector.select(view.round, population, bids).clients
             chosen = others if len(others) else chosen
         paid = np.full(len(payments), np.nan)
         paid[chosen] = payments[chosen]
@@ -120,8 +118,8 @@ class BudgetedPolicy(Policy):
         self._refreshed[delivered] = round_
         if len(outcome.plan.clients) == 1 and not delivered:
             self._emptied[outcome.plan.clients] = round_
-        self.bounded.pay(np.empty(0) if payments is None else payments[delivered])
-        self._ledger["spent"] = self.bounded.account.spent[-1]
+        self.selector.pay(np.empty(0) if payments is None else payments[delivered])
+        self._ledger["spent"] = self.selector.account.spent[-1]
         return self._over(outcome.view)
 
     def describe(self) -> dict[str, Any]:
@@ -129,7 +127,7 @@ class BudgetedPolicy(Policy):
         return {
             "kind": f"budgeted-{self.selector.index}",
             "budget": self.selector.budget,
-            **({} if math.isinf(self.bounded.total) else {"total_budget": self.bounded.total}),
+            **({} if math.isinf(self.selector.total) else {"total_budget": self.selector.total}),
             "index": self.selector.index,
             **({} if self.selector.ageing == "linear" else {"ageing": self.selector.ageing}),
             "index_source": self.source,
@@ -139,7 +137,7 @@ class BudgetedPolicy(Policy):
 
     def state_dict(self) -> State:
         """Return last refreshes, the number of clients taken in, spending, and the estimate of φ."""
-        account = self.bounded.account
+        account = self.selector.account
         paid = np.array([account.paid, account.rounding])
         mine = {"refreshed": self._refreshed, "known": np.array([self._known]), "paid": paid}
         if self._emptied.any():
@@ -152,7 +150,7 @@ class BudgetedPolicy(Policy):
         """Restore the ages of the data; clients met in the round that was cut short are taken in by the next one."""
         self._refreshed, self._known = state["refreshed"].copy(), int(state["known"][0])
         self._emptied = state.get("emptied", np.zeros_like(self._refreshed)).copy()
-        self.bounded.account.paid, self.bounded.account.rounding = state["paid"].tolist()
+        self.selector.account.paid, self.selector.account.rounding = state["paid"].tolist()
         if self._slopes is not None:
             self._slopes = SlopeEstimate(state["moments"].copy(), float(state["level"][0]))
 
@@ -195,11 +193,11 @@ class BudgetedPolicy(Policy):
 
         A client with an extremely low payment does not keep the run going, because it would soon train alone.
         """
-        if math.isinf(self.bounded.total) or not len(view.known):
+        if math.isinf(self.selector.total) or not len(view.known):
             return None
         prices = self._prices(view.population)
         known = prices[np.isfinite(prices)]
-        reason = self.bounded.over(known[known >= np.median(known) / _EXTREME] if known.size else known)
+        reason = self.selector.over(known[known >= np.median(known) / _EXTREME] if known.size else known)
         return reason and f"{reason} (total-budget)"
 
     def _take_in(self, view: RoundView) -> None:
@@ -233,7 +231,7 @@ class BudgetedPolicy(Policy):
                 [self._sensitivity(r) for r in payable],
                 self.selector.budget,
                 [r.name for r in payable],
-                self.bounded.account.left,
+                self.selector.account.left,
             )
         for warning in warnings:
             logger.warning("%s", warning)
@@ -274,12 +272,13 @@ class BudgetedRefresh(AgeAwareStrategy):
 
     Parameters
     ----------
-    selector : budget, index and the paper's literal variants
+    selector : budgets, index and the paper's literal variants
     clients : clients that round 1 needs
     source : "server": the server computes the indices from payments, sensitivities and ages; "bid": each client
         computes its own, and the server checks it (Algorithm 1, step 2)
     trains : "selected", only the refreshed clients train (Section 5), or "all" clients do (Section 2)
-    total_budget : spending of all rounds; the run is complete when the rest pays no known client; infinite: no limit
+    total_budget : spending of all rounds; the run is complete when the rest pays no known client; infinite: the
+        selector's
     sensitivities : "declared" by the clients, or "estimated" from their training losses by the age of their data, see
         :mod:`aoi_fl.science.estimate`; an estimate needs all clients to train
     """
@@ -296,19 +295,17 @@ class BudgetedRefresh(AgeAwareStrategy):
         **settings: Any,
     ) -> None:
         check_settings(selector.index, selector.ageing, source, trains, sensitivities)
-        policy = BudgetedPolicy(selector, clients, source, trains, sensitivities, total_budget)
-        super().__init__(policy, **settings)
+        selector = replace(selector, total=min(total_budget, selector.total))  # with an account of this run
+        super().__init__(BudgetedPolicy(selector, clients, source, trains, sensitivities), **settings)
 
     @classmethod
     def by_keys(cls, keys: Mapping[str, Any], **settings: Any) -> Self:
         """Return the strategy for a run's keys."""
-        bounded = REGISTRY[keys["policy"]].build(keys)
         return cls(
-            bounded.selector,
+            REGISTRY[keys["policy"]].build(keys),
             keys["num-clients"],
             source=keys["index-source"],
             trains=keys["trains"],
             sensitivities="estimated" if keys["sensitivities"] == "estimated" else "declared",
-            total_budget=bounded.total,
             **settings,
         )

@@ -14,7 +14,7 @@ from aoi_fl.report.quantities import key_numbers
 from aoi_fl.report.runs import load
 from aoi_fl.report.seeds import Setting
 from aoi_fl.report.summary_card import glance
-from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.selection import Population
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import read_run
@@ -38,12 +38,13 @@ def play(folder, **keys):
     return run_here(RUN | {"runs-dir": str(folder), "run-name": "r"} | {kebab(k): v for k, v in keys.items()})
 
 
-def simulated(table, values, rounds=ROUNDS, total=None):
+def simulated(table, values, rounds=ROUNDS, total=float("inf")):
     ageing = values.get("ageing", "linear")
-    selector = BudgetedSelector(values["budget"], BUDGETED[values["policy"]], values["seed"], ageing=ageing)
+    kind = BUDGETED[values["policy"]]
+    selector = BudgetedSelector(values["budget"], kind, values["seed"], ageing=ageing, total=total)
     there = np.ones(len(table.names), bool)
     population = Population(table.ages, table.sizes, there, table.payments, table.sensitivities)
-    return simulate(BoundedSelector(selector, total) if total else selector, population, rounds, values["seed"])
+    return simulate(selector, population, rounds, values["seed"])
 
 
 def chosen(history):

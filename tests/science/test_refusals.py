@@ -11,7 +11,7 @@ from aoi_fl.lab.rivals.power_of_choice import PowerOfChoice
 from aoi_fl.lab.simulated_time.availability import Availability
 from aoi_fl.science.absence import absent_table
 from aoi_fl.science.age import interval_given_age
-from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.estimate import SlopeEstimate
 from aoi_fl.science.history import History
 from aoi_fl.science.markov import MarkovPolicy
@@ -58,7 +58,7 @@ GROUPS = [
     (lambda: BudgetedSelector(10, "abs").select(1, Population(TWO, TWO, TWO > 0, ONES)), "sensitivities", [()]),
     (lambda: BudgetedSelector(10).select(1, equals(2)), "payments", [()]),
     (lambda ageing: BudgetedSelector(40.0, "maxpack", ageing=ageing), "ageing", ["quadratic", "cubic"]),
-    (lambda total: BoundedSelector(BudgetedSelector(10.0), total), "total-budget", [NAN]),
+    (lambda total: BudgetedSelector(10.0, total=total), "total-budget", [NAN]),
     (Availability.from_changes, "client 1: second", [([0, 1, 3], [0, 7, 3], [True, True, False], 9)]),
     (Availability.from_changes, "client 0: second", [([0, 2], [-2, 3], [True, False], 9)]),
     (Availability.from_changes, "client 0: change", [([0, 2], [2, 5], [True, True], 9)], "to available at second 5"),

@@ -1,5 +1,6 @@
 """A total budget against sums in exact decimal arithmetic: it is spent, never more, and then the run is over."""
 
+import math
 from dataclasses import replace
 from decimal import Decimal
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoi_fl.science.budget import BoundedSelector, BudgetedSelector
+from aoi_fl.science.budget import BudgetedSelector
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.spending import BudgetAccount
 from tests.science.populations import equals
@@ -35,8 +36,7 @@ tenths = st.integers(30, 150).map(lambda price: price / 10)
 def test_rounds_spend_a_total_until_it_pays_nobody_more(clients, total, budget, index, variant):
     payments, sensitivities = (np.array(column) for column in zip(*clients, strict=True))
     people = replace(equals(payments.size), payments=payments, sensitivities=sensitivities)
-    selector = BudgetedSelector(budget, index, 3, *variant)
-    bounded = BoundedSelector(selector, total)
+    bounded, selector = (BudgetedSelector(budget, index, 3, *variant, total=limit) for limit in (total, math.inf))
     history, free = simulate(bounded, people, ROUNDS, 3), simulate(selector, people, ROUNDS, 3)
     left = exact(total)
     for t in range(1, history.rounds + 1):
@@ -54,7 +54,7 @@ def test_rounds_spend_a_total_until_it_pays_nobody_more(clients, total, budget, 
 def test_only_a_round_s_own_budget_is_strict():
     people = replace(equals(1), payments=np.array([4.0]), sensitivities=np.ones(1))
     for total, rounds in ((8.0, 2), (4.0, 1)):
-        assert simulate(BoundedSelector(BudgetedSelector(9.0, strict=True), total), people, 5, 1).rounds == rounds
+        assert simulate(BudgetedSelector(9.0, strict=True, total=total), people, 5, 1).rounds == rounds
     assert simulate(BudgetedSelector(4.0, strict=True), people, 5, 1).counts.tolist() == [0]
 
 
