@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from aoi_fl.client.device import checks, enroll, reach
+from aoi_fl.client.device import checks, reach
 from aoi_fl.client.device.registration import registration
 from aoi_fl.docker.nodes import read_pems
 from aoi_fl.docker.pki import make_all
@@ -24,10 +24,9 @@ PEM = serialization.Encoding.PEM
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def cluster(authority):
     """Return the certificate of an authority, and a server's certificate and private key."""
-    make_all(root := tmp_path_factory.mktemp("pki"))
-    return [(root / name).read_bytes() for name in ("trust/ca.crt", "server/server.crt", "server/server.key")]
+    return [(authority / name).read_bytes() for name in ("trust/ca.crt", "server/server.crt", "server/server.key")]
 
 
 @contextmanager
@@ -140,10 +139,9 @@ def fleet(cluster):
 
 
 @pytest.fixture
-def made(fleet, tmp_path, cluster):
+def made(fleet, enrol):
     """Return the enrolment of a client whose key the SuperLink does not know yet."""
-    (tmp_path / "ca.crt").write_bytes(cluster[0])
-    return enroll.enroll("pi-3", f"127.0.0.1:{fleet.port}", tmp_path / "ca.crt", tmp_path / "pi-3")
+    return enrol(superlink=f"127.0.0.1:{fleet.port}")
 
 
 @pytest.mark.parametrize("ahead", [3.0, -100.0, 20.0, -400.0])

@@ -16,22 +16,7 @@ from flwr.cli.supernode.register import try_load_public_key
 
 from aoi_fl.client.device import enroll, reach
 from aoi_fl.client.supernode import own_options
-from aoi_fl.docker.pki import make_all
 from tests.refusals import refused
-
-
-@pytest.fixture(scope="module")
-def ca(tmp_path_factory):
-    root = tmp_path_factory.mktemp("pki")
-    make_all(root)
-    return root / "trust" / "ca.crt"
-
-
-@pytest.fixture
-def enrolled(ca, tmp_path):
-    """Return a function that enrols pi-3 in a folder of its name."""
-    usual = {"name": "pi-3", "superlink": "h:9092", "ca": ca, "folder": tmp_path / "pi-3"}
-    return lambda **how: enroll.enroll(**usual | how)
 
 
 def mode(path):
@@ -44,14 +29,14 @@ def command(service):
     return shlex.split(line.removeprefix("ExecStart="))
 
 
-def test_flower_reads_both_halves_of_the_key(enrolled, ca, monkeypatch):
+def test_flower_reads_both_halves_of_the_key(enrol, authority, monkeypatch):
     old = os.umask(0)  # a careless umask must not open the key
     try:
-        made = enrolled(superlink="link.example.org:9092")
+        made = enrol(superlink="link.example.org:9092")
     finally:
         os.umask(old)
     assert mode(made.folder / "client.key") == 0o600
-    assert ca.read_bytes() == (made.folder / "ca.crt").read_bytes()
+    assert (authority / "trust/ca.crt").read_bytes() == (made.folder / "ca.crt").read_bytes()
     words = [word.replace("${SUPERLINK}", "link.example.org:9092") for word in command(made.units[0])]
     assert words[1:3] == ["-m", "aoi_fl.client.supernode"]
     ours, theirs = own_options(words[3:])
@@ -59,7 +44,7 @@ def test_flower_reads_both_halves_of_the_key(enrolled, ca, monkeypatch):
     monkeypatch.setattr("sys.argv", [words[2], *theirs])
     config = importlib.import_module("flwr.supernode.cli.flower_supernode")._parse_supernode_lifespan_config()
     assert config.server_address == "link.example.org:9092"
-    assert not config.insecure and config.root_certificates == ca.read_bytes()
+    assert not config.insecure and config.root_certificates == (made.folder / "ca.crt").read_bytes()
     private, public = config.authentication_keys
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     assert private.curve.name == "secp256r1" and try_load_public_key(made.public_file) == pem
@@ -71,25 +56,25 @@ def test_flower_reads_both_halves_of_the_key(enrolled, ca, monkeypatch):
 
 
 @pytest.mark.parametrize("step", ["write_whole", "_write_new"])
-def test_an_enrolment_that_breaks_off_is_repeated(enrolled, tmp_path, monkeypatch, step):
+def test_an_enrolment_that_breaks_off_is_repeated(enrol, tmp_path, monkeypatch, step):
     with monkeypatch.context() as patch, refused("--dir"):
         patch.setattr(enroll, step, lambda path, *_: (_ for _ in ()).throw(OSError(28, "No space left", path)))
-        enrolled()
+        enrol()
     assert not (tmp_path / "pi-3" / "client.key").exists()  # it is written last
-    made = enrolled()
+    made = enrol()
     assert mode(made.folder / "client.key") == 0o600 and not [*made.folder.glob(".*")]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("how", [{}, {"sandbox": True}, {"timed": True}], ids=str)
-def test_systemd_takes_the_units(enrolled, how):
-    made = enrolled(**how)
+def test_systemd_takes_the_units(enrol, how):
+    made = enrol(**how)
     done = subprocess.run(["systemd-analyze", "verify", *made.units], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(enrolled, tmp_path):
-    made = enrolled(sandbox=True)
+def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(enrol, tmp_path):
+    made = enrol(sandbox=True)
     app, client = (unit.read_text().splitlines() for unit in made.units)
     assert {"DynamicUser=yes", "PrivateNetwork=yes", "IPAddressDeny=any", "ProtectHome=tmpfs"} < set(app)
     assert f"TemporaryFileSystem={tmp_path / 'pi-3'}/:ro /var/lib/aoi:ro" in app
@@ -101,8 +86,8 @@ def test_the_apps_unit_has_no_network_no_key_and_no_state_of_the_client(enrolled
     ]
 
 
-def test_a_timer_starts_the_unit_at_the_clients_return(enrolled, tmp_path):
-    made = enrolled(timed=True)
+def test_a_timer_starts_the_unit_at_the_clients_return(enrol, tmp_path):
+    made = enrol(timed=True)
     service, timer = made.units
     assert "--leave" in command(service) and "Restart=on-failure" in service.read_text()
     assert "WantedBy=timers.target" in timer.read_text() and "[Install]" not in service.read_text()
@@ -129,23 +114,23 @@ def test_a_timer_starts_the_unit_at_the_clients_return(enrolled, tmp_path):
         assert due() == expected, text
 
 
-def test_a_key_is_never_overwritten(enrolled, tmp_path):
-    made = enrolled()
+def test_a_key_is_never_overwritten(enrol, tmp_path):
+    made = enrol()
     before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()}
     with refused("--dir"):
-        enrolled(superlink="other:9092")
+        enrol(superlink="other:9092")
     assert {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()} == before
     (tmp_path / "pi-4").mkdir()
     (tmp_path / "pi-4" / "client.key").symlink_to(tmp_path / "nowhere")
     with refused("--dir"):
-        enrolled(name="pi-4", folder=tmp_path / "pi-4")
+        enrol(name="pi-4", folder=tmp_path / "pi-4")
 
 
-def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrolled, ca, tmp_path, aoi):
+def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrol, authority, tmp_path, aoi):
     folder, form = tmp_path / "pi-3", (serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     node, key, public = (folder / name for name in ("node.toml", "client.key", "pi-3.pub"))
     rules, former = None, b""
-    for words in (f"--name pi-3 --superlink h:9092 --ca {ca}", "--new-key"):
+    for words in (f"--name pi-3 --superlink h:9092 --ca {authority / 'trust/ca.crt'}", "--new-key"):
         output = "".join(map(str, aoi(f"enroll --dir {folder} {words}")))
         private, shown = serialization.load_ssh_private_key(key.read_bytes(), None), public.read_bytes().strip()
         assert private.public_key().public_bytes(*form) == shown != former and mode(key) == 0o600
@@ -155,8 +140,8 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrolled, ca, tmp
         node.write_text(rules)
     key.unlink()
     with refused("--name", "pi-4"):
-        enrolled(name="pi-4")
-    enrolled(superlink="other:9092")
+        enrol(name="pi-4")
+    enrol(superlink="other:9092")
     assert node.read_text() == rules
     with refused("--dir"):
         enroll.new_key(tmp_path)
@@ -176,10 +161,10 @@ def test_a_new_key_or_another_enrolment_keeps_the_owners_rules(enrolled, ca, tmp
         ({"folder": Path("a folder")}, ("--dir", ANY, "free of spaces")),
     ],
 )
-def test_errors_name_the_thing_and_leave_nothing(enrolled, tmp_path, monkeypatch, change, fields: tuple):
+def test_errors_name_the_thing_and_leave_nothing(enrol, tmp_path, monkeypatch, change, fields: tuple):
     monkeypatch.chdir(tmp_path)
     with refused(*fields):
-        enrolled(**change)
+        enrol(**change)
     assert not any(tmp_path.iterdir())
 
 

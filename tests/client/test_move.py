@@ -6,15 +6,13 @@ import tomllib
 
 import pytest
 
-from aoi_fl.client.device import enroll, move
-from aoi_fl.docker.pki import make_all
+from aoi_fl.client.device import move
 from tests.refusals import refused
 
 
 @pytest.fixture
-def enrolled(tmp_path):
-    make_all(tmp_path / "pki")
-    made = enroll.enroll("pi-3", "h:9092", tmp_path / "pki" / "trust" / "ca.crt", tmp_path / "pi-3")
+def enrolled(enrol, tmp_path):
+    made = enrol()
     text = (made.folder / "node.toml").read_text().replace("/var/lib/aoi/pi-3", str(tmp_path / "state"))
     (made.folder / "node.toml").write_text(text + "pause = true\n")
     return made.folder

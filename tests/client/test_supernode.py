@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from aoi_fl.client import supernode
-from aoi_fl.client.poll_schedule import ASLEEP, HEARTBEAT, LONGEST_LOOK, NAP_FILE, SHORTEST_LOOK, NextMessage, lay_down
+from aoi_fl.client.poll_schedule import ASLEEP, LONGEST_LOOK, NAP_FILE, SHORTEST_LOOK, NextMessage, lay_down
 from tests.processes import python
 
 SERVE = """
@@ -50,22 +50,17 @@ def test_the_wait_grows_with_the_silence_of_a_run(tmp_path, monkeypatch):
     waits.sleep(3)
     assert slept == [LONGEST_LOOK]  # nobody has told it anything
     lay_down(NextMessage(None, 0.0), 7)
-    slept.clear()
     while now[0] < 200:
         waits.sleep(3)
-    silent = slept.copy()
-    assert silent[0] == SHORTEST_LOOK and silent == sorted(silent) and silent[-1] == 3
-    assert len(silent) < 90  # in a hundred seconds
+    silent = slept[1:]
+    assert silent[0] == SHORTEST_LOOK and silent == sorted(silent) and silent[-1] == LONGEST_LOOK
     waits.sleep(0.5)  # it waits for an answer
-    assert slept[-1] == supernode.ANSWER_LOOK
     waits.sleep(3)
-    assert slept[-1] == SHORTEST_LOOK
-    assert heard == [(NextMessage(None, 0.0), 7)]
+    assert slept[-2:] == [supernode.ANSWER_LOOK, SHORTEST_LOOK]
     lay_down(NextMessage(900.0, ASLEEP), 7)
     waits.sleep(3)
-    assert 899 < slept[-1] <= 900 and waits.changed.is_set() and heard[-1][0].asleep
-    waits.sleep(3)  # it is the time again at which it looks
-    assert slept[-1] <= LONGEST_LOOK and waits.heartbeat()[0] == HEARTBEAT
+    assert 899 < slept[-1] <= 900 and waits.changed.is_set()
+    assert [(following.asleep, node) for following, node in heard] == [(False, 7), (True, 7)]
 
 
 def test_a_supernode_that_fails_ends_whatever_its_threads_do():
