@@ -159,7 +159,7 @@ def _at_work(setting: Setting) -> list[Curve]:
         known = np.isfinite(count) & np.isfinite(clock)
         if known.any():
             marks = np.linspace(0, clock[known][-1], _POINTS + 1)
-            latest = np.minimum(np.searchsorted(clock[known], marks), known.sum() - 1)
+            latest = np.searchsorted(clock[known], marks)
             curves.append((np.round(marks * 60 / _HOUR, 4), count[known][latest]))
     return curves
 

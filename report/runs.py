@@ -252,7 +252,7 @@ class Run:
             if (row["since"] or 1) <= 1
         }
         pairs = [declared.get(client, (None, None)) for client in range(self.size)]
-        if any(value is None for pair in pairs for value in pair):
+        if any(None in pair for pair in pairs):
             return None
         payments, sensitivities = np.array(pairs, dtype=np.float64).T
         return payments, sensitivities

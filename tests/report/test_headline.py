@@ -86,10 +86,6 @@ def test_policies_are_shown_unless_all_names_hold_them(tmp_path):
     assert "policy" not in columns
 
 
-def test_a_run_without_rounds_has_no_headline(tmp_path):
-    assert headline(seeds.settings([play(tmp_path / "new", "random", 1, 0.9, [])])) == ""
-
-
 def test_the_range_of_random_selection_is_its_median():
     rng = np.random.default_rng(1)
     draws = np.array([[rng.permuted(np.arange(20) < 4) for _ in range(30)] for _ in range(400)]).sum(axis=1)
