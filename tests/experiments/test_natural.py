@@ -22,8 +22,8 @@ SOURCE = DataSource("x.csv.gz", "pupil", "mark", {"sex": str, "age": lambda cell
 ROWS = "pupil,mark,sex,age\nb,1,F,3\na,0,M,4\nb,1,M,3\nb,0,F,4\na,1,F,10\nc,0,F,3\n"
 
 
-def written(folder, text=ROWS):
-    (folder / SOURCE.file).write_bytes(gzip.compress(text.encode()))
+def written(folder):
+    (folder / SOURCE.file).write_bytes(gzip.compress(ROWS.encode()))
     return folder
 
 

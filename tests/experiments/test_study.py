@@ -83,7 +83,7 @@ def test_a_common_rate_gives_as_many_as_are_wanted():
     shares = np.array([0.05, 0.2, 0.4, 0.9, 1.0])
     rate = rate_for(1.5, shares)
     assert achievable(np.full(5, rate), shares).sum() == pytest.approx(1.5)
-    assert rate_for(9.0, shares) == 1.0
+    assert rate_for(9.0, shares) == 1
 
 
 @pytest.mark.skipif(not TRACE.is_file(), reason="../shared/data/availability_300.npz is not there")

@@ -37,7 +37,7 @@ def test_training_along_the_simulated_history_is_the_run(policy, weights, tmp_pa
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_every_policy_runs_and_counts_who_trains(policy):
     rows = find("unequal").play({"seed": 6, "split": "iid", "policy": policy}, replace(QUICK, rounds=3))
-    assert [row["round"] for row in rows] == [1, 2, 3] and len({row["met"] for row in rows}) == 1
+    assert [row["round"] for row in rows] == [1, 2, 3]
     assert all(row["trained"] == pytest.approx(15 * row["data"], rel=0.01) for row in rows)  # sizes are all but equal
 
 
