@@ -58,7 +58,7 @@ class Experiment(ABC):
     version: int = 1  # raised when its units change, so that two versions never mix
     data: Sequence[str] = ()  # names of data sets
     conditions: Mapping[str, Any] = {}  # settings; a list has the value at full size and that in a quick look
-    takes_rounds: bool = False  # whether the user may choose the number of rounds
+    takes: Sequence[str] = ()  # the user's options that are settings, too: rounds, model
     factors: Mapping[str, Sequence[Any]] = {}  # values of a unit's columns beside the seed
     counts: Sequence[int] = (20, 6)  # seeds at full size and in a quick look
     first: int = 1  # seed
@@ -111,7 +111,10 @@ class Experiment(ABC):
         found = {
             key: value[options.quick] if isinstance(value, list) else value for key, value in self.conditions.items()
         }
-        return found | ({"rounds": options.rounds} if self.takes_rounds and options.rounds else {})
+        for option in self.takes:
+            key = "num-server-rounds" if option == "rounds" and "num-server-rounds" in found else option
+            found[key] = getattr(options, option) or found[key]
+        return found
 
     def kept_under(self, options: Options) -> dict[str, Any]:
         """Return the settings and a version above 1: results on disk must agree in these."""

@@ -27,22 +27,12 @@ TRAINING = {"local-epochs": 5, "batch-size": 50, "learning-rate": 0.1, "learning
 PAPER_KEYS = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age": MAX_AGE}
 
 
-def learning(experiment, options, rounds, **keys):
-    """Return run keys of the 2NN, with rounds at full size and in a quick look; the digits have their own training."""
-    dataset, count = ", ".join(experiment.datasets(options)), options.rounds or rounds[options.quick]
-    shared = {"dataset": dataset, "model": "2nn", **keys, "num-server-rounds": count}
-    return shared if dataset == "digits" else TRAINING | shared
+class Trained(Experiment):
+    """An experiment that trains as the papers do; the digits have training of their own."""
 
-
-def constant_rate(options):
-    """Return the run keys of one local epoch at a constant learning rate."""
-    batch = 10 if options.quick else 50
-    return {"local-epochs": 1, "batch-size": batch, "learning-rate": 0.1, "learning-rate-decay": 1.0}
-
-
-def alpha(usual, options):
-    """Return α of a Dirichlet partition; the digits are too few for MNIST's."""
-    return 0.6 if options.quick else usual
+    def settings(self, options):
+        found = super().settings(options)
+        return found if found["dataset"] == "digits" else TRAINING | found
 
 
 def sizes():

@@ -43,10 +43,9 @@ class Learning(Experiment):
         self.claims = dict(enumerate(claims))
 
     def settings(self, options):
-        (dataset,) = self.datasets(options)
-        keys = {} if dataset == "digits" else self.keys
-        model = options.model or self.model
-        return setting.learning(self, options, (self.rounds, 4), **setting.PAPER_KEYS, **keys, model=model)
+        dataset, rounds = self.datasets(options)[0], options.rounds or (4 if options.quick else self.rounds)
+        found = {"dataset": dataset, "model": options.model or self.model, **setting.PAPER_KEYS}
+        return found | {"num-server-rounds": rounds} | ({} if dataset == "digits" else setting.TRAINING | self.keys)
 
     def play(self, unit, options):
         """Run a federation; the seed alone decides first model, partition and the order of batches."""

@@ -21,7 +21,6 @@ _MARKOV = ("markov-optimal", "markov-increasing")
 class Skew(Experiment):
     """Journal, Table II."""
 
-    model: str
     theirs: Mapping[str, float]  # ρ in Table II
     factors = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
 
@@ -34,16 +33,6 @@ class Skew(Experiment):
             f"Γ is estimated below 0 in {below} of {len(gaps)} runs, {min(gaps.values()):.4f} to "
             f"{max(gaps.values()):.4f}, though it cannot be; {self.claims['unbiased'].ours}",
         )
-
-    def settings(self, options):
-        return {
-            "dataset": self.datasets(options)[0],
-            "model": options.model or ("2nn" if options.quick else self.model),
-            **setting.PAPER_SIZES,
-            "rounds": options.rounds or (6 if options.quick else 60),
-            "local_steps": 100 if options.quick else 1000,
-            "central_epochs": 3 if options.quick else 20,
-        }
 
     def play(self, unit, options):
         """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""

@@ -5,24 +5,20 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Study, rounded
+from aoi_fl.lab.experiments.studies.unequal import split_of
 
-_ALPHA = 0.3
 _LOWEST = 0.1  # of the clients
 
 
-class ClientAccuracy(Study):
+class ClientAccuracy(setting.Trained, Study):
     """Random selection and Markov optimal on unequal data, at the paper's weights and at equal ones."""
 
     evaluations: int  # after the last rounds
 
-    def settings(self, options):
-        keys = {**setting.PAPER_KEYS, "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}"}
-        return setting.learning(self, options, (30, 6), **keys)
-
     def play(self, unit, options):
         """Train along the policy's selections, and return how accuracy spreads over the clients."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, setting.CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
+        there = dealt_as(chosen, options, seed, setting.CLIENTS, **split_of(chosen["partition"]))
         policy, weights = unit["policy"].removesuffix(" weights").split(", ")
         history = there.history(setting.policy(policy, seed), chosen["num-server-rounds"], weights)
         found = [

@@ -40,14 +40,10 @@ _MAKE = {
 }
 
 
-class Cohorts(Study):
+class Cohorts(setting.Trained, Study):
     """Systematic participation with cohorts of 1, 5 and 15 clients, spread, jittered and sorted by label."""
 
     policies = tuple(_MAKE)
-
-    def settings(self, options):
-        keys = {"clients-per-round": _PER_ROUND, "partition": f"dirichlet:{_ALPHA}", "weights": "size"}
-        return setting.learning(self, options, (30, 4), **keys)
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the second half's accuracy."""

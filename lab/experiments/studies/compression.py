@@ -2,24 +2,19 @@
 
 from functools import cache
 
-from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.lab.experiments.harness.counting import counted
 from aoi_fl.lab.experiments.harness.federation import play_run
+from aoi_fl.lab.experiments.harness.setting import Trained
 from aoi_fl.lab.experiments.harness.stats import interval, paired_curves
 from aoi_fl.protocol.coding import KINDS, NONE
 
 _LAST = 5  # rounds at the end over which the accuracy is averaged: one round's is at the mercy of its fifteen clients
 
 
-class Compression(Experiment):
+class Compression(Trained):
     """The size of an update, which the papers leave out."""
 
     factors = {"compression": KINDS}
-
-    def settings(self, options):
-        keys = {"model": options.model or "2nn", "policy": "markov-optimal", **setting.PAPER_KEYS}
-        return setting.learning(self, options, (30, 4), **keys)
 
     def play(self, unit, options):
         """Run a federation; for a seed all codes share first model, partition, clients and batches."""

@@ -2,20 +2,16 @@
 
 import numpy as np
 
-from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
+from aoi_fl.lab.experiments.harness.setting import Trained
 from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.lab.experiments.harness.times import levels, reached
 from aoi_fl.lab.experiments.papers.learning import TARGETS
 from aoi_fl.lab.experiments.studies.unequal import POLICIES, split_of
 
 
-class Headline(Study):
+class Headline(Trained, Study):
     """Systematic participation with weights by size against random selection, on seeds that no page has used."""
-
-    def settings(self, options):
-        keys = {"num-clients": setting.CLIENTS, "clients-per-round": setting.PER_ROUND, "ends": "at the highest level"}
-        return setting.learning(self, options, (120, 4), **keys)
 
     def play(self, unit, options):
         """Train until the highest level is reached, and return when the levels were."""

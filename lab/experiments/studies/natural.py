@@ -66,18 +66,6 @@ _WHERE = {_ALWAYS: "where clients are always available", _PHONES: "on the phone 
 class Natural(Study):
     """Five policies in four unpartitioned federations, always available and with the phone trace."""
 
-    def settings(self, options):
-        return {
-            "model": "softmax regression on categories",
-            "clients": f"{_CLIENTS} drawn by seed with {_LEAST} rows or more; 141 speakers",
-            "clients-per-round": _PER_ROUND,
-            "round": f"{_ROUND:g} s of the trace",
-            "num-server-rounds": options.rounds or (8 if options.quick else 200),
-            "local-epochs": 1,
-            "batch-size": 50,
-            "learning-rate": 1.0,
-        }
-
     def play(self, unit, options):
         """Train along the policy's selections, and return the test loss of the last quarter of the rounds."""
         chosen, seed = self.settings(options), unit["seed"]

@@ -32,9 +32,9 @@ class PrivateLearning(Study):
         return [(case, policy) for case in self.cases for policy, arm in self.arms.items() if case in arm]
 
     def settings(self, options):
-        small = _QUICK if options.quick else {}
-        found = setting.learning(self, options, (200, 6), **setting.TRAINING | self.keys | small)
-        found["evaluate-every"] = max(found["num-server-rounds"] // 20, 1)
+        dataset, rounds = self.datasets(options)[0], options.rounds or (6 if options.quick else 200)
+        found = {"dataset": dataset, **setting.TRAINING, **self.keys, **(_QUICK if options.quick else {})}
+        found |= {"num-server-rounds": rounds, "evaluate-every": max(rounds // 20, 1)}
         of_arms = {key for arm in self.arms.values() for own in arm.values() for key in own}
         return {key: value for key, value in found.items() if key not in of_arms}
 
@@ -92,9 +92,6 @@ _TICKS = (2, 5, 10, 20)
 
 class PrivacyError(Experiment):
     """The error of the noise at one ε, for every policy, against the number of clients a round."""
-
-    def settings(self, options):
-        return {"clients": 600, "rounds": options.rounds or 100, "epsilon": 8.0, "delta": 1e-3}
 
     def units(self, options):
         return [{"ratio": ratio} for ratio in ((2, 6) if options.quick else (2, 3, 4, 6, 8, 10, 15, 20, 30))]

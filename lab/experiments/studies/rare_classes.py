@@ -5,6 +5,7 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Study, rounded
+from aoi_fl.lab.experiments.studies.unequal import split_of
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.learning.examples import Examples
@@ -14,7 +15,7 @@ from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.rates import equal_rates
 from aoi_fl.science.selection import OldestAgeSelector, RandomSelector
 
-_CLIENTS, _PER_ROUND, _ALPHA, _CLASSES = 100, 10, 0.1, 10
+_CLIENTS, _PER_ROUND, _CLASSES = 100, 10, 10
 _LOW, _HIGH = 0.05, 0.9  # availability of the rarest and of the most frequent class
 _RARE = 3  # classes
 _EVALUATIONS = 6  # in the last quarter of the rounds
@@ -46,23 +47,13 @@ def availability_of(labels, by_class):
     return by_class[[int(np.bincount(own, minlength=_CLASSES).argmax()) for own in labels]]
 
 
-class RareClasses(Study):
+class RareClasses(setting.Trained, Study):
     """Six policies on clients that are available in 5 to 90 % of the rounds, by their most frequent label."""
-
-    def settings(self, options):
-        keys = {
-            "num-clients": _CLIENTS,
-            "clients-per-round": _PER_ROUND,
-            "partition": f"dirichlet:{setting.alpha(_ALPHA, options)}",
-            "availability": f"{_LOW} to {_HIGH} by most frequent label, a coin a round",
-            **setting.constant_rate(options),
-        }
-        return setting.learning(self, options, (120, 8), **keys)
 
     def play(self, unit, options):
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, _CLIENTS, kind="dirichlet", alpha=setting.alpha(_ALPHA, options))
+        there = dealt_as(chosen, options, seed, _CLIENTS, **split_of(chosen["partition"]))
         by_class = availability_by_class(seed)
         shares = availability_of([part.y.numpy() for part in there.parts], by_class)
         rounds = chosen["num-server-rounds"]

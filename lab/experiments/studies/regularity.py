@@ -13,16 +13,6 @@ class Regularity(Study):
 
     evaluations: int  # in the second half
 
-    def settings(self, options):
-        return {
-            "dataset": self.datasets(options)[0],
-            "model": "2nn",
-            "num-clients": setting.CLIENTS,
-            "updates": 90 if options.quick else 900,
-            "weights": "size",
-            **setting.constant_rate(options),
-        }
-
     def play(self, unit, options):
         """Train along the policy's selections, and return the accuracy of the second half."""
         chosen, seed = self.settings(options), unit["seed"]

@@ -43,10 +43,6 @@ class StartLearning(Experiment):
 
     factors = {"start": STARTS}
 
-    def settings(self, options):
-        rounds = options.rounds or (4 if options.quick else 50)
-        return {"dataset": self.datasets(options)[0], "model": "2nn", "clients": _CLIENTS, "rounds": rounds}
-
     def play(self, unit, options):
         """Train along the selections, and return the curve."""
         task, seed = self.settings(options), unit["seed"]

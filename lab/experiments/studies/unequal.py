@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aoi_fl.lab.experiments.harness import setting
-from aoi_fl.lab.experiments.harness.base import Experiment, seeds
+from aoi_fl.lab.experiments.harness.base import seeds
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.studies.unequal_page import CONTROL, CONTROLLED, concluded
 from aoi_fl.science.load import measure
@@ -22,10 +22,10 @@ _JITTER = 0.2
 
 
 def split_of(name):
-    """Return how :func:`aoi_fl.learning.partition.make` is asked for ``IID``, ``Dirichlet ALPHA`` or ``zipf``."""
+    """Return how :func:`aoi_fl.learning.partition.make` is asked for ``iid``, ``dirichlet ALPHA`` or ``zipf``."""
     if name == "zipf":
         return {"kind": "iid", "sizes": "zipf:2.0"}
-    kind, _, alpha = name.lower().partition(" ")
+    kind, _, alpha = name.lower().replace(":", " ").partition(" ")
     return {"kind": kind, **({"alpha": float(alpha)} if alpha else {})}
 
 
@@ -59,13 +59,10 @@ POLICIES = {
 }
 
 
-class Unequal(Experiment):
+class Unequal(setting.Trained):
     """Options beside the papers': weights by size, rates of one's own, systematic participation."""
 
     head: Sequence[str]  # of a table for each partition
-
-    def settings(self, options):
-        return setting.learning(self, options, (80, 4), **setting.PAPER_KEYS)
 
     def units(self, options):
         return [
