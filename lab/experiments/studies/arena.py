@@ -67,6 +67,10 @@ class InTime(Experiment):
         return (self.settings(options)["dataset"],)
 
     def settings(self, options):
+        return self.common(options)
+
+    def common(self, options):
+        """Return the run keys of all entrants, with names in place of what a seed draws."""
         return {
             "clock": Path(self.devices).name,
             **({"clock-start": "an hour drawn by seed"} if in_files(self.devices) else {}),
@@ -76,7 +80,7 @@ class InTime(Experiment):
 
     def keys(self, entrant, seed, options):
         """Return the run keys of an entrant; raises ConfigError for an unknown one."""
-        settings = dict(self.settings(options))
+        settings = self.common(options)
         start = drawn_start(self.clock(options), seed) if settings.pop("clock-start", "") else 0.0
         return {
             **settings,

@@ -15,9 +15,9 @@ class OpenArena(ArenaStudy):
     shared: Mapping[str, Any]  # run keys
     hours: Sequence[int]  # after which the accuracy counts; a run ends after the last
 
-    def settings(self, options):
+    def common(self, options):
         own = {} if options.quick else {**self.shared, "until": 3600.0 * self.hours[-1]}
-        return {**super().settings(options), **own}
+        return {**super().common(options), **own}
 
     def row(self, ledger, keys):
         """Return a run's accuracy after each hour, its load and its work."""
