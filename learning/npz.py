@@ -137,17 +137,9 @@ def _inputs(x: NDArray[Any], name: str, shape: Shape | None) -> NDArray[np.float
     if x.dtype == np.uint8:
         values /= 255
     if shape not in (None, values.shape[1:]):
-        allowed = f"of the size of the other examples and of the model, {_size(shape)}"
-        raise ConfigError(name, _size(values.shape[1:]), allowed, "Convert the data, or choose another model.")
+        given, allowed = (f"of examples of shape {one}" for one in (values.shape[1:], shape))
+        raise ConfigError(name, given, f"{allowed}, as others and the model", "Convert it, or choose another model.")
     return values
-
-
-def _size(shape: Shape) -> str:
-    """Return the size of one example in words."""
-    if len(shape) == 1:
-        return f"tables of {shape[0]} feature{'s' * (shape[0] > 1)}"
-    channels, height, width = shape
-    return f"images of {height}×{width} pixels, {channels} channel{'s' * (channels > 1)}"
 
 
 def _finite(x: NDArray[Any], name: str) -> NDArray[np.float32]:

@@ -85,7 +85,7 @@ def changed(array, at, value):
         (IMAGES, "train_x", PIXELS[..., 0].astype(int), "of shape (6, 4, 5) and type int64", ANY),
         (IMAGES, "train_x", changed(PIXELS[..., 0], (3, 1, 1), np.nan), ANY, "finite; 1 .*first at 3, 0, 1, 1"),
         (IMAGES, "train_x", np.array([None] * 6), None, "it holds Python objects"),
-        (IMAGES, "test_x", np.zeros((2, 4, 6), np.uint8), "images of 4×6 pixels, 1 channel", ANY),
+        (IMAGES, "test_x", np.zeros((2, 4, 6), np.uint8), "of examples of shape (1, 4, 6)", ANY),
         (IMAGES, "train_y", np.arange(5), "of shape (5,) and type int64", ANY),
         (IMAGES, "test_y", np.array([0, 1.5]), "of shape (2,) and type float64", ANY),
         (IMAGES, "train_y", np.array([0, 1, 2, 0, 1, -1]), -1, ANY),
@@ -95,7 +95,7 @@ def changed(array, at, value):
         (TABLE, "train_x", changed(X[:40], (0, 4), 1e300), 1e300, "first at 0, 4"),
         (TABLE, "train_x", X[:40].astype(int), "of shape (40, 5) and type int64", ANY),
         (TABLE, "train_x", X[:40, :0], "of shape (40, 0) and type float64", ANY),
-        (TABLE, "test_x", X[40:, :4], "tables of 4 features", ANY),
+        (TABLE, "test_x", X[40:, :4], "of examples of shape (4,)", ANY),
         (TABLE, "train_y", changed(Y[:40], 39, np.inf), np.inf, "first at 39"),
         (TABLE, "test_y", np.array(["1.5"] * 20), "of shape (20,) and type <U3", ANY),
     ],
@@ -109,7 +109,7 @@ def test_a_fault_of_an_array_is_named(path, arrays, name, array, value, allowed)
 @pytest.mark.parametrize(
     ("arrays", "form", "key", "value"),
     [
-        ({"x": PIXELS, "y": np.zeros(6, int)}, ((1, 4, 5), 3), "x in", "images of 4×5 pixels, 3 channels"),
+        ({"x": PIXELS, "y": np.zeros(6, int)}, ((1, 4, 5), 3), "x in", "of examples of shape (3, 4, 5)"),
         ({"x": PIXELS, "y": np.array([0, 3] * 3)}, ((3, 4, 5), 3), "y in", 3),
         ({"x": PIXELS}, ((3, 4, 5), 3), "arrays in", "x"),
     ],

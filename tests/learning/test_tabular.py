@@ -48,18 +48,13 @@ def load(name, target="passed", client="", **how):
 def test_columns_are_encoded_as_pandas_does_and_clients_keep_their_rows(tmp_path):
     table = frame()
     got = load(saved(tmp_path / "a.csv", table), client="school")
-    raw = pandas.concat([table[["income"]], pandas.get_dummies(table["colour"], dtype=float)], axis=1)
-    income = got.train_x[:, 0]
+    parts = (got.train_x, got.test_x), (got.train_y, got.test_y), (got.owners, got.test_owners)
+    x, y, clients = map(np.concatenate, parts)
+    income, order, table = got.train_x[:, 0], np.argsort(x[:, 0]), table.sort_values("income")
     assert income.mean() == pytest.approx(0, abs=1e-6) and income.std() == pytest.approx(1, abs=1e-6)
-    x, y, clients = (
-        np.concatenate(both)
-        for both in ((got.train_x, got.test_x), (got.train_y, got.test_y), (got.owners, got.test_owners))
-    )
-    slope, shift = np.polyfit(np.sort(raw["income"]), np.sort(x[:, 0]), 1)
-    wanted = raw.assign(income=raw["income"] * slope + shift, y=(table["passed"] == "yes").astype(float))
-    wanted["client"] = [int(name[1]) for name in table["school"]]
-    order = np.argsort(x[:, 0])
-    np.testing.assert_allclose(np.column_stack([x, y, clients])[order], wanted.sort_values("income"), atol=1e-5)
+    assert np.corrcoef(x[order, 0], table["income"])[0, 1] == pytest.approx(1)
+    words = pandas.get_dummies(table["colour"]).assign(y=table["passed"] == "yes", c=table["school"].str[1].astype(int))
+    np.testing.assert_array_equal(np.column_stack([x[:, 1:], y, clients])[order], words)
     assert got.classes == 2 and got.clients == tuple(f"s{i}" for i in range(6))
     assert [len(part) for part in partition.natural(got.owners, got.clients, 6)] == [ROWS // 6 * 4 // 5] * 6
     with refused("num-clients", 5):
@@ -248,15 +243,12 @@ def test_row_numbers_are_no_features(tmp_path):
     assert load(f"parquet:{shuffled}").train_x.shape == load(f"parquet:{plain}").train_x.shape
     frame().set_index("income").to_parquet(shuffled)
     assert any("index income" in note for note in load(f"parquet:{shuffled}").notes)
-    numbers = range(ROWS)
-    for names in ([""], ["Unnamed: 0.1", "Unnamed: 0"], ["__index_level_0__"]):
-        path = saved(
-            tmp_path / "c.csv", pandas.concat([pandas.DataFrame(dict.fromkeys(names, numbers)), table], axis=1)
-        )
-        got = load(path)
-        assert got.train_x.shape[1] == 1 and len(got.notes) == len(names)
-    for columns in ({"": [f"r{i % 9}" for i in numbers], "income": 1.5}, {"income": 1.5, "": ""}):
-        got = load(saved(tmp_path / "c.csv", pandas.DataFrame(columns, index=table.index).join(table["passed"])))
+    numbers, words = range(ROWS), [f"r{i % 9}" for i in range(ROWS)]
+    for more in ({"": numbers}, {"Unnamed: 0.1": numbers, "Unnamed: 0": numbers}, {"__index_level_0__": numbers}):
+        got = load(saved(tmp_path / "c.csv", pandas.concat([pandas.DataFrame(more), table], axis=1)))
+        assert got.train_x.shape[1] == 1 and len(got.notes) == len(more)
+    for other in (table.set_axis(words).reset_index(names=""), table.assign(**{"": ""})):
+        got = load(saved(tmp_path / "c.csv", other))
         assert got.train_x.shape[1] == len(got.notes) == 1
     got = load(saved(tmp_path / "c.csv", table.assign(income=np.arange(ROWS, dtype=float))))
     assert any("income" in note for note in got.notes)
