@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from aoi_fl.cli.keys import pairs
-from aoi_fl.config.policies import BUDGETED, POLICIES
+from aoi_fl.cli.scaffold import POLICIES
 from aoi_fl.config.values import like
 from aoi_fl.protocol.files import read_text
 from aoi_fl.protocol.own_code import error_and_place, is_stop
@@ -95,8 +95,7 @@ def play(
     from aoi_fl.server.engine.local_run import run_local
     from aoi_fl.server.record import under
 
-    known = [name for name in POLICIES if name not in BUDGETED]
-    check_choice("policy", policy, known)
+    check_choice("policy", policy, POLICIES)
     app = find(folder, pairs(config or []))
     try:
         server, client = _loaded(app)

@@ -20,15 +20,28 @@ class Terminated(KeyboardInterrupt):
 def resumable(folder: Path) -> Iterator[None]:
     """End the block, a run, at Ctrl-C or SIGTERM with a message and status 130 or 143.
 
-    A second signal, while the run ends, has no effect.
+    A second signal, while the run ends, has no effect. Outside the main thread, which alone can handle signals, a
+    SIGTERM ends the process.
     """
-    with _terminable():
-        try:
-            yield
-        except KeyboardInterrupt as request:
-            print(f"\naoi: interrupted{_way_on(folder)}", file=sys.stderr, flush=True)
-            number = signal.SIGTERM if isinstance(request, Terminated) else signal.SIGINT
-            sys.exit(128 + number)
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGTERM, signal.SIGINT) if main else ()
+    before = {number: signal.signal(number, outside_imports(ask)) for number in numbers}
+    try:
+        yield
+    except KeyboardInterrupt as request:
+        print(f"\naoi: interrupted{_way_on(folder)}", file=sys.stderr, flush=True)
+        sys.exit(128 + (signal.SIGTERM if isinstance(request, Terminated) else signal.SIGINT))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def outside_imports(act: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
@@ -56,28 +69,6 @@ def _imports(frame: FrameType | None) -> bool:
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     return frame is not None
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM raise an exception, as Ctrl-C does; only the main thread can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked = False
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if not asked:
-            asked = True
-            raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-    before = {number: signal.signal(number, outside_imports(ask)) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _way_on(folder: Path) -> str:

@@ -58,12 +58,7 @@ def clients_digest(config: RunConfig) -> str:
 
 def dealt_sources(folder: Path) -> dict[str, str]:
     """Return the digests of the files that a run has written; "" for a missing file."""
-    return {key: present_digest([path]) for key, path in dealt_files(folder).items()}
-
-
-def dealt_files(folder: Path) -> dict[str, Path]:
-    """Return the paths of a run's partition and tables of clients, by the ledger's keys."""
-    return {key: folder / name for key, name in _DEALT.items()}
+    return {key: present_digest([folder / name]) for key, name in _DEALT.items()}
 
 
 def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str, str], config: RunConfig) -> None:
@@ -80,9 +75,9 @@ def check_unchanged(folder: Path, about: Mapping[str, Any], sources: Mapping[str
     ------
     ResumeError : a file has changed or is missing.
     """
-    named = {"model_source": config.model, "data_source": f"dataset={config.dataset}", "clock_source": config.clock}
-    named["policy_source"] = config.policy
-    named |= {key: str(path) for key, path in dealt_files(folder).items()}
+    named = {key: str(folder / name) for key, name in _DEALT.items()}
+    named |= {f"{key}_source": f"{key}={getattr(config, key)}" for key in ("model", "clock", "policy")}
+    named["data_source"] = f"dataset={config.dataset}"
     for key, now in sources.items():
         before = about.get(key, now)
         if before != now:
