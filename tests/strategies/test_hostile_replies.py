@@ -67,14 +67,11 @@ REFUSED = {
     "no arrays": (with_record("arrays", None), ["0 array records"]),
     "cut short": (with_bytes(Array(MODEL["w"]).data[:-1]), ["array w", "cannot be read"]),
     "pickled objects": (with_bytes(pickled()), ["array w", "cannot be read"]),
-    "a broken archive": (with_bytes(b"PK\x03\x04"), ["array w", "cannot be read"]),
     "a forged header": (with_bytes(header("(" * 999)), ["array w", "cannot be read"]),
     "no metrics": (with_record("metrics", None), ["0 metric records"]),
     "no examples": (with_metrics(loss=1.0), ["num-examples is None"]),
-    "zero examples": (with_metrics(num_examples=0), ["num-examples is 0"]),
     "absurd examples": (with_metrics(num_examples=10**12), ["1000000000000"]),
     "NaN loss": (with_metrics(num_examples=3, loss=float("nan")), ["loss nan"]),
-    "a loss beyond reckoning": (with_metrics(num_examples=3, loss=-1e308), ["loss -1e+308"]),
     "another's name": (with_answer(name="client-0"), ["client-0", "not its name"]),
     "an answer of arrays": (with_record("aoi", model()), ["malformed answer"]),
 }
@@ -116,8 +113,6 @@ def test_what_flower_would_take_is_taken(spoil, tmp_path):
 
 LARGE = {
     "the largest float": {"accuracy": 1.797e308},
-    "the smallest float": {"accuracy": -1.797e308},
-    "a large loss": {"loss": 1e307, "accuracy": 0.5},
     "a list of large numbers": {"accuracy": 0.5, "curve": [0.0, 1.7e308]},
     "infinite": {"accuracy": float("inf")},
 }
