@@ -233,11 +233,11 @@ class AgeAwareStrategy(Strategy):
                 if self.complete:
                     logger.info("The run is complete after round %d: %s.", round_ - 1, self.complete)
                     break
-                arrays, train_metrics = self._train(round_, arrays, train_config, grid, timeout)
+                arrays, train_metrics = self._train(round_, arrays, train_config, timeout)
                 if train_metrics is not None:
                     result.train_metrics_clientapp[round_] = train_metrics
                 served = run.served.add(arrays)
-                if (client_metrics := self._evaluate(round_, served, evaluate_config, grid, timeout)) is not None:
+                if (client_metrics := self._evaluate(round_, served, evaluate_config, timeout)) is not None:
                     result.evaluate_metrics_clientapp[round_] = client_metrics
                 if judge:
                     with run.round.timed("test"):
@@ -320,7 +320,7 @@ class AgeAwareStrategy(Strategy):
         raise ConfigError("strategy", type(self).__name__, allowed, remedy)
 
     def _train(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
+        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, timeout: float
     ) -> tuple[ArrayRecord, MetricRecord | None]:
         run = self._run
         timeout = timeout if self.options.train_timeout is None else self.options.train_timeout
@@ -328,7 +328,7 @@ class AgeAwareStrategy(Strategy):
             self._check_step()
         step = self._own_step("aggregate_train")
         messages = run.call_step(
-            "configure_train", self.configure_train, round_, arrays, config, grid, made=messages_of
+            "configure_train", self.configure_train, round_, arrays, config, run.grid, made=messages_of
         )
         if run.round.number != round_ or not run.round.planned:
             self._training.adopt(round_, arrays, messages)
@@ -345,13 +345,12 @@ class AgeAwareStrategy(Strategy):
         run.observe()
         return (arrays if fresh is None else fresh), metrics
 
-    def _evaluate(
-        self, round_: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, timeout: float
-    ) -> MetricRecord | None:
+    def _evaluate(self, round_: int, arrays: ArrayRecord, config: ConfigRecord, timeout: float) -> MetricRecord | None:
         timeout = timeout if self.options.evaluate_timeout is None else self.options.evaluate_timeout
-        self._run.round.step_begun = time.monotonic()
-        messages = self._run.call_step(
-            "configure_evaluate", self.configure_evaluate, round_, arrays, config, grid, made=messages_of
+        run = self._run
+        run.round.step_begun = time.monotonic()
+        messages = run.call_step(
+            "configure_evaluate", self.configure_evaluate, round_, arrays, config, run.grid, made=messages_of
         )
         self._dispatch.send(EVALUATION, messages, timeout)
         return self._evaluation.conclude(self._own_step("aggregate_evaluate"))

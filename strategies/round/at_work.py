@@ -28,7 +28,7 @@ from flwr.app import Array, ArrayRecord, Message
 from numpy.typing import NDArray
 
 from aoi_fl.protocol import ParticipationReply
-from aoi_fl.protocol.records import Participation, State
+from aoi_fl.protocol.records import State
 from aoi_fl.strategies.policy import Plan
 from aoi_fl.strategies.round.collection import Collector, Work
 from aoi_fl.strategies.round.current import Round
@@ -264,9 +264,7 @@ class AtWork:
         worked = None if clock.simulated is None else min(clock.now(), work.comes, work.stops) - work.sent
         of_this_process = clock.simulated is not None or not self._interrupted
         waited = clock.now() - work.sent if outcome == "late" and of_this_process else None
-        name = self._roster.name(work.client)
-        part = Participation(work.client, name, outcome, seconds=waited, device_seconds=worked, reason=reason)
-        self._run.round.drop(part)
+        self._run.drop(work.client, outcome, reason, seconds=waited, device_seconds=worked)
 
     def _sorted(self) -> list[Work]:
         return [work for _, work in sorted(self._works.items())]

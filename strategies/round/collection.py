@@ -13,7 +13,7 @@ from aoi_fl.config.values import names_of
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
 from aoi_fl.protocol.coding import NONE
-from aoi_fl.protocol.records import BELOW_QUORUM, LOST, SURPLUS, Participation
+from aoi_fl.protocol.records import BELOW_QUORUM, LOST, Participation
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies.aggregation.base import Intake, is_statistic
 from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
@@ -107,10 +107,7 @@ class Collector:
 
     def take(self, client: int, reply: Message) -> bool:
         """Hand a client's update on, or note that it declined, or drop its reply; return whether an update counts."""
-        with self._of.timed("aggregate"):
-            return self._take(client, reply, self._origins.get(client, self))
-
-    def _take(self, client: int, reply: Message, origin: "Collector") -> bool:
+        origin = self._origins.get(client, self)
         try:
             answer = self._answer(client, reply)
             self._note_decision(client, answer)
@@ -237,16 +234,14 @@ class Collector:
 
     def drop(self, client: int, outcome: str, reason: str, message_id: str) -> None:
         """Note and name a client without usable work on its message."""
-        part = Participation(
+        self._run.drop(
             client,
-            self._roster.name(client),
             outcome,
+            reason,
             refreshed=client in self._refreshed,
             seconds=self._clock.now() - self._origins.get(client, self).sent if outcome == "late" else None,
             device_seconds=self._clock.worked(message_id),
-            reason=reason,
         )
-        self._of.drop(part, quietly=reason == SURPLUS)
 
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return the new model, or None if no update could be used, and the metrics; complete the record.
@@ -314,7 +309,7 @@ class Collector:
         usable = outcome == "late"
         self._roster.last[part.client] = self._former[part.client]
         self._roster.patience.trained(part.client, usable=usable)
-        self._of.drop(replace(part, outcome=outcome, weight=None, reason=reason), quietly=usable)
+        self._of.drop(replace(part, outcome=outcome, weight=None, reason=reason))
 
     def complete(self, used: Collection[int] | None) -> None:
         """Complete the record, where the updates of these clients made the model; None: it is not known which did."""

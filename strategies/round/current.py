@@ -20,6 +20,7 @@ from aoi_fl.strategies.validation import one_line
 
 logger = logging.getLogger("flwr")
 _OF_PLANS = ("spent", "dropout")  # entries that a plan may set
+_EXPECTED = (SURPLUS, BELOW_QUORUM)  # reasons for which a client is not to blame
 _COUNTS = ("willing", "declined", "dropped")  # of clients, which the training completes
 
 
@@ -119,11 +120,11 @@ class Round:
                 Participation(client, answer.name, "declined", age=answer.age, reason=reason)
             )
 
-    def drop(self, part: Participation, quietly: bool = False) -> None:
-        """Count, name and log a client without usable work; ``quietly`` if that is expected."""
+    def drop(self, part: Participation) -> None:
+        """Count, name and log a client without usable work."""
         self.record.dropped += 1
         self.record.participations.append(part)
-        level = logging.DEBUG if quietly else logging.WARNING
+        level = logging.DEBUG if part.reason in _EXPECTED else logging.WARNING
         client = f"{part.name} (client {part.client})"
         reason = part.alone().reason if self._hidden else part.reason
         logger.log(level, "Round %d: %s %s: %s", self.number, client, part.outcome, reason)
@@ -193,7 +194,7 @@ class Round:
                 "ask" if place < self._trainings else "train",
                 self.plan.forced and place >= self._attempt,
                 part.refreshed,
-                cast(Result, "surplus" if part.reason in (SURPLUS, BELOW_QUORUM) else part.outcome),
+                cast(Result, "surplus" if part.reason in _EXPECTED else part.outcome),
                 part.loss,
                 part.seconds,
                 part.rounds_late,

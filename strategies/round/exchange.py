@@ -48,8 +48,8 @@ class Uploads:
             except UNREADABLE as error:
                 reason = f"its reply cannot be read ({type(error).__name__}: {error})"
                 replies = [lost(message_id, self._grid.run.run_id, reason)]
-            except TimeoutError:
-                if pull.done():
+            except TimeoutError as error:
+                if pull.done() and pull.exception() is error:
                     raise
                 self._slow[message_id] = pull
                 continue

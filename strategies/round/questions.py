@@ -9,7 +9,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from aoi_fl import protocol
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.measures import measured
-from aoi_fl.protocol.records import Participation
 from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.retry import EVALUATION, QUESTION
@@ -75,12 +74,12 @@ class Questions:
                 answers[client] = self._read(kind, client, reply)
             except Refused as reason:
                 outcome = "failed" if reply.has_error() else "refused"
-                self._drop(client, outcome if declining_rule(reply) is None else "declined", str(reason))
+                run.drop(client, outcome if declining_rule(reply) is None else "declined", str(reason))
             return True
 
         self._dispatch.send(step, self._dispatch.write(drafts, terms), timeout)
         for client in self._dispatch.take(take):
-            self._drop(client, "late", f"no {what} by the deadline")
+            run.drop(client, "late", f"no {what} by the deadline")
         for client, answer in answers.items():
             if kind == protocol.PARTICIPATE:
                 # A willing client stays awake: it waits for the model.
@@ -103,6 +102,3 @@ class Questions:
         if loss is None or not is_bounded(loss):
             raise Refused("its evaluation has no loss" if loss is None else f"its loss is {loss}")
         return loss
-
-    def _drop(self, client: int, outcome: str, reason: str) -> None:
-        self._run.round.drop(Participation(client, self._roster.name(client), outcome, reason=reason))

@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 
 from aoi_fl.protocol.clock import MACHINE, Clock
 from aoi_fl.protocol.own_code import call_own
-from aoi_fl.protocol.records import Observer
+from aoi_fl.protocol.records import Observer, Participation
 from aoi_fl.strategies.aggregation.base import Aggregation
 from aoi_fl.strategies.aggregation.private import PrivacyGuarantee
 from aoi_fl.strategies.plan import Resume, RoundOptions
@@ -85,6 +85,10 @@ class Shared:
         if about not in self._cautioned:
             self._cautioned.add(about)
             logger.warning(text, *values)
+
+    def drop(self, client: int, outcome: str, reason: str, **more: Any) -> None:
+        """Count, name and log a client without usable work."""
+        self.round.drop(Participation(client, self.roster.name(client), outcome, reason=reason, **more))
 
     def limit_metrics(self, client: int, reply: Message) -> None:
         """Drop the metrics of a reply beyond its limits; a warning names the client once."""

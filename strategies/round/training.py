@@ -11,17 +11,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
-from aoi_fl.protocol import ParticipationRequest
 from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.clock import FIRST
 from aoi_fl.protocol.coding import NONE
 from aoi_fl.protocol.measures import TRAINING, measured_name
 from aoi_fl.protocol.own_code import brief, call_own
-from aoi_fl.protocol.records import Participation
 from aoi_fl.science import draws
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.weighting import weigh
-from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Draft, Intake, called, flaw, log_failure
+from aoi_fl.strategies.aggregation.base import MODEL_STAYS, Intake, called, flaw, log_failure
 from aoi_fl.strategies.aggregation.flower import in_types_of, is_opaque
 from aoi_fl.strategies.aggregation.mean import Mean
 from aoi_fl.strategies.aggregation.metrics import model_and_metrics
@@ -100,7 +98,7 @@ class TrainingStep:
         if run.options.must_include:
             plan = self._with_named(plan)
         for client, reason in plan.refused.items():
-            round_.drop(Participation(client, run.roster.name(client), "refused", reason=reason))
+            run.drop(client, "refused", reason)
         round_.plan_by(view, plan, kind)
         return plan
 
@@ -128,17 +126,15 @@ class TrainingStep:
             if run.clock.simulated is None:  # else the clients go on; here the time is that of a process that has ended
                 former.sent = run.clock.now()
             former.model = ArrayRecord({name: former.model[name] for name in arrays})
-            messages = self._dispatch.by_client(self._dispatch.write(*self._written(former, config)))
+            messages = self._dispatch.by_client(self._written(former, config))
             run.at_work.send_again(Collector(run, former, run.aggregation, origins={}, unit=1.0), messages)
         self.weigh(plan, arrays)
-        drafts, requests = self._written(round_, config)
+        written = self._written(round_, config)
         round_.sent = run.clock.now()
-        return self._dispatch.write(drafts if self._released is None else {}, requests)
+        return written if self._released is None else []
 
-    def _written(
-        self, round_: Round, config: ConfigRecord
-    ) -> tuple[Mapping[int, Draft], dict[int, ParticipationRequest]]:
-        """Return what each node of a round's plan is sent: the aggregation's content, and our record."""
+    def _written(self, round_: Round, config: ConfigRecord) -> list[Message]:
+        """Return the messages to the clients of a round's plan: the aggregation's content, and our record."""
         run, plan, number = self._run, round_.plan, round_.number
         config = ConfigRecord({**config, "server-round": number})
         if self._configure is not None:
@@ -159,7 +155,7 @@ class TrainingStep:
             )
             for node, client, renews in zip(nodes, clients, refresh, strict=True)
         }
-        return drafts, requests
+        return self._dispatch.write(drafts, requests)
 
     def weigh(self, plan: Plan, arrays: ArrayRecord) -> None:
         """Make a plan the round's, with the weights ω of its updates."""
@@ -203,7 +199,7 @@ class TrainingStep:
         collector = Collector(run, round_, intake, origins=run.at_work.origins)
         before = round_.record.aggregate_seconds or 0.0
         round_.begin_collection()
-        for client in self._dispatch.take(collector.take, collector):
+        for client in self._dispatch.take(round_.timed("aggregate")(collector.take), collector):
             collector.drop(client, "late", self._dispatch.why_missing, self._dispatch.sent[client].metadata.message_id)
         if self._released is not None:
             collector.replay(self._released)
