@@ -138,6 +138,9 @@ class ClientAge:
 
         In a repeated round, up to ``last``, it is the age of that time by ``before``, or 0 where ``before`` is too
         recent.
+
+        >>> [ClientAge(last=7, before=4).age(round_) for round_ in (3, 4, 5, 6, 7, 8)], ClientAge(last=7).age(7)
+        ([0, 0, 0, 1, 2, 0], 0)
         """
         if self.last < round_:
             return round_ - self.last - 1
@@ -146,7 +149,12 @@ class ClientAge:
         return 0
 
     def took_part(self, round_: int, forced: bool = False) -> "ClientAge":
-        """Return the state after an update of a round; a round up to ``last`` is a repetition and changes nothing."""
+        """Return the state after an update of a round; a round up to ``last`` is a repetition and changes nothing.
+
+        >>> state = ClientAge(last=7, before=4)
+        >>> [state.took_part(round_) == state for round_ in (4, 5, 8)]
+        [True, True, False]
+        """
         return self if round_ <= self.last else ClientAge(last=round_, before=self.last, forced=forced)
 
     def due(self, round_: int) -> bool:

@@ -134,6 +134,10 @@ def pairs_met(history: History, rounds: Iterable[int]) -> dict[int, float]:
 
     n²/8 bytes of memory. Of more than 10,000 clients as many are sampled, always the same. A single client has no
     pairs, and the result is empty.
+
+    >>> alone, idle = (History.from_arrays(clients, 3, [], [], []) for clients in (1, 4))
+    >>> pairs_met(alone, [3]), pairs_met(idle, [3, 5])
+    ({}, {3: 0.0})
     """
     marks = sorted({length for length in rounds if 1 <= length <= history.rounds})
     clients = min(history.clients, _MOST_PAIRED)

@@ -49,6 +49,10 @@ class Availability:
         """Return the availability of changes: client i is ``present[j]`` from ``seconds[j]`` on, j in its rows.
 
         Raises ConfigError for seconds that are not finite, not ascending, negative, or after the period.
+
+        >>> found = Availability.from_changes([0, 3, 4, 5], [0, 5, 20, 0, 0], [False, True, False, True, False], 30)
+        >>> found.offsets.tolist(), found.begins.tolist(), found.ends.tolist()
+        ([0, 1, 2, 2], [5.0, 0.0], [20.0, 30.0])
         """
         when, on = np.asarray(seconds, dtype=np.float64), np.asarray(present, dtype=np.bool_)
         counts = np.diff(offsets)

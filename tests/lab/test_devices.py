@@ -49,12 +49,6 @@ def test_the_next_arrival_of_a_shifted_trace_is_available():
         assert here.any() and (found.until(when)[here] > when).all()
 
 
-def test_changes_become_spells():
-    found = Availability.from_changes([0, 3, 4, 5], [0, 5, 20, 0, 0], [False, True, False, True, False], 30)
-    assert found.offsets.tolist() == [0, 1, 2, 2]
-    assert (found.begins.tolist(), found.ends.tolist()) == ([5.0, 0.0], [20.0, 30.0])
-
-
 def test_work_takes_time_and_is_lost_with_its_device():
     trace = DeviceTrace(BY_HAND, np.array([0.1, 0.2, 0.1, 0.1]), "example", np.full(4, 1000.0), np.full(4, 500.0))
     devices = trace.devices(work=1.0)

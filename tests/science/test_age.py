@@ -91,11 +91,3 @@ def test_a_repeated_round_gets_the_same_answer():
     assert reserved.due(reserved.reserved)
     assert not reserved.due(8)
     assert reserved.took_part(reserved.reserved).reserved is None
-
-
-def test_late_messages_change_nothing_and_no_age_is_negative():
-    state = ClientAge(last=7, before=4)
-    assert state.took_part(5) == state
-    assert state.took_part(4) == state
-    assert [state.age(r) for r in (3, 4, 5, 6, 7, 8)] == [0, 0, 0, 1, 2, 0]
-    assert ClientAge(last=7).age(7) == 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aoi_fl.science.history import History
 from aoi_fl.science.load import WINDOWS, measure, pairs_met
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import RandomSelector, Selection
+from aoi_fl.science.selection import Selection
 from aoi_fl.science.simulate import simulate
 from tests.science.populations import equals
 
@@ -84,9 +84,3 @@ def test_share_of_pairs_against_sets(n):
     assert found == pytest.approx({t: in_sets(history, t) for t in range(1, 31)})
     m = measure(history)
     assert (m.pairs_met, m.met) == ({t: found[t] for t in (1, 2, 5, 10, 20, 30)}, found[30])
-
-
-def test_without_pairs_or_rounds():
-    assert pairs_met(simulate(RandomSelector(1, 1), equals(1), 5, 1), [5]) == {}
-    assert pairs_met(History.from_arrays(4, 0, [], [], []), [1]) == {}
-    assert pairs_met(History.from_arrays(4, 3, [], [], []), [3]) == {3: 0.0}
