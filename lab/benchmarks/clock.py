@@ -13,7 +13,7 @@ from aoi_fl.lab.experiments.harness.federation import complete_run
 from aoi_fl.lab.simulated_time.phone_availability import phones
 from aoi_fl.lab.simulated_time.round_clock import RoundClock
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 
 CLIENTS, ROUNDS, UPDATES = 300, 20, 15
@@ -34,7 +34,7 @@ def run(data):
     )
     begun = time.perf_counter()
     devices = phones(MANY, 1).devices(1.0)
-    people = Population(np.zeros(MANY, np.int64), np.ones(MANY, np.int64), np.ones(MANY, np.bool_))
+    people = everyone(np.ones(MANY, np.int64))
     clock = RoundClock(devices, np.ones(MANY), deadline=60.0)
     simulate(MarkovPolicy.optimal(MANY, 1500, 100), people, LONG, 1, clock=clock)
     seconds = time.perf_counter() - begun

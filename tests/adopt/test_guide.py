@@ -9,7 +9,7 @@ from flwr.serverapp.strategy import FedAvgM
 
 from aoi_fl.protocol.own_rule import OwnRule
 from aoi_fl.science.load import measure
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import Population, everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.engine.local import LocalGrid
 from aoi_fl.server.ledger import read_run
@@ -76,7 +76,7 @@ def test_the_rule_of_ones_own_takes_part_as_often_as_wanted():
     exec(block("import numpy as np\n\n\nclass Impatient"), defined)
     n, k, rounds = 200, 30, 300
     rule = OwnRule(defined["Impatient"](n, k), "python:guide:Impatient", n, k)
-    population = Population(np.zeros(n, np.int64), np.ones(n, np.int64), np.ones(n, np.bool_))
+    population = everyone(np.ones(n, np.int64))
     metrics = measure(simulate(rule, population, rounds, 1))
     assert 0.5 * k < metrics.round_mean < 1.5 * k and metrics.interval_variance < (1 - k / n) / (k / n) ** 2
 

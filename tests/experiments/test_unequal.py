@@ -12,7 +12,7 @@ from aoi_fl.lab.experiments.registry import find
 from aoi_fl.lab.experiments.studies.unequal import POLICIES, law_variance
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population, RandomSelector
+from aoi_fl.science.selection import RandomSelector, everyone
 from aoi_fl.science.simulate import simulate
 
 QUICK = Options(quick=True, rounds=2)
@@ -45,6 +45,6 @@ def test_every_policy_runs_and_counts_who_trains(policy):
 def test_the_variance_is_that_of_a_long_play(name):
     sizes = np.random.default_rng(1).integers(1, 20, 100)
     policy = POLICIES[name][0](sizes, 1)
-    everyone = Population(np.zeros(100, np.int64), sizes, np.ones(100, np.bool_))
-    played = measure(simulate(policy, everyone, 4000, 1)).interval_variance
+    people = everyone(sizes)
+    played = measure(simulate(policy, people, 4000, 1)).interval_variance
     assert played == pytest.approx(law_variance(policy, sizes), rel=0.05)

@@ -10,7 +10,7 @@ from aoi_fl.protocol.records import ClientRecord, Participation, RoundRecord
 from aoi_fl.report.figures import figures
 from aoi_fl.report.runs import load_all
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population, RandomSelector
+from aoi_fl.science.selection import RandomSelector, everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.server.ledger import Ledger
 from tests.ledgers import noted
@@ -66,7 +66,7 @@ def trained(chosen):
 
 def play(folder, rounds=ROUNDS, policy="markov", **about):
     """Record a run of the simulator and return who took part, a list of client numbers a round."""
-    people = Population(np.zeros(N, np.int64), np.ones(N, np.int64), np.ones(N, np.bool_))
+    people = everyone(np.ones(N, np.int64))
     history = simulate(MARKOV if policy == "markov" else RandomSelector(K, 3), people, max(rounds, 1), 3)
     chosen = [history.selection(t).clients.tolist() for t in range(1, rounds + 1)]
     table = {"kind": "markov-increasing", "clients": N, "per_round": K, "probabilities": MARKOV.probabilities}

@@ -7,7 +7,7 @@ from aoi_fl.report.theory import law
 from aoi_fl.science.interval_law import MixedLaw
 from aoi_fl.science.load import measure
 from aoi_fl.science.markov import MarkovPolicy
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from tests.report.recorded import MARKOV
@@ -46,8 +46,8 @@ def test_participation_shows_its_law(rates, own):
     assert isinstance(promised, MixedLaw)
     each = np.repeat(np.full(6, 0.5) if rates == "equal" else rates, 1000)  # phases stay: many clients
     policy = SystematicPolicy.rated(each, "random", own["jitter"], 1) if "jitter" in own else MarkovPolicy.rated(each)
-    everyone = Population(np.zeros(6000, np.int64), np.ones(6000, np.int64), np.ones(6000, np.bool_))
-    shown = measure(simulate(policy, everyone, 200, 1))
+    people = everyone(np.ones(6000, np.int64))
+    shown = measure(simulate(policy, people, 200, 1))
     count = sum(shown.interval_counts.values())
     for x, p in enumerate(promised.interval_pmf(), 1):
         assert shown.interval_counts.get(x, 0) / count == pytest.approx(p, abs=0.01)

@@ -10,7 +10,7 @@ from aoi_fl.science.absence import absent_table, achievable, stride_rates
 from aoi_fl.science.participation import MarkovRule, SystematicRule
 from aoi_fl.science.presence import Presence
 from aoi_fl.science.rates import exact
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.strides import Strides
 from tests.science.populations import stationary
@@ -96,7 +96,7 @@ def played(policy, share, returning, rounds, seed=3):
     for t in range(rounds):
         masks[t] = here
         here = rng.random(n) < np.where(here, there[1], there[0])
-    population = Population(np.zeros(n, np.int64), np.ones(n, np.int64), np.ones(n, bool))
+    population = everyone(np.ones(n, np.int64))
     history = simulate(policy, population, rounds, seed, availability=lambda t: masks[t - 1])
     late = np.concatenate([history.selection(t).clients for t in range(rounds // 2, rounds + 1)])
     return np.bincount(late, minlength=n) / (rounds - rounds // 2 + 1)

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from aoi_fl.science.selection import Population
+from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
 from aoi_fl.science.systematic import SystematicPolicy
 from aoi_fl.strategies import MarkovParticipation, SystematicParticipation
@@ -29,7 +29,7 @@ def play(folder, rounds=ROUNDS, nodes=N, present=None, make=SystematicParticipat
 
 def simulated(policy, rounds):
     """Return the clients that each simulated round selects."""
-    history = simulate(policy, Population(np.zeros(N, np.int64), SIZES, np.ones(N, np.bool_)), rounds, SEED)
+    history = simulate(policy, everyone(SIZES), rounds, SEED)
     return [history.selection(t).clients.tolist() for t in range(1, rounds + 1)]
 
 
