@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
     import plotly.graph_objects  # type: ignore[import-untyped]
 
-    from aoi_fl.report.runs import Run as Recorded
+    from aoi_fl.report.runs import RecordedRun as Recorded
     from aoi_fl.server.observe import OnRound
 
 __all__ = ["Run", "compare", "load", "run"]

@@ -16,7 +16,7 @@ from aoi_fl.report.output import print_json, print_table
 from aoi_fl.science.errors import ConfigError
 
 if TYPE_CHECKING:
-    from aoi_fl.report.runs import Run
+    from aoi_fl.report.runs import RecordedRun
     from aoi_fl.report.summary_card import Glance
 
 _PATTERNS = typer.Argument(metavar="[RUN]...", hidden=True)
@@ -138,7 +138,7 @@ def export(
         print(output)
 
 
-def _conclusions(runs: list[Run]) -> bytes:
+def _conclusions(runs: list[RecordedRun]) -> bytes:
     """Return the paired differences of a comparison as a LaTeX table, a row a quantity."""
     from aoi_fl.lab.experiments.harness.comparison import compare
     from aoi_fl.report.tables import escaped, latex

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aoi_fl.report.chart import Chart, Overlay, plain, style
 from aoi_fl.report.participation import clients_by_rounds
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, average
 
 
@@ -61,11 +61,11 @@ def overlays(settings: Sequence[Setting]) -> list[Overlay]:
             "round",
             "weighted age",
             "How old the data are so far, weighted by how much their age matters.",
-            partial(_curves, Run.objective),
+            partial(_curves, RecordedRun.objective),
             f"to {hover}",
             measured="P2",
             column="P2, {}",
-            theory=lambda setting: average(_curves(Run.floor, setting))[:2],
+            theory=lambda setting: average(_curves(RecordedRun.floor, setting))[:2],
             expected="floor",
             detail=detail,
             tozero=True,
@@ -73,7 +73,7 @@ def overlays(settings: Sequence[Setting]) -> list[Overlay]:
     ]
 
 
-def _payments(run: Run) -> NDArray[np.float64] | None:
+def _payments(run: RecordedRun) -> NDArray[np.float64] | None:
     paid = run.column("spent")
     return paid if run.budgeted and np.isfinite(paid).any() else None
 
@@ -83,6 +83,6 @@ def _level(setting: Setting) -> Curve:
     return run.numbers, [float(run.policy["budget"])] * len(run.rounds)
 
 
-def _curves(of: Callable[[Run], NDArray[np.float64] | None], setting: Setting) -> list[Curve]:
+def _curves(of: Callable[[RecordedRun], NDArray[np.float64] | None], setting: Setting) -> list[Curve]:
     """Return a number of each seed against its rounds; none for a seed without it."""
     return [(run.numbers, found) for run in setting.runs if (found := of(run)) is not None]

@@ -16,7 +16,7 @@ from aoi_fl.report.chart import Chart, Overlay, colour, curve, layout
 from aoi_fl.report.judging import LEAST_SEEDS
 from aoi_fl.report.measure import JUDGES, LOSSES, LedgerMeasure, more
 from aoi_fl.report.participation import refreshes
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Curve, Setting, factors, settings
 from aoi_fl.science import load
 
@@ -34,7 +34,7 @@ _SOURCES = {
 }
 
 
-def figures(runs: Sequence[Run]) -> list[Chart]:
+def figures(runs: Sequence[RecordedRun]) -> list[Chart]:
     """Return the charts of one or more runs in reading order, without empty ones.
 
     Line charts overlay the settings, each as the mean of its seeds. A heat map shows one seed of a setting. The setting

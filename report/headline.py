@@ -8,7 +8,7 @@ import numpy as np
 from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, difference, interval, judged
 from aoi_fl.report.measure import JUDGES, LedgerMeasure
 from aoi_fl.report.quantities import Quantity, Table, by_title
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Setting
 from aoi_fl.report.template import fill
 from aoi_fl.report.theory import RANDOM
@@ -115,11 +115,11 @@ def _difference(best: Setting, rival: Setting) -> str:
     return f"{name[0].upper()}{name[1:]} {abs(mean):.2g} ± {half:.2g}{unit} {'higher' if word == 'better' else 'lower'}"
 
 
-def _data_age(run: Run) -> float | None:
+def _data_age(run: RecordedRun) -> float | None:
     return float(np.nanmean(run.ages())) if run.budgeted and not run.empty else None
 
 
-def _excess(run: Run) -> float | None:
+def _excess(run: RecordedRun) -> float | None:
     """Return the share by which P2 is above its floor."""
     value, floor = run.objective(), run.floor()
     return None if value is None or floor is None or not floor[-1] > 0 else float(value[-1] / floor[-1] - 1)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from aoi_fl.protocol.records import RoundRecord
 
 if TYPE_CHECKING:
-    from aoi_fl.report.runs import Run
+    from aoi_fl.report.runs import RecordedRun
 
 
 NOTHING = 1e-12  # smaller numbers are rounding errors of zero
@@ -89,25 +89,25 @@ class LedgerMeasure:
         """The largest possible displayed value."""
         return 100.0 if self.unit else np.inf
 
-    def grain(self, run: Run) -> float:
+    def grain(self, run: RecordedRun) -> float:
         """Return the smallest difference that a run's test set can show, one example of an accuracy; 0: any."""
         return 1 / run.about["test_examples"] if self.unit and run.about.get("test_examples") else 0.0
 
-    def _known(self, run: Run) -> NDArray[np.float64]:
+    def _known(self, run: RecordedRun) -> NDArray[np.float64]:
         values = run.column(self.column)
         return values[np.isfinite(values)]
 
-    def end(self, run: Run) -> float | None:
+    def end(self, run: RecordedRun) -> float | None:
         """Return a run's last value, or None."""
         known = self._known(run)
         return float(known[-1]) if known.size else None
 
-    def best(self, run: Run) -> float | None:
+    def best(self, run: RecordedRun) -> float | None:
         """Return a run's best value, or None."""
         known = self._known(run)
         return float(known.min() if self.least else known.max()) if known.size else None
 
-    def best_round(self, run: Run) -> int | None:
+    def best_round(self, run: RecordedRun) -> int | None:
         """Return the first round with the best value, or None."""
         best = self.best(run)
         return None if best is None else int(run.numbers[run.column(self.column) == best][0])
@@ -132,7 +132,7 @@ def judge(rows: Sequence[Mapping[str, Any]]) -> LedgerMeasure:
     return next(measured, ACCURACY)
 
 
-def worst_tenth(runs: Sequence[Run]) -> dict[str, float]:
+def worst_tenth(runs: Sequence[RecordedRun]) -> dict[str, float]:
     """Return the metric of the worst tenth of the clients by name, the mean over runs, worst first; {} if unknown."""
     found = [run.about.get("test_by_client") or {} for run in runs]
     means = {name: float(np.mean([one[name] for one in found])) for name in set.intersection(*map(set, found))}

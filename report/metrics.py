@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 import aoi_fl
 from aoi_fl.protocol.measures import KINDS
 from aoi_fl.protocol.records import PHASES
-from aoi_fl.report.runs import DROPPED, Run, find, readable
+from aoi_fl.report.runs import DROPPED, RecordedRun, find, readable
 from aoi_fl.report.state import STATES
 from aoi_fl.report.summary_card import glance, unread
 from aoi_fl.science.spending import BudgetAccount
@@ -70,7 +70,7 @@ class _Run(Collector):
         yield from metrics
 
 
-def _of_run(run: Run, sums: Mapping[str, float]) -> Iterator[Metric]:
+def _of_run(run: RecordedRun, sums: Mapping[str, float]) -> Iterator[Metric]:
     """Yield the metrics of a run, from its last rounds and from sums over all of them."""
     what = {"run": run.label, "policy": readable(run.kind)}
     yield InfoMetricFamily("aoi_run", "The run's name and settings.", value=what)

@@ -21,7 +21,7 @@ from aoi_fl.report.headline import headline, policies
 from aoi_fl.report.judging import Pair
 from aoi_fl.report.provenance import provenance
 from aoi_fl.report.quantities import key_numbers
-from aoi_fl.report.runs import Run, find, load_all
+from aoi_fl.report.runs import RecordedRun, find, load_all
 from aoi_fl.report.seeds import settings
 from aoi_fl.report.template import fill, plotly
 from aoi_fl.science.errors import ConfigError
@@ -86,7 +86,7 @@ def _another(path: Path) -> bool:
     return bool(head) and _TITLE not in head.decode(errors="replace")
 
 
-def render(runs: Sequence[Run], pairs: Sequence[Pair] = ()) -> str:
+def render(runs: Sequence[RecordedRun], pairs: Sequence[Pair] = ()) -> str:
     """Return the whole page; the verdicts on pairs come first and leave out the charts of single runs."""
     for run in runs if len(runs) > 1 else ():  # so that an error names the run
         with legible(run.label):
@@ -100,17 +100,17 @@ def render(runs: Sequence[Run], pairs: Sequence[Pair] = ()) -> str:
         return fill("page.html", policy=_POLICY, packed=packed, **_content(runs, charts, pairs))
 
 
-def title(runs: Sequence[Run]) -> str:
+def title(runs: Sequence[RecordedRun]) -> str:
     """Return the heading of the runs' page, plain text."""
     return f"{len(runs)} runs compared" if len(runs) > 1 else runs[0].label
 
 
-def main(runs: Sequence[Run], charts: Sequence[Chart]) -> str:
+def main(runs: Sequence[RecordedRun], charts: Sequence[Chart]) -> str:
     """Return the HTML of the main element: the page's text and placeholders of its charts."""
     return fill("main.html", **_content(runs, charts))
 
 
-def _content(runs: Sequence[Run], charts: Sequence[Chart], pairs: Sequence[Pair] = ()) -> dict[str, Any]:
+def _content(runs: Sequence[RecordedRun], charts: Sequence[Chart], pairs: Sequence[Pair] = ()) -> dict[str, Any]:
     dropped, count = summary.dropped(runs)
     differing, agreeing = summary.configuration(runs)
     overlaid = settings(runs)
@@ -138,7 +138,7 @@ def _content(runs: Sequence[Run], charts: Sequence[Chart], pairs: Sequence[Pair]
     }
 
 
-def _names(runs: Sequence[Run]) -> list[tuple[int, str]]:
+def _names(runs: Sequence[RecordedRun]) -> list[tuple[int, str]]:
     """Return the clients' numbers and names, unless names repeat numbers or are too many."""
     known = [(row["client"], run.name(row["client"])) for run in runs if run.named for row in run.clients]
     return sorted(set(known))[:_MOST_NAMES]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aoi_fl.report.chart import HEIGHT, Chart, colour, curve, layout, swatch, text, whole
-from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, Run
+from aoi_fl.report.runs import ABSENT, FORCED, LOST, STALE, TOOK_PART, RecordedRun
 from aoi_fl.report.seeds import Setting
 
 MOST_POINTS = 1000
@@ -23,7 +23,7 @@ def spread(n: int, most: int) -> NDArray[np.int64]:
 
 
 def clients_by_rounds(
-    run: Run, grid: NDArray[Any], note: str, several: bool
+    run: RecordedRun, grid: NDArray[Any], note: str, several: bool
 ) -> tuple[NDArray[Any], dict[str, Any], str, dict[str, Any]]:
     """Reduce an (n, R) grid to a screen's size; one of several grids is lower.
 
@@ -92,7 +92,7 @@ def heat_map(i: int, setting: Setting, several: bool) -> Chart | None:
     )
 
 
-def refreshes(runs: Sequence[Run]) -> str:
+def refreshes(runs: Sequence[RecordedRun]) -> str:
     """Return a note on runs that pay for refreshed data, else ""."""
     return " Under a budget, a turn is a refresh of the data." if any(r.budgeted for r in runs) else ""
 

@@ -12,7 +12,7 @@ from aoi_fl.config.fields import kebab
 from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.science.errors import ConfigError
 
 _PATHS = ("runs-dir", "data-dir", "model-dir", "clients-file")
@@ -20,13 +20,13 @@ _PATH = re.compile(r"(?<![\w./:<])(?:~|\.{1,2})?/(?:[^\s/'\"<>:,;]+/)+(?=[^\s/'\
 OF_THE_MACHINE = ("run-name", "runs-dir", "data-dir", "model-dir", "resume")
 
 
-def provenance(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+def provenance(runs: Sequence[RecordedRun]) -> tuple[list[str], list[list[str]]]:
     """Return a table with a row for each run; paths are reduced to their last part."""
     rows = [[run.label, _begun(run), str(run.config.get("seed", "")), _data(run), command(run)] for run in runs]
     return ["run", "begun (UTC)", "seed", "data", "the command that repeats it"], rows
 
 
-def changed(run: Run) -> dict[str, Any] | None:
+def changed(run: RecordedRun) -> dict[str, Any] | None:
     """Return the fewest keys that, given to ``aoi run``, make a run's configuration; None for another app's run.
 
     A run with unknown keys counts as another app's.
@@ -50,7 +50,7 @@ def changed(run: Run) -> dict[str, Any] | None:
     return keys
 
 
-def command(run: Run) -> str:
+def command(run: RecordedRun) -> str:
     """Return the command that repeats a run, with its changed keys; empty for another app's run."""
     keys = changed(run)
     if keys is None:
@@ -95,7 +95,7 @@ def without_paths(text: str) -> str:
     return _PATH.sub("", text)
 
 
-def _data(run: Run) -> str:
+def _data(run: RecordedRun) -> str:
     """Return data set, partition and the clients' number of examples."""
     if "dataset" not in run.config:
         return ""
@@ -108,6 +108,6 @@ def _data(run: Run) -> str:
     return ", ".join(words)
 
 
-def _begun(run: Run) -> str:
+def _begun(run: RecordedRun) -> str:
     started = run.rounds[0]["started"] if run.rounds else None
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(started)) if started else ""

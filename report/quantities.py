@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from aoi_fl.report.measure import ACCURACY, JUDGES, LOSSES, LedgerMeasure, judge, more, three, worst_tenth
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Setting
 from aoi_fl.science.ageing import AGEING
 from aoi_fl.science.names import Ageing
@@ -33,10 +33,10 @@ class Quantity:
 
     column: str
     title: str
-    source: str | Callable[[Run], float | None]
+    source: str | Callable[[RecordedRun], float | None]
     show: Callable[[float], str] = three
 
-    def value(self, run: Run) -> float | None:
+    def value(self, run: RecordedRun) -> float | None:
         """Return its value for a run, or None."""
         if not isinstance(self.source, str):
             return self.source(run)
@@ -100,7 +100,7 @@ def _of_measure(one: LedgerMeasure) -> list[Quantity]:
     ]
 
 
-def _ageing(run: Run) -> float | None:
+def _ageing(run: RecordedRun) -> float | None:
     """Return the cost that WICS minimises if it is not linear; the linear cost is P2."""
     ageing = str(run.policy.get("ageing"))
     return _last(run.objective(cast(Ageing, ageing))) if ageing in AGEING else None
@@ -110,11 +110,11 @@ def _last(values: Any) -> float | None:
     return None if values is None else float(values[-1])
 
 
-def _yardstick(run: Run) -> float | None:
+def _yardstick(run: RecordedRun) -> float | None:
     return run.about.get("yardstick") if judge(run.rounds) == ACCURACY else None
 
 
-def _staleness(reduce: Callable[..., Any], run: Run) -> float | None:
+def _staleness(reduce: Callable[..., Any], run: RecordedRun) -> float | None:
     """Return what the staleness of a run's used updates comes to; None with a barrier."""
     known = [part["rounds_late"] for part in run.participations if part["outcome"] == "trained"]
     return float(reduce(known)) if known and np.isfinite(run.column("at_work")).any() else None

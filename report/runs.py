@@ -18,7 +18,7 @@ from aoi_fl.report import theory
 from aoi_fl.report.corruption import check, check_run, error_line, legible
 from aoi_fl.report.in_time import InTime, in_time
 from aoi_fl.report.output import restored
-from aoi_fl.report.state import State, status, tell
+from aoi_fl.report.state import RunStatus, status, tell
 from aoi_fl.science.ageing import ageing_cost
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.history import History
@@ -39,7 +39,7 @@ ABSENT, STALE, TOOK_PART, FORCED, LOST = range(5)
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """One run, read from its ledger.
 
     Attributes
@@ -78,7 +78,7 @@ class Run:
         return str(self.about.get("status", "unknown"))
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunStatus:
         """The run's state when it was read, with details."""
         return tell(self.about, self.rounds)
 
@@ -275,7 +275,7 @@ class Run:
         return np.array([lagrangian_floor(*self.worth, budget, t + 1) for t in range(len(self.rounds))])
 
 
-def load(folder: Path, label: str) -> Run:
+def load(folder: Path, label: str) -> RecordedRun:
     """Read a run from its folder; safe during the run.
 
     Raises
@@ -286,7 +286,7 @@ def load(folder: Path, label: str) -> Run:
         return read(folder, label)
 
 
-def read(folder: Path, label: str, last: int | None = None) -> Run:
+def read(folder: Path, label: str, last: int | None = None) -> RecordedRun:
     """Read a run, or only its ``last`` rounds with the participations of the last one.
 
     Raises
@@ -305,7 +305,7 @@ def read(folder: Path, label: str, last: int | None = None) -> Run:
     check_run(about)
     end = rounds[-1]["round"] if rounds else 0
     rounds = [row.pop("metrics") | row for row in rounds]
-    run = Run(readable(label), about, clients, rounds, [row for row in parts if row["round"] <= end])
+    run = RecordedRun(readable(label), about, clients, rounds, [row for row in parts if row["round"] <= end])
     lacking = {row["round"] for row in run.participations} - {row["round"] for row in rounds}
     if lacking:
         raise ValueError(f"participations has round {min(lacking)}, which rounds lacks")
@@ -381,7 +381,7 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
     return list(folders.values())
 
 
-def load_all(names: Iterable[str | Path]) -> list[Run]:
+def load_all(names: Iterable[str | Path]) -> list[RecordedRun]:
     """Read several runs, each once; a label is the folder's name, or its path where several have the name."""
     folders = {found.resolve(): found for found in map(find, names)}
     alike, common = Counter(folder.name for folder in folders), os.path.commonpath(folders)

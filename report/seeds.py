@@ -12,7 +12,7 @@ from aoi_fl.config.policies import KEYS, REGISTRY, is_policy
 from aoi_fl.report.judging import quantile
 from aoi_fl.report.measure import LedgerMeasure, judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, public
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.science.load import LoadMetrics
 
 Curve = tuple[ArrayLike, ArrayLike]  # x ascending, and y
@@ -31,10 +31,10 @@ class Setting:
     """
 
     label: str
-    runs: tuple[Run, ...]
+    runs: tuple[RecordedRun, ...]
 
     @property
-    def first(self) -> Run:
+    def first(self) -> RecordedRun:
         """The first run; all have the same policy, theory and budget."""
         return self.runs[0]
 
@@ -59,11 +59,11 @@ class Setting:
         """The load of each run that is not empty."""
         return [run.measured for run in self.runs if not run.empty]
 
-    def values(self, of: Callable[[Run], float | None]) -> list[float]:
+    def values(self, of: Callable[[RecordedRun], float | None]) -> list[float]:
         """Return a number of each run, without those that are missing or not finite."""
         return [value for value in map(of, self.runs) if value is not None and np.isfinite(value)]
 
-    def mean(self, of: Callable[[Run], float | None]) -> float | None:
+    def mean(self, of: Callable[[RecordedRun], float | None]) -> float | None:
         """Return the mean of a number over the runs, or None."""
         values = self.values(of)
         return float(np.mean(values)) if values else None
@@ -76,13 +76,13 @@ class Setting:
         return f" Seed {self.first.config['seed']}. The other {len(self.runs) - 1} have pages of their own."
 
 
-def settings(runs: Sequence[Run]) -> list[Setting]:
+def settings(runs: Sequence[RecordedRun]) -> list[Setting]:
     """Group runs by configuration; a run with no seed, or a repeated one, is a setting alone.
 
     Examples
     --------
     >>> def labels(*configs):
-    ...     runs = [Run(str(i), {"config": config}, [], [], []) for i, config in enumerate(configs)]
+    ...     runs = [RecordedRun(str(i), {"config": config}, [], [], []) for i, config in enumerate(configs)]
     ...     return [setting.label for setting in settings(runs)]
     >>> labels(*({"seed": seed, "alpha": alpha} for seed in (1, 2) for alpha in (0.1, 0.6)))
     ['alpha 0.1 (2 seeds)', 'alpha 0.6 (2 seeds)']
@@ -100,7 +100,7 @@ def settings(runs: Sequence[Run]) -> list[Setting]:
     ... )
     ['random (2 seeds)', 'systematic (2 seeds)']
     """
-    groups: dict[object, list[Run]] = {}
+    groups: dict[object, list[RecordedRun]] = {}
     for i, run in enumerate(runs):
         key = repr(sorted((k, v) for k, v in run.config.items() if k not in OF_THE_RUN))
         together = groups.setdefault(key, [])
@@ -132,7 +132,7 @@ def named(config: Mapping[str, Any], keys: Sequence[str]) -> str:
     return ", ".join(words) or "one setting"
 
 
-def _counted(runs: Sequence[Run]) -> str:
+def _counted(runs: Sequence[RecordedRun]) -> str:
     return f" ({len(runs)} seeds)" if len(runs) > 1 else ""
 
 

@@ -29,7 +29,7 @@ _PATIENCE = 10.0  # seconds of delay, at least, before a run with short rounds c
 
 
 @dataclass(frozen=True)
-class State:
+class RunStatus:
     """A run's state with details.
 
     Attributes
@@ -63,7 +63,7 @@ def status(folder: Path, about: Mapping[str, Any]) -> str:
     return recorded if isinstance(recorded, str) and recorded in STATES else "unknown"
 
 
-def tell(about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State:
+def tell(about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> RunStatus:
     """Return a run's state by rows of its ledger.
 
     Parameters
@@ -79,15 +79,15 @@ def tell(about: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> State
     ('no round has ended yet', 'waiting')
     """
     if not about and not rounds:
-        return State("waiting", "the run has not begun yet")
+        return RunStatus("waiting", "the run has not begun yet")
     if (name := str(about.get("status", "unknown"))) != "running":
-        return State(name, str(about.get("reason") or ""))
+        return RunStatus(name, str(about.get("reason") or ""))
     state = judge(rounds[-_USUAL:], about.get("since"), time.time())
     shown = [textwrap.shorten(why, _LONGEST, placeholder=" …") for why in ledger.refused_clients(about)[:_SHOWN]]
     return replace(state, detail="; ".join((state.detail, *shown)))
 
 
-def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> State:
+def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) -> RunStatus:
     """Return the state of a run with a process, running or stalled.
 
     Parameters
@@ -112,11 +112,11 @@ def judge(rounds: Sequence[Mapping[str, Any]], since: float | None, now: float) 
     """
     ended = rounds[-1]["started"] + rounds[-1]["seconds"] if rounds else None
     if ended is None or (since is not None and since > ended):  # no round has ended since the start or resumption
-        return State("running", "no round has ended yet" + ("" if since is None else f", begun {ago(now - since)}"))
+        return RunStatus("running", "no round has ended yet" + ("" if since is None else f", begun {ago(now - since)}"))
     usual = statistics.median(row["seconds"] for row in rounds)
     late = now - ended > max(3 * usual, _PATIENCE)
     detail = f"round {rounds[-1]['round']} ended {ago(now - ended)}"
-    return State("stalled", f"{detail}, a round takes {usual:.3g} s") if late else State("running", detail)
+    return RunStatus("stalled", f"{detail}, a round takes {usual:.3g} s") if late else RunStatus("running", detail)
 
 
 def ago(seconds: float) -> str:

@@ -7,20 +7,20 @@ from aoi_fl.report.judging import LEAST_SEEDS, interval
 from aoi_fl.report.measure import judge
 from aoi_fl.report.provenance import OF_THE_MACHINE, changed, public, without_paths
 from aoi_fl.report.quantities import Table
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import Setting
 from aoi_fl.report.template import fill
 
 _MOST_DROPPED = 500
 
 
-def sentence(run: Run) -> str:
+def sentence(run: RecordedRun) -> str:
     """Return policy, n, k, data set, rounds, final accuracy and fairness in one sentence.
 
     Examples
     --------
     >>> config = {"policy": "random", "clients-per-round": 5, "num-clients": 12}
-    >>> sentence(Run("a", {"config": config, "policy": {"per_round": 7}}, [], [], []))  # two more, by over-selection
+    >>> sentence(RecordedRun("a", {"config": config, "policy": {"per_round": 7}}, [], [], []))  # two more
     'random, 5 of 12 clients a round: no round is recorded yet.'
     """
     dataset, main = run.config.get("dataset"), judge(run.rounds)
@@ -33,7 +33,7 @@ def sentences(settings: Sequence[Setting]) -> list[str]:
     return fill("seeds.txt", settings=settings, interval=interval, least_seeds=LEAST_SEEDS).splitlines()
 
 
-def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:
+def configuration(runs: Sequence[RecordedRun]) -> tuple[Table, Table]:
     """Return the keys in which runs differ, a column for each run, and the keys that they share.
 
     The shared keys are those that differ from the defaults, or all keys of another app's runs. Names and folders do not
@@ -49,7 +49,7 @@ def configuration(runs: Sequence[Run]) -> tuple[Table, Table]:
     return (columns, differing), (["key", "value"], agreeing)
 
 
-def dropped(runs: Sequence[Run]) -> tuple[Table, int]:
+def dropped(runs: Sequence[RecordedRun]) -> tuple[Table, int]:
     """Return the latest dropped replies with client and reason, and the number of all of them."""
     columns = ["run", "round", "client", "name", "outcome", "reason"]
     rows = [

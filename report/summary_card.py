@@ -9,8 +9,8 @@ from pathlib import Path
 from aoi_fl.report.corruption import error_line
 from aoi_fl.report.measure import ACCURACY, LedgerMeasure, judge
 from aoi_fl.report.provenance import public
-from aoi_fl.report.runs import Run, read
-from aoi_fl.report.state import State
+from aoi_fl.report.runs import RecordedRun, read
+from aoi_fl.report.state import RunStatus
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server import ledger
 from aoi_fl.server.folder import LEDGER
@@ -39,8 +39,8 @@ class Glance:
     """
 
     name: str
-    state: State
-    run: Run | None = None
+    state: RunStatus
+    run: RecordedRun | None = None
     round: int = 0
     rounds: int | None = None
     learned: list[float] = field(default_factory=list)
@@ -58,11 +58,11 @@ class Glance:
         return self.measure.show(self.learned[-1]) if self.learned else "–"
 
 
-def unread(error: Exception) -> State:
+def unread(error: Exception) -> RunStatus:
     """Return the state of a run after an error of its ledger: waiting or unreadable."""
     if isinstance(error, AoiError) or "no such table" in str(error):
-        return State("waiting", "the run has no ledger yet")
-    return State("unreadable", error_line(error))
+        return RunStatus("waiting", "the run has no ledger yet")
+    return RunStatus("unreadable", error_line(error))
 
 
 def glance(folder: Path) -> Glance:

@@ -15,7 +15,7 @@ from aoi_fl.report.measure import NOTHING, more
 from aoi_fl.report.output import inert
 from aoi_fl.report.provenance import public
 from aoi_fl.report.quantities import quantities
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import factors, named, settings
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ _SPECIAL = str.maketrans(
 )
 
 
-def numbers(run: Run) -> Row:
+def numbers(run: RecordedRun) -> Row:
     """Return a run's numbers as plain values; missing ones are None.
 
     Accuracies are shares from 0 to 1. ``variance_of_x`` and ``mean_of_x`` describe the rounds between two
@@ -46,7 +46,7 @@ def numbers(run: Run) -> Row:
 
     Examples
     --------
-    >>> row = numbers(Run("a", {"config": {"num-clients": 3}}, [], [], []))
+    >>> row = numbers(RecordedRun("a", {"config": {"num-clients": 3}}, [], [], []))
     >>> row["clients"], row["rounds"], row["jain"], row["test_accuracy"]
     (3, 0, None, None)
     """
@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
     return None if not np.isfinite(value) else 0.0 if abs(value) < NOTHING else value
 
 
-def table(runs: Sequence[Run], kind: Kind) -> list[Row]:
+def table(runs: Sequence[RecordedRun], kind: Kind) -> list[Row]:
     """Return a table of several runs: a row per run, round, participation or client.
 
     The first column is the run.
@@ -97,7 +97,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def to_latex(runs: Sequence[Run]) -> bytes:
+def to_latex(runs: Sequence[RecordedRun]) -> bytes:
     """Return a LaTeX table for ``booktabs`` with a row per setting in the given order: mean ± deviation of seeds."""
     groups = settings(runs)
     keys = factors([setting.first.config for setting in groups])

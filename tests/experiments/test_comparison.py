@@ -12,7 +12,7 @@ from scipy import stats
 
 from aoi_fl.lab.experiments import comparing
 from aoi_fl.lab.experiments.harness.comparison import TIME, compare
-from aoi_fl.report.runs import Run, load
+from aoi_fl.report.runs import RecordedRun, load
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.server.record import record
 from aoi_fl.strategies import OldestAge, RandomSelection, RoundOptions
@@ -33,7 +33,7 @@ def run(policy, seed, accuracies, **config):
         for i, c in enumerate(CLIENTS[: len(accuracies)])
     ]
     about = {"config": keys | config, "status": "completed"}
-    return Run(f"{policy}-{seed}", about, [], rounds, parts)
+    return RecordedRun(f"{policy}-{seed}", about, [], rounds, parts)
 
 
 def runs(base, ours):

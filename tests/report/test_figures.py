@@ -11,7 +11,7 @@ from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report import page
 from aoi_fl.report.figures import figures
 from aoi_fl.report.quantities import key_numbers
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import settings
 from tests.report.recorded import MARKOV, ROUNDS, N, budgeted_run, charts_of, dropped_run, loaded, play
 
@@ -140,7 +140,7 @@ def large_run(label, each=2, n=3000):
         for row in rounds
         for j in range(each)
     ]
-    return Run(label, {"policy": {"clients": n}}, [], rounds, parts)
+    return RecordedRun(label, {"policy": {"clients": n}}, [], rounds, parts)
 
 
 def test_large_runs_are_cut_to_what_a_screen_shows():

@@ -6,7 +6,7 @@ from aoi_fl.protocol.records import Participation, RoundRecord
 from aoi_fl.report.figures import figures
 from aoi_fl.report.in_time import in_time
 from aoi_fl.report.quantities import key_numbers
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.seeds import settings
 
 
@@ -42,7 +42,7 @@ def test_costs_by_hand():
 
 
 def test_the_page_shows_it():
-    run = Run("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], ROUNDS, PARTS)
+    run = RecordedRun("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], ROUNDS, PARTS)
     shown = {name: value for name, value in key_numbers(settings([run]))[1]}
     assert shown["clients never reached"] == "2"
     assert (shown["wasted device-hours"], shown["wasted work"]) == ("0.00972", "43.8 %")
@@ -56,9 +56,9 @@ def test_without_a_barrier_work_goes_on_while_a_model_is_made():
     late[-1]["device_seconds"] = 55.0
     found = in_time(rounds, late, 4)
     assert (found.work_until(0.5), found.work_until(0.6), found.worked) == (45.0, 120.0, 120.0)
-    run = Run("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], rounds, late)
+    run = RecordedRun("mine", {"config": {"num-clients": 4, "policy": "random"}}, [], rounds, late)
     (chart,) = [chart for chart in figures([run]) if chart.name == "at-work"]
     assert (chart.data[0]["y"][0], chart.data[0]["y"][-1], chart.data[0]["x"][-1]) == (2, 2, round(80 / 60, 4))
     shown = dict(key_numbers(settings([run]))[1])
     assert shown["clients at work, mean"] == "2.33" and "0.667" in shown["staleness of an update in models, mean"]
-    assert "at-work" not in {chart.name for chart in figures([Run("with", run.about, [], ROUNDS, PARTS)])}
+    assert "at-work" not in {chart.name for chart in figures([RecordedRun("with", run.about, [], ROUNDS, PARTS)])}

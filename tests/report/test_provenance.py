@@ -8,12 +8,12 @@ from aoi_fl.cli.keys import pairs
 from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.report.provenance import command, provenance
-from aoi_fl.report.runs import Run
+from aoi_fl.report.runs import RecordedRun
 from aoi_fl.report.summary import configuration, sentence
 
 
 def run(config, started=1_700_000_000.0):
-    return Run("mine", {"config": config}, [], [{"round": 1, "started": started}], [])
+    return RecordedRun("mine", {"config": config}, [], [{"round": 1, "started": started}], [])
 
 
 @pytest.mark.parametrize(

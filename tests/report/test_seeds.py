@@ -11,7 +11,7 @@ from aoi_fl.report import page
 from aoi_fl.report.drawing import draw
 from aoi_fl.report.headline import policies
 from aoi_fl.report.quantities import key_numbers
-from aoi_fl.report.runs import Run, load_all
+from aoi_fl.report.runs import RecordedRun, load_all
 from aoi_fl.report.seeds import settings
 from aoi_fl.report.summary import sentences
 from tests.report.recorded import charts_of, clients, record, trained
@@ -83,7 +83,9 @@ def test_how_much_one_seed_says(seeds):
     text = page.render(runs)
     assert "How sure is this?" in text and said.replace("'", "&#39;") in text
     assert sentences(settings(runs[:1])) == []
-    other = Run("other", runs[0].about | {"config": runs[0].config | {"policy": "random"}}, [], runs[0].rounds, [])
+    other = RecordedRun(
+        "other", runs[0].about | {"config": runs[0].config | {"policy": "random"}}, [], runs[0].rounds, []
+    )
     of_three, of_one = sentences(settings([*runs, other]))
     assert of_three == said and of_one.startswith("One seed only: other.")
     (both,) = sentences(settings([runs[0], other]))

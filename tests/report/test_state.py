@@ -59,6 +59,6 @@ def test_a_run_that_simulated_time_ends_has_no_number_of_rounds(tmp_path):
 @pytest.mark.parametrize("name", ["completed", "stopped", "failed", "interrupted"])
 def test_what_the_ledger_says_of_a_run_that_has_ended_stands(name, tmp_path):
     folder = ledger(tmp_path / "a", status=name, reason="the disk was full")
-    assert glance(folder).state == state.State(name, "the disk was full")
+    assert glance(folder).state == state.RunStatus(name, "the disk was full")
     with only_player(folder):  # held again, and not yet begun
         assert glance(folder).state.name == name

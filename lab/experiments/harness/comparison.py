@@ -15,7 +15,7 @@ from aoi_fl.protocol import coding
 from aoi_fl.report.judging import EQUAL, LEAST_SEEDS, Pair, RunFinding, difference, judged, quantile
 from aoi_fl.report.measure import judge, worst_tenth
 from aoi_fl.report.provenance import public
-from aoi_fl.report.runs import PRODUCED, Run
+from aoi_fl.report.runs import PRODUCED, RecordedRun
 from aoi_fl.report.seeds import OF_THE_RUN, factors, settings
 from aoi_fl.report.seeds import named as labelled
 from aoi_fl.science.errors import ConfigError
@@ -61,7 +61,7 @@ class Comparison:
     worst: Mapping[str, Mapping[str, float]]
 
 
-def compare(runs: Sequence[Run], target: float | None = None) -> Comparison:
+def compare(runs: Sequence[RecordedRun], target: float | None = None) -> Comparison:
     """Compare the settings of complete runs in pairs of equal seeds; the later of a pair is judged against the earlier.
 
     Two settings form a pair if they differ in one thing. If that leaves a setting out, all form pairs. Of more than
@@ -103,7 +103,7 @@ def recorded(runs):
     return found
 
 
-def by_arms(runs: Sequence[Run]) -> list[Run]:
+def by_arms(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     """Name each run that is alone in its setting as this setting."""
     runs = recorded(runs)
     names = {group.first.label: group.label for group in named(runs) if len(group.runs) == 1}
