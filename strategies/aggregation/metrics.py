@@ -26,11 +26,8 @@ def common(records: Sequence[MetricRecord]) -> list[MetricRecord]:
 
 def stripped(reply: Message) -> RecordDict:
     """Return a reply's records by the client's own names, but for its arrays and our record."""
-    kept = reply.content.copy()
-    for key, record in reply.content.items():
-        if isinstance(record, ArrayRecord) or key == protocol.AOI:
-            del kept[key]
-    return kept
+    records = reply.content.items()
+    return RecordDict({k: one for k, one in records if not isinstance(one, ArrayRecord) and k != protocol.AOI})
 
 
 def aggregate(contents: Sequence[RecordDict], key: str, function: AggregateMetrics | None) -> MetricRecord | None:

@@ -204,7 +204,6 @@ class ByPrivateMean(Mean):
         self._spec, self._inner = spec, inner
         self._releases = Releases(spec.secret, options.run, options.token, resumed)
         self._account: Account | None = None
-        self._done = 0
         super().__init__(options)
 
     def promise(self, privacy: PrivacyGuarantee, model: ArrayRecord, clients: int, done: int) -> None:
@@ -231,7 +230,7 @@ class ByPrivateMean(Mean):
         terms |= {"momentum": spec.momentum, "clients": clients, "size": size}
         terms |= {"min_separation": privacy.separation, "max_participations": account.bounds.max_participations}
         self._releases.agree(terms, done, account.column, account.deviation * spec.clip, size)
-        self._account, self._done = account, done
+        self._account = account
 
     def released(self, round_: int) -> Mapping[str, Any] | None:
         """Return the training that made a round's release, before a break; None: the round has no release yet."""
@@ -346,7 +345,7 @@ class ByPrivateMean(Mean):
 
     def load_state_dict(self, memory: State) -> None:
         """Take back what :meth:`state_dict` returned; raise ResumeError if its release is not that of the noise key."""
-        self._releases.load_state_dict(memory, self._done)
+        self._releases.load_state_dict(memory)
         self._inner.load_state_dict(memory)
 
     def complete(self) -> None:

@@ -51,6 +51,7 @@ class Releases:
     def __init__(self, path: Path | None, run: str, token: str | None, resumed: bool) -> None:
         self._path, self._run = path, {"run": run, "token": token}
         self._terms: dict[str, float] = {}
+        self._done = 0  # the complete rounds of a resumed run
         self._key = secrets.token_bytes(KEY_BYTES)
         self._nonces: list[bytes] = []
         self._digests: list[str] = []
@@ -83,7 +84,7 @@ class Releases:
         """
         if not self._opened:
             self._open(terms, done)
-        self._terms = dict(terms)
+        self._terms, self._done = dict(terms), done
         self._noise = CorrelatedNoise(self._key, column, deviation, size, self._nonces)
         self._write_key()
 
@@ -114,10 +115,10 @@ class Releases:
         """Return the digest of the last release."""
         return {_DIGEST: np.frombuffer(bytes.fromhex(self._digests[-1]), np.uint8)} if self._digests else {}
 
-    def load_state_dict(self, state: Mapping[str, NDArray[Any]], done: int) -> None:
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Check that a checkpoint belongs to these releases; raise ResumeError if not."""
-        if done and state.get(_DIGEST, np.empty(0, np.uint8)).tobytes().hex() != self._digests[done - 1]:
-            raise self._refusal(f"has not the release of round {done} that the run's checkpoint has")
+        if self._done and state.get(_DIGEST, np.empty(0, np.uint8)).tobytes().hex() != self._digests[self._done - 1]:
+            raise self._refusal(f"has not the release of round {self._done} that the run's checkpoint has")
 
     def forget(self) -> None:
         """Delete the files of a complete run; name what cannot be deleted."""

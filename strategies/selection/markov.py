@@ -176,12 +176,10 @@ class MarkovParticipation(AgeAwareStrategy):
         coordination: str = protocol.POLL,
         **settings: Any,
     ) -> None:
-        issued = {"compensate": (compensate, "none"), "rates": (rates, "equal")}
-        changed = {key: value for key, (value, usual) in issued.items() if value != usual}
-        if policy.kind != "optimal" and changed:
-            key, given = next(iter(changed.items()))
-            allowed = f"left out: it needs the optimal table, and the policy is {policy.kind!r}"
-            raise ConfigError(key, given, allowed, "Use markov-optimal, or leave it out.")
+        for key, given, usual in (("compensate", compensate, "none"), ("rates", rates, "equal")):
+            if policy.kind != "optimal" and given != usual:
+                allowed = f"left out: it needs the optimal table, and the policy is {policy.kind!r}"
+                raise ConfigError(key, given, allowed, "Use markov-optimal, or leave it out.")
         rule = MarkovRulePolicy(
             policy, coordination, rates, make_absence(compensate), adaptive_dropout=compensate == "dropout"
         )

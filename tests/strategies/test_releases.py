@@ -44,7 +44,7 @@ class Server:
         state = self.folder / f"state-{done}.npy"
         private = Releases(self.folder / "noise.key", "r", None, resumed)
         private.agree(TERMS, done, coefficients(3), 1.0, SIZE)
-        private.load_state_dict({"private/digest": np.load(state)} if state.exists() else {}, done)
+        private.load_state_dict({"private/digest": np.load(state)} if state.exists() else {})
         for round_ in range(done + 1, until + 1):
             release = private.of(round_, draw.standard_normal(SIZE))
             nonce, digest = json.loads((self.folder / "noise.key").read_text())["rounds"][-1]
