@@ -110,11 +110,11 @@ class Personal(flower.FedAvg):
 
     kinds = ("train.personal", "evaluate.personal")
 
-    def configure_train(self, server_round, arrays, config, grid):
-        return self._of(self.kinds[0], super().configure_train(server_round, arrays, config, grid))
+    def configure_train(self, *arguments):
+        return self._of(self.kinds[0], super().configure_train(*arguments))
 
-    def configure_evaluate(self, server_round, arrays, config, grid):
-        return self._of(self.kinds[1], super().configure_evaluate(server_round, arrays, config, grid))
+    def configure_evaluate(self, *arguments):
+        return self._of(self.kinds[1], super().configure_evaluate(*arguments))
 
     def _of(self, kind, messages):
         return [Message(m.content, m.metadata.dst_node_id, kind) for m in messages]
@@ -152,8 +152,8 @@ class Scaffold(flower.FedAvg):
         super().__init__()
         self.control, self.seconds, self.names = 0.0, [], []
 
-    def configure_train(self, server_round, arrays, config, grid):
-        messages = list(super().configure_train(server_round, arrays, config, grid))
+    def configure_train(self, *arguments):
+        messages = list(super().configure_train(*arguments))
         for message in messages:
             message.content["control"] = record_of({"c": self.control})
         return messages

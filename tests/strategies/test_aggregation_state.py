@@ -34,30 +34,35 @@ def interrupted(make, folder, rounds):
     return play(make, folder, rounds, start, resume=resume)
 
 
-class Noisy(flower.FedAvg):
-    """An aggregation that draws from NumPy's generators, and counts."""
+class Moved(flower.FedAvg):
+    """An aggregation of which the model shows what it remembers."""
+
+    def aggregate_train(self, server_round, replies):
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        return record_of({"w": arrays["w"].numpy() + self.step()}), metrics
+
+
+class Noisy(Moved):
+    """Draws from NumPy's generators, and counts."""
 
     def __init__(self):
         super().__init__()
         self.noise, self.met = [np.random.Generator(bits(7)) for bits in state._BITS.values()], set()
 
-    def aggregate_train(self, server_round, replies):
-        arrays, metrics = super().aggregate_train(server_round, replies)
-        self.met.add(server_round)
-        drawn = sum(noise.normal(size=6) for noise in self.noise) + len(self.met)
-        return ArrayRecord({k: Array(v.numpy() + drawn) for k, v in arrays.items()}), metrics
+    def step(self):
+        self.met.add(len(self.met))
+        return sum(noise.normal(size=6) for noise in self.noise) + len(self.met)
 
 
-class OwnState(flower.FedAvg):
-    """An aggregation that keeps its state itself, in what no checkpoint holds."""
+class OwnState(Moved):
+    """Keeps its state itself, in what no checkpoint holds."""
 
     def __init__(self):
         super().__init__()
         self.count = iter(range(99))
 
-    def aggregate_train(self, server_round, replies):
-        arrays, metrics = super().aggregate_train(server_round, replies)
-        return ArrayRecord({k: Array(v.numpy() + next(self.count)) for k, v in arrays.items()}), metrics
+    def step(self):
+        return next(self.count)
 
     def state_dict(self):
         return {"next": self.count.__reduce__()[2]}
