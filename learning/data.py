@@ -112,7 +112,7 @@ def _load(name: str, root: Path, download: bool, source: str, **columns: str) ->
         raise ConfigError("dataset", name, allowed, "Bring the run's file back, or start a new run.")
     if name.startswith("npz:"):
         arrays = npz.read(_own(name))
-        regression = np.issubdtype(arrays[1].dtype, np.floating)
+        regression = arrays[1].dtype.kind == "f"
         client = columns.get("client")
         owners, names = npz.read_owners(_own(name), client, len(arrays[1])) if client else (None, ())
         return Dataset(name, *arrays, 0 if regression else int(arrays[1].max()) + 1, owners, names)

@@ -57,7 +57,7 @@ def make(
         if not isinstance(sizes, str) or sizes != "equal":
             allowed = "equal with partition=dirichlet, which draws the sizes along with the classes"
             raise ConfigError("sizes", sizes, allowed, "Leave sizes out, or choose partition=iid.")
-        if np.issubdtype(labels.dtype, np.floating):
+        if labels.dtype.kind == "f":
             allowed = "iid for a regression, which has no classes to share out"
             raise ConfigError("partition", "dirichlet", allowed, "Choose partition=iid.")
         return _dirichlet(labels, clients, alpha, seed)
@@ -92,12 +92,10 @@ def _dirichlet(labels: Labels, clients: int, alpha: float, seed: int) -> list[In
     except ImportError as error:
         remedy = f"Install it: {install('sim')}, or choose partition=iid."
         raise ConfigError("flwr-datasets", None, f"installed for partition=dirichlet ({error})", remedy) from error
-    table = Dataset.from_dict({"index": np.arange(len(labels)), "label": labels})
-
     partitioner = DirichletPartitioner(
         clients, "label", float(alpha), min_partition_size=1, self_balancing=False, seed=seed
     )
-    partitioner.dataset = table
+    partitioner.dataset = Dataset.from_dict({"index": np.arange(len(labels)), "label": labels})
     try:
         with warnings.catch_warnings(action="ignore"):  # it warns at every draw it repeats
             return [np.array(partitioner.load_partition(i)[:]["index"], np.int64) for i in range(clients)]

@@ -269,8 +269,7 @@ def _text(cell: object) -> str:
 def _check_feature(column: _Column) -> None:
     """Refuse a column that cannot be read, or has too many words."""
     if column.numbers is None and len(column.kinds[0]) > _MOST_WORDS:
-        what, most = f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS} different words"
-        raise column.fault(what, most, "Group its words")
+        raise column.fault(f"{len(column.kinds[0])} different words", f"at most {_MOST_WORDS}", "Group its words")
 
 
 def _targets(column: _Column) -> tuple[NDArray[Any], int]:

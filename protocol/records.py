@@ -142,11 +142,6 @@ class RoundRecord:
         hidden["metrics"] = {name: value for name, value in self.metrics.items() if name.startswith("test_")}
         return replace(self, participations=[part.alone() for part in self.participations], by_client={}, **hidden)
 
-    @property
-    def surplus(self) -> list[int]:
-        """Clients without an update because enough others had arrived."""
-        return [part.client for part in self.participations if part.reason == SURPLUS]
-
 
 NO_COLUMNS = ("participations", "nodes", "by_client")  # fields of a round that are no columns of the table ``rounds``
 
