@@ -67,9 +67,10 @@ class Nodes:
             try:
                 self._enrol(name, ask)
             except (ConfigError, OSError) as error:
-                if _passed_over.get(self._public(name)) != str(error):
+                public = self._public(name)
+                if _passed_over.get(public) != str(error):
                     say(f"skipped: {error}")
-                _passed_over[self._public(name)] = str(error)
+                _passed_over[public] = str(error)
 
     def _enrol(self, name: str, ask: bool) -> None:
         marker, key = self._marker(name), read_key(self._public(name))
@@ -82,22 +83,22 @@ class Nodes:
             raise ConfigError("public key", f"{name}.pub", allowed, remedy)
         if _holds(marker, key):
             return
-        if self.register(self._public(name)):
+        if self.register(name):
             say(f"{name} is enrolled")
         self._retire(name)
         write_whole(marker, key)  # it replaces a link, and does not follow it
 
-    def register(self, public: Path) -> bool:
-        """Register a public key; return False if it is registered already."""
-        if self._node(public) is not None:
+    def register(self, name: str) -> bool:
+        """Register a client's public key; return False if it is registered already."""
+        if self._node(name) is not None:
             return False
         try:
-            self.control.register(read_pems(public)[0] + b"\n", public.stem)
+            self.control.register(read_pems(self._public(name))[0] + b"\n", name)
         except CallError as error:
             if error.away:
                 raise
             remedy = "Remove it from the volume enrolment, or copy one that aoi enroll makes."
-            raise ConfigError("public key", public.name, f"accepted by the SuperLink ({error})", remedy) from None
+            raise ConfigError("public key", f"{name}.pub", f"accepted by the SuperLink ({error})", remedy) from None
         return True
 
     def _retire(self, name: str) -> None:
@@ -137,12 +138,12 @@ class Nodes:
 
     def revoke(self, name: str) -> None:
         """Revoke a client's key, so that the SuperLink refuses it."""
-        public = self._known(name)
-        node = self._node(public)
+        key = self._key(name)
+        node = self._node(name)
         if node is None:
             raise ConfigError("client", name, "a registered client", "There is nothing to revoke.")
         self.control.unregister(node.node_id)
-        write_whole(self._decided(name, "revoked"), read_key(public))  # no key of that name is registered by itself
+        write_whole(self._decided(name, "revoked"), key)  # no key of that name is registered by itself
         self._decided(name, "accepted").unlink(missing_ok=True)
         self._marker(name).unlink(missing_ok=True)
         say(f"{name} (node {node.node_id}) is revoked")
@@ -150,7 +151,7 @@ class Nodes:
     def accept(self, names: Sequence[str]) -> None:
         """Accept the present keys of clients that wait for the operator, and register them."""
         for name in names:
-            key = read_key(self._known(name))
+            key = self._key(name)
             revoked = self._decided(name, "revoked")
             if revoked.exists() and read_key(revoked) == key:
                 remedy = "Start the client with a new key, and accept that."
@@ -183,22 +184,23 @@ class Nodes:
 
     def standing(self, name: str) -> tuple[str, int]:
         """Return a client's status (``online``, ``offline``, ``registered``, ``asks``, …) and its node's id."""
-        if (node := self._node(self._public(name))) is not None:
+        if (node := self._node(name)) is not None:
             return node.status, node.node_id
         if self._marker(name).exists():
             return "unknown", 0
         return "revoked" if self._decided(name, "revoked").exists() else "asks", 0
 
-    def _node(self, public: Path) -> NodeState | None:
-        (pem, *_) = read_pems(public)
+    def _node(self, name: str) -> NodeState | None:
+        (pem, *_) = read_pems(self._public(name))
         live = (node for node in self.control.nodes() if node.status != "unregistered")
         return next((node for node in live if node.public_key.strip() == pem), None)
 
-    def _known(self, name: str) -> Path:
+    def _key(self, name: str) -> bytes:
+        """Return the key of an enrolled client."""
         if name not in (names := self.names()):
             allowed = tuple(names) or "an enrolled client, and there is none"
             raise ConfigError("client", name, allowed, "Choose one of the enrolled clients.")
-        return self._public(name)
+        return read_key(self._public(name))
 
     def _public(self, name: str) -> Path:
         return self._folder / f"{name}.pub"

@@ -32,11 +32,11 @@ pytestmark = [
 
 def registered(link, folder):
     """Make the clients' keys in a folder, let them in, and return them as the SuperLink knows them."""
-    clients = Nodes(link.control())
+    clients = Nodes(link.control(), folder)
     for i in range(CLIENTS):
         key = folder / f"{i}.key"
         make_client_key(key, key.with_suffix(".pub"))
-        assert clients.register(key.with_suffix(".pub"))
+        assert clients.register(str(i))
     return clients
 
 

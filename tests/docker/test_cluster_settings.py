@@ -430,7 +430,7 @@ def test_lost_keys_are_registered_again_but_no_revoked_one(superlink, tmp_path, 
     (tmp_path / "operator").mkdir()
     (folder / "revoked.registered").rename(tmp_path / "operator/revoked.revoked")
     (folder / "broken.registered").mkdir()
-    nodes.register(folder / "known.pub")
+    nodes.register("known")
     nodes.forget_lost()
     nodes.enrol()
     assert capsys.readouterr().out == "lost is enrolled\n"
@@ -442,8 +442,8 @@ def test_a_client_with_a_replaced_key_counts_once(superlink, tmp_path):
     for container in range(3):  # each in the place of the one before it
         pki.make_client_key(tmp_path / f"key-{container}", tmp_path / "enrolment/client-0.pub")
         nodes.enrol()
-    pki.make_client_key(tmp_path / "other", tmp_path / "elsewhere.pub")
-    nodes.register(tmp_path / "elsewhere.pub")
+    pki.make_client_key(tmp_path / "other", tmp_path / "elsewhere/other.pub")
+    Nodes(nodes.control, tmp_path / "elsewhere").register("other")
     assert len(nodes.online()) == 4  # the SuperLink lists the sessions of the containers that are gone
     assert nodes.connected() == {"client-0", "4"}
     pki.make_client_key(tmp_path / "key-0", tmp_path / "enrolment/client-0.pub")  # the first container is back
@@ -456,7 +456,7 @@ def test_the_list_of_clients_survives_a_torn_key(superlink, tmp_path, monkeypatc
     monkeypatch.setattr(submit, "connect", lambda *wait: nodes.control)
     monkeypatch.setattr(submit, "Nodes", lambda control: nodes)
     lay_down(tmp_path / "enrolment")
-    nodes.register(tmp_path / "enrolment/c.pub")
+    nodes.register("c")
     assert command(monkeypatch, "nodes") == 0
     refused_key, torn, good = capsys.readouterr().out.splitlines()
     assert refused_key.startswith("a asks") and good.startswith("c online") and "'b.pub'" in torn

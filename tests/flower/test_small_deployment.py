@@ -5,7 +5,6 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from shutil import copytree
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
@@ -15,7 +14,6 @@ from aoi_fl.client.device.registration import registration
 from aoi_fl.docker.nodes import read_pems
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.versions import FLOWER, OVER_GRPC
-from aoi_fl.lab.benchmarks.base import Skipped
 from aoi_fl.lab.benchmarks.fleet.link import failure, superlink
 from aoi_fl.lab.benchmarks.superlink import CONNECTION, FLOWERS, OURS, deployment, started
 from aoi_fl.server.folder import LEDGER
@@ -63,18 +61,6 @@ def test_clients_of_a_deployment_have_the_shares_of_a_simulation(aoi, tmp_path):
 
 
 @pytest.mark.slow
-def test_flowers_list_of_runs_shows_a_failed_serverapp(tmp_path):
-    app = copytree(APP, tmp_path / "app")
-    server = "from flwr.serverapp import ServerApp\n\napp = ServerApp()\n\n\n@app.main()\ndef main(grid, context):\n"
-    (app / "deployed_app" / "server.py").write_text(f'{server}    raise RuntimeError("out of luck")\n')
-    with deployment([]) as submit:
-        begun = time.monotonic()
-        with pytest.raises(Skipped, match="finished:failed"):
-            submit(app, f'runs-dir="{tmp_path}"')
-        assert time.monotonic() - begun < 300  # on a busy machine; a deployment has twice as long
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(OVER_GRPC, reason="over gRPC the tests of the fleet and of the cluster do this")
 def test_registered_supernodes_train_over_https(tmp_path):
     """As docker/http.yaml starts it: TLS, keys, a ServerApp outside; the SuperLink knows the clients' names."""
@@ -114,8 +100,7 @@ def test_the_doctor_tries_a_key_over_https(tmp_path, monkeypatch):
         link.control().register(read_pems(tmp_path / "key.pub")[0] + b"\n", "anna")
         for _ in range(2):  # the second time shows that the first one left
             assert found() == ("registration", "ok")
-        for ahead, refused in ((20.0, "fail"), (-400.0, "fail"), (-100.0, "ok")):
-            now = datetime.now(UTC) + timedelta(seconds=ahead)
-            monkeypatch.setattr(signing, "now", lambda now=now: now)
-            assert found() == ("registration" if refused == "ok" else "clocks", refused)
+        late = datetime.now(UTC) - timedelta(seconds=400)
+        monkeypatch.setattr(signing, "now", lambda: late)
+        assert found() == ("clocks", "fail")
     assert found() == ("registration", "fail")
