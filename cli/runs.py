@@ -57,18 +57,7 @@ def listing(
     elif not rows:
         print("aoi: there are no runs under runs/. Start one with aoi run.", file=sys.stderr)
     else:
-        columns = ["run", "policy", "data", "seed", "rounds", "state", "date"]
-        print_table(
-            f"{len(rows)} runs",
-            [*columns[:-1], "begun (UTC)"],
-            [
-                [
-                    row[name] if name != "rounds" or row["planned"] is None else f"{row[name]} of {row['planned']}"
-                    for name in columns
-                ]
-                for row in rows
-            ],
-        )
+        print_table(f"{len(rows)} runs, dates in UTC", [*rows[0]], [[*row.values()] for row in rows])
 
 
 def _row(seen: Glance) -> dict[str, Any]:

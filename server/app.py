@@ -34,7 +34,7 @@ from aoi_fl.server.folder import (
     run_folder,
 )
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
-from aoi_fl.server.logs import speak_json, speak_with_times, tell
+from aoi_fl.server.logs import JsonLine, StampedLine, speak, tell
 from aoi_fl.server.observe import HOOK, Hook, Recorder
 from aoi_fl.server.resume import recorded_config, recorded_run, take_up
 from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
@@ -52,7 +52,7 @@ def main(grid: Grid, context: Context) -> None:
     logging.getLogger("flwr").addFilter(_without_traceback)
     say_what_ray_needs(grid)
     if uploads(grid):
-        speak_with_times()
+        speak(StampedLine("%(asctime)s %(levelname)-7s %(message)s"))
     play(grid, RunConfig.parse(context.run_config))
 
 
@@ -68,7 +68,7 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
             return folder
         config = recorded_config(recorded_run(folder), config)
     if config.log_format == "json":
-        speak_json(folder.name)
+        speak(JsonLine(folder.name))
     if config.clock and clock_of(grid).simulated is None:
         allowed = "empty, because only the local engine simulates time"
         raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")

@@ -38,21 +38,12 @@ class JsonLine(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def speak_json(run: str) -> None:
-    """Make Flower's logger and :func:`tell` write JSON lines on stderr."""
-    _speak(JsonLine(run))
-
-
-def speak_with_times() -> None:
-    """Make Flower's logger and :func:`tell` write time and level into each line."""
-    _speak(StampedLine("%(asctime)s %(levelname)-7s %(message)s"))
-
-
 class StampedLine(logging.Formatter):
     """A line with time and level, for a container's log."""
 
 
-def _speak(formatter: logging.Formatter) -> None:
+def speak(formatter: JsonLine | StampedLine) -> None:
+    """Make Flower's logger and :func:`tell` write such lines on stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(formatter)
     handler.setLevel(os.environ.get("FLWR_LOG_LEVEL", "NOTSET").upper())

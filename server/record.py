@@ -93,10 +93,9 @@ def under(policy: str, clients: int, per_round: int | None, name: str) -> Iterat
 
     def start(strategy: Strategy, grid: Any, *given: Any, **more: Any) -> Any:
         share, least = getattr(strategy, "fraction_train", 1.0), getattr(strategy, "min_train_nodes", 1)
-        keys: dict[str, Any] = {"policy": policy, "num-clients": clients}
-        keys["clients-per-round"] = per_round or min(clients, trained(share, least, clients))
+        size = per_round or min(clients, trained(share, least, clients))
         made = REGISTRY[policy].make(
-            RunConfig.parse(keys).flat(),
+            RunConfig.parse({"policy": policy, "num-clients": clients, "clients-per-round": size}).flat(),
             options=RoundOptions(seed=1, deterministic=True),
             weights="auto",
             aggregation=strategy,

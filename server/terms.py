@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def simulated_names(config: RunConfig) -> Sequence[str]:
 def write_rates(path: Path, rates: Rates) -> None:
     """Write the rates of a clients file into the run's folder, for a resumed run."""
     rows = [("name", "rate"), *rates.items()] if isinstance(rates, dict) else [("rate",), *((r,) for r in rates)]
-    _keep_rows(path, rows, quoting=csv.QUOTE_NONNUMERIC)  # a name may begin with a space
+    _keep_rows(path, rows)
 
 
 def write_table(path: Path, table: ClientTable) -> None:
@@ -132,7 +132,7 @@ def write_table(path: Path, table: ClientTable) -> None:
     _keep_rows(path, [COLUMNS, *zip(*columns, strict=True)])
 
 
-def _keep_rows(path: Path, rows: Iterable[Iterable[object]], **form: Any) -> None:
+def _keep_rows(path: Path, rows: Iterable[Iterable[object]]) -> None:
     text = io.StringIO(newline="")
-    csv.writer(text, **form).writerows(rows)
+    csv.writer(text).writerows(rows)
     keep(path, text.getvalue().encode())

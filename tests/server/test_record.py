@@ -147,7 +147,6 @@ def test_a_test_loss_that_is_no_number_is_said(tmp_path, caplog):
         (SystematicParticipation, 4, {}, False),
         (SystematicParticipation, 3, {"jitter": 0.5}, False),
         (MarkovParticipation.optimal, 3, {}, True),
-        (MarkovParticipation.optimal, 4, {}, False),
         (MarkovParticipation.increasing, 3, {}, False),
     ],
 )
