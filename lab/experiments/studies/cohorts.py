@@ -52,7 +52,8 @@ class Cohorts(setting.Trained, Study):
         history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
         found = there.tested(history, range(history.rounds // 2 + 1, history.rounds + 1))
         met = pairs_met(history, (history.rounds,))[history.rounds]
-        return [rounded(6, accuracy=np.mean(found), worst=min(found), final=found[-1]) | rounded(4, met=met)]
+        ends = {"worst": min(found), "final": found[-1]}
+        return [rounded(6, accuracy=np.mean(found)) | ends | rounded(4, met=met)]
 
     def summary(self, settings):
         return super().summary({**settings, "half": settings["num-server-rounds"] // 2 + 1})

@@ -49,7 +49,7 @@ class PrivateLearning(Study):
         rows = evaluated(ledger)
         half = [row["accuracy"] for row in rows if row["round"] > rows[-1]["round"] / 2]
         spent = read(ledger, "rounds")[-1]["epsilon"]
-        return [rounded(6, final=rows[-1]["accuracy"], mean=np.mean(half)) | rounded(3, epsilon=spent)]
+        return [{"final": rows[-1]["accuracy"]} | rounded(6, mean=np.mean(half)) | rounded(3, epsilon=spent)]
 
 
 class PrivateByEpsilon(PrivateLearning):

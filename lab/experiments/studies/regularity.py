@@ -22,4 +22,4 @@ class Regularity(Study):
         history = there.history(policy, chosen["updates"] // int(k), "size")
         marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, self.evaluations).round().astype(int).tolist())
         found = there.tested(history, marks)
-        return [rounded(6, accuracy=np.mean(found), spread=np.std(found, ddof=1), final=found[-1])]
+        return [rounded(6, accuracy=np.mean(found), spread=np.std(found, ddof=1)) | {"final": found[-1]}]
