@@ -86,7 +86,7 @@ def test_a_regression_is_named_as_what_it_is_everywhere(aoi, table):
         ("model=python:mine", "model is 'python:mine', but must be one of auto, lr, svm, 2nn, cnn, python:MODULE"),
         ("model=python:mine.py:make", "rite the module without .py: python:mine:make"),
         ("model=python:mine:wide", "usable: given 1 of the examples it gives shape (1, 2), and (1, 1) is"),
-        ("model=cnn", "model is 'cnn', but must be 2nn or lr for a table of 4 features"),
+        ("model=cnn", "model is 'cnn', but must be 2nn or lr for examples of shape (4,)"),
         ("partition=dirichlet", "partition is 'dirichlet', but must be iid for a regression"),
     ],
 )
