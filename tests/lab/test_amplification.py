@@ -30,6 +30,21 @@ def account_at(error, bands=6, separation=6):
     return Account(kept, ROUNDS, error / Account(kept, ROUNDS, 1.0, bands).error, bands)
 
 
+# Monte Carlo by others, ± 2 %: n = 100, k = 15, T = 100, δ = 10⁻³, six bands but for the last.
+@pytest.mark.parametrize(
+    "policy, bands, error, measured",
+    [
+        (SYSTEMATIC, 6, 20, 1.56),
+        (SYSTEMATIC, 6, 3.5, 16.5),
+        (MARKOV, 6, 11.7, 3.00),
+        (MARKOV, 1, 6, 15.7),
+    ],
+)
+def test_bounds_are_close_to_independent_measurements(policy, bands, error, measured):
+    found = amplified(policy, 100, account_at(error, bands), 1e-3)
+    assert 0.98 * measured < found < 1.03 * measured
+
+
 def by_quadrature(first, second, deviation, delta):
     """Return ε of two mixtures of (mean, weight) over the noise, on a fine grid over all of their T rounds."""
     rounds = len(first[0][0])

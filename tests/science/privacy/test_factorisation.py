@@ -1,4 +1,4 @@
-"""The factorisation against dense matrices; its noise against the law that it should have."""
+"""The factorisation against dense matrices and another library; its noise against the law that it should have."""
 
 import numpy as np
 import pytest
@@ -29,6 +29,15 @@ def test_prefix_error_is_that_of_dense_matrices(bands, momentum):
     published = toeplitz(workload(rounds, momentum), rounds) @ np.linalg.inv(toeplitz(column, rounds))
     dense = np.sqrt((published**2).sum(axis=1).mean())
     assert prefix_error(column, rounds, momentum) == pytest.approx(dense, rel=1e-12)
+
+
+@pytest.mark.slow  # it imports JAX
+def test_coefficients_are_those_of_another_library():
+    other = pytest.importorskip("jax_privacy.matrix_factorization.toeplitz", reason="jax-privacy is not installed")
+    np.testing.assert_allclose(coefficients(50), other.optimal_max_error_strategy_coefs(50), rtol=1e-5)
+    assert prefix_error(coefficients(6), 100) ** 2 == pytest.approx(
+        float(np.mean(other.per_query_error(strategy_coef=coefficients(6), n=100))), rel=1e-4
+    )
 
 
 def test_the_noise_has_the_covariance_of_the_factorisation():
