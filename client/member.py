@@ -19,7 +19,7 @@ from aoi_fl.client.gate import rules
 from aoi_fl.client.identity import Identity, identity
 from aoi_fl.client.promises import Device, Forbidden, has_promised, refused_now
 from aoi_fl.client.state import ClientState, StateFile
-from aoi_fl.client.step import Request, State, heard, step
+from aoi_fl.client.step import ClientMemory, Request, heard, step
 from aoi_fl.protocol import Bid, ParticipationReply, ParticipationRequest
 from aoi_fl.science import whittle
 from aoi_fl.science.age import ClientAge
@@ -54,7 +54,7 @@ class Member:
         self.identity: Identity = identity(context, ask.run, private=ask.private)
         self._file = StateFile(self.identity.state_dir, self.identity.name)
         self._device = device_of(context, self.identity, bound=ask.private)
-        self.state = State(ClientState(self.identity.seed))
+        self.state = ClientMemory(ClientState(self.identity.seed))
         with self._changing(read=True):
             pass
 
@@ -71,7 +71,7 @@ class Member:
                 self._device.keep(self.ask.run, promise)
             if self.ask.token not in (None, own.token):
                 own = ClientState(self.identity.seed, token=self.ask.token)
-            self.state = State(own, promise)
+            self.state = ClientMemory(own, promise)
             yield
 
     @cached_property
@@ -79,7 +79,7 @@ class Member:
         """The client's data; found lazily, because most messages do not need them."""
         return Source() if self._make_source is None else self._make_source(self._context, self.ask)
 
-    def _save(self, state: State) -> None:
+    def _save(self, state: ClientMemory) -> None:
         """Write what has changed; the promise first, so that no update leaves without it."""
         if state.promise is not None and state.promise != self.state.promise:
             self._device.keep(self.ask.run, state.promise)

@@ -16,7 +16,7 @@ from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 
 
 @dataclass(frozen=True)
-class State:
+class ClientMemory:
     """What a client remembers of a run: its clocks, and its promise if it has made one."""
 
     own: ClientState
@@ -48,7 +48,9 @@ class Request:
     alone: bool = True
 
 
-def step(state: State, request: Request, trained: ParticipationReply | None = None) -> tuple[State, ParticipationReply]:
+def step(
+    state: ClientMemory, request: Request, trained: ParticipationReply | None = None
+) -> tuple[ClientMemory, ParticipationReply]:
     """Decide by age, promise and the owner's rules; a forced client only by the last two.
 
     If a rule declines, the age goes on to grow, and a reservation for this round is drawn again for a later one. A
@@ -65,7 +67,7 @@ def step(state: State, request: Request, trained: ParticipationReply | None = No
         decider.take_part()
         if promise is not None:
             promise = replace(promise, last=max(promise.last, ask.round))
-        return State(decider.own, promise), replace(trained, next_round=decider.clock.reserved)
+        return ClientMemory(decider.own, promise), replace(trained, next_round=decider.clock.reserved)
     reserves, clock = ask.wire == protocol.RESERVE, decider.clock
     if reserves and not clock.due(ask.round) and (clock.reserved or 0) < ask.round:
         decider.reserve(ask.round)
@@ -87,10 +89,10 @@ def step(state: State, request: Request, trained: ParticipationReply | None = No
         rule=rule,
         trained=repeats or None,
     )
-    return State(decider.own, promise), reply
+    return ClientMemory(decider.own, promise), reply
 
 
-def heard(state: State, request: Request) -> State:
+def heard(state: ClientMemory, request: Request) -> ClientMemory:
     """Return the state after a message that needs no decision: with the strictest promise of all so far."""
     ask, known, age = request.ask, state.promise, state.own.age
     if known is None and request.apart == 1 and not ask.private:

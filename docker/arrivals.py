@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from aoi_fl.docker.nodes import Nodes, say
+from aoi_fl.docker.nodes import ClusterNodes, say
 from aoi_fl.flower.calls import CallError
 from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.science.errors import AoiError, NodesError
@@ -33,7 +33,7 @@ def await_replicas() -> None:
             count, since = now, time.monotonic()
 
 
-def await_superlink(nodes: Nodes, seconds: float) -> None:
+def await_superlink(nodes: ClusterNodes, seconds: float) -> None:
     """Wait for the SuperLink, and remove the marks of lost keys.
 
     Raises
@@ -55,7 +55,7 @@ def await_superlink(nodes: Nodes, seconds: float) -> None:
         time.sleep(LOOK)
 
 
-def await_clients(nodes: Nodes, wanted: int, least: int, seconds: float) -> None:
+def await_clients(nodes: ClusterNodes, wanted: int, least: int, seconds: float) -> None:
     """Enrol clients and wait until all are connected.
 
     Parameters

@@ -35,7 +35,7 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-class Nodes:
+class ClusterNodes:
     """The clients of a cluster, by the files with their public keys (OpenSSH).
 
     Parameters

@@ -36,7 +36,7 @@ from aoi_fl.docker.arrivals import (
     await_superlink,
     replicas,
 )
-from aoi_fl.docker.nodes import Nodes, say
+from aoi_fl.docker.nodes import ClusterNodes, say
 from aoi_fl.docker.runs import COMMAND, CURRENT, RUNS, Runs, Ticket, about, note_number
 from aoi_fl.flower.calls import CallError
 from aoi_fl.flower.control import ControlApi, RunState
@@ -86,7 +86,7 @@ def follow(control: ControlApi, run_id: int, folder: Path) -> int:
     recorded = last_rounds(folder / LEDGER, _REMEMBERED) if about(folder) else []
     seconds = [row["seconds"] for row in recorded]
     last, unreachable = recorded[-1]["round"] if recorded else 0, False
-    refused, nodes = set[str](), Nodes(control)
+    refused, nodes = set[str](), ClusterNodes(control)
     while True:
         try:
             nodes.enrol()
@@ -178,7 +178,7 @@ def play(*, queue: bool = False, resume: str = "") -> int:
         if config.resume:  # server and clients read all other keys from the ledger
             values = about(folder)["config"] | {"resume": True}
         wanted = int(values["num-clients"])
-        await_clients(Nodes(control), wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
+        await_clients(ClusterNodes(control), wanted, least=1 if config.resume else wanted, seconds=config.join_timeout)
         point_at(folder.name)
         run_id = submit(folder, values | {"run-name": folder.name})
         policy, dataset, rounds = (values[key] for key in ("policy", "dataset", "num-server-rounds"))
@@ -196,7 +196,7 @@ def play_own(app: Path) -> int:
     seconds = float(os.environ.get("AOI_JOIN_TIMEOUT") or RunConfig().join_timeout)
     control = _ready(seconds)
     with _turn(control, str(keys.get("run-name", "")), "own", app.name) as folder:
-        await_clients(Nodes(control), replicas(), least=1, seconds=seconds)
+        await_clients(ClusterNodes(control), replicas(), least=1, seconds=seconds)
         run_id = submit(folder, keys, app)
         say(f"run {folder.name} is submitted: your own app")
     return follow(control, run_id, folder)
@@ -206,7 +206,7 @@ def _ready(seconds: float) -> ControlApi:
     """Return the connection to the SuperLink once it answers; from then on this process ends with its cluster."""
     control = connect(seconds)
     threading.Thread(target=end_with_cluster, daemon=True).start()
-    await_superlink(Nodes(control), seconds)
+    await_superlink(ClusterNodes(control), seconds)
     return control
 
 
@@ -303,7 +303,7 @@ def operate(arguments: argparse.Namespace) -> int:
         check_run()
         return 0
     control = connect()
-    runs, nodes = Runs(control), Nodes(control)
+    runs, nodes = Runs(control), ClusterNodes(control)
     match arguments.room, arguments.command:
         case "nodes", "revoke":
             nodes.revoke(arguments.name)

@@ -38,7 +38,7 @@ class Keeper(Protocol):
         """Return what leaves instead of a reply; None: the reply itself."""
 
 
-class Doors:
+class GateDoors:
     """The two doors of one SuperNode.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import grpc
 
 from aoi_fl.flower.errors import code_of, details_of, is_busy
-from aoi_fl.flower.gate import Doors, Keeper
+from aoi_fl.flower.gate import GateDoors, Keeper
 from aoi_fl.flower.seams import GATE, LINK
 from aoi_fl.flower.versions import OVER_GRPC, check_deployable, warn_once
 
@@ -163,7 +163,7 @@ def run(
     if keeper is not None and keeper.binds and (missing := GATE.missing()):
         ended(f"{GATE.lost}: this Flower has no {', '.join(missing)}")
     if keeper is not None:
-        doors = Doors(keeper)
+        doors = GateDoors(keeper)
         loop._init_connection = partial(doors.connection, loop._init_connection)
         loop._push_messages = partial(doors.push_messages, loop._push_messages)
     flower_supernode()

@@ -36,7 +36,7 @@ from aoi_fl.strategies.policy import Policy
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.evaluation import EvaluationStep
 from aoi_fl.strategies.round.retry import EVALUATION, TRAINING
-from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.round.training import TrainingStep
 from aoi_fl.strategies.selection.rule import RulePolicy
 from aoi_fl.strategies.validation import warn_of_first_model
@@ -94,7 +94,9 @@ class AgeAwareStrategy(Strategy):
         alike = isinstance(policy, RulePolicy) and policy.traits.law is not None
         check(opposed_bound(options.volunteer_error, alike, options.late_rounds, options.buffer))
         self.weights = weights
-        self._run = run = Run(policy, options, made, weights, observer or Log(), resume, needs, type(self).__name__)
+        self._run = run = StrategyRun(
+            policy, options, made, weights, observer or Log(), resume, needs, type(self).__name__
+        )
         dispatch = self._dispatch = Dispatch(run)
         self._training, self._evaluation = TrainingStep(run, dispatch, configure), EvaluationStep(run, dispatch)
         self._private = aggregation if isinstance(aggregation, PrivateMean) else None

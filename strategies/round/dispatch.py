@@ -15,7 +15,7 @@ from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange
 from aoi_fl.strategies.round.open_exchange import OpenExchange
 from aoi_fl.strategies.round.retry import QUESTION, TRAINING
-from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.round.run import StrategyRun
 
 
 class Dispatch:
@@ -30,7 +30,7 @@ class Dispatch:
     sent : the messages by client
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: StrategyRun) -> None:
         self._run, self._roster = run, run.roster
         self.sent: dict[int, Message] = {}
         self._new = 0  # of these, not sent in an earlier round

@@ -21,7 +21,7 @@ from aoi_fl.strategies.aggregation.base import NO_METRICS, log_failure, nodes_of
 from aoi_fl.strategies.aggregation.metrics import metrics_or_none, whole
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.retry import EVALUATION, QUESTION, TRAINING
-from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import Refused, check_metrics, check_name, one_line, read_record, some_of
 
 logger = logging.getLogger("flwr")
@@ -37,7 +37,7 @@ class EvaluationStep:
     dispatch : sends the messages
     """
 
-    def __init__(self, run: Run, dispatch: Dispatch) -> None:
+    def __init__(self, run: StrategyRun, dispatch: Dispatch) -> None:
         self._run, self._dispatch = run, dispatch
         self._ahead: Mapping[int, ParticipationRequest] | None = None  # of the evaluation at hand, once it is ours
 
@@ -109,7 +109,7 @@ class Evaluation:
     unable : the clients with an app that failed, as one does that evaluates nothing
     """
 
-    def __init__(self, run: Run, ahead: Mapping[int, ParticipationRequest]) -> None:
+    def __init__(self, run: StrategyRun, ahead: Mapping[int, ParticipationRequest]) -> None:
         self._run, self._roster, self._round, self._ahead = run, run.roster, run.round, ahead
         self._accepted: dict[int, Message] = {}
         self._unused: dict[tuple[str, str], list[str]] = {}  # what is said of clients, before and after their names
@@ -159,7 +159,7 @@ class Evaluation:
         return [reply for _, reply in sorted(self._accepted.items())]
 
 
-def _drawn(run: Run) -> list[int]:
+def _drawn(run: StrategyRun) -> list[int]:
     """Draw the clients that evaluate from the connected that have not been silent of late."""
     roster, round_ = run.roster, run.round.number
     here = np.flatnonzero(roster.available_but(roster.patience.resting(QUESTION, TRAINING, EVALUATION)))

@@ -12,7 +12,7 @@ from aoi_fl.protocol.measures import measured
 from aoi_fl.strategies.aggregation.base import Draft
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.retry import EVALUATION, QUESTION
-from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import (
     Refused,
     check_metrics,
@@ -35,7 +35,7 @@ class Questions:
     dispatch : sends the messages
     """
 
-    def __init__(self, run: Run, dispatch: Dispatch) -> None:
+    def __init__(self, run: StrategyRun, dispatch: Dispatch) -> None:
         self._run, self._dispatch, self._roster = run, dispatch, run.roster
 
     def ask(

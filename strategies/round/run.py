@@ -31,7 +31,7 @@ _OF_CLIENTS = ("last", "next_round", "away", "seen")  # arrays of the roster tha
 _begun: Counter[int] = Counter()  # runs of ours by Flower's id
 
 
-class Run(Shared):
+class StrategyRun(Shared):
     """The state of a run.
 
     Attributes

@@ -31,7 +31,7 @@ from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.dispatch import Dispatch
 from aoi_fl.strategies.round.questions import Questions
-from aoi_fl.strategies.round.run import Run
+from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import Refused, Update
 
 logger = logging.getLogger("flwr")
@@ -48,7 +48,7 @@ class TrainingStep:
     configure : as in :class:`aoi_fl.strategies.strategy.AgeAwareStrategy`
     """
 
-    def __init__(self, run: Run, dispatch: Dispatch, configure: Callable[[int], dict[str, Any]] | None) -> None:
+    def __init__(self, run: StrategyRun, dispatch: Dispatch, configure: Callable[[int], dict[str, Any]] | None) -> None:
         self._run, self._dispatch, self._configure = run, dispatch, configure
         self._questions = Questions(run, dispatch)
         self._held: Collector | None = None  # while a step of a subclass has its updates

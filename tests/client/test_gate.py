@@ -38,7 +38,7 @@ from aoi_fl.client.promises import Device as Promises
 from aoi_fl.client.promises import Promise, refused_now
 from aoi_fl.client.supernode import make_gatekeeper
 from aoi_fl.docker.pki import make_client_key
-from aoi_fl.flower.gate import Doors
+from aoi_fl.flower.gate import GateDoors
 from aoi_fl.flower.messages import context, send
 from aoi_fl.protocol import DECLINED_BY, ParticipationReply, ParticipationRequest, coding, packing
 from aoi_fl.protocol.arrays import to_record
@@ -93,7 +93,7 @@ class Device:
         store = ObjectStoreFactory()
         self.state, self.store = NodeStateFactory(objectstore_factory=store).state(), store.store()
         self.state.set_node_id(7)
-        self.doors = Doors(make_gatekeeper(self.node, "link", self.key))
+        self.doors = GateDoors(make_gatekeeper(self.node, "link", self.key))
 
     @contextmanager
     def _connection(self):
@@ -572,7 +572,7 @@ def test_a_message_is_copied_at_most_three_times(tmp_path, rule, monkeypatch):
         return pass_
 
     for door in ("_receive", "_send"):
-        monkeypatch.setattr(Doors, door, measured(getattr(Doors, door)))
+        monkeypatch.setattr(GateDoors, door, measured(getattr(GateDoors, door)))
     assert device.updates([train(1, arrays=sent)]) == 1
     assert len(peaks) == 2 and max(peaks) < 3.2
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aoi_fl.docker.nodes import Nodes
+from aoi_fl.docker.nodes import ClusterNodes
 from aoi_fl.docker.pki import make_client_key
 from aoi_fl.flower.superlink import free_ports
 from aoi_fl.flower.versions import OVER_GRPC
@@ -32,7 +32,7 @@ pytestmark = [
 
 def registered(link, folder):
     """Make the clients' keys in a folder, let them in, and return them as the SuperLink knows them."""
-    clients = Nodes(link.control(), folder)
+    clients = ClusterNodes(link.control(), folder)
     for i in range(CLIENTS):
         key = folder / f"{i}.key"
         make_client_key(key, key.with_suffix(".pub"))

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from aoi_fl.client.state import ClientState
-from aoi_fl.client.step import Request, State, step
+from aoi_fl.client.step import ClientMemory, Request, step
 from aoi_fl.protocol import CENTRAL, RESERVE, WIRES, ParticipationRequest
 
 TERMS = [{"table": (0.1, 0.3, 0.7)}, {"rate": 0.3}]
@@ -16,7 +16,7 @@ TERMS = [{"table": (0.1, 0.3, 0.7)}, {"rate": 0.3}]
 @pytest.mark.parametrize("wire", [CENTRAL, *WIRES])
 @pytest.mark.parametrize("private", [False, True])
 def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire, terms, private):
-    state, taken = State(ClientState(3)), []
+    state, taken = ClientMemory(ClientState(3)), []
     for t in range(1, 60):
         ask = ParticipationRequest("r", t, wire=wire, clear=False if private else None, min_separation=2, **terms)
         request = Request(ask, "pi", 5, trains=True)
@@ -44,7 +44,7 @@ def test_a_repeated_request_gets_the_same_reply_and_a_training_needs_a_yes(wire,
                     state.own,
                     before.own,
                 ):  # one update a round, also if a resume brings the age before it back
-                    assert step(State(own, state.promise), request)[1].takes_part is False
+                    assert step(ClientMemory(own, state.promise), request)[1].takes_part is False
         else:
             state = before
     assert taken and (not private or min(b - a for a, b in pairwise(taken)) >= 2)

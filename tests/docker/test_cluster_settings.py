@@ -30,7 +30,7 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from aoi_fl.config.fields import variable
 from aoi_fl.docker import arrivals, client, pki, settings, submit, users
-from aoi_fl.docker.nodes import Nodes, read_pems
+from aoi_fl.docker.nodes import ClusterNodes, read_pems
 from aoi_fl.flower.calls import CallError
 from aoi_fl.flower.control import ControlApi, NodeState
 from aoi_fl.science.errors import AoiError, NodesError
@@ -251,7 +251,7 @@ def enrolment(tmp_path):
         pki.make_client_key(tmp_path / f"{name}-{number}", public := tmp_path / "enrolment" / f"{name}.pub")
         return public.read_bytes()
 
-    return Nodes(Registry(), tmp_path / "enrolment", decisions), decisions, make
+    return ClusterNodes(Registry(), tmp_path / "enrolment", decisions), decisions, make
 
 
 def test_a_key_is_registered_once_and_a_revoked_one_not_again(enrolment, tmp_path):
@@ -371,7 +371,7 @@ def superlink(tmp_path):
     port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([mine]))
     server.start()
     control = ControlApi(f"127.0.0.1:{port}", (tmp_path / "pki/trust/ca.crt").read_bytes())
-    yield server, Nodes(control, tmp_path / "enrolment", tmp_path / "operator")
+    yield server, ClusterNodes(control, tmp_path / "enrolment", tmp_path / "operator")
     server.stop(None).wait()
 
 
@@ -443,7 +443,7 @@ def test_a_client_with_a_replaced_key_counts_once(superlink, tmp_path):
         pki.make_client_key(tmp_path / f"key-{container}", tmp_path / "enrolment/client-0.pub")
         nodes.enrol()
     pki.make_client_key(tmp_path / "other", tmp_path / "elsewhere/other.pub")
-    Nodes(nodes.control, tmp_path / "elsewhere").register("other")
+    ClusterNodes(nodes.control, tmp_path / "elsewhere").register("other")
     assert len(nodes.online()) == 4  # the SuperLink lists the sessions of the containers that are gone
     assert nodes.connected() == {"client-0", "4"}
     pki.make_client_key(tmp_path / "key-0", tmp_path / "enrolment/client-0.pub")  # the first container is back
@@ -454,7 +454,7 @@ def test_a_client_with_a_replaced_key_counts_once(superlink, tmp_path):
 def test_the_list_of_clients_survives_a_torn_key(superlink, tmp_path, monkeypatch, capsys):
     server, nodes = superlink
     monkeypatch.setattr(submit, "connect", lambda *wait: nodes.control)
-    monkeypatch.setattr(submit, "Nodes", lambda control: nodes)
+    monkeypatch.setattr(submit, "ClusterNodes", lambda control: nodes)
     lay_down(tmp_path / "enrolment")
     nodes.register("c")
     assert command(monkeypatch, "nodes") == 0
@@ -491,15 +491,15 @@ class Absent:
 
 def test_a_restarting_superlink_is_waited_for(monkeypatch):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    arrivals.await_superlink(Nodes(there := Absent()), 30)
+    arrivals.await_superlink(ClusterNodes(there := Absent()), 30)
     assert there.silent == -1
     with pytest.raises(AoiError, match=r"the SuperLink has not answered for 0\.1 s \(AOI_JOIN_TIMEOUT\)"):
-        arrivals.await_superlink(Nodes(Absent(10**9)), 0.1)
+        arrivals.await_superlink(ClusterNodes(Absent(10**9)), 0.1)
 
 
 def test_a_new_run_waits_for_all_and_a_resumed_one_for_some(monkeypatch, tmp_path):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
-    nodes = Nodes(Absent(), tmp_path)
+    nodes = ClusterNodes(Absent(), tmp_path)
     arrivals.await_clients(nodes, 2, least=2, seconds=30)
     arrivals.await_clients(nodes, 4, least=1, seconds=0.1)
     (tmp_path / "client-9.pub").touch()
