@@ -97,7 +97,7 @@ class World:
         from flwr.proto.message_pb2 import ObjectTree
 
         self.runs = [state.create_run("a", "1", "", {}, "@none/default", None, "", "flwr-serverapp") for _ in range(2)]
-        tasks = [run.primary_task_id for run in state.get_run_info(run_ids=self.runs)]
+        tasks = [run.primary_task_id for one in self.runs for run in state.get_run_info(run_ids=[one])]
         for task in tasks:
             assert state.claim_task(task) and state.activate_task(task)
         self.nodes = [state.create_node("", "", b"key %d" % i, 0) for i in range(NODES)]
