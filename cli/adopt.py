@@ -172,7 +172,11 @@ def edits(app: App, clients: int, per_round: int | None) -> dict[Path, tuple[str
     own, others = _families([node for tree in trees.values() for node in ast.walk(tree)])
 
     def sizes(call: ast.Call) -> str:
-        return f"{clients}, {per_round or _fraction(call, app.config, clients) or min(3, clients)}"
+        found = per_round or _fraction(call, app.config, clients)
+        if not found:
+            found = min(3, clients)
+            print(f"The app names no number of clients a round, so it is {found}: see --per-round.", file=sys.stderr)
+        return f"{clients}, {found}"
 
     changed = {}
     for path, tree in trees.items():

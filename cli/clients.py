@@ -20,25 +20,29 @@ def clients(
 
     RUN is the folder of a run, or its name under runs/. The command reads only the ledger, even during the run.
     """
-    from aoi_fl.report.corruption import check, legible
+    from aoi_fl.report.corruption import check, check_run, legible
     from aoi_fl.report.measure import judge
-    from aoi_fl.report.runs import find, read
+    from aoi_fl.report.runs import find
+    from aoi_fl.report.state import status, tell
     from aoi_fl.server import ledger
     from aoi_fl.server.folder import LEDGER
 
     folder = find(run).resolve()
     with legible(folder / LEDGER):
-        found = read(folder, folder.name)
-        state, refused = found.state, ledger.refused_clients(found.about)
-        tested = found.about.get("test_by_client") or {}
+        about = ledger.read_run(folder / LEDGER)
+        about["status"] = status(folder, about)
+        check_run(about)
+        rounds = check("rounds", ledger.read(folder / LEDGER, "rounds"))
+        state, refused = tell(about, rounds), ledger.refused_clients(about)
+        tested = about.get("test_by_client") or {}
         accounts = check("clients", ledger.accounts(folder / LEDGER))
         rows = [{**row, "test": tested.get(row["name"])} for row in accounts]
-        ended = {row["round"]: row["started"] + row["seconds"] for row in found.rounds}
+        ended = {row["round"]: row["started"] + row["seconds"] for row in rounds}
     if as_json:
         facts = {"run": folder.name, "state": state.name, "rounds": len(ended)}
         print_json({**facts, "clients": rows, "refused": refused})
         return
-    main = judge(found.rounds)
+    main = judge(rounds)
     print_table(
         f"{folder.name}: {state.sentence}, {len(rows)} clients after {len(ended)} rounds",
         (

@@ -26,7 +26,10 @@ class RunConfig(RunKeys):
             return values
         for key, value in values.items():
             if (isinstance(value, str) and len(value) > _LONGEST) or (isinstance(value, int) and abs(value) >> 64):
-                raise ConfigError(kebab(key), value, f"at most {_LONGEST} characters long", "Shorten it.")
+                field = cls.model_fields.get(snake(key))
+                numeric = field is not None and field.annotation in (int, float)
+                range_ = allowed(field) if field is not None and numeric else f"at most {_LONGEST} characters long"
+                raise ConfigError(kebab(key), value, range_, "Shorten it.")
             if isinstance(value, str) and _NO_TEXT.search(value):
                 raise ConfigError(kebab(key), value, "a text in UTF-8 without NUL", "Correct it.")
         return expanded(values)

@@ -102,7 +102,8 @@ class Folder(Source):
                 shlex.split(self.command), timeout=self.timeout, capture_output=True, errors="replace", check=True
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            said = str(getattr(error, "stderr", None) or "").strip().splitlines()[-1:]
+            said = getattr(error, "stderr", None) or getattr(error, "stdout", None) or ""
+            said = (said.decode(errors="replace") if isinstance(said, bytes) else said).strip().splitlines()[-1:]
             allowed = f"a command that succeeds in time ({': '.join([str(error), *said])})"
             remedy = "Correct the command or its data source, or raise its time limit."
             raise ConfigError("refresh-command", self.command, allowed, remedy) from error

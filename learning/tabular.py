@@ -5,6 +5,7 @@ The result depends on the file and the names of two columns only: server, client
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import re
@@ -130,6 +131,8 @@ def read(kind: str, path: Path, target: str, client: str = "", drop: str = "", m
     groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
     test = _test_rows(groups)
     notes += _notes(features, columns[target], classes, {client: names})
+    if owners is not None:
+        notes += _alone(columns[client], names, owners)
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = _standardised(columns[target], y, ~test)
@@ -179,6 +182,18 @@ def _notes(features: Sequence[_Column], target: _Column, classes: int, clients: 
     return notes
 
 
+def _alone(column: _Column, names: Sequence[str], owners: Ints) -> list[str]:
+    """Return a note on clients with a single row."""
+    alone = np.flatnonzero(np.bincount(owners, minlength=len(names)) == 1)
+    if not alone.size:
+        return []
+    row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
+    return [
+        f"{alone.size} of {len(names)} clients have one row, the first is {column.name} {names[alone[0]]} (row {row}). "
+        "The row is for training."
+    ]
+
+
 def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
     """Return the names of the clients in a column, in order of their numbers."""
     columns, _ = _columns(kind, path, [(_CLIENTS, client)], False)
@@ -197,7 +212,9 @@ def _columns(
     except ImportError as error:  # pandas does not name the package that it lacks for Parquet
         allowed = f"readable with {error.name or 'pyarrow'}"
         raise ConfigError("dataset", path, allowed, f"Install it: {install('data')}.") from error
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+    except ConfigError:
+        raise
+    except (OSError, EOFError, zlib.error, ValueError, csv.Error) as error:
         form = "Parquet" if kind == "parquet" else "CSV in UTF-8"
         allowed = f"readable as {form} ({' '.join(str(error).split())})"
         raise ConfigError("dataset", path, allowed, f"Save it again as {form}.") from error
@@ -242,6 +259,14 @@ def _csv(path: Path) -> _Cells:
     if "\0" in text:
         raise ValueError("it has the character NUL")
     delimiter = max(",;\t|", key=re.sub('"[^"]*"', "", text[:_HEADER]).partition("\n")[0].count)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    width = 0
+    # pandas fills short rows.
+    for i, row in enumerate(csv.reader(io.StringIO(text.rstrip("\r\n"), ""), delimiter=delimiter, strict=True), 1):
+        width = width or len(row)
+        if len(row) != width:
+            remedy = f"Correct it, leave it out, or quote a cell that holds {delimiter!r}."
+            raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", f"{width} cells, as in row 1", remedy)
     how: Any = {"header": None, "dtype": object, "na_filter": False, "skip_blank_lines": False}
     table = pandas.read_csv(io.StringIO(text.rstrip("\r\n")), sep=delimiter, **how)
     columns = [table[i].str.strip().tolist() for i in table]

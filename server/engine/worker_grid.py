@@ -53,9 +53,9 @@ class WorkerGrid(LocalGrid):
         """Return the replies that have arrived."""
         ids = list(message_ids)
         replies = list(super().pull_messages(i for i in ids if i in self._waiting)) if self._waiting else []
-        ends = [(i, self._sent[i][1]) for i in ids if i in self._sent]
-        if sent := [i for i, expires in ends if expires > time.monotonic()]:  # after that a client is late
-            until = max(expires for _, expires in ends)
+        now = time.monotonic()  # a client whose message has expired is late
+        if sent := {i: self._sent[i][1] for i in ids if i in self._sent and self._sent[i][1] > now}:
+            until = min(sent.values())
             replies += [self._accept(i, outcome) for i, outcome in self._workers.take(sent, until).items()]
         return replies
 

@@ -47,9 +47,8 @@ class Workers:
     def __init__(self, app: str, count: int, threads: int = 1, memory: int | None = None) -> None:
         self._about = (app, threads, int(_SHARE * usable_memory() / count) if memory is None else memory)
         self._pool = ThreadPoolExecutor(count)  # a thread for each worker: no worker waits for the server or another
-        self._free: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
-        for _ in range(count):
-            self._free.put(None)
+        self._count = count
+        self._free: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None: it could not start
         self._outcomes: dict[str, Future[str | None]] = {}  # by message: its failure; None: the reply is in its file
         self._starting = threading.Lock()
         self._workers: list[Worker] = []
@@ -57,6 +56,8 @@ class Workers:
 
     def __enter__(self) -> Self:
         self._spool = Path(tempfile.mkdtemp(prefix="aoi-workers-"))
+        for _ in range(self._count):
+            self._pool.submit(self._start)
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -108,6 +109,14 @@ class Workers:
             return outcome
         finally:
             path.unlink(missing_ok=True)
+
+    def _start(self) -> None:
+        """Start a worker, while the server prepares; a job tries again where it cannot start."""
+        worker = None
+        try:
+            worker = self._replace(None)
+        finally:
+            self._free.put(worker)
 
     def _play(self, job: Job) -> str | None:
         """Run a job in a free worker, and replace the worker if it is spent; return the failure."""

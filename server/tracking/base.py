@@ -79,12 +79,14 @@ class Tracker(ABC):
     def _open(self) -> None:
         former = [path for pattern in self.files for path in self.folder.glob(pattern)]
         for path in () if self._resume else former:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._last = self._begin()
 
     def _log_once(self, row: Mapping[str, Any]) -> None:
-        if self._last is not None and row["round"] > self._last:
+        if self._last is None:  # it could not begin
+            self._open()
+        if row["round"] > (self._last or 0):
             self._log(row["round"], numbers(row))
             self._last = row["round"]
 

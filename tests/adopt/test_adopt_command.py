@@ -91,8 +91,9 @@ def test_a_run_has_a_name_whatever_the_apps_is(name, app, aoi, tmp_path):
 def test_the_clients_of_a_round_are_the_apps(given, per_round, app, server, aoi):
     rewrite(server, "fraction_train=0.5, ", f"{given}, " if given else "")
     rewrite(app / "pyproject.toml", "rounds = 3", "rounds = 3\nfraction-train = 0.2")
-    status, out, _ = aoi(f"adopt {app.name}")
+    status, out, said = aoi(f"adopt {app.name}")
     (line,) = (line for line in out.splitlines() if line.startswith("+") and ".optimal(" in line)
+    assert ("--per-round" in said) == (per_round == "3")  # the number is not the app's
     assert status == 0 and f".optimal(10, {per_round}, " in line
 
 
