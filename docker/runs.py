@@ -73,10 +73,13 @@ class Runs:
         ordered = sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))
         known = {path.name: numbers(path) for path in ordered}
         with suppress(CallError):
-            for state in self.going():
-                if state.name and state.run_id not in known.setdefault(state.name, []):
-                    known[state.name].append(state.run_id)
+            self._add_going(known)
         return known
+
+    def _add_going(self, known: dict[str, list[int]]) -> None:
+        for state in self.going():
+            if state.name and state.run_id not in known.setdefault(state.name, []):
+                known[state.name].append(state.run_id)
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run.
@@ -96,7 +99,9 @@ class Runs:
 
     def of_number(self, run_id: int) -> Path:
         """Return the folder of the run with one of Flower's ids; of an unknown one, the current run's."""
-        names = (name for name, known in self.numbers().items() if run_id in known)
+        known = self.numbers()
+        self._add_going(known)  # an unavailable SuperLink is no unknown run
+        names = (name for name, ids in known.items() if run_id in ids)
         return next((self._folder / name for name in names), CURRENT.resolve())
 
     def known(self, name: str) -> RunState:

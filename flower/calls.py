@@ -38,22 +38,28 @@ def over_grpc(stub: Callable[[grpc.Channel], Any], address: str, authority: byte
     address, authority : host and port, and the certificates to trust (PEM); None: without TLS
     sign : returns the metadata of a call
     """
-    credentials = authority and grpc.ssl_channel_credentials(authority)
-    api = stub(grpc.secure_channel(address, credentials) if credentials else grpc.insecure_channel(address))
-    return _named(lambda method, request: getattr(api, method)(request, metadata=sign(), timeout=_SECONDS))
+    if authority is None:
+        api = stub(grpc.insecure_channel(address))
+    else:
+        api = stub(grpc.secure_channel(address, grpc.ssl_channel_credentials(authority)))
+    return _named(
+        lambda method, request: getattr(api, method)(request, metadata=sign(), timeout=_SECONDS), grpc.RpcError
+    )
 
 
 def over_http(client: Any, address: str, authority: bytes | None, interceptor: Any) -> Call:
     """Return the calls of an API over HTTP, by Flower's class of its clients."""
+    import httpx  # comes with that Flower
+
     api = client.from_server_address(address, authority is None, authority, [interceptor])
-    return _named(lambda method, request: getattr(api, method)(request))
+    return _named(lambda method, request: getattr(api, method)(request), httpx.HTTPError)
 
 
-def _named(ask: Call) -> Call:
+def _named(ask: Call, failure: type[Exception]) -> Call:
     def call(method: str, request: Any) -> Any:
         try:
             return ask(method, request)
-        except Exception as error:  # of gRPC, or of httpx, which comes with that Flower
+        except failure as error:
             raise CallError(details_of(error), code_of(error) or "UNAVAILABLE") from error
 
     return call

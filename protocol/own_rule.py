@@ -113,6 +113,7 @@ class OwnRule(ParticipationRule):
     def _called(self, method: str, kinds: str, *arguments: Any, most: float = 1) -> NDArray[Any]:
         with naming("policy", self.name, f"{method} raised"):
             given = getattr(self._rule, method)(*arguments)
+            given = given if isinstance(given, np.ma.MaskedArray) else np.asarray(given)
             return sound_values(f"{method} of {self.name}", given, len(arguments[-1]), kinds=kinds, most=most)
 
 

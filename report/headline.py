@@ -102,7 +102,8 @@ def _difference(best: Setting, rival: Setting) -> str:
     if not mine or not theirs:
         return ""
     if len(seeds) < LEAST_SEEDS:
-        return f"{judge.title} {_result(best)} with {best.name} and {_result(rival)} with {rival.name}"
+        other = "" if rival.measure.title == judge.title else f"{rival.measure.title} "
+        return f"{judge.title} {_result(best)} with {best.name} and {other}{_result(rival)} with {rival.name}"
     ours, base = ([ends[seed] for seed in seeds] for ends in (mine, theirs))
     found = difference(ours, base, judge.scale * judge.grain(best.first))
     word = judged(found, EQUAL * judge.scale, 1)

@@ -369,9 +369,10 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
     for name in names:
         found = compared(name) or [find(name)]
         if glob.has_magic(name) and not (found[0] / LEDGER).is_file():
+            places = [[str(Path(place, name, file)) for file in files] for place in ("runs", "")]
             globs = (
-                sorted({Path(path).parent for file in files for path in glob.glob(str(Path(place, name, file)))})
-                for place in ("runs", "")
+                sorted({Path(path).parent for one in patterns for path in glob.glob(one, recursive=True)})
+                for patterns in places
             )
             found = next(filter(None, globs), [])
         if not found or not all(any((folder / file).exists() for file in files) for folder in found):

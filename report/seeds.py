@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -144,9 +143,11 @@ def average(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.fl
     >>> x, mean, half = average([([1, 2], [0.0, 4.0]), ([2, 3], [6.0, 1.0])])
     >>> x.tolist(), mean.tolist(), half.round(2).tolist()
     ([2.0], [5.0], [12.71])
+    >>> average([([0, 0], [1.0, 2.0]), ([0, 0], [3.0, 4.0])])[1].tolist()  # marks of a run without length
+    [2.0, 3.0]
     """
     xs = [np.asarray(x, dtype=np.float64) for x, _ in curves]
-    common = reduce(np.intersect1d, xs)
+    common = xs[0][np.all([np.isin(xs[0], x) for x in xs], axis=0)]
     ys = np.array([np.asarray(y, dtype=np.float64)[np.isin(x, common)] for x, (_, y) in zip(xs, curves, strict=True)])
     mean = ys.mean(axis=0)
     if len(curves) == 1:

@@ -96,7 +96,7 @@ def sound_values(
     """
     array = _array(values)
     if array is None or (array.dtype.kind not in kinds and array.size):
-        allowed = "an array of truth values" if kinds == "b" else "an array of numbers"
+        allowed = f"an array of {dict(b='truth values', iu='whole numbers').get(kinds, 'numbers')}"
         raise ConfigError(name, type(values).__name__, allowed, "Return one value a client.")
     if array.shape != (length,):
         raise ConfigError(name, f"of shape {array.shape}", f"of shape ({length},)", "Return one value a client.")
@@ -170,6 +170,11 @@ class RandomSelector(_SharingSelector):
     ω_i = d_i / Σ_{j∈S} d_j (Javani & Wang 2025, Policy 1). Client i draws u_i from (seed, round) and the k smallest are
     chosen, whatever the others' availability. Clients without examples are skipped.
     """
+
+    def long_run_rates(self, population: Population) -> Floats:
+        """Return (n,) participations a round of each client in the long run, if all are available."""
+        filled = population.sizes > 0  # the others are skipped
+        return np.where(filled, min(self.per_round / max(int(filled.sum()), 1), 1.0), 0.0)
 
     def select(self, round_: int, population: Population) -> Selection:
         """Choose for a round; O(n) time, at most 40 bytes a client at the peak, the selection included."""

@@ -277,7 +277,7 @@ class FlowerAggregation:
         self._restore(self._before)
         if why is not None and good:
             with suppress(Exception):  # it worked once
-                make([items[client] for client in good])
+                made = make([items[client] for client in good])
         return made, good, why
 
     @staticmethod

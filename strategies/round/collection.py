@@ -268,13 +268,16 @@ class Collector:
                 except Refused as reason:
                     self.refuse({client: str(reason)})
             self._held = []
+            if self._lacks_quorum():
+                return None, None
         if isinstance(self.intake, ByPrivateMean):
             return self.intake.finish(self._settle)
         made = self.intake.finish()
-        self.refuse(self.intake.spoiled)
-        if self._lacks_quorum():
-            self.intake.undo()
-            return None, None
+        if self.intake.spoiled:
+            self.refuse(self.intake.spoiled)
+            if self._lacks_quorum():
+                self.intake.undo()
+                return None, None
         self.complete(self._former)
         return made
 

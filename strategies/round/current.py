@@ -113,7 +113,7 @@ class Round:
     def decline(self, client: int, answer: ParticipationReply, reason: str | None = None) -> None:
         """Count a client that declined; name it if there is a ``reason``, as a rule of its owner is."""
         self.record.declined += 1
-        if answer.rule is not None:
+        if reason is None and answer.rule is not None:
             reason = f"by its owner's rule: {one_line(answer.rule)}"
         if reason is not None:
             self.record.participations.append(

@@ -79,6 +79,8 @@ class Roster:
         self._number_of_node: dict[int, int] = {}
         self._number_of_name: dict[str, int] = {}
         self._own_names: dict[int, str] = {}  # by node
+        known = list(known)
+        self._grow(max((record.client + 1 for record in known), default=0))
         for record in known:
             self._add(record)
 
@@ -296,11 +298,15 @@ class Roster:
         self.seen[self.available] = round_
         return fresh
 
+    def _grow(self, length: int) -> None:
+        """Make all arrays at least so long."""
+        if (more := length - len(self)) > 0:
+            for name, unknown in _ARRAYS.items():
+                setattr(self, name, np.append(getattr(self, name), np.full(more, unknown)))
+
     def _add(self, record: ClientRecord) -> None:
         number = record.client
-        if (grow := number + 1 - len(self)) > 0:
-            for name, unknown in _ARRAYS.items():
-                setattr(self, name, np.append(getattr(self, name), np.full(grow, unknown)))
+        self._grow(number + 1)
         self.records[number] = record
         self._number_of_name[record.name] = number
         self.last[number] = record.since - 1  # a newcomer has missed no round

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from aoi_fl.protocol.records import LOST
 from aoi_fl.science.errors import AoiError
 from aoi_fl.server.ledger import Ledger
 from tests.ledgers import parts_of
@@ -134,6 +135,8 @@ def check(folder, whole, kind, owned, *, at, fails):
     said = re.findall(r"Round (\d+) runs again after a break\. \d+ clients had trained in it: (.*?)\.", output)
     assert owned and trained(folder) < trained(whole)
     assert lost == {(int(round_), name) for round_, names in said for name in names.split(", ")}
+    rows = [row for row in parts_of(folder / NAME) if (row["round"], row["name"]) in lost]
+    assert {row["reason"] for row in rows} == {LOST}
     return "said"
 
 

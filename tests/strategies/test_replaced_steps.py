@@ -78,6 +78,19 @@ def test_what_the_guard_refuses_reaches_no_step(how, spoil, tmp_path):
     same_model(result.arrays, expected(others, 2))
 
 
+def test_compressed_updates_reach_a_step_as_arrays(tmp_path):
+    shapes = []
+
+    class Own(OwnMean, RandomSelection):
+        def aggregate_train(self, server_round, replies):
+            for reply in replies:
+                shapes.append({k: (a.dtype, tuple(a.shape)) for k, a in reply.content["arrays"].items()})
+            return super().aggregate_train(server_round, replies)
+
+    play(partial(Own, N), honest_app(), tmp_path, rounds=1, compression="int8")
+    assert shapes == [{k: (str(v.dtype), v.shape) for k, v in MODEL.items()}] * N
+
+
 def test_an_update_that_a_subclass_leaves_out_has_no_weight(tmp_path):
     class Own(RandomSelection):
         def aggregate_train(self, server_round, replies):

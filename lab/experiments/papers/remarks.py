@@ -63,7 +63,9 @@ _TESTS = {
 def _passing(found, test):
     """Return how many of the rows pass a test, and how many there are; without one, the sums of both sides."""
     sides = [(row["left"], row["right"]) for row in found]
-    return (sum(starmap(_TESTS[test], sides)), len(sides)) if test else tuple(map(sum, zip(*sides, strict=True)))
+    if test:
+        return sum(starmap(_TESTS[test], sides)), len(sides)
+    return sum(left for left, _ in sides), sum(right for _, right in sides)
 
 
 class Remarks(Experiment):
