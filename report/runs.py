@@ -385,7 +385,8 @@ def matching(names: Sequence[str], option: str = "RUN", files: Collection[str] =
 def load_all(names: Iterable[str | Path]) -> list[RecordedRun]:
     """Read several runs, each once; a label is the folder's name, or its path where several have the name."""
     folders = {found.resolve(): found for found in map(find, names)}
-    alike, common = Counter(folder.name for folder in folders), os.path.commonpath(folders)
+    alike = Counter(folder.name for folder in folders)
+    common = os.path.commonpath([folder.parent for folder in folders] or [Path()])
     return [
         load(given, folder.name if alike[folder.name] == 1 else str(folder.relative_to(common)))
         for folder, given in folders.items()

@@ -32,7 +32,7 @@ def test_a_late_update_counts_and_no_round_waits_for_it(cluster: Cluster) -> Non
     columns = ("round", "outcome", "rounds_late")
     mine = [tuple(row[key] for key in columns) for row in ledger["participations"] if row["name"] == "client-1"]
     came = [(round_, late) for round_, outcome, late in mine if outcome == "trained" and late and round_ >= stopped]
-    assert len(came) == 1, f"stopped in {stopped}: {mine}"
+    assert came, f"stopped in {stopped}: {mine}"  # the first: on a busy machine others may follow
     asked = came[0][0] - came[0][1]
     assert asked in (stopped, stopped + 1), f"stopped in {stopped}: {mine}"  # + 1: its answer was on its way just then
     assert not [row for row in mine if asked <= row[0] < came[0][0]]  # asked for nothing else meanwhile
