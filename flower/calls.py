@@ -49,17 +49,17 @@ def over_grpc(stub: Callable[[grpc.Channel], Any], address: str, authority: byte
 
 def over_http(client: Any, address: str, authority: bytes | None, interceptor: Any) -> Call:
     """Return the calls of an API over HTTP, by Flower's class of its clients."""
-    import httpx  # comes with that Flower
+    import httpx  # comes with that Flower; and what answers may be no SuperLink
 
     api = client.from_server_address(address, authority is None, authority, [interceptor])
-    return _named(lambda method, request: getattr(api, method)(request), httpx.HTTPError)
+    return _named(lambda method, request: getattr(api, method)(request), (httpx.HTTPError, ValueError))
 
 
-def _named(ask: Call, failure: type[Exception]) -> Call:
+def _named(ask: Call, failures: type[Exception] | tuple[type[Exception], ...]) -> Call:
     def call(method: str, request: Any) -> Any:
         try:
             return ask(method, request)
-        except failure as error:
+        except failures as error:
             raise CallError(details_of(error), code_of(error) or "UNAVAILABLE") from error
 
     return call
