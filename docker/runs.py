@@ -69,12 +69,15 @@ class Runs:
 
         The SuperLink adds what a killed submit has not recorded.
         """
-        folders = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
-        ordered = sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))
-        known = {path.name: numbers(path) for path in ordered}
+        known = self._recorded()
         with suppress(CallError):
             self._add_going(known)
         return known
+
+    def _recorded(self) -> dict[str, list[int]]:
+        folders = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
+        ordered = sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))
+        return {path.name: numbers(path) for path in ordered}
 
     def _add_going(self, known: dict[str, list[int]]) -> None:
         for state in self.going():
@@ -99,7 +102,7 @@ class Runs:
 
     def of_number(self, run_id: int) -> Path:
         """Return the folder of the run with one of Flower's ids; of an unknown one, the current run's."""
-        known = self.numbers()
+        known = self._recorded()
         self._add_going(known)  # an unavailable SuperLink is no unknown run
         names = (name for name, ids in known.items() if run_id in ids)
         return next((self._folder / name for name in names), CURRENT.resolve())
