@@ -24,13 +24,25 @@ def replicas() -> int:
         return 0
 
 
-def await_replicas() -> None:
-    """Wait until Compose has started all client containers, in parallel to this one."""
+def await_replicas(seconds: float) -> int:
+    """Return the number of client containers once Compose, which waits for a healthy SuperLink, has started all.
+
+    Raises
+    ------
+    NodesError : none has started within ``seconds``.
+    """
     count, since = replicas(), time.monotonic()
-    while time.monotonic() - since < CALM:
+    end = since + seconds
+    while not count or time.monotonic() - since < CALM:
+        if not count and time.monotonic() > end:
+            raise NodesError(
+                f"no client container has started for {seconds:g} s (AOI_JOIN_TIMEOUT). See `docker compose ps`, start "
+                "some (`--scale client=N`), or set AOI_NUM_CLIENTS to the number of clients elsewhere."
+            )
         time.sleep(LOOK / 2)
         if (now := replicas()) != count:
             count, since = now, time.monotonic()
+    return count
 
 
 def await_superlink(nodes: ClusterNodes, seconds: float) -> None:

@@ -140,8 +140,8 @@ def wanted_keys(resume: str = "") -> dict[str, str]:
     keys = {"preset": PRESET} | settings.run_keys(os.environ)
     if keys.get("clients"):  # others may be connected
         keys.setdefault("num-clients", str(len(names_of("clients", keys["clients"]))))
-    elif keys.get("num-clients", "0").isdecimal():  # RunConfig refuses any other value
-        keys["num-clients"] = str(max(int(keys.get("num-clients", "0")), replicas()))
+    elif count := replicas():  # none: the settings are checked without a cluster
+        keys.setdefault("num-clients", str(count))
     if keys.get("resume", "").lower() == "true" and CURRENT.exists():
         keys.setdefault("run-name", CURRENT.resolve().name)
     return keys
@@ -157,9 +157,10 @@ def play(*, queue: bool = False, resume: str = "") -> int:
     """
     if not resume:
         settings.check(os.environ)  # before any wait
-        await_replicas()
         if (settings.OWN / "pyproject.toml").exists():  # which AOI_APP mounts
             return play_own(settings.OWN)
+        if not (os.environ.get("AOI_NUM_CLIENTS") or os.environ.get("AOI_CLIENTS")):
+            os.environ["AOI_NUM_CLIENTS"] = str(await_replicas(_join_timeout()))
     config = RunConfig.parse(wanted_keys(resume))
     control = _ready(config.join_timeout)
     runs = Runs(control)
@@ -193,13 +194,19 @@ def play(*, queue: bool = False, resume: str = "") -> int:
 def play_own(app: Path) -> int:
     """Run your own Flower app when its turn comes, and follow it; return the status."""
     keys = settings.own_keys(os.environ, app)
-    seconds = float(os.environ.get("AOI_JOIN_TIMEOUT") or RunConfig().join_timeout)
+    seconds, given = _join_timeout(), os.environ.get("AOI_NUM_CLIENTS", "")
     control = _ready(seconds)
     with _turn(control, str(keys.get("run-name", "")), "own", app.name) as folder:
-        await_clients(ClusterNodes(control), replicas(), least=1, seconds=seconds)
+        wanted = int(given) if given.isdecimal() else await_replicas(seconds)
+        await_clients(ClusterNodes(control), wanted, least=1, seconds=seconds)
         run_id = submit(folder, keys, app)
         say(f"run {folder.name} is submitted: your own app")
     return follow(control, run_id, folder)
+
+
+def _join_timeout() -> float:
+    """Return the longest wait for clients, before the keys of a run are known; in seconds."""
+    return float(os.environ.get("AOI_JOIN_TIMEOUT") or RunConfig().join_timeout)
 
 
 def _ready(seconds: float) -> ControlApi:

@@ -497,6 +497,17 @@ def test_a_restarting_superlink_is_waited_for(monkeypatch):
         arrivals.await_superlink(ClusterNodes(Absent(10**9)), 0.1)
 
 
+def test_a_run_waits_for_its_first_client_containers_however_late_these_start(monkeypatch):
+    monkeypatch.setattr(arrivals, "LOOK", 0.002)
+    monkeypatch.setattr(arrivals, "CALM", 0.01)
+    counts = [0] * 50 + [1, 3]
+    monkeypatch.setattr(arrivals, "replicas", lambda: counts.pop(0) if len(counts) > 1 else counts[0])
+    assert arrivals.await_replicas(30) == 3
+    monkeypatch.setattr(arrivals, "replicas", lambda: 0)
+    with pytest.raises(NodesError, match="AOI_NUM_CLIENTS"):
+        arrivals.await_replicas(0.05)
+
+
 def test_a_new_run_waits_for_all_and_a_resumed_one_for_some(monkeypatch, tmp_path):
     monkeypatch.setattr(arrivals, "LOOK", 0.01)
     nodes = ClusterNodes(Absent(), tmp_path)
