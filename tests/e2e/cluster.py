@@ -57,9 +57,18 @@ def python(code: str) -> str:
 
 def start(cluster: "Cluster", run: str, rounds: int, scale: int = 4, **settings: str) -> None:
     """Submit a run to four clients, ``scale`` of which are the cluster's own; it is started with it, or goes on."""
-    keys: dict[str, Any] = {"AOI_RUN_NAME": run, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": "4"}
-    keys |= {"AOI_PRESET": "papers"} | settings
-    cluster.compose("up", "-d", "--no-build", "--scale", f"client={scale}", timeout=180, **keys)
+    cluster.compose("up", "-d", "--no-build", "--scale", f"client={scale}", timeout=180, **_keys(run, rounds, settings))
+
+
+def queue(cluster: "Cluster", run: str, rounds: int, **settings: str) -> str:
+    """Queue a run of four clients; return the container that follows it."""
+    said = cluster.compose("run", "-d", "--no-deps", "submit", "runs", "queue", **_keys(run, rounds, settings))
+    return said.split()[-1]
+
+
+def _keys(run: str, rounds: int, settings: dict[str, str]) -> dict[str, Any]:
+    mine = {"AOI_RUN_NAME": run, "AOI_NUM_SERVER_ROUNDS": str(rounds), "AOI_NUM_CLIENTS": "4", "AOI_PRESET": "papers"}
+    return mine | settings
 
 
 def _run(command: list[str], check: bool, timeout: float, **options: Any) -> str:
