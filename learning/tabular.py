@@ -63,14 +63,14 @@ class _Column:
     def numbers(self) -> Floats | None:
         """The cells as numbers (N,), NaN for missing ones if these may be filled; None for a column of words."""
         numbers, present, misread = understand(self.cells)
-        if not present:
+        if not present.any():
             raise self.fault("", "a column with values", "Fill it in")
         faults = []
         if misread:
             at, allowed, remedy = misread
             faults.append(self.fault(self.cells[at], allowed, remedy, at))
-        if not self.fill and len(present) < len(self.cells):
-            at = next(i for i in range(len(self.cells)) if i not in present)
+        if not (self.fill or present.all()):
+            at = int(present.argmin())
             remedy = "Fill in the cell, leave out the row" + ("" if self.named else ", set missing=median")
             faults.append(self.fault(self.cells[at], "a value: no cell may be empty", remedy, at))
         _raise(faults)
@@ -131,8 +131,6 @@ def read(kind: str, path: Path, target: str, client: str = "", drop: str = "", m
     groups = owners if owners is not None else y if classes else np.zeros(len(y), np.int64)
     test = _test_rows(groups)
     notes += _notes(features, columns[target], classes, {client: names})
-    if owners is not None:
-        notes += _alone(columns[client], names, owners)
     x = np.concatenate([_encoded(column, ~test) for column in features], axis=1, dtype=np.float32)
     if not classes:
         y = _standardised(columns[target], y, ~test)
@@ -180,18 +178,6 @@ def _notes(features: Sequence[_Column], target: _Column, classes: int, clients: 
                 notes.append(f"{other!r} and {word!r} of column {name} are two values, as they are written")
                 break
     return notes
-
-
-def _alone(column: _Column, names: Sequence[str], owners: Ints) -> list[str]:
-    """Return a note on clients with a single row."""
-    alone = np.flatnonzero(np.bincount(owners, minlength=len(names)) == 1)
-    if not alone.size:
-        return []
-    row = int(np.flatnonzero(owners == alone[0])[0]) + column.first_row
-    return [
-        f"{alone.size} of {len(names)} clients have one row, the first is {column.name} {names[alone[0]]} (row {row}). "
-        "The row is for training."
-    ]
 
 
 def read_clients(kind: str, path: Path, client: str) -> tuple[str, ...]:
