@@ -75,13 +75,13 @@ class ClusterNodes:
     def _enrol(self, name: str, ask: bool) -> None:
         marker, key = self._marker(name), read_key(self._public(name))
         revoked = self._decided(name, "revoked")
-        if _holds(revoked, key):
+        if _held(revoked) == key:
             return
-        if (ask or revoked.exists()) and not _holds(self._decided(name, "accepted"), key):
+        if (ask or revoked.exists()) and _held(self._decided(name, "accepted")) != key:
             allowed = f"accepted by the operator; {fingerprint(key)} waits"
             remedy = f"Compare it with the client's, then: docker compose run --rm --no-deps submit nodes accept {name}"
             raise ConfigError("public key", f"{name}.pub", allowed, remedy)
-        if _holds(marker, key):
+        if _held(marker) == key:
             return
         if self.register(name):
             say(f"{name} is enrolled")
@@ -103,12 +103,9 @@ class ClusterNodes:
 
     def _retire(self, name: str) -> None:
         """Keep a client's replaced key, because the SuperLink may list its last session for an hour."""
-        with suppress(ConfigError):
-            replaced, former = read_key(self._marker(name)), self._folder / f"{name}{FORMER}"
-            try:
-                lines = read_key(former).splitlines()
-            except ConfigError:
-                lines = []
+        if (replaced := _held(self._marker(name))) is not None:
+            former = self._folder / f"{name}{FORMER}"
+            lines = (_held(former) or b"").splitlines()
             write_whole(former, b"\n".join([*lines, *replaced.splitlines()][-_FORMER_KEYS:]))
 
     def online(self) -> dict[bytes, int]:
@@ -173,9 +170,7 @@ class ClusterNodes:
     def show(self) -> None:
         """List the clients with status, node and container, and unusable files of keys."""
         for name in self.names():
-            container = ""
-            with suppress(ConfigError):
-                container = read_key(self._folder / f"{name}.container").decode(errors="replace")
+            container = (_held(self._folder / f"{name}.container") or b"").decode(errors="replace")
             try:
                 status, node = self.standing(name)
                 say(f"{name} {status} {node} {container}".rstrip())
@@ -220,11 +215,11 @@ def fingerprint(key: bytes) -> str:
     return "a key without a fingerprint"
 
 
-def _holds(marker: Path, key: bytes) -> bool:
-    try:
-        return read_key(marker) == key
-    except ConfigError:
-        return False
+def _held(path: Path) -> bytes | None:
+    """Return the content of a key's file; None if it is missing or unusable."""
+    with suppress(ConfigError):
+        return read_key(path)
+    return None
 
 
 def read_key(public_key: Path) -> bytes:

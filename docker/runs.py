@@ -64,25 +64,22 @@ class Runs:
     def __init__(self, control: ControlApi, folder: Path = RUNS) -> None:
         self._control, self._folder = control, folder
 
-    def numbers(self) -> dict[str, list[int]]:
+    def numbers(self, *, certain: bool = False) -> dict[str, list[int]]:
         """Return Flower's ids of each run of this cluster or with a ledger, the oldest run and the latest id last.
 
-        The SuperLink adds what a killed submit has not recorded.
+        The SuperLink adds what a killed submit has not recorded; if ``certain``, it has to answer.
         """
-        known = self._recorded()
-        with suppress(CallError):
-            self._add_going(known)
-        return known
-
-    def _recorded(self) -> dict[str, list[int]]:
         folders = {file.parent for name in (LEDGER, NUMBERS) for file in self._folder.glob(f"[!.]*/{name}")}
         ordered = sorted(folders, key=lambda path: (path.stat().st_ctime, path.name))
-        return {path.name: numbers(path) for path in ordered}
-
-    def _add_going(self, known: dict[str, list[int]]) -> None:
-        for state in self.going():
-            if state.name and state.run_id not in known.setdefault(state.name, []):
-                known[state.name].append(state.run_id)
+        known = {path.name: numbers(path) for path in ordered}
+        try:
+            for state in self.going():
+                if state.name and state.run_id not in known.setdefault(state.name, []):
+                    known[state.name].append(state.run_id)
+        except CallError:
+            if certain:
+                raise
+        return known
 
     def folder(self, name: str) -> Path:
         """Return the folder of a run.
@@ -102,8 +99,7 @@ class Runs:
 
     def of_number(self, run_id: int) -> Path:
         """Return the folder of the run with one of Flower's ids; of an unknown one, the current run's."""
-        known = self._recorded()
-        self._add_going(known)  # an unavailable SuperLink is no unknown run
+        known = self.numbers(certain=True)  # an unavailable SuperLink is no unknown run
         names = (name for name, ids in known.items() if run_id in ids)
         return next((self._folder / name for name in names), CURRENT.resolve())
 

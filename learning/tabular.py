@@ -233,30 +233,26 @@ _Cells = tuple[list[tuple[str, list[str]]], list[str]]  # names with their cells
 
 def _csv(path: Path) -> _Cells:
     """Read a CSV file; rows have the numbers of a spreadsheet, with the header as row 1."""
-    import pandas
+    import pandas  # noqa: F401  # without which no cell is understood
 
     blob, notes = path.read_bytes(), []
     blob = gzip.decompress(blob) if blob.startswith(b"\x1f\x8b") else blob
     try:
-        text = blob.decode("utf-16" if blob[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        text = blob.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = blob.decode("cp1252")
         notes.append("it is not in UTF-8, and was read as Windows-1252 (cp1252)")
-    if "\0" in text:
-        raise ValueError("it has the character NUL")
+    if "\0" in text or not text.strip():
+        raise ValueError("it has the character NUL" if text.strip() else "it is empty")
     delimiter = max(",;\t|", key=re.sub('"[^"]*"', "", text[:_HEADER]).partition("\n")[0].count)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    width = 0
-    # pandas fills short rows.
-    for i, row in enumerate(csv.reader(io.StringIO(text.rstrip("\r\n"), ""), delimiter=delimiter, strict=True), 1):
-        width = width or len(row)
-        if len(row) != width:
+    header, *rows = csv.reader(io.StringIO(text.rstrip("\r\n"), ""), delimiter=delimiter, strict=True)
+    for i, row in enumerate(rows, 2):
+        if len(row) != len(header):
             remedy = f"Correct it, leave it out, or quote a cell that holds {delimiter!r}."
-            raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", f"{width} cells, as in row 1", remedy)
-    how: Any = {"header": None, "dtype": object, "na_filter": False, "skip_blank_lines": False}
-    table = pandas.read_csv(io.StringIO(text.rstrip("\r\n")), sep=delimiter, **how)
-    columns = [table[i].str.strip().tolist() for i in table]
-    return [(" ".join(column[0].split()), column[1:]) for column in columns], notes
+            raise ConfigError(f"row {i} of {path}", f"{len(row)} cells", f"{len(header)} cells, as in row 1", remedy)
+    columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)] or [[] for _ in header]
+    return [(" ".join(name.split()), cells) for name, cells in zip(header, columns, strict=True)], notes
 
 
 def _parquet(path: Path, named: Sequence[str]) -> _Cells:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -39,15 +40,13 @@ def signer(key: Path) -> Sign:
 def verifier(folder: Path) -> Callable[[bytes, str], bool]:
     """Return the function that verifies receipts by the present and the former key of a client's folder."""
     former = folder / f"{KEY}.former"
-    keys = [private_key(folder / KEY), *([private_key(former)] if former.exists() else [])]
+    keys = [private_key(key).public_key() for key in (folder / KEY, former) if key != former or key.exists()]
 
     def verify(data: bytes, signature: str) -> bool:
-        for private in keys:
-            try:
-                private.public_key().verify(base64.b64decode(signature), data, _BY)
-            except (InvalidSignature, ValueError):
-                continue
-            return True
+        for key in keys:
+            with suppress(InvalidSignature, ValueError):
+                key.verify(base64.b64decode(signature), data, _BY)
+                return True
         return False
 
     return verify

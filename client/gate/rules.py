@@ -144,24 +144,26 @@ def _parts(value: Value) -> list[str]:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else [""]
 
 
+def _listed(value: Value, every: str, none: str) -> frozenset[str] | None:
+    """Return the names in a value; None for the word of all."""
+    names = frozenset(_parts(value))
+    return None if names == {every} else names - {none} if names == {none} else names
+
+
 def _metrics(value: Value) -> frozenset[str] | None:
-    names = _parts(value)
-    if names in (["all"], ["none"]):
-        return None if names == ["all"] else frozenset()
-    if "" in names or {"all", "none"}.intersection(names):
+    names = _listed(value, "all", "none")
+    if names and names & {"", "all", "none"}:
         remedy = 'Write for instance "num-examples, loss".'
         raise ConfigError(METRICS, value, '"all", "none", or names with commas between them', remedy)
-    return frozenset(names)
+    return names
 
 
 def _apps(value: Value) -> frozenset[str] | None:
-    digests = _parts(value)
-    if digests in (["any"], ["approved"]):
-        return None if digests == ["any"] else frozenset()
-    if not all(map(DIGEST.fullmatch, digests)):
+    digests = _listed(value, "any", "approved")
+    if not all(map(DIGEST.fullmatch, digests or ())):
         allowed = '"any", "approved", or SHA-256 digests of 64 digits 0-9a-f with commas between them'
         raise ConfigError(APPS, value, allowed, "aoi device apps shows the digests of the apps that asked.")
-    return frozenset(digests)
+    return digests
 
 
 def _pause(value: Value) -> datetime:

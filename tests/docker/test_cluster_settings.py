@@ -402,17 +402,17 @@ def test_a_bad_key_is_named_once_and_delays_no_other(superlink, tmp_path, capsys
         nodes.enrol()
 
 
-def test_links_and_pipes_in_the_enrolment_are_not_followed(superlink, tmp_path, capsys):
+def test_links_and_pipes_in_the_enrolment_are_not_followed(enrolment, tmp_path, capsys):
+    nodes, _, make = enrolment
     folder, ledger = tmp_path / "enrolment", tmp_path / "ledger.sqlite"
-    folder.mkdir()
     ledger.write_text("a run")
-    pki.make_client_key(tmp_path / "key", folder / "a.pub")
+    make("a")
     (folder / "a.registered").symlink_to(ledger)
     os.mkfifo(folder / "b.pub")
     (folder / "c.pub").symlink_to(ledger)
     (folder / "d.pub").write_bytes(b"x" * 10_001)
     for _ in range(2):
-        superlink[1].enrol()
+        nodes.enrol()
     enrolled, *passed_over = capsys.readouterr().out.splitlines()
     assert enrolled == "a is enrolled" and len(passed_over) == 3
     assert all(
@@ -422,13 +422,11 @@ def test_links_and_pipes_in_the_enrolment_are_not_followed(superlink, tmp_path, 
     assert (folder / "a.registered").read_bytes() == (folder / "a.pub").read_bytes()
 
 
-def test_lost_keys_are_registered_again_but_no_revoked_one(superlink, tmp_path, capsys):
-    folder, (_, nodes) = tmp_path / "enrolment", superlink
+def test_lost_keys_are_registered_again_but_no_revoked_one(enrolment, tmp_path, capsys):
+    folder, (nodes, decisions, make) = tmp_path / "enrolment", enrolment
     for name in ("lost", "known", "revoked"):
-        pki.make_client_key(tmp_path / name, folder / f"{name}.pub")
-        (folder / f"{name}.registered").write_bytes((folder / f"{name}.pub").read_bytes())
-    (tmp_path / "operator").mkdir()
-    (folder / "revoked.registered").rename(tmp_path / "operator/revoked.revoked")
+        (folder / f"{name}.registered").write_bytes(make(name))
+    (folder / "revoked.registered").rename(decisions / "revoked.revoked")
     (folder / "broken.registered").mkdir()
     nodes.register("known")
     nodes.forget_lost()
@@ -437,16 +435,16 @@ def test_lost_keys_are_registered_again_but_no_revoked_one(superlink, tmp_path, 
     assert [nodes.standing(name)[0] for name in ("lost", "known", "revoked")] == ["online", "online", "revoked"]
 
 
-def test_a_client_with_a_replaced_key_counts_once(superlink, tmp_path):
-    nodes = superlink[1]
+def test_a_client_with_a_replaced_key_counts_once(enrolment, tmp_path):
+    nodes, _, make = enrolment
     for container in range(3):  # each in the place of the one before it
-        pki.make_client_key(tmp_path / f"key-{container}", tmp_path / "enrolment/client-0.pub")
+        make("client-0", container)
         nodes.enrol()
     pki.make_client_key(tmp_path / "other", tmp_path / "elsewhere/other.pub")
     ClusterNodes(nodes.control, tmp_path / "elsewhere").register("other")
     assert len(nodes.online()) == 4  # the SuperLink lists the sessions of the containers that are gone
     assert nodes.connected() == {"client-0", "4"}
-    pki.make_client_key(tmp_path / "key-0", tmp_path / "enrolment/client-0.pub")  # the first container is back
+    make("client-0")  # the first container is back
     nodes.enrol()
     assert nodes.connected() == {"client-0", "4"}
 

@@ -87,10 +87,10 @@ def test_together_equals_one_after_another(name, device, change, monkeypatch):
     how, given = HOW | change, problem(name, device)
     if how.pop("merged", False):
         monkeypatch.setattr(stacked, "merges", lambda x: True)
-    expected = one_after_another(name, *given, **how)
-    moved = zip(expected[0], given[0].parameters(), strict=True)
+    expected, found = (train(name, *given, **how) for train in (one_after_another, together))
+    moved = zip(expected[0], given[0].parameters(), strict=True)  # the model itself stays
     assert all(float((p - q.detach()).abs().max()) > 1e-3 for p, q in moved)
-    agree(together(name, *given, **how), expected)
+    agree(found, expected)
 
 
 def test_a_client_that_diverges_leaves_the_others_alone():
@@ -104,13 +104,6 @@ def test_a_client_that_diverges_leaves_the_others_alone():
         ([v[others] for v in values], [found[i] for i in others]),
         ([v[others] for v in expected], [losses[i] for i in others]),
     )
-
-
-def test_the_model_stays():
-    model, _, _ = given = problem("lr")
-    before = [p.detach().clone() for p in model.parameters()]
-    together("lr", *given, **HOW)
-    assert all(torch.equal(p.detach(), q) for p, q in zip(model.parameters(), before, strict=True))
 
 
 class Doubled(nn.Linear):
@@ -133,15 +126,11 @@ INNER, FROZEN, ROW = nn.Linear(3, 3), nn.Linear(3, 3).requires_grad_(False), (3,
         ([INNER, FROZEN], ROW, False),
         ([Doubled(3, 3)], ROW, False),
         ([nn.Linear(3, 3), nn.Flatten(0)], ROW, False),
+        *((models.build(name, Form(SHAPE, CLASSES), seed=1), SHAPE, True) for name in MODELS),
     ],
 )
 def test_a_sequence_is_stacked_if_the_result_is_equal(layers, shape, supported):
     assert stacked.supports(nn.Sequential(*layers), shape) == supported
-
-
-def test_only_sequences_and_all_our_models_are_stacked():
-    assert all(stacked.supports(models.build(name, Form(SHAPE, CLASSES), seed=1), SHAPE) for name in MODELS)
-    assert not stacked.supports(nn.Linear(3, 3), ROW)
 
 
 def test_clients_at_once_follow_from_memory():

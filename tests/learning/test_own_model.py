@@ -95,7 +95,6 @@ SPARE = f"""m = {LINEAR}
     ("body", "match"),
     [
         ("raise SystemExit(3)", r"called with \(1, 8, 8\) and 10, raised SystemExit: 3"),
-        ("raise RuntimeError('no\\nluck')", r"called with \(1, 8, 8\) and 10, raised RuntimeError: no luck"),
         ("return {'not': 'a module'}", r"returned \{'not': 'a module'\}"),
         ("return nn.Linear", "returned the class <class 'torch.nn"),
         ("return nn.Linear(64, 10)", r"given 1 of the examples in evaluation, it raised RuntimeError: "),
@@ -120,9 +119,7 @@ def test_a_fault_of_a_model_is_refused(lay, tmp_path, body, match):
     [
         (GOOD, "mine", "python:yours:make", "module yours is"),
         (GOOD, "mine", "python:mine:build", r"mine\.py has no function build"),
-        ("make = 3", "mine", "python:mine:make", r"mine\.py has no function make"),
         ("import nowhere_to_be_found", "mine", "python:mine:make", "imported: ModuleNotFoundError: .*nowhere"),
-        (GOOD, "mine", "python:mine.deeper:make", "module mine.deeper is"),
         (GOOD, "json", "python:json:make", ANY),  # a name that Python has given away
     ],
 )
@@ -174,13 +171,10 @@ def test_a_model_that_cannot_be_stacked_trains_alone(lay, tmp_path, caplog):
 
 TRAVELS = {
     "nn.Sequential(nn.Flatten(), nn.LazyLinear(outputs))": "LazyLinear",
-    "nn.Sequential(nn.Flatten(), nn.LazyBatchNorm1d(), nn.Linear(64, outputs))": "no size",
     "Stateful(outputs)": "_extra_state",
     "Own(outputs, grows=True)": "is float32 (3,) after one step",
-    "Own(outputs, turns=True)": "int64",
     "Own(outputs, comes=True)": "late was not there",
     "Own(outputs, buffer=torch.ones(2, dtype=torch.bfloat16))": "no array",
-    "Own(outputs, buffer=torch.ones(2, device='meta'))": "no array",
     "Own(outputs)": "",
 }
 OWN = """
@@ -188,16 +182,14 @@ import torch
 from torch import nn
 
 class Own(nn.Module):
-    def __init__(self, outputs, grows=False, turns=False, comes=False, buffer=None):
+    def __init__(self, outputs, grows=False, comes=False, buffer=None):
         super().__init__()
-        self.layer, self.grows, self.turns, self.comes = nn.Linear(64, outputs), grows, turns, comes
+        self.layer, self.grows, self.comes = nn.Linear(64, outputs), grows, comes
         self.register_buffer("mine", torch.ones(2) if buffer is None else buffer)
 
     def forward(self, x):
         if self.training and self.grows:
             self.mine = torch.cat([self.mine, self.mine[:1]])
-        if self.training and self.turns:
-            self.mine = self.mine.long()
         if self.training and self.comes:
             self.register_buffer("late", torch.ones(1))
         return self.layer(x.flatten(1))
