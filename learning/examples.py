@@ -1,4 +1,4 @@
-"""Examples as tensors: whole data sets and subsets."""
+"""Examples as tensors."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 
 from aoi_fl.learning.form import Dataset, Labels
-from aoi_fl.science.errors import ConfigError
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,22 +33,3 @@ def tensors(dataset: Dataset, device: torch.device) -> tuple[Examples, Examples]
         Examples.of(dataset.train_x, dataset.train_y, device),
         Examples.of(dataset.test_x, dataset.test_y, device),
     )
-
-
-def chosen(
-    dataset: Dataset, indices: NDArray[np.int64], labels: NDArray[np.int64] | None, device: torch.device
-) -> Examples:
-    """Return a subset of the training examples, with labels (n,) instead of their own if given.
-
-    Raises
-    ------
-    ConfigError : an index is outside the data set, or there is no example.
-    """
-    where, images = np.asarray(indices, np.int64), len(dataset.train_y)
-    if where.size == 0 or where.min() < 0 or where.max() >= images:
-        span = f"{where.min()} to {where.max()}" if where.size else "none"
-        allowed = f"image numbers from 0 to {images - 1}, those of {dataset.name}"
-        raise ConfigError("partition", span, allowed, "Restore the run's own index file, or start a new run.")
-    (train, _), places = tensors(dataset, device), torch.from_numpy(where).to(device)
-    y = train.y[places] if labels is None else torch.from_numpy(labels).to(device)
-    return Examples(train.x.index_select(0, places), y)  # a third of the time of train.x[places]

@@ -14,7 +14,7 @@ from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.task import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
 from aoi_fl.learning.cautions import inputs
-from aoi_fl.learning.examples import Examples, chosen, tensors
+from aoi_fl.learning.examples import Examples, tensors
 from aoi_fl.learning.form import Dataset, Form
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
@@ -158,7 +158,15 @@ class Task:
         if self.data.form != self.form:
             allowed = f"the server's data set {self.form}, and here it is {self.data.form}"
             raise ConfigError("dataset", self.dataset, allowed, "Copy the server's data set.")
-        return chosen(self.data, indices, labels, sgd.device(self.device))
+        where, images = np.asarray(indices, np.int64), len(self.data.train_y)
+        if where.size == 0 or where.min() < 0 or where.max() >= images:
+            span = f"{where.min()} to {where.max()}" if where.size else "none"
+            allowed = f"image numbers from 0 to {images - 1}, those of {self.data.name}"
+            raise ConfigError("partition", span, allowed, "Restore the run's own index file, or start a new run.")
+        train, _ = self._tensors
+        places = torch.from_numpy(where).to(train.x.device)
+        y = train.y[places] if labels is None else torch.from_numpy(labels).to(train.x.device)
+        return Examples(train.x.index_select(0, places), y)  # a third of the time of train.x[places]
 
     def examples_from(self, path: str) -> Examples:
         """Return a client's own examples from an npz file with the arrays x and y."""
@@ -254,16 +262,14 @@ class Task:
 
     def evaluate_test(self, arrays: Mapping[str, NDArray[np.float32]]) -> tuple[float, float]:
         """Return mean loss and metric of the model on the test images."""
-        _, test = tensors(self.data, sgd.device(self.device))
-        return self.evaluate(arrays, test)
+        return self.evaluate(arrays, self._tensors[1])
 
     def evaluate_clients(self, arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
         """Return the model's metric on each client's test examples, by name; {} if the data name no clients there."""
         owners = self.data.test_owners
         if owners is None:
             return {}
-        _, test = tensors(self.data, sgd.device(self.device))
-        found = {}
+        (_, test), found = self._tensors, {}
         for client in np.unique(owners).tolist():
             rows = torch.from_numpy(np.flatnonzero(owners == client)).to(test.x.device)
             found[self.data.clients[client]] = self.evaluate(arrays, Examples(test.x[rows], test.y[rows]))[1]
@@ -272,6 +278,10 @@ class Task:
     def evaluate(self, arrays: Mapping[str, NDArray[np.float32]], examples: Examples) -> tuple[float, float]:
         """Return the model's mean loss and its ``form.metric`` on some examples."""
         return sgd.evaluate(self._loaded(arrays), examples.x, examples.y, self._loss)
+
+    @property
+    def _tensors(self) -> tuple[Examples, Examples]:
+        return tensors(self.data, sgd.device(self.device))
 
     @property
     def _loss(self) -> sgd.Loss:

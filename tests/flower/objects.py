@@ -1,9 +1,17 @@
 """Objects as a node uploads them, and tests that need what only some versions of Flower have."""
 
+import grpc
 import pytest
 from flwr.supercore.constant import HEAD_BODY_DIVIDER, HEAD_VALUE_DIVIDER
 
 from aoi_fl.flower.versions import Seam
+
+
+class CallFailed(grpc.RpcError, grpc.Call):  # type: ignore[misc]
+    """What gRPC raises where a call fails; the rest of a call nobody asks for."""
+
+    def __init__(self, status: str = "INTERNAL", details: str = "") -> None:
+        self.code, self.details = (lambda: grpc.StatusCode[status]), (lambda: details)
 
 
 def needs(seam: Seam) -> pytest.MarkDecorator:

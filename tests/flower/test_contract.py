@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import flwr.clientapp
 import flwr.serverapp
-import grpc
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
@@ -22,6 +21,7 @@ from aoi_fl.flower.messages import bytes_of
 from aoi_fl.flower.seams import SEAMS
 from aoi_fl.flower.versions import FLOWER, GRPC, HTTP, OVER_GRPC, Seam
 from aoi_fl.protocol import HELLO
+from tests.flower.objects import CallFailed
 
 
 @pytest.mark.parametrize("seam", [pytest.param(seam, id=seam.name) for seam in SEAMS if seam.there])
@@ -134,15 +134,6 @@ def test_a_supernode_gets_our_waits_heartbeats_and_superexec(monkeypatch):
     assert start_client_internal.subprocess.Popen == calls.append
 
 
-class Odd(grpc.RpcError, grpc.Call):
-    """A status that Flower does not take for a SuperLink that is away; the rest of a call nobody asks for."""
-
-    __abstractmethods__ = frozenset()
-
-    def code(self):
-        return grpc.StatusCode.INTERNAL
-
-
 def test_heartbeats_survive_any_status(monkeypatch, caplog):
     from flwr.common import constant
 
@@ -150,7 +141,7 @@ def test_heartbeats_survive_any_status(monkeypatch, caplog):
     connection = supernode.link()
     monkeypatch.setattr(connection, "HEARTBEAT_DEFAULT_INTERVAL", HEARTBEAT)
     monkeypatch.setattr(supernode, "_FIRST_RETRY", 0.01)
-    outcomes = iter([True, Odd(), Odd(), True])
+    outcomes = iter([True, CallFailed(), CallFailed(), True])
     why, ended = [], threading.Event()
 
     def send():

@@ -2,16 +2,11 @@
 
 from types import SimpleNamespace
 
-import grpc
 import pytest
 
 from aoi_fl.flower.grids import be_patient
 from aoi_fl.flower.versions import OVER_GRPC
-
-
-class Broken(grpc.RpcError):
-    def __init__(self, code):
-        self.code = lambda: code
+from tests.flower.objects import CallFailed
 
 
 @pytest.fixture
@@ -25,17 +20,17 @@ def call():
     be_patient(grid)
     grid._retry_invoker.wait_function = lambda seconds: None
 
-    def make(failures, code=grpc.StatusCode.INTERNAL):
+    def make(failures, status="INTERNAL"):
         tried = []
 
         def target():
             tried.append(1)
             if len(tried) <= failures:
-                raise Broken(code)
+                raise CallFailed(status)
 
         try:
             grid._retry_invoker.invoke(target)
-        except Broken:
+        except CallFailed:
             return -len(tried)
         return len(tried)
 
@@ -49,9 +44,9 @@ def test_interrupted_calls_are_retried_for_a_while(call):
 
 
 def test_what_it_refuses_is_not(call):
-    assert call(5, grpc.StatusCode.INVALID_ARGUMENT) == -1
-    assert call(5, grpc.StatusCode.UNAVAILABLE) == 6  # it is away: as Flower has it
-    assert call(5, grpc.StatusCode.RESOURCE_EXHAUSTED) == 6  # it is busy
+    assert call(5, "INVALID_ARGUMENT") == -1
+    assert call(5, "UNAVAILABLE") == 6  # it is away: as Flower has it
+    assert call(5, "RESOURCE_EXHAUSTED") == 6  # it is busy
 
 
 def test_a_grid_over_http_keeps_its_own_way():

@@ -16,7 +16,7 @@ from aoi_fl.flower.fleet import signature
 from aoi_fl.flower.seams import ANSWERS, AUTH, KEYS
 from aoi_fl.flower.versions import OVER_GRPC
 from aoi_fl.lab.benchmarks.fleet.http_channel import _headers
-from tests.flower.objects import needs
+from tests.flower.objects import CallFailed, needs
 
 needs_answers = needs(ANSWERS)
 
@@ -196,19 +196,9 @@ def test_calls_wait_for_their_turn(monkeypatch):
     assert served(20) == ["OK"] * 20
 
 
-class Error(grpc.RpcError):
-    def __init__(self, name):
-        self._code = grpc.StatusCode[name]
-
-    def code(self):
-        return self._code
-
-
 def test_a_message_that_is_too_large_is_not_tried_again():
-    error = Error("RESOURCE_EXHAUSTED")
-    assert is_busy(error)
-    error.details = lambda: "Received message larger than max (5 vs. 4)"
-    assert not is_busy(error)
+    assert is_busy(CallFailed("RESOURCE_EXHAUSTED"))
+    assert not is_busy(CallFailed("RESOURCE_EXHAUSTED", "Received message larger than max (5 vs. 4)"))
 
 
 @pytest.mark.parametrize("name", ["RESOURCE_EXHAUSTED", "CANCELLED", "INVALID_ARGUMENT"])
@@ -221,7 +211,7 @@ def test_a_call_to_a_busy_superlink_is_tried_again(name):
     retries = be_patient(make_simple_grpc_retry_invoker, pytest.fail)()
     waits = []
     retries.wait_function, retries.recoverable_exceptions = waits.append, grpc.RpcError
-    errors = iter([Error(name), Error(name)])
+    errors = iter([CallFailed(name)] * 2)
 
     def call():
         if (error := next(errors, None)) is not None:
@@ -229,7 +219,7 @@ def test_a_call_to_a_busy_superlink_is_tried_again(name):
         return "answer"
 
     if name == "INVALID_ARGUMENT":
-        with pytest.raises(Error):
+        with pytest.raises(CallFailed):
             retries.invoke(call)
     else:
         assert retries.invoke(call) == "answer" and len(waits) == 2

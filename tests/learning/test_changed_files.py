@@ -40,21 +40,12 @@ def policy(path, first):
     )
 
 
-def rule(path, first):
-    path.write_text(
-        "import numpy as np\nclass Mine:\n    def __init__(self, clients, per_round): pass\n"
-        f"    def participates(self, ages, round_, uniforms): return uniforms >= {first - 1}\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "write", "key", "keys"),
     [
         ("own.csv", table, "data_source", {"dataset": "csv:{}", "target": "y"}),
-        ("net_9.py", model, "model_source", {"model": "python:net_9:make"}),
         ("net_7.py", helped_from_afar, "model_source", {"model": "python:net_7:make"}),
         ("sel_9.py", policy, "policy_source", {"policy": "python:sel_9:Mine"}),
-        ("rule_9.py", rule, "policy_source", {"policy": "python:rule_9:Mine"}),
     ],
 )
 def test_a_changed_file_counts_in_the_next_run(name, write, key, keys, tmp_path, monkeypatch):

@@ -131,13 +131,6 @@ def test_a_device_needs_only_its_own_file(path, tmp_path):
     assert rmse < 0.02
 
 
-def test_the_rmse_squared_is_the_loss(path):
-    task = Task(save(path, TABLE), "unused", "lr", "cpu", zeros=True)
-    loss, rmse = task.evaluate_test(task.initial_arrays())
-    assert rmse == pytest.approx(np.sqrt(np.mean(task.data.test_y.astype(np.float64) ** 2)), rel=1e-6)
-    assert loss == pytest.approx(rmse**2, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("keys", "regression"),
     [({"mislabel-rate": 0.05, "policy": "wics"}, True), ({"augment": "crop-flip", "model": "cnn"}, False)],

@@ -36,7 +36,6 @@ STATES = {
         "self.mean",
     ),
     "a list": ("self.seen = []", "self.seen.append(float(x.detach().mean()))", "sum(self.seen)"),
-    "a part's attribute": ("self.layer.calls = 0", "self.layer.calls += 1", "0.1 * self.layer.calls"),
     "beside what cannot be copied": (
         "self.lock, self.calls = threading.Lock(), 0",
         "self.calls += 1",
