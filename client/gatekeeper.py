@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from aoi_fl.client.gate.gate import Arrival, Gate
 from aoi_fl.client.gate.limits import Content, Refusal
 from aoi_fl.client.gate.rules import METRICS, NAMES
 from aoi_fl.flower.errors import DECLINED, FORMER_APP, NO_HELLO, known_code
+from aoi_fl.flower.gate import Release
 from aoi_fl.protocol import Bid, Introduction, ParticipationReply, ParticipationRequest, Record, npy, packing
 
 _RECORDS: tuple[type[Record], ...] = (Introduction, ParticipationReply, Bid)
@@ -31,15 +33,14 @@ class Gatekeeper:
         self._gate = gate
         name = node.get("name") or f"client-{node.get('partition-id')}"
         self._texts = {"name": str(name), "tags": str(node.get("tags", ""))}
-        self._arrivals: dict[str, Arrival] = {}
 
     @property
     def binds(self) -> bool:
         """Whether the owner has rules."""
         return self._gate.binds
 
-    def admit(self, message: Message, app: str, content: RecordDict | None) -> Error | None:
-        """Return the error reply to a message that must not start the app, or None.
+    def admit(self, message: Message, app: str, content: RecordDict | None) -> Error | Release:
+        """Return the error reply to a message that must not start the app, or the door of its reply.
 
         Parameters
         ----------
@@ -60,12 +61,9 @@ class Gatekeeper:
             self._gate.admit(arrival)
         except Refusal as refusal:
             return declined(refusal)
-        self._arrivals = {about.message_id: arrival}  # a SuperNode handles one message at a time
-        return None
+        return partial(self._release, arrival)
 
-    def release(self, message_id: str, reply: Message, size: int) -> RecordDict | Error | None:
-        """Return what leaves instead of a reply of this size in bytes; None: the reply itself."""
-        arrival = self._arrivals[message_id]
+    def _release(self, arrival: Arrival, reply: Message, size: int) -> RecordDict | Error | None:
         try:
             if reply.has_error():
                 self._gate.failed(arrival)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from flwr.app import Error, Message, RecordDict
 
@@ -22,6 +22,8 @@ _PATIENCE = 600.0  # seconds to wait for the next object of a reply from the app
 _LOOK = 0.05
 _LONGEST_TTL = 43_200.0
 logger = logging.getLogger("flwr")
+Release: TypeAlias = Callable[[Message, int], RecordDict | Error | None]
+"""Returns what leaves instead of a reply of a size in bytes; None: the reply itself."""
 
 
 class Keeper(Protocol):
@@ -31,11 +33,11 @@ class Keeper(Protocol):
     def binds(self) -> bool:
         """Whether the owner has rules, so that no SuperNode may run without the doors."""
 
-    def admit(self, message: Message, app: str, content: RecordDict | None) -> Error | None:
-        """Return the error reply to a message that must not start the app; first without its content."""
+    def admit(self, message: Message, app: str, content: RecordDict | None) -> Error | Release:
+        """Return the error reply to a message that must not start the app, or the door of its reply.
 
-    def release(self, message_id: str, reply: Message, size: int) -> RecordDict | Error | None:
-        """Return what leaves instead of a reply; None: the reply itself."""
+        It is called first without the content.
+        """
 
 
 class GateDoors:
@@ -51,7 +53,7 @@ class GateDoors:
         self._apps: dict[int, str] = {}  # digests by Flower's id of the run, fixed when the run is first seen
         self._fetched: dict[int, tuple[Any, Any]] = {}  # run and app of the latest run
         self._objects: dict[str, bytes] = {}  # of the latest message
-        self._admitted: dict[str, Message] = {}
+        self._admitted: dict[str, tuple[Message, Release]] = {}
 
     @contextmanager
     def connection(self, make: Callable[..., Any], *arguments: Any, **more: Any) -> Iterator[tuple[Any, ...]]:
@@ -79,23 +81,23 @@ class GateDoors:
         run = message.metadata.run_id
         try:
             app = self._app(run)
-            error = self._keeper.admit(message, app, None)
-            if error is None:
+            verdict = self._keeper.admit(message, app, None)
+            if not isinstance(verdict, Error):
                 ids = list({part.object_id for part in iterate_object_tree(tree)})
                 self._objects = pull_objects(ids, partial(pull, run))
                 whole: Any = inflate_object_from_contents(tree.object_id, dict(self._objects))
-                error = self._keeper.admit(message, app, whole.content)
+                verdict = self._keeper.admit(message, app, whole.content)
         except RunNotRunningException:
             raise
         except Exception as problem:  # the SuperLink may have sent anything
             logger.warning("A message cannot be examined, and the app does not see it: %r", problem)
-            error = Error(DECLINED, "the message cannot be examined")
-        if error is None:
-            self._admitted = {message.metadata.message_id: message}
+            verdict = Error(DECLINED, "the message cannot be examined")
+        if not isinstance(verdict, Error):
+            self._admitted = {message.metadata.message_id: (message, verdict)}
             return message, tree
         self._objects = {}
         try:
-            self._leave(message, error, send, push, 0.0)
+            self._leave(message, verdict, send, push, 0.0)
             confirm(run, message.metadata.message_id)
         except Exception as problem:
             logger.warning("A refusal cannot be sent: %r", problem)
@@ -124,18 +126,18 @@ class GateDoors:
     def _send(
         self, store: Any, send: Any, push: Any, message: Message, tree: Any, seconds: float
     ) -> tuple[set[str], str]:
-        arrived = self._admitted.pop(message.metadata.reply_to_message_id, None)
-        if arrived is None:
+        if (admitted := self._admitted.pop(message.metadata.reply_to_message_id, None)) is None:
             logger.warning("A reply to a message that was never admitted does not leave.")
             return set(), ""
         from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
+        arrived, release = admitted
         contents: dict[str, bytes] = {}
         try:
             contents = _collected(store, tree)
             reply: Any = inflate_object_from_contents(tree.object_id, dict(contents))
             size = sum(map(len, contents.values()))
-            leaves = self._keeper.release(arrived.metadata.message_id, message if message.has_error() else reply, size)
+            leaves = release(message if message.has_error() else reply, size)
             del reply
             if leaves is None:
                 ids, session = send(message, tree, seconds)

