@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -108,21 +109,17 @@ def fit(
     take = take or _step_by_autograd(model, loss, learning_rate, low=low)
     model.train()
     losses, sizes = [], []
-    while left > 0:
-        for images, labels in _batches(share, parts):
-            if share.crops is not None:
-                images = cropped_and_flipped(images, share.crops)
-            try:
-                losses.append(take(images, labels))
-            except ValueError as error:
-                if not normalised or len(labels) > 1:
-                    raise
-                allowed = "2 or more, with 2 examples at each client, as the model has BatchNorm"
-                raise ConfigError("batch-size", len(labels), allowed, "Use another normalisation.") from error
-            sizes.append(len(labels))
-            left -= 1
-            if left == 0:
-                break
+    for images, labels in islice(_batches(share, parts), left):
+        if share.crops is not None:
+            images = cropped_and_flipped(images, share.crops)
+        try:
+            losses.append(take(images, labels))
+        except ValueError as error:
+            if not normalised or len(labels) > 1:
+                raise
+            allowed = "2 or more, with 2 examples at each client, as the model has BatchNorm"
+            raise ConfigError("batch-size", len(labels), allowed, "Use another normalisation.") from error
+        sizes.append(len(labels))
     # One transfer at the end, because each transfer makes a GPU wait.
     return float(np.average(torch.stack(losses).double().cpu().numpy(), weights=sizes))
 
@@ -149,10 +146,11 @@ def number_of_steps(n: int, batch_size: int, epochs: int | None, steps: int | No
 
 
 def _batches(share: Share, parts: list[int] | int) -> Iterator[tuple[Tensor, Tensor]]:
-    permutation = torch.from_numpy(share.order.permutation(len(share.y))).to(share.x.device)
-    # With one shuffle per pass, batches are views; index_select takes a third of the time of x[permutation].
-    images, labels = (part.index_select(0, permutation).split(parts) for part in (share.x, share.y))
-    yield from zip(images, labels, strict=True)
+    """Yield batches without end, a fresh permutation for each pass."""
+    while True:
+        permutation = torch.from_numpy(share.order.permutation(len(share.y))).to(share.x.device)
+        # With one shuffle per pass, batches are views; index_select takes a third of the time of x[permutation].
+        yield from zip(*(part.index_select(0, permutation).split(parts) for part in (share.x, share.y)), strict=True)
 
 
 @torch.no_grad()

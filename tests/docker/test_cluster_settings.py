@@ -325,7 +325,6 @@ def test_a_client_gets_its_own_data(tmp_path, monkeypatch):
 
 HARM = {
     "no key": lambda key, certificate: key.unlink(),
-    "no certificate": lambda key, certificate: certificate.unlink(),
     "another key": lambda key, certificate: key.write_bytes(key.with_name("other.key").read_bytes()),
 }
 
