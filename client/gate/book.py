@@ -153,7 +153,7 @@ class Book:
             raise Refusal(STATE, f"{self._file.path}: {error}", ROOM) from error
         self._known = state, self._marks()
 
-    def count(self, state: GateState, entry: Mapping[str, Any]) -> GateState:
+    def count(self, state: GateState, entry: Mapping[str, Any]) -> None:
         """Append a receipt, unless it repeats one of the last hour: then count it, for one line when the hour ends.
 
         The round, the size and the time may differ. The caller holds the lock.
@@ -164,9 +164,7 @@ class Book:
         if (former := state.repeats.get(key)) is None:
             state, former = self.note(state, entry), {"since": entry["since"], "times": -1}
         repeat = {**entry, "since": former["since"], "times": former["times"] + 1}
-        state = replace(state, repeats={**state.repeats, key: repeat})
-        self.save(state, at_once=False)
-        return state
+        self.save(replace(state, repeats={**state.repeats, key: repeat}), at_once=False)
 
     def flushed(self, state: GateState, now: float) -> GateState:
         """Append the receipts that were counted, if their hour has ended. The caller holds the lock."""
