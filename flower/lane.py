@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
@@ -49,10 +50,13 @@ class Lane:
         self._version: Any = VersionDependency(
             component_name="SuperLink", connection_name="Caller <-> SuperLink Runtime API"
         )
-        fleet, runtime = (ThreadPoolExecutor(_THREADS, name) for name in ("fleet", "runtime"))
-        answers = {f"/v1/fleet/{name}": (self._fleet(name), fleet) for name in _FLEET}
-        answers |= {f"/v1/runtime/{name}": (self._runtime(name), runtime) for name in _RUNTIME}
-        self._calls = {path: self._answer(path, *answer) for path, answer in answers.items()}
+        self._tasks: Any = import_module("flwr.supercore.dependencies.task")
+        self._calls: dict[str, Callable[[Any], Awaitable[Any]]] = {}
+        for room, names, call in (("fleet", _FLEET, self._fleet), ("runtime", _RUNTIME, self._runtime)):
+            threads = ThreadPoolExecutor(_THREADS, room)
+            for name in names:
+                path = f"/v1/{room}/{name}"
+                self._calls[path] = self._answer(path, partial(call, name.replace("-", "_")), threads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call, or pass it on: calls that an event log records keep Flower's way."""
@@ -86,30 +90,18 @@ class Lane:
 
         return respond
 
-    def _fleet(self, name: str) -> Callable[[Any], bytes]:
-        handler = getattr(self._router, f"fleet_{name.replace('-', '_')}")
+    def _fleet(self, method: str, request: Any) -> Any:
+        self._node_auth.authenticate_node(request)
+        state = request.app.state.linkstate_factory.state()
+        return getattr(self._router, f"fleet_{method}")(request.state.protobuf_request, state).SerializeToString()
 
-        def call(request: Any) -> bytes:
-            self._node_auth.authenticate_node(request)
-            state = request.app.state.linkstate_factory.state()
-            content: bytes = handler(request.state.protobuf_request, state).SerializeToString()
-            return content
-
-        return call
-
-    def _runtime(self, name: str) -> Callable[[Any], bytes]:
-        task_of: Any = import_module("flwr.supercore.dependencies.task")
-        method = name.replace("-", "_")
-
-        def call(request: Any) -> bytes:
-            self._version(request)
-            state = request.app.state.runtime_state_factory.state()
-            task = task_of.authenticate_task(request, request.headers.get(task_of.TASK_TOKEN_HEADER), state)
-            handler = getattr(request.app.state.runtime_handlers, method)
-            content: bytes = handler(request.state.protobuf_request, state, task).SerializeToString()
-            return content
-
-        return call
+    def _runtime(self, method: str, request: Any) -> Any:
+        self._version(request)
+        state = request.app.state.runtime_state_factory.state()
+        token = request.headers.get(self._tasks.TASK_TOKEN_HEADER)
+        task = self._tasks.authenticate_task(request, token, state)
+        handler = getattr(request.app.state.runtime_handlers, method)
+        return handler(request.state.protobuf_request, state, task).SerializeToString()
 
 
 def _drop_routine(access: Any) -> None:
