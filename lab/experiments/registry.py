@@ -1,7 +1,7 @@
 """Every experiment by its name, in the order of ``all``, as rows of ``experiments.toml``.
 
-A row has the class as ``code``, or what it leaves out is as in an earlier row, ``like``. The other values are described
-by the class.
+A row has the class as ``code``, or what it leaves out, in its tables too, is as in an earlier row, ``like``. The other
+values are described by the class.
 """
 
 import tomllib
@@ -12,6 +12,8 @@ from pathlib import Path
 from aoi_fl.lab.experiments.harness.base import Experiment
 from aoi_fl.science.errors import ConfigError
 
+_WHOLE = {"entrants", "arms", "measures"}  # tables that leave nothing out
+
 
 @cache
 def known() -> dict[str, Experiment]:
@@ -19,11 +21,20 @@ def known() -> dict[str, Experiment]:
     found = {}
     rows = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
     for name, row in rows.items():
-        rows[name] = row = rows.get(row.pop("like", ""), {}) | row
+        rows[name] = row = _filled_up(row, rows.get(row.pop("like", ""), {}))
         module, _, kind = row["code"].partition(":")
         make = getattr(import_module(f"aoi_fl.lab.experiments.{module}"), kind)
         found[name] = make(name=name, **row)
     return found
+
+
+def _filled_up(row, like):
+    """Return a table with what it leaves out from another, and so its own tables."""
+    own = {
+        key: _filled_up(value, like.get(key, {})) if isinstance(value, dict) and key not in _WHOLE else value
+        for key, value in row.items()
+    }
+    return like | own
 
 
 def experiments() -> dict[str, Experiment]:

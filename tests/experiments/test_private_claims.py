@@ -14,8 +14,8 @@ DELTA, ROUNDS = 1e-4, 200
 UNITS = [
     (study, policy, case, own)
     for study in (find("privacy"), find("private-rival"))
-    for policy, arm in study.arms.items()
-    for case, own in arm.items()
+    for case, policy in study.pairs
+    if (own := study.arm(policy, case))
 ]
 
 
@@ -23,9 +23,9 @@ UNITS = [
     ("policy", "bands"), {"systematic, banded": 30, "random, white, every round counted": 1}.items()
 )
 def test_noise_without_amplification_is_exact(policy, bands):
-    for case, own in find("privacy").arms[policy].items():
+    for case, noise in find("privacy").arms[policy]["noise-multiplier"].items():
         found = ParticipationBounds(bands, -(-ROUNDS // bands))
-        account = Account(found, ROUNDS, own["noise-multiplier"], bands)
+        account = Account(found, ROUNDS, noise, bands)
         assert account.epsilon(DELTA) == pytest.approx(int(case.removeprefix("ε = ")), rel=1e-3)
 
 

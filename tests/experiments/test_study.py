@@ -29,19 +29,19 @@ class Pairs(Study):
 
 def judged(contrasts, gains, jain=0.9, **paper):
     """Return the claim on runs in which ours is so many minutes later than the base, seed by seed."""
-    time, even = {"column": "time", "label": "minutes", "scale": 1 / 60}, {"column": "jain", "label": "index"}
+    measures = {"time": {"label": "minutes", "scale": 1 / 60}, "jain": {"label": "index"}}
     hypothesis = {"claim": "ours is sooner", "contrasts": contrasts, **paper}
     rows = [
         {"seed": seed, "case": "only", "policy": policy, "time": 60.0 * (seed * 7 + late), "jain": jain}
         for seed, gain in enumerate(gains, 1)
         for policy, late in (("base", 0), ("ours", gain))
     ]
-    return Pairs(measures=[time, even], hypotheses=[hypothesis]).conclude(rows, {}).claims[0]
+    return Pairs(measures=measures, hypotheses=[hypothesis]).conclude(rows, {}).claims[0]
 
 
 LATER = {"policy": "ours", "column": "time", "base": "base"}
 SOONER, AT_MOST_ONE, LEVEL = (LATER | side for side in ({"below": 0}, {"below": 1}, {"within": 1}))
-EVEN = {"policy": "ours", "column": "jain", "above": 0.8}
+EVEN = {"policy": "ours", "column": "jain", "base": "", "above": 0.8}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_unfinished_hypotheses_are_undecided():
 def test_contrasts_name_what_the_study_has(study):
     assert study.conclude([], study.settings(Options())).claims
     for contrast in chain.from_iterable(study.contrasts.values()):
-        assert contrast.case in study.cases and {contrast.policy, contrast.base} <= {None, *study.policies}
+        assert contrast.case in study.cases and {contrast.policy, contrast.base} <= {"", *study.policies}
         assert contrast.column in {measure.column for measure in study.measures}
 
 

@@ -42,7 +42,8 @@ class Experiment(ABC):
 
     Parameters
     ----------
-    row : attributes; charts as fields of panels, and claims, each with a key, as fields of claims without a result
+    row : attributes; charts as fields of panels, and claims, each with a key, as fields of claims without a result,
+        one or more by :func:`spread`
     """
 
     name: str  # in the command, and the stem of the files
@@ -52,6 +53,7 @@ class Experiment(ABC):
     source: str  # paper and figure or table
     minutes: float  # of one core, about, at full size
     claims: Mapping[str, Claim]  # without a result
+    common: Mapping[str, Any] = {}  # fields of all claims that have no other ones
     in_all: bool = True  # whether `all` includes it
     quick: bool = True  # whether a quick look at all experiments includes it
     whole_seeds: bool = False  # whether a seed counts only when all its units are complete
@@ -71,7 +73,10 @@ class Experiment(ABC):
     def __init__(self, **row: Any) -> None:
         vars(self).update(row)
         self.charts = [Panel(**fields) for fields in row.get("charts", ())]
-        self.claims = {key: Claim(**fields) for key, fields in row.get("claims", {}).items()}
+        claims = [
+            claim for key, of in row.get("claims", {}).items() for claim in spread({"key": key, **self.common, **of})
+        ]
+        self.claims = {fields.pop("key"): Claim(**fields) for fields in claims}
 
     def judged(self, **found: Any) -> tuple[Claim, ...]:
         """Return the claims in order, the named ones with what was measured and the verdict (and the seeds)."""
@@ -161,6 +166,29 @@ class Instances(Experiment):
     @abstractmethod
     def instance(self, unit: Unit, seed: int, options: Options) -> Row:
         """Return what is measured of an instance."""
+
+
+def spread(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that a row stands for: with columns ``over``, one for each line of them, else itself.
+
+    A line's values are put in place of their names in braces.
+
+    >>> spread({"claim": "{who} wins", "over": {"who": ["A", "B"]}})
+    [{'claim': 'A wins'}, {'claim': 'B wins'}]
+    """
+    fields = dict(row)
+    over = fields.pop("over", None)
+    if over is None:
+        return [fields]
+    return [_filled(fields, dict(zip(over, line, strict=True))) for line in zip(*over.values(), strict=True)]
+
+
+def _filled(part: Any, values: Values) -> Any:
+    if isinstance(part, str):
+        return part.format_map(values)
+    if isinstance(part, list):
+        return [_filled(each, values) for each in part]
+    return {key: _filled(each, values) for key, each in part.items()} if isinstance(part, dict) else part
 
 
 def having(rows: Iterable[Row], **where: Any) -> list[Row]:

@@ -8,8 +8,12 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, product
+from types import MappingProxyType
 
-from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, seeds
+import numpy as np
+
+from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, spread
 from aoi_fl.lab.experiments.harness.drawing import COLOURS, SIZE, beside, lines
 from aoi_fl.lab.experiments.harness.findings import OURS, Claim, Conclusion, Table
 from aoi_fl.lab.experiments.harness.stats import interval
@@ -42,19 +46,23 @@ class Contrast:
     policy: str
     column: str
     wanted: int  # 1 for above the bound, −1 for below
-    base: str | None  # policy of the same case; runs of equal seed are subtracted
+    base: str  # policy of the same case; runs of equal seed are subtracted; "": none
     bound: float  # in the page's unit
 
 
-def contrasts(rows, cases):
-    """Return the comparisons in rows: ``above`` or ``below`` a bound, or ``within`` a margin, in some of the cases."""
-    for row in rows:
-        margin = row.get("within")
-        bounds = {1: row.get("above"), -1: row.get("below")} if margin is None else {1: -margin, -1: margin}
-        for case in row.get("cases", cases):
-            for wanted, bound in bounds.items():
-                if bound is not None:
-                    yield Contrast(case, row["policy"], row["column"], wanted, row.get("base"), bound)
+def contrasts(row):
+    """Return the comparisons of a hypothesis: ``above`` or ``below`` a bound, or ``within`` a margin.
+
+    Each of the policies in each of the cases and columns; more ``contrasts`` differ from the row in what they have.
+    """
+    for part in row.get("contrasts", ({},)):
+        of = {**row, **part}
+        margin = of.get("within")
+        bounds = {1: of.get("above"), -1: of.get("below")} if margin is None else {1: -margin, -1: margin}
+        places = product(of["cases"], *(np.atleast_1d(of[key]).tolist() for key in ("policy", "column")))
+        for place, (wanted, bound) in product(places, bounds.items()):
+            if bound is not None:
+                yield Contrast(*place, wanted, of["base"], bound)
 
 
 class Study(Experiment):
@@ -65,33 +73,36 @@ class Study(Experiment):
     measures: Sequence[Measure]
     contrasts: Mapping[str, Sequence[Contrast]]  # that decide each claim
     about: str  # the page's sentences on the setting, with the names of settings in braces
+    in_all = False
     planned = 10
     committed = ""  # commit that has the hypotheses, older than the data
 
-    def __init__(self, *, measures=(), hypotheses=(), **row):
+    def __init__(self, *, measures=MappingProxyType({}), hypotheses=(), **row):
         super().__init__(**row)
-        self.measures = [Measure(**fields) for fields in measures]
+        self.measures = [Measure(column, **fields) for column, fields in measures.items()]
         self.contrasts, self.claims = {}, {}
-        for fields in hypotheses:
-            told = {"source": OURS, "ours": "no seed is complete", **fields}
-            decisive = self.contrasts[told["claim"]] = [*contrasts(told.pop("contrasts"), self.cases)]
+        usual = {"source": OURS, "ours": "no seed is complete", "cases": self.cases, "base": self.policies[0]}
+        for fields in chain.from_iterable(map(spread, hypotheses)):
+            told = usual | fields
+            decisive = self.contrasts[told["claim"]] = [*contrasts(told)]
             names = {name for each in decisive for name in (each.policy, each.base) if name}
-            self.claims[told["claim"]] = Claim(
-                units={"case": {each.case for each in decisive}, "policy": names}, **told
-            )
+            units = {"case": {each.case for each in decisive}, "policy": names}
+            own = {key: told[key] for key in ("claim", "source", "theirs", "ours", "setting") if key in told}
+            self.claims[told["claim"]] = Claim(units=units, **own)
 
     @property
     def pairs(self):
         """Cases and policies that have runs; by default each case has all policies."""
         return [(case, policy) for case in self.cases for policy in self.policies]
 
-    def units(self, options):
-        """Return a unit for each seed, case and policy."""
-        return [
-            {"seed": seed, "case": case, "policy": policy}
-            for seed in seeds(options, self.planned, 2, self.first)
-            for case, policy in self.pairs
-        ]
+    @property
+    def counts(self):
+        """The planned seeds, and those of a quick look."""
+        return self.planned, 2
+
+    def cells(self, options):
+        """Return the cases and policies of a seed's units."""
+        return [{"case": case, "policy": policy} for case, policy in self.pairs]
 
     def conclude(self, rows, settings):
         """Compare each policy with the base, in pairs, and judge the hypotheses."""
@@ -155,16 +166,16 @@ class Study(Experiment):
         found, shown, decided = [], [], True
         for contrast in contrasts:
             measure, runs = self._measure(contrast.column), runs_of(rows, contrast.case, contrast.policy)
-            if contrast.base is None:
-                values = [_value(row, measure) for row in runs.values()]
-            else:
+            if contrast.base:
                 values = above(rows, contrast.case, contrast.policy, contrast.base, measure)
+            else:
+                values = [_value(row, measure) for row in runs.values()]
             if len(values) < 2:
                 decided = False
                 continue
             count = f"; {len(values)} of {self.planned} planned seeds" if len(values) < self.planned else ""
             missed = sum(not math.isfinite(v) for v in values)
-            against = "" if contrast.base is None else f" above {contrast.base}'s"
+            against = contrast.base and f" above {contrast.base}'s"
             where = f" ({contrast.case})" if len(self.cases) > 1 else ""
             shown.append(
                 f"{measure.label} of {contrast.policy}{against}: {_shown(values, measure.digits)}{where}{count}"

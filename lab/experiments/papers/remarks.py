@@ -28,14 +28,14 @@ class Statement(NamedTuple):
     Attributes
     ----------
     what : name of its rows, or its beginning
-    ours : sentence with the numbers of the rows that pass and of all, the largest ratio, and the words on each row
+    shown : sentence with the numbers of the rows that pass and of all, the largest ratio, and the words on each row
     test : passed by a row: a name of those below; without one, the left sides in all are as many as the right ones
     each : words on a row
     printed : whether a failure is an erratum
     """
 
     what: str
-    ours: str
+    shown: str
     test: str = ""
     each: str = ""
     printed: bool = False
@@ -47,7 +47,7 @@ class Statement(NamedTuple):
         most = max((row["left"] / row["right"] for row in found if row["right"]), default=0.0)
         each = "; ".join(self.each.format(**row | {"what": row["what"].removeprefix(self.what)}) for row in found)
         verdict = every(held, count)
-        ours = self.ours.format(held=held, count=count, most=most, each=each, **more)
+        ours = self.shown.format(held=held, count=count, most=most, each=each, **more)
         return ours, erratum(verdict) if self.printed else verdict
 
 
@@ -71,9 +71,13 @@ def _passing(found, test):
 class Remarks(Experiment):
     """The papers' statements beside their theorems."""
 
-    def __init__(self, *, statements, **row):
-        super().__init__(**row)
-        self._statements = {key: Statement(**fields) for key, fields in statements.items()}
+    def __init__(self, *, claims, **row):
+        fields, self._statements = {}, {}
+        for key, of in claims.items():
+            fields[key] = {name: value for name, value in of.items() if name not in Statement._fields}
+            if "what" in of:
+                self._statements[key] = Statement(**{name: of[name] for name in of.keys() - fields[key].keys()})
+        super().__init__(claims=fields, **row)
 
     def units(self, options):
         instances = [{"part": "instances", "first": first} for first in self.firsts(options)]

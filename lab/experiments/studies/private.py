@@ -21,7 +21,7 @@ class PrivateLearning(Study):
     """Client-level differential privacy, with several ways to spend ε."""
 
     keys: Mapping[str, Any]  # run keys that the policies share
-    arms: Mapping[str, Mapping[str, Mapping[str, Any]]]  # run keys of each policy in each case
+    arms: Mapping[str, Mapping[str, Any]]  # run keys of each policy; a table has the values by case
 
     @property
     def policies(self):
@@ -29,20 +29,25 @@ class PrivateLearning(Study):
 
     @property
     def pairs(self):
-        return [(case, policy) for case in self.cases for policy, arm in self.arms.items() if case in arm]
+        return [(case, policy) for case in self.cases for policy in self.arms if self.arm(policy, case)]
+
+    def arm(self, policy, case):
+        """Return the run keys of a policy in a case, empty where it has no run."""
+        own = {key: value.get(case) if isinstance(value, dict) else value for key, value in self.arms[policy].items()}
+        return {} if None in own.values() else own
 
     def settings(self, options):
         dataset, rounds = self.datasets(options)[0], options.rounds or (6 if options.quick else 200)
         found = {"dataset": dataset, **setting.TRAINING, **self.keys, **(_QUICK if options.quick else {})}
         found |= {"num-server-rounds": rounds, "evaluate-every": max(rounds // 20, 1)}
-        of_arms = {key for arm in self.arms.values() for own in arm.values() for key in own}
+        of_arms = {key for arm in self.arms.values() for key in arm}
         return {key: value for key, value in found.items() if key not in of_arms}
 
     def play(self, unit, options):
         """Train a federation, and return its accuracy and the ε in its ledger."""
         from aoi_fl.server.ledger import read
 
-        own = dict(self.arms[unit["policy"]][unit["case"]])
+        own = self.arm(unit["policy"], unit["case"])
         if options.quick:
             own.pop("max-age", None)
         ledger = played(self.name, {**self.settings(options), **own, "seed": unit["seed"]}, options)
