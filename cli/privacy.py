@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -164,21 +162,9 @@ def _promise(
     account = Account(kept, rounds, multiplier or multiplier_of(cast(float, epsilon), delta), wanted)
     hidden = None
     if amplify and player is not None:
-        from aoi_fl.lab.privacy.amplification import amplified, calibrate
+        from aoi_fl.lab.privacy.amplification import calibrated
 
-        @cache
-        def bound_at(noise: float) -> float | None:
-            louder = replace(account, noise_multiplier=noise)
-            return amplified(player, clients, louder, delta, config.phases)
-
-        def spent(noise: float) -> float:
-            found = bound_at(noise)
-            return replace(account, noise_multiplier=noise).epsilon(delta) if found is None else found
-
-        noise = account.noise_multiplier
-        if epsilon is not None and bound_at(noise) is not None:
-            noise = calibrate(spent, epsilon, noise)
-        account, hidden = replace(account, noise_multiplier=noise), bound_at(noise)
+        account, hidden = calibrated(player, clients, account, delta, config.phases, epsilon)
     return {
         "min_separation": kept.min_separation,
         "max_participations": kept.max_participations,

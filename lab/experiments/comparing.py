@@ -27,9 +27,21 @@ from aoi_fl.server.ledger import read_run
 from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, named_clients, settled
 from aoi_fl.server.strategy import make_strategy
 
-_FILES = ("clock", "dataset", "model", "data-dir", "model-dir", "runs-dir", "clients-file")
-_NAMES = ("track", "target", "client-column", "drop", "clients", "must-include")
-_WHOLE = (*_FILES, *_NAMES)  # a comma in these separates no values of a sweep
+_WHOLE = (  # files and names: a comma in these separates no values of a sweep
+    "clock",
+    "dataset",
+    "model",
+    "data-dir",
+    "model-dir",
+    "runs-dir",
+    "clients-file",
+    "track",
+    "target",
+    "client-column",
+    "drop",
+    "clients",
+    "must-include",
+)
 _OF_DATA = ("dataset", "target", "client-column", "drop", "missing")
 _FIXED = ("dataset", "num-server-rounds", "until", "evaluate-every")  # one value for all runs
 _OURS = {"policy": "the first argument", "seed": "--seeds", "run-name": "no name", "resume": "no key"}

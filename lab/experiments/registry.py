@@ -20,8 +20,11 @@ def known() -> dict[str, Experiment]:
     """Return all experiments by name."""
     found = {}
     rows = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text("utf-8"))
+    measures = rows.pop("measures")
     for name, row in rows.items():
         rows[name] = row = _filled_up(row, rows.get(row.pop("like", ""), {}))
+        if "measures" in row:
+            row["measures"] = {column: measures.get(column, {}) | of for column, of in row["measures"].items()}
         module, _, kind = row["code"].partition(":")
         make = getattr(import_module(f"aoi_fl.lab.experiments.{module}"), kind)
         found[name] = make(name=name, **row)

@@ -38,7 +38,7 @@ def reproduce(experiment: Experiment, options: Options, out: Path, workers: int)
     store, units = Store(out, experiment.name, experiment.kept_under(options), machine()), experiment.units(options)
     store.begin(typed(experiment.name, options), units)
     tell = (lambda line: None) if options.quiet else partial(print, file=sys.stderr, flush=True)
-    missing = [unit for unit in units if not store.has(unit)]
+    missing = [unit for unit in units if unit not in store.units]
     done = len(units) - len(missing)
     if missing:
         check_data(experiment.datasets(options), options.data_dir)

@@ -29,7 +29,7 @@ I. Waudby-Smith, A. Ramdas 2024, Estimating means of bounded random variables by
 """
 
 import math
-from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 
@@ -40,7 +40,7 @@ from aoi_fl.science import draws
 from aoi_fl.science.age import stationary
 from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.names import PhaseRule
-from aoi_fl.science.privacy.account import Account, check_delta, check_positive, rounded_up, unreachable
+from aoi_fl.science.privacy.account import Account, check_delta, rounded_up, unreachable
 from aoi_fl.science.rates import exact
 from aoi_fl.science.selection import RandomSelector, Selector
 from aoi_fl.science.simulate import Decentralised
@@ -341,25 +341,31 @@ def amplified(
     return found if found < plain else None
 
 
-def calibrate(epsilon_at: Callable[[float], float], epsilon: float, start: float) -> float:
-    """Return a noise multiplier of six digits whose falling ε is at most the one given, and hardly less.
+def calibrated(
+    policy: Decentralised | Selector,
+    clients: int,
+    account: Account,
+    delta: float,
+    phases: PhaseRule = "random",
+    epsilon: float | None = None,
+) -> tuple[Account, float | None]:
+    """Return an account whose amplified ε is at most the one given, and hardly less; and this ε.
 
-    Parameters
-    ----------
-    epsilon_at : gives ε of a noise multiplier
-    start : the first one to try
+    Its noise multiplier has six digits. Without an ε, or amplification, it is the account given.
 
     Raises ConfigError if no noise multiplier gives this ε.
     """
-    check_positive("epsilon", epsilon)
-    multiplier, slope, spent = start, -1.0, epsilon_at(start)
+    slope, found = -1.0, amplified(policy, clients, account, delta, phases)
+    if epsilon is None or found is None:
+        return account, found
     for _ in range(_TRIES):
+        spent = account.epsilon(delta) if found is None else found
         if (1 - _WITHIN) * epsilon <= spent <= epsilon:
-            return multiplier
+            return account, found
         step = min(max(math.log((1 - _WITHIN / 2) * epsilon / max(spent, 1e-9)) / slope, -1.5), 1.5)
-        before = spent
-        multiplier = rounded_up(multiplier * math.exp(step))
-        spent = epsilon_at(multiplier)
-        if spent > 0 < before and spent != before:
-            slope = min(math.log(spent / before) / step, -0.3)
+        account = replace(account, noise_multiplier=rounded_up(account.noise_multiplier * math.exp(step)))
+        found = amplified(policy, clients, account, delta, phases)
+        after = account.epsilon(delta) if found is None else found
+        if after > 0 < spent and after != spent:
+            slope = min(math.log(after / spent) / step, -0.3)
     raise unreachable(epsilon)

@@ -22,7 +22,7 @@ def test_a_store_keeps_what_is_complete_and_drops_what_is_not(tmp_path):
     (tmp_path / "x.csv").write_text((tmp_path / "x.csv").read_text() + "2,a,0.7\n")
     again = Store(tmp_path, "x", {"rounds": 5}, "elsewhere")
     assert again.rows == [{"seed": 1, "policy": "a", "v": 0.1}, {"seed": 1, "policy": "a", "v": None}]
-    assert again.has({"seed": 1, "policy": "a"}) and not again.has({"seed": 2, "policy": "a"})
+    assert again.units == [{"seed": 1, "policy": "a"}]
     assert (again.seconds, again.machine) == (1.5, "here")
 
 

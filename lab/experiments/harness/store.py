@@ -87,10 +87,6 @@ class Store:
         self._command, there = command, {key_of(unit) for unit in (*self.units, *units)}
         self.planned = max(self.planned, len(there))
 
-    def has(self, unit):
-        """Return whether a unit is complete."""
-        return unit in self.units
-
     def add(self, unit, rows, seconds):
         """Add a finished unit, with its seconds of one core."""
         self.rows += [{**unit, **row} for row in rows]

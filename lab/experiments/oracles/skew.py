@@ -18,42 +18,28 @@ from aoi_fl.lab.experiments.harness.setting import weights_of
 def objective_gap(losses, minima, importances):
     """Return Σ q_k (F_k(θ) − F_k*), which at θ = θ* is Γ, the local-global objective gap.
 
-    ``losses``, ``minima`` and ``importances`` are (n,) F_k(θ), F_k* and q_k ≥ 0 of sum 1.
+    ``losses``, ``minima`` and ``importances`` are F_k(θ), F_k* and q_k ≥ 0 of sum 1.
     Source: [1], Definition 1, eq. (23).
 
     >>> print(objective_gap(np.array([2.0, 3.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5])))
     1.5
     """
-    return importances @ (losses - minima)
+    return (losses - minima) @ importances
 
 
 def skew(weights, losses, minima, importances):
-    """Return the selection skew Σ ω_k (F_k(θ) − F_k*) / Σ q_k (F_k(θ) − F_k*) at a model θ, for (n,) weights ω_k.
+    """Return the selection skew Σ ω_k (F_k(θ) − F_k*) / Σ q_k (F_k(θ) − F_k*) at a model θ, for weights ω_k.
 
     With a round's weights it is that round's skew, as in Table II of [1]; with E[ω_k] it is ρ. E[ω] = q gives 1 at
     every θ. The others are as for :func:`objective_gap`. Source: [1], Definition 1, eq. (24).
 
+    Eqs. (25) and (26) go over expectations; the estimate of [1] goes over single rounds, so its minimum falls, and its
+    maximum rises with the number of rounds.
+
     >>> print(skew(np.array([1.0, 0.0]), np.array([2.0, 4.0]), np.array([1.0, 1.0]), np.array([0.5, 0.5])))
     0.5
     """
-    return weights @ (losses - minima) / objective_gap(losses, minima, importances)
-
-
-def selection_skew(weights, losses, optimum_losses, minima, importances):
-    """Return ρ(S^t, θ^t) of each round with participants, at the model that it began with, and ρ(S^t, θ*).
-
-    Eqs. (25) and (26) go over expectations; the estimate of [1] goes over single rounds, so its minimum, of the first,
-    falls, and its maximum, of the second, rises with the number of rounds.
-
-    Parameters
-    ----------
-    weights, losses : (T, n) ω_k and F_k(θ^t); a round with all weights 0 is left out
-    optimum_losses : (n,) F_k(θ*)
-    minima, importances : as for :func:`objective_gap`
-    """
-    played = np.flatnonzero(weights.any(axis=1))
-    along = [skew(weights[t], losses[t], minima, importances) for t in played]
-    return np.array(along), np.array([skew(weights[t], optimum_losses, minima, importances) for t in played])
+    return (weights * (losses - minima)).sum(axis=-1) / objective_gap(losses, minima, importances)
 
 
 def losses(there, arrays):

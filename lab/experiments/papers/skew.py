@@ -9,7 +9,7 @@ from aoi_fl.lab.experiments.harness.base import Experiment, having
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_curves
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
-from aoi_fl.lab.experiments.oracles.skew import objective_gap, optima, selection_skew, train
+from aoi_fl.lab.experiments.oracles.skew import objective_gap, optima, skew, train
 
 _SPLITS = {
     "iid": {"kind": "iid"},
@@ -42,11 +42,12 @@ class Skew(Experiment):
         history = setting.play(unit["policy"], chosen["rounds"], unit["seed"], there.sizes)
         losses, weights = train(there, history)
         shares = there.sizes / there.sizes.sum()
-        along, final = selection_skew(weights, losses[:-1], losses[-1], local, shares)
-        played = np.flatnonzero(weights.any(axis=1)) + 1
+        played = np.flatnonzero(weights.any(axis=1))
+        along, final = (skew(weights[played], at, local, shares) for at in (losses[played], losses[-1]))
         gap = objective_gap(central, local, shares)
         return [
-            {"round": int(t), "along": a, "final": f, "gap": gap} for t, a, f in zip(played, along, final, strict=True)
+            {"round": t + 1, "along": a, "final": f, "gap": gap}
+            for t, a, f in zip(played.tolist(), along, final, strict=True)
         ]
 
     def conclude(self, rows, settings):

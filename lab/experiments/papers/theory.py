@@ -7,6 +7,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Experiment, by_seed, grouped, pick
 from aoi_fl.lab.experiments.harness.stats import interval
+from aoi_fl.lab.experiments.harness.store import rests_on
 from aoi_fl.lab.experiments.harness.verdicts import bounded, erratum, every, joint, side
 from aoi_fl.lab.experiments.oracles.exact import printed_variance
 from aoi_fl.lab.experiments.oracles.quadratic import CANDIDATES, ageing, choosing_by_loss, federated_averaging
@@ -159,15 +160,15 @@ def _round(value):
 
 _CLIENTS = (10, 20, 30, 40)
 _MARKS = (1, 5, 20, 50, 100, 200)
-_JUDGES = {  # of each claim: the part of the rows that it rests on, and how it is judged
-    "table": ("load", judge_table),
-    "remark": ("load", judge_remark),
-    "oldest": ("load", judge_oldest),
-    "averaging": ("fedavg", judge_averaging),
-    "skew": ("skew", judge_skew),
-    "ageing": ("aged", judge_ageing),
-    "index": ("index", judge_index),
-    "ratio": ("ratio", judge_ratio),
+_JUDGES = {  # of each claim, by the rows of the part that it rests on
+    "table": judge_table,
+    "remark": judge_remark,
+    "oldest": judge_oldest,
+    "averaging": judge_averaging,
+    "skew": judge_skew,
+    "ageing": judge_ageing,
+    "index": judge_index,
+    "ratio": judge_ratio,
 }
 
 
@@ -211,6 +212,6 @@ class Theory(Experiment):
                 return ageing(numbers, _MARKS)
 
     def conclude(self, rows, settings):
-        parts = grouped(rows, "part")
-        found = {key: judge(parts[part]) for key, (part, judge) in _JUDGES.items() if part in parts}
+        parts = {key: [row for row in rows if rests_on(row, self.claims[key].units)] for key in _JUDGES}
+        found = {key: _JUDGES[key](part) for key, part in parts.items() if part}
         return self.concluded(found | {"slots": _slots()})

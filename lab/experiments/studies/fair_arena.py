@@ -12,6 +12,7 @@ from aoi_fl.lab.experiments.studies.arena_study import ArenaStudy
 from aoi_fl.lab.simulated_time.traces import read_trace
 from aoi_fl.protocol.files import write_whole
 from aoi_fl.science.absence import achievable
+from aoi_fl.science.privacy.account import bisect
 
 DECIDE = ("markov, learned", "systematic, learned")  # policies under which clients decide
 
@@ -90,8 +91,4 @@ def rate_for(wanted, shares):
     >>> rate_for(1.0, np.array([0.25, 0.5, 1.0]))
     0.375
     """
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if achievable(np.full(len(shares), middle), shares).sum() < wanted else (low, middle)
-    return round(high, 12)
+    return round(bisect(lambda rate: achievable(np.full(len(shares), rate), shares).sum() < wanted, 1.0), 12)

@@ -103,9 +103,7 @@ class PrivacyError(Experiment):
 
     def play(self, unit, options):
         """Return each policy's error, with and without amplification."""
-        from dataclasses import replace
-
-        from aoi_fl.lab.privacy.amplification import amplified, calibrate
+        from aoi_fl.lab.privacy.amplification import calibrated
         from aoi_fl.science.markov import MarkovPolicy
         from aoi_fl.science.privacy.account import Account, multiplier_of
         from aoi_fl.science.privacy.bounds import kept_bounds
@@ -128,16 +126,11 @@ class PrivacyError(Experiment):
             for bands in sorted({1, min(found.min_separation, rounds)}):
                 account = Account(found, rounds, multiplier_of(epsilon, delta), bands)
                 rows.append({"policy": name, "bands": bands, "amplified": "no", "error": round(account.error, 4)})
-                if player is None or amplified(player, n, account, delta) is None:
+                if player is None:
                     continue
-
-                def spent(noise, account=account, player=player):
-                    louder = replace(account, noise_multiplier=noise)
-                    return amplified(player, n, louder, delta) or louder.epsilon(delta)
-
-                noise = calibrate(spent, epsilon, account.noise_multiplier)
-                error = replace(account, noise_multiplier=noise).error
-                rows.append({"policy": name, "bands": bands, "amplified": "yes", "error": round(error, 4)})
+                account, spent = calibrated(player, n, account, delta, epsilon=epsilon)
+                if spent is not None:
+                    rows.append({"policy": name, "bands": bands, "amplified": "yes", "error": round(account.error, 4)})
         return rows
 
     def conclude(self, rows, settings):
