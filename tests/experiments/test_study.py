@@ -3,7 +3,6 @@
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from aoi_fl.lab.experiments.harness.base import Options
@@ -11,9 +10,8 @@ from aoi_fl.lab.experiments.harness.replay import dealt
 from aoi_fl.lab.experiments.harness.stats import interval
 from aoi_fl.lab.experiments.harness.study import Study
 from aoi_fl.lab.experiments.registry import known
-from aoi_fl.lab.experiments.studies.fair_arena import rate_for, write_available
+from aoi_fl.lab.experiments.studies.fair_arena import write_available
 from aoi_fl.lab.simulated_time.traces import drawn_start, read_trace
-from aoi_fl.science.absence import achievable
 from aoi_fl.science.selection import RandomSelector
 
 TRACE = Path(__file__).parents[3] / "shared" / "data" / "availability_300.npz"
@@ -77,13 +75,6 @@ def test_contrasts_name_what_the_study_has(study):
     for contrast in chain.from_iterable(study.contrasts.values()):
         assert contrast.case in study.cases and {contrast.policy, contrast.base} <= {"", *study.policies}
         assert contrast.column in {measure.column for measure in study.measures}
-
-
-def test_a_common_rate_gives_as_many_as_are_wanted():
-    shares = np.array([0.05, 0.2, 0.4, 0.9, 1.0])
-    rate = rate_for(1.5, shares)
-    assert achievable(np.full(5, rate), shares).sum() == pytest.approx(1.5)
-    assert rate_for(9.0, shares) == 1
 
 
 @pytest.mark.skipif(not TRACE.is_file(), reason="../shared/data/availability_300.npz is not there")

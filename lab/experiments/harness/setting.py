@@ -30,8 +30,10 @@ PAPER_KEYS = {"num-clients": CLIENTS, "clients-per-round": PER_ROUND, "max-age":
 class Trained(Experiment):
     """An experiment that trains as the papers do; the digits have training of their own."""
 
+    takes = ("rounds",)
+
     def settings(self, options):
-        found = super().settings(options)
+        found = {"dataset": ", ".join(self.datasets(options))} | super().settings(options)
         return found if found["dataset"] == "digits" else TRAINING | found
 
 

@@ -70,17 +70,18 @@ class WicsLearning(Experiment):
         return [row | {"training loss": loss} for row in marked(evaluated(ledger))]
 
     def conclude(self, rows, settings):
-        claims, lines = {"training": _on_training_data(rows)}, []
+        claims, lines, counts = {"training": _on_training_data(rows)}, [], {}
         for model, dataset in TASKS:
             ours = []
             ahead = []
             for trains in _TRAINS:
                 these = _runs(rows, model, dataset, trains)
                 ends, losses = (_ends(these, column) for column in ("accuracy", "loss"))
-                if "wics" not in ends or len(ends) < len(POLICIES):
+                if len(ends) < len(POLICIES):
                     why = _WHY.get(model, f"`--model {model}`") if trains == "all" else f"`--model {model}`"
                     ours.append(f"{_who(trains)}: not run ({why})")
                     continue
+                counts.setdefault(f"{model} {{}} ({_who(trains)})", set()).add(len(ends["wics"]))
                 gains, drops = _ahead(these, "accuracy", 100), _ahead(these, "loss", 1)
                 lines += [
                     [
@@ -102,7 +103,8 @@ class WicsLearning(Experiment):
             if ahead:
                 ours.insert(0, f"better {tally(ahead, 1)}")
             claims[f"{model} {dataset}"] = "; ".join(ours), elsewhere(side([d for _, d in ahead], 1))
-        return self.concluded(claims, lines, seeds=_counted(rows), **settings)
+        seeds = ", ".join(where.format(_either(count)) for where, count in counts.items())
+        return self.concluded(claims, lines, seeds=f"Seeds: {seeds}.", **settings)
 
 
 def _on_training_data(rows):
@@ -118,21 +120,14 @@ def _on_training_data(rows):
     if not found:
         return ()
     ours = f"lr, loss at the end: lower {tally(found, -1)}"
-    seeds = " or ".join(map(str, sorted({apart.count for _, apart in found})))
+    seeds = _either({apart.count for _, apart in found})
     verdict = elsewhere(side([apart for _, apart in found], -1))
     return f"{ours}; {seeds} seeds a comparison", verdict, seeds
 
 
-def _seeds(rows, tasks, trains):
-    """Return the numbers of common seeds of models on data sets: ``10``, or ``2 or 3``."""
-    played = (_ends(_runs(rows, *task, trains), "loss") for task in tasks)
-    found = {len(ends["wics"]) for ends in played if len(ends) == len(POLICIES)}
-    return " or ".join(map(str, sorted(found)))
-
-
-def _counted(rows):
-    played = [(m, t, _seeds(rows, [task for task in TASKS if task[0] == m], t)) for m in _MODELS for t in _TRAINS]
-    return f"Seeds: {', '.join(f'{m} {n} ({_who(t)})' for m, t, n in played if n)}."
+def _either(counts):
+    """Write numbers of seeds: ``10``, or ``2 or 3``."""
+    return " or ".join(map(str, sorted(counts)))
 
 
 def _who(trains):

@@ -90,5 +90,7 @@ def rate_for(wanted, shares):
 
     >>> rate_for(1.0, np.array([0.25, 0.5, 1.0]))
     0.375
+    >>> rate_for(9.0, np.array([0.25, 0.5]))
+    1.0
     """
     return round(bisect(lambda rate: achievable(np.full(len(shares), rate), shares).sum() < wanted, 1.0), 12)

@@ -8,7 +8,7 @@ from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.lab.experiments.studies.unequal import split_of
 
 
-class Regularity(Study):
+class Regularity(setting.Trained, Study):
     """Systematic participation and random selection of 2, 5 and 15 clients a round, at equally many updates."""
 
     evaluations: int  # in the second half
