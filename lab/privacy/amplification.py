@@ -35,7 +35,7 @@ from itertools import product
 
 import numpy as np
 
-from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement, log_sum
+from aoi_fl.lab.privacy.without_replacement import epsilon_without_replacement, log_sum, peak
 from aoi_fl.science import draws
 from aoi_fl.science.age import stationary
 from aoi_fl.science.markov import MarkovPolicy
@@ -248,8 +248,7 @@ def _bound_against_noise(mixture: Mixture, delta: float, samples: int, generator
     """Return the bound of P against Q."""
 
     def reach(order: float, copies: int) -> float:
-        peak = (order - 1) * math.log1p(-1 / order) - math.log(order)
-        return mixture.log_normaliser(order / copies, copies) + peak - math.log(delta)
+        return mixture.log_normaliser(order / copies, copies) + peak(order - 1) - math.log(delta)
 
     usual = math.sqrt(2 * math.log(1 / delta) / mixture.moments()[1])  # α − 1 of a single pattern
     tried = []
@@ -270,9 +269,6 @@ def _bound_of_noise(
     """Return the bound of Q against P, or ``least`` if that is larger."""
     mean, square = mixture.moments()
     length = float(mean @ mean)
-
-    def peak(power: float) -> float:
-        return power * math.log(power) - (1 + power) * math.log1p(power)
 
     def top(power: float) -> float:
         return (power * length / 2 + square / 2) + (peak(power) - math.log(delta)) / power

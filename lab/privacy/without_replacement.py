@@ -89,8 +89,7 @@ def _composed(grid: Floats, masses: Floats, beyond: float, rounds: int, delta: f
     left = delta + math.expm1(rounds * math.log1p(-beyond))
 
     def top(theta: float) -> float:
-        peak = theta * math.log(theta) - (1 + theta) * math.log1p(theta)
-        return float((rounds * log_sum(logs + theta * grid) + peak - math.log(left)) / theta)
+        return float((rounds * log_sum(logs + theta * grid) + peak(theta) - math.log(left)) / theta)
 
     theta = min(_ORDERS.tolist(), key=top)
     scale = log_sum(logs + theta * grid)
@@ -111,6 +110,11 @@ def _composed(grid: Floats, masses: Floats, beyond: float, rounds: int, delta: f
 def _above(x: Any) -> Any:
     """Return P(N(0, 1) > x)."""
     return np.vectorize(math.erfc, otypes=[float])(x / math.sqrt(2)) / 2
+
+
+def peak(power: float) -> float:
+    """Return the logarithm of the largest value of (x − 1)/x^{1+power}, from which an order gives a bound of δ."""
+    return power * math.log(power) - (1 + power) * math.log1p(power)
 
 
 def log_sum(logs: Floats) -> Any:

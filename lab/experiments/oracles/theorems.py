@@ -12,7 +12,6 @@ from aoi_fl.science.markov import MarkovPolicy
 from aoi_fl.science.objective import p2
 from aoi_fl.science.selection import OldestAgeSelector, everyone
 from aoi_fl.science.simulate import simulate
-from aoi_fl.science.whittle import whittle_index
 
 BUDGETS = (25, 40, 55, 70)
 _GRID = ((10, 3), (10, 4), (20, 7), (50, 5), (93, 7), (100, 15), (100, 30), (100, 60), (100, 99))
@@ -49,7 +48,11 @@ def _oldest_age_variance(clients, per_round):
 
 
 def thresholds(seeds):
-    """Return for single clients with random φ, p, B and λ: eq. (25) without bracket, its floor, and the optimum."""
+    """Return for single clients with random φ, p, B and λ: eq. (25) without bracket, its floor, and the optimum.
+
+    Eq. (25) of Xu et al. 2024 has the age H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋ from which on a refresh is worth the charge λ;
+    print lost the floor.
+    """
     rngs = [np.random.default_rng([seed, 25]) for seed in seeds]
     sensitivity, payment, budget, wanted = (
         np.array([draw(rng) for rng in rngs])
@@ -63,15 +66,15 @@ def thresholds(seeds):
     cost = budget * sensitivity / payment
     charge = cost * wanted * (wanted + 1) / 2  # so that thresholds are spread evenly
     selecting = selecting_ages(cost, charge, _OLDEST)
-    printed = threshold(charge, payment, sensitivity, budget)
+    roots = -0.5 + np.sqrt(0.25 + 2 * charge / cost)
     rows = []
     for j, seed in enumerate(seeds):
         first = int(selecting[j].argmax())
         rows.append(
             {
                 "seed": seed,
-                "root": -0.5 + math.sqrt(0.25 + 2 * charge[j] / cost[j]),
-                "floor": int(printed[j]),
+                "root": roots[j],
+                "floor": int(roots[j]),
                 "optimal": first,
                 "structured": int(selecting[j, first:].all()),
             },
@@ -100,19 +103,3 @@ def ratio(clients, budget, seed, rounds):
         ages = ages_of(simulate(BudgetedSelector(budget), table, rounds, seed))
         row["p2"] = p2(ages[rounds // 2 :].mean(axis=0), phi)
     return row
-
-
-def threshold(charge, payments, sensitivities, budget):
-    """Return the age H_i from which on a refresh is worth the service charge λ: select iff Δ_i ≥ H_i.
-
-    H = ⌊−½ + √(¼ + 2λp/(Bφ))⌋, the largest integer with H(H+1) ≤ 2λp/(Bφ). Where λ equals the index of an age, H is the
-    next age. Source: Xu et al. 2024, eq. (25); print lost the floor.
-
-    >>> threshold(24.0, np.array([10.0]), np.array([1.0]), 40.0).tolist()
-    [3]
-    """
-    ages = np.floor(-0.5 + np.sqrt(0.25 + 2.0 * charge * payments / (budget * sensitivities))).astype(np.int64)
-    # The root may be rounded across an integer; the index itself decides, so that (25) and (26) always agree.
-    ages -= (ages > 0) & (whittle_index(ages - 1, payments, sensitivities, budget) > charge)
-    ages += whittle_index(ages, payments, sensitivities, budget) <= charge
-    return ages
