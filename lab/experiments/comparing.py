@@ -1,8 +1,6 @@
 """The runs of a comparison: settings, names, and the runs that are missing."""
 
-import hashlib
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from aoi_fl.config.presets import PRESET
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.config.values import MILLION
-from aoi_fl.lab.experiments.harness.federation import complete_run, quiet
+from aoi_fl.lab.experiments.harness.federation import complete_run, digest, quiet
 from aoi_fl.lab.experiments.studies.arena import distinct_entrants, federation
 from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
@@ -87,7 +85,7 @@ def plan(policies: str, seeds: int, keys: Mapping[str, str]) -> list[dict[str, A
             if (other := named.setdefault(config["run-name"], name)) != name:
                 raise ConfigError("policies", name, f"different from {other}, which runs the same", "Leave one out.")
             found[config["run-name"]] = config
-    if len({digest(config) for config in found.values()}) < 2:
+    if len({_settings(config) for config in found.values()}) < 2:
         raise ConfigError("policies", policies, "two settings or more", "Name two policies, or give a key two values.")
     return list(found.values())
 
@@ -98,7 +96,7 @@ def _run_name(config, policy):
     others = ("clock_source",) if parsed.dataset.startswith(OWN_DATA) else ("clock_source", "data_source")
     sources = {**given_sources(parsed), "clients_source": clients_digest(parsed)}
     own = {key: content for key, content in sources.items() if content and key not in others}
-    return f"compare-{policy.rpartition(':')[2]}-{digest(dict(config) | own)}-s{config['seed']}"
+    return f"compare-{policy.rpartition(':')[2]}-{_settings(dict(config) | own)}-s{config['seed']}"
 
 
 def arena(keys: Mapping[str, str], *, quick: bool = False) -> tuple[str, dict[str, str]]:
@@ -136,10 +134,9 @@ def describe_data(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def digest(config: Mapping[str, Any]) -> str:
-    """Return eight letters for a run's settings, without its seed."""
-    kept = {key: value for key, value in config.items() if key not in _PLACES}
-    return hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
+def _settings(config):
+    """Return the digest of a run's settings, without its seed."""
+    return digest({key: value for key, value in config.items() if key not in _PLACES})
 
 
 def folder(config: Mapping[str, Any]) -> Path:
@@ -167,7 +164,7 @@ def check_settings(configs: Sequence[Mapping[str, Any]]) -> None:
     Raises ConfigError, as a run of the setting would.
     """
     quiet()
-    for config in {digest(config): config for config in configs}.values():
+    for config in {_settings(config): config for config in configs}.values():
         ready = prepare(RunConfig.parse(config), folder(config), simulated=True)
         make_strategy(ready.config, config["run-name"], rates=ready.rates)
 

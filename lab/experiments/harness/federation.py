@@ -44,14 +44,18 @@ def played(experiment, values, options, *, stopped=False):
     """
     kept = {key: value for key, value in values.items() if key not in ("policy", "seed")}
     kept |= {"version": options.version} if options.version > 1 else {}
-    digest = hashlib.blake2b(json.dumps(kept, sort_keys=True).encode(), digest_size=4).hexdigest()
-    runs = options.work.absolute() / experiment / digest
+    runs = options.work.absolute() / experiment / digest(kept)
     name = f"{values['policy']}-seed-{values['seed']}"
     kept_to = DIGITS if values.get("dataset", "digits") == "digits" else {}
     if kept_to and "local-steps" in values:
         kept_to = {**DIGITS, "local-epochs": 0}
     given = {**kept_to, **values, "runs-dir": str(runs), "run-name": name, "data-dir": str(options.data_dir.absolute())}
     return complete_run(given, stopped=stopped)
+
+
+def digest(settings):
+    """Return eight letters for settings."""
+    return hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()
 
 
 def complete_run(values, *, stopped=False):

@@ -5,6 +5,7 @@ data, number and round. So this is the run itself, for every policy and weights 
 """
 
 import itertools
+import re
 from abc import ABC, abstractmethod
 from functools import lru_cache
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from aoi_fl.lab.experiments.harness.base import Ints
 from aoi_fl.lab.experiments.harness.federation import DIGITS
-from aoi_fl.lab.experiments.harness.setting import TRAINING
+from aoi_fl.lab.experiments.harness.setting import CLIENTS, SIZES, TRAINING
 from aoi_fl.science.client_stats import Report
 from aoi_fl.science.selection import everyone
 from aoi_fl.science.simulate import simulate
@@ -180,7 +181,16 @@ class Dealt(Federation):
 dealt = lru_cache(maxsize=1)(Dealt)  # the last one is kept for other policies
 
 
-def dealt_as(settings, options, seed, clients, **split):
-    """Return a :class:`Dealt` with the data set, the model and the local training of an experiment's settings."""
+def dealt_as(settings, options, seed, split, clients=CLIENTS):
+    """Return a :class:`Dealt` with the data set, the model and the local training of an experiment's settings.
+
+    ``split`` is ``iid``, ``dirichlet ALPHA`` or ``zipf``.
+    """
     training = tuple((key, settings[key]) for key in TRAINING if key in settings)
-    return dealt(settings["dataset"], str(options.data_dir), settings["model"], seed, clients, training, **split)
+    kind, *alpha = re.split("[ :-]", split.lower())
+    how = (
+        {"kind": "iid", "sizes": SIZES}
+        if kind == "zipf"
+        else {"kind": kind} | ({"alpha": float(*alpha)} if alpha else {})
+    )
+    return dealt(settings["dataset"], str(options.data_dir), settings["model"], seed, clients, training, **how)

@@ -1,5 +1,7 @@
 """The setting of Javani & Wang: n = 100 clients, k = 15 a round, m = 10, Zipf(2.0) sizes, and the paper's policies."""
 
+from abc import abstractmethod
+
 import numpy as np
 
 from aoi_fl.config.keys import RunKeys
@@ -92,3 +94,11 @@ class PolicyFigure(Experiment):
     factors = {"policy": policies}
     counts = (20, 8)
     conditions = {**PAPER_SIZES, "sizes": f"{SIZES}, drawn with seed {SIZES_SEED}", "rounds": [1000, 200]}
+
+    def play(self, unit, options):
+        """Return what is measured of a policy's selections."""
+        return self.measured(play(unit["policy"], self.settings(options)["rounds"], unit["seed"]))
+
+    @abstractmethod
+    def measured(self, history):
+        """Return the rows of a history."""

@@ -37,9 +37,8 @@ def expected_counts(policy, rounds):
 class Intervals(setting.PolicyFigure):
     """Journal, Fig. 3."""
 
-    def play(self, unit, options):
+    def measured(self, history):
         """Return how often each interval occurred."""
-        history = setting.play(unit["policy"], self.settings(options)["rounds"], unit["seed"])
         return [{"interval": x, "count": count} for x, count in interval_counts(history).items()]
 
     def conclude(self, rows, settings):

@@ -49,12 +49,10 @@ def draws_above():
 class LoadVariance(setting.PolicyFigure):
     """Journal, Fig. 2."""
 
-    def play(self, unit, options):
+    def measured(self, history):
         """Return both estimates over rounds 1 … t, for some t."""
-        rounds = self.settings(options)["rounds"]
-        history = setting.play(unit["policy"], rounds, unit["seed"])
         weights, rows = setting.weights_of(history), []
-        for t in _marks(rounds):
+        for t in _marks(history.rounds):
             square, mean = (weights[:t] ** 2).sum() / t, weights[:t].mean(axis=0)
             rows.append({"rounds": t, "variance": square - mean @ mean, "dispersion": square - 1 / setting.CLIENTS})
         return rows

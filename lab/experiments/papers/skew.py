@@ -11,10 +11,7 @@ from aoi_fl.lab.experiments.harness.stats import difference, interval, paired_cu
 from aoi_fl.lab.experiments.harness.verdicts import elsewhere, side, tally
 from aoi_fl.lab.experiments.oracles.skew import objective_gap, optima, skew, train
 
-_SPLITS = {
-    "iid": {"kind": "iid"},
-    "dirichlet-0.3": {"kind": "dirichlet", "alpha": 0.3},
-}
+_SPLITS = ("iid", "dirichlet-0.3")
 _MARKOV = ("markov-optimal", "markov-increasing")
 
 
@@ -22,7 +19,7 @@ class Skew(Experiment):
     """Journal, Table II."""
 
     theirs: Mapping[str, float]  # ρ in Table II
-    factors = {"split": tuple(_SPLITS), "policy": setting.POLICIES}
+    factors = {"split": _SPLITS, "policy": setting.POLICIES}
 
     def _unbiased(self, rows):
         """Return what speaks against Γ's estimate, which may be below 0; Remark 3 is not testable in any case."""
@@ -37,7 +34,7 @@ class Skew(Experiment):
     def play(self, unit, options):
         """Train with one policy, and return each round's skew at its model and at the last one, and Γ."""
         chosen = self.settings(options)
-        there = dealt_as(chosen, options, unit["seed"], setting.CLIENTS, **_SPLITS[unit["split"]])
+        there = dealt_as(chosen, options, unit["seed"], unit["split"])
         local, central = optima(there, chosen["local_steps"], chosen["central_epochs"])
         history = setting.play(unit["policy"], chosen["rounds"], unit["seed"], there.sizes)
         losses, weights = train(there, history)

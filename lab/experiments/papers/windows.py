@@ -41,9 +41,8 @@ _NOTHING = 1e-9  # below it a deviation is rounding
 class Windows(setting.PolicyFigure):
     """Journal, Fig. 4."""
 
-    def play(self, unit, options):
+    def measured(self, history):
         """Return the deviation in windows of every length."""
-        history = setting.play(unit["policy"], self.settings(options)["rounds"], unit["seed"])
         return [{"window": t, "deviation": value} for t, value in window_deviation(history).items()]
 
     def conclude(self, rows, settings):

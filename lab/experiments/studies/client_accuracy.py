@@ -5,7 +5,6 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Study, rounded
-from aoi_fl.lab.experiments.studies.unequal import split_of
 
 _LOWEST = 0.1  # of the clients
 
@@ -18,7 +17,7 @@ class ClientAccuracy(setting.Trained, Study):
     def play(self, unit, options):
         """Train along the policy's selections, and return how accuracy spreads over the clients."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, setting.CLIENTS, **split_of(chosen["partition"]))
+        there = dealt_as(chosen, options, seed, chosen["partition"])
         policy, weights = unit["policy"].removesuffix(" weights").split(", ")
         history = there.history(setting.policy(policy, seed), chosen["num-server-rounds"], weights)
         found = [

@@ -11,7 +11,6 @@ from aoi_fl.science.selection import RandomSelector
 from aoi_fl.science.systematic import SystematicPolicy
 
 _PER_ROUND = setting.PER_ROUND
-_ALPHA = 0.3
 _JITTER = 0.2
 
 
@@ -48,7 +47,7 @@ class Cohorts(setting.Trained, Study):
     def play(self, unit, options):
         """Train along the policy's selections, and return the second half's accuracy."""
         chosen, seed, n = self.settings(options), unit["seed"], int(unit["case"].split(",")[0].removeprefix("n "))
-        there = dealt_as(chosen, options, seed, n, kind="dirichlet", alpha=_ALPHA)
+        there = dealt_as(chosen, options, seed, chosen["partition"], n)
         history = there.history(_MAKE[unit["policy"]](there, seed), chosen["num-server-rounds"], "size")
         found = there.tested(history, range(history.rounds // 2 + 1, history.rounds + 1))
         met = pairs_met(history, (history.rounds,))[history.rounds]

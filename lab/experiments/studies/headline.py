@@ -7,7 +7,7 @@ from aoi_fl.lab.experiments.harness.setting import Trained
 from aoi_fl.lab.experiments.harness.study import Study, rounded
 from aoi_fl.lab.experiments.harness.times import levels, reached
 from aoi_fl.lab.experiments.papers.learning import TARGETS
-from aoi_fl.lab.experiments.studies.unequal import POLICIES, split_of
+from aoi_fl.lab.experiments.studies.unequal import POLICIES
 
 
 class Headline(Trained, Study):
@@ -18,7 +18,7 @@ class Headline(Trained, Study):
         chosen, seed = self.settings(options), unit["seed"]
         data, _, split = unit["case"].partition(", ")
         dataset = "digits" if options.quick else data.lower()
-        there = dealt_as({**chosen, "dataset": dataset}, options, seed, chosen["num-clients"], **split_of(split))
+        there = dealt_as({**chosen, "dataset": dataset}, options, seed, split, chosen["num-clients"])
         make, weighting = POLICIES[unit["policy"]]
         history = there.history(make(there.sizes, seed), chosen["num-server-rounds"], weighting)
         wanted = levels(TARGETS[dataset])

@@ -5,7 +5,6 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Study, rounded
-from aoi_fl.lab.experiments.studies.unequal import split_of
 from aoi_fl.lab.rivals.f3ast import F3ast
 from aoi_fl.lab.rivals.oort import OortSelector
 from aoi_fl.learning.examples import Examples
@@ -53,7 +52,7 @@ class RareClasses(setting.Trained, Study):
     def play(self, unit, options):
         """Train along the policy's selections, and return the accuracies of the last quarter of the rounds."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, _CLIENTS, **split_of(chosen["partition"]))
+        there = dealt_as(chosen, options, seed, chosen["partition"])
         by_class = availability_by_class(seed)
         shares = availability_of([part.y.numpy() for part in there.parts], by_class)
         rounds = chosen["num-server-rounds"]

@@ -5,7 +5,6 @@ import numpy as np
 from aoi_fl.lab.experiments.harness import setting
 from aoi_fl.lab.experiments.harness.replay import dealt_as
 from aoi_fl.lab.experiments.harness.study import Study, rounded
-from aoi_fl.lab.experiments.studies.unequal import split_of
 
 
 class Regularity(setting.Trained, Study):
@@ -17,7 +16,7 @@ class Regularity(setting.Trained, Study):
         """Train along the policy's selections, and return the accuracy of the second half."""
         chosen, seed = self.settings(options), unit["seed"]
         split, _, k = unit["case"].partition(", k = ")
-        there = dealt_as(chosen, options, seed, setting.CLIENTS, **split_of("IID" if options.quick else split))
+        there = dealt_as(chosen, options, seed, "iid" if options.quick else split)
         policy = setting.policy(unit["policy"], seed, **{"clients-per-round": int(k)})
         history = there.history(policy, chosen["updates"] // int(k), "size")
         marks = set(np.linspace(history.rounds // 2 + 1, history.rounds, self.evaluations).round().astype(int).tolist())

@@ -47,7 +47,7 @@ class StartLearning(Experiment):
         """Train along the selections, and return the curve."""
         task, seed = self.settings(options), unit["seed"]
         rounds = task["rounds"]
-        there = dealt_as(task, options, seed, _CLIENTS, kind="iid")
+        there = dealt_as(task, options, seed, "iid")
         history = (
             setting.play("random", rounds, seed, there.sizes)
             if unit["start"] == "random"

@@ -21,14 +21,6 @@ _SEEDS = 10
 _JITTER = 0.2
 
 
-def split_of(name):
-    """Return how :func:`aoi_fl.learning.partition.make` is asked for ``iid``, ``dirichlet ALPHA`` or ``zipf``."""
-    if name == "zipf":
-        return {"kind": "iid", "sizes": "zipf:2.0"}
-    kind, _, alpha = name.lower().replace(":", " ").partition(" ")
-    return {"kind": kind, **({"alpha": float(alpha)} if alpha else {})}
-
-
 _SPLITS = ("dirichlet 0.3", "dirichlet 0.6", "zipf", "iid")
 
 
@@ -76,7 +68,7 @@ class Unequal(setting.Trained):
     def play(self, unit, options):
         """Train along the policy's selections, and return the curve, what each round trained on, and the load."""
         chosen, seed = self.settings(options), unit["seed"]
-        there = dealt_as(chosen, options, seed, _CLIENTS, **split_of(unit["split"]))
+        there = dealt_as(chosen, options, seed, unit["split"])
         make, weighting = POLICIES[unit["policy"]]
         policy = make(there.sizes, seed)
         history = there.history(policy, chosen["num-server-rounds"], weighting)
