@@ -19,7 +19,7 @@ def later(ours, base, *, at_equal_data=False):
     ``at_equal_data`` counts data in place of rounds, in units of k average clients.
     """
     own, theirs = curves(ours, base)
-    if not len(own) or own.shape[1] < len(levels(TARGET)):
+    if not len(own):
         return None
     trained, by_base = (np.cumsum(data, axis=1) for data in curves(ours, base, "data"))
     return shift(own, theirs, TARGET, (trained, by_base) if at_equal_data else None)
