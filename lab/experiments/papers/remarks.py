@@ -74,7 +74,7 @@ class Remarks(Experiment):
     def __init__(self, *, claims, **row):
         fields, self._statements = {}, {}
         for key, of in claims.items():
-            fields[key] = {name: value for name, value in of.items() if name not in Statement._fields}
+            fields[key] = {name: value for name, value in of.items() if name not in Statement.__annotations__}
             if "what" in of:
                 self._statements[key] = Statement(**{name: of[name] for name in of.keys() - fields[key].keys()})
         super().__init__(claims=fields, **row)
