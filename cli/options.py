@@ -54,9 +54,9 @@ def rates_by(config: RunConfig) -> tuple[NDArray[np.float64], int]:
     check_sizes(n, k, 0)
     if config.rates != "given":
         return make_rates(config.rates, make_sizes(config.sizes, n, config.seed), k)
+    from aoi_fl.protocol import default_name
     from aoi_fl.protocol.given_rates import read_rates
-    from aoi_fl.server.terms import simulated_names
 
-    rates = read_rates(Path(config.clients_file), n, names=simulated_names(config))
+    rates = read_rates(Path(config.clients_file), n, names=[default_name(i) for i in range(n)])
     names = list(rates) if isinstance(rates, dict) else [str(i) for i in range(n)]
     return given_rates(list(rates.values()) if isinstance(rates, dict) else rates, k, names), 0

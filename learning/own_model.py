@@ -33,8 +33,8 @@ def make(model: str, folder: str, form: Form, seed: int) -> torch.nn.Module:
     """
     import torch
 
-    with looking_in(folder):
-        function = load("model", model, folder)
+    with looking_in(folder) as place:
+        function = load("model", model, place)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             remedy = "it is called as FUNCTION(shape, outputs), and returns a torch.nn.Module"

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.task import BFLOAT16, CROP_FLIP
 from aoi_fl.learning import batched, data, models, own_model, sgd, stacked, working
-from aoi_fl.learning.cautions import inputs
+from aoi_fl.learning.cautions import cautions, inputs
 from aoi_fl.learning.examples import Examples, tensors
 from aoi_fl.learning.form import Dataset, Form
+from aoi_fl.protocol.own_code import naming
 from aoi_fl.science.draws import generator
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
@@ -105,6 +106,13 @@ class Task:
         self._built()
         if is_own(self.model):
             own_model.check(self.model, self.model_dir, self.form, torch.from_numpy(self.data.train_x[:2]), self.seed)
+
+    def log_data(self) -> None:
+        """Log what the user's own data were read as, with warnings about probable mistakes."""
+        if self.data.understood:
+            logger.info("%s: %s", self.dataset, self.data.understood)
+        for caution in cautions(self.data):
+            logger.warning("%s: %s", self.dataset, caution)
 
     def initial_arrays(self) -> ModelArrays:
         """Return the model's initial arrays, which depend on the seed only."""
@@ -262,7 +270,8 @@ class Task:
 
     def evaluate_test(self, arrays: Mapping[str, NDArray[np.float32]]) -> tuple[float, float]:
         """Return mean loss and metric of the model on the test images."""
-        return self.evaluate(arrays, self._tensors[1])
+        with naming("model", self.model, "its evaluation raised"):
+            return self.evaluate(arrays, self._tensors[1])
 
     def evaluate_clients(self, arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, float]:
         """Return the model's metric on each client's test examples, by name; {} if the data name no clients there."""

@@ -14,7 +14,7 @@ import numpy as np
 from aoi_fl.protocol import LEAST, MAX_AGE, MAX_EXAMPLES, MAX_NAME, MOST, default_name, is_name
 from aoi_fl.protocol.files import read_text
 from aoi_fl.science import draws
-from aoi_fl.science.errors import ConfigError, check_whole
+from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.spending import RoundBudget, check_budget
 from aoi_fl.science.types import Floats, Ints
 
@@ -169,7 +169,6 @@ def section5_instance(clients: int, seed: int) -> ClientTable:
 
     Source: Xu et al. 2024, Section 5.1.
     """
-    check_whole("clients", clients)
     rng = draws.generator(seed, 0, "section5")
     sizes = rng.integers(500, 1500, size=clients, endpoint=True)
     sensitivities = 1.0 - rng.random(clients)  # (0, 1]: a sensitivity of zero would be invalid

@@ -35,17 +35,17 @@ def source_digest(key: str, name: str, folder: str) -> str:
     ------
     ConfigError : the module cannot be imported.
     """
-    with looking_in(folder):
-        file = _module(key, name, folder).__file__
-    if not file or not Path(file).is_file():
-        return ""
-    return digest([Path(file), *(path for path in _files(name, folder) if not path.samefile(file))])
+    with looking_in(folder) as place:
+        file = _module(key, name, place).__file__
+        if not file or not Path(file).is_file():
+            return ""
+        return digest([Path(file), *(path for path in _files(name, place) if not path.samefile(file))])
 
 
-def _files(value: str, folder: str) -> list[Path]:
+def _files(value: str, place: Path) -> list[Path]:
     """Return the files that own code consists of: its module's and those that it imports, but for installed ones."""
-    places = [str(absolute(place or ".")) for place in sys.path if not is_installed(Path(place))]
-    finder = ModuleFinder([str(absolute(folder)), *places], excludes=["aoi_fl"])
+    others = [str(absolute(other or ".")) for other in sys.path if not is_installed(Path(other))]
+    finder = ModuleFinder([str(place), *others], excludes=["aoi_fl"])
     with suppress(Exception):  # Python's own import names the fault
         finder.import_hook(_module_name(value))
     return [Path(module.__file__) for _, module in sorted(finder.modules.items()) if module.__file__]  # type: ignore[attr-defined]
@@ -61,36 +61,35 @@ def _module_name(value: str) -> str:
 
 
 @contextmanager
-def looking_in(folder: str) -> Iterator[None]:
-    """Search a folder first for modules, for the length of the block."""
-    place = str(absolute(folder))
-    sys.path.insert(0, place)
+def looking_in(folder: str) -> Iterator[Path]:
+    """Search a folder first for modules, for the length of the block; yield it from the root."""
+    place = absolute(folder)
+    sys.path.insert(0, str(place))
     importlib.invalidate_caches()
     try:
-        yield
+        yield place
     finally:
-        sys.path.remove(place)
+        sys.path.remove(str(place))
 
 
-def load(key: str, name: str, folder: str) -> Callable[..., Any]:
-    """Return the function or class; call it within :func:`looking_in`.
+def load(key: str, name: str, place: Path) -> Callable[..., Any]:
+    """Return the function or class; call it within :func:`looking_in`, which yields the place.
 
     Raises
     ------
     ConfigError : the module cannot be imported, or has no function or class of that name.
     """
-    module, wanted = _module(key, name, folder), name.rpartition(":")[2]
+    module, wanted = _module(key, name, place), name.rpartition(":")[2]
     function = getattr(module, wanted, None)
     if not callable(function):
         raise unusable(key, name, f"{module.__file__} has no function {wanted}", "define it there")
     return function  # type: ignore[no-any-return]
 
 
-def _module(key: str, value: str, folder: str) -> ModuleType:
+def _module(key: str, value: str, place: Path) -> ModuleType:
     name = _module_name(value)
-    place = absolute(folder)
     file = place / f"{name.replace('.', '/')}.py"
-    _forget_changed(_files(value, folder))
+    _forget_changed(_files(value, place))
     with naming(key, value, f"the module {name} cannot be imported:"):
         try:
             module = importlib.import_module(name)

@@ -31,8 +31,8 @@ def make_object(name: str, folder: str, given: Mapping[str, int]) -> Any:
     ------
     ConfigError : the module or the name in it cannot be used, or calling it fails.
     """
-    with looking_in(folder):
-        maker = load("policy", name, folder)
+    with looking_in(folder) as place:
+        maker = load("policy", name, place)
         with naming("policy", name, "calling it raised", _HOW):
             parameters = inspect.signature(maker).parameters.values()
             anything = any(one.kind is one.VAR_KEYWORD for one in parameters)

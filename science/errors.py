@@ -58,16 +58,9 @@ class ConfigError(AoiError, ValueError):
     def __str__(self) -> str:
         return shortened(f"{self.problem} {self.remedy}")
 
-    def within(self, place: object, **names: str) -> "ConfigError":
-        """Return the error of a value in a place, such as a file, with other names for some keys."""
-
-        def renamed(text: str) -> str:
-            for name, new in names.items():
-                text = text.replace(name.replace("_", "-"), new)
-            return text
-
-        allowed = renamed(self.allowed) if isinstance(self.allowed, str) else self.allowed
-        return ConfigError(f"{place}: {renamed(self.key)}", self.value, allowed, renamed(self.remedy))
+    def within(self, place: object) -> "ConfigError":
+        """Return the error of a value in a place, such as a file."""
+        return ConfigError(f"{place}: {self.key}", self.value, self.allowed, self.remedy)
 
 
 def check_choice(key: str, value: object, known: Collection[str]) -> None:

@@ -85,11 +85,11 @@ def size_rates(sizes: Ints, per_round: int, most: float = 1.0) -> tuple[Floats, 
     return rates, capped
 
 
-def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[str]) -> Floats:
+def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[str], key: str = "per-round") -> Floats:
     """Return the user's rates after a check.
 
     Raises ConfigError, with client and rate, for a missing one (None or NaN) or one outside (0, 1], and for a sum that
-    is not k, to within 10^-6.
+    is not k, the value of ``key``, to within 10^-6.
 
     >>> given_rates([0.5, 0.25, 0.25], 1, ["a", "b", "c"]).tolist()
     [0.5, 0.25, 0.25]
@@ -105,8 +105,8 @@ def given_rates(values: Sequence[float | None], per_round: int, names: Sequence[
     check_rates(rates, names)
     total = float(rates.sum())
     if abs(total - per_round) > _OFF:
-        remedy = f"Multiply each rate by {per_round / total:.9g}, or change per-round."
-        raise ConfigError("sum of the clients' rates", f"{total:.9g}", f"per-round, {per_round}", remedy)
+        remedy = f"Multiply each rate by {per_round / total:.9g}, or change {key}."
+        raise ConfigError("sum of the clients' rates", f"{total:.9g}", f"{key}, {per_round}", remedy)
     return rates
 
 

@@ -3,9 +3,10 @@
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
@@ -14,13 +15,11 @@ from aoi_fl.config.policies import BUDGETED
 from aoi_fl.config.run import RunConfig
 from aoi_fl.flower.grids import say_what_ray_needs, uploads
 from aoi_fl.learning import partition, sgd
-from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.task import Task
-from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE
+from aoi_fl.protocol import CLIENTS_FILE, PARTITION_FILE, default_name
 from aoi_fl.protocol.arrays import from_record, to_record
 from aoi_fl.protocol.clients import ClientTable
 from aoi_fl.protocol.clock import clock_of
-from aoi_fl.protocol.own_code import naming
 from aoi_fl.science.errors import AoiError, ConfigError, StorageError
 from aoi_fl.server.checkpoint import encode
 from aoi_fl.server.folder import (
@@ -36,8 +35,8 @@ from aoi_fl.server.folder import (
 from aoi_fl.server.ledger import Ledger, ending, planned, read, read_run, resume_command
 from aoi_fl.server.logs import JsonLine, StampedLine, speak, tell
 from aoi_fl.server.observe import HOOK, Hook, Recorder
-from aoi_fl.server.resume import recorded_config, recorded_run, take_up
-from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
+from aoi_fl.server.resume import recorded_run, take_up
+from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, recorded_config, settled
 from aoi_fl.server.strategy import make_strategy
 from aoi_fl.server.terms import Rates, check_names, client_table, rates_of, write_rates, write_table
 from aoi_fl.server.tracking import check_installed, together, tracker
@@ -58,23 +57,21 @@ def main(grid: Grid, context: Context) -> None:
 
 def play(grid: Grid, config: RunConfig) -> Path:
     """Run from the first round, or from an interruption, to the last round; return the folder."""
-    with run_folder(Path(config.runs_dir), config.run_name, config.policy, config.dataset) as folder:
-        return _play(grid, config, folder)
-
-
-def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
-    if config.resume:
-        if _is_complete(folder):
-            return folder
-        config = recorded_config(recorded_run(folder), config)
-    if config.log_format == "json":
-        speak(JsonLine(folder.name))
-    if config.clock and clock_of(grid).simulated is None:
-        allowed = "empty, because only the local engine simulates time"
-        raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")
-    sgd.threads(config.threads)
-    run = prepare(config, folder, simulated=not uploads(grid))
-    with only_player(folder):
+    with ExitStack() as held:
+        runs = Path(config.runs_dir)
+        folder = held.enter_context(run_folder(runs, config.run_name, config.policy, config.dataset))
+        if config.resume:
+            if _is_complete(folder):
+                return folder
+            config = recorded_config(recorded_run(folder), config)
+        if config.log_format == "json":
+            speak(JsonLine(folder.name))
+        if config.clock and clock_of(grid).simulated is None:
+            allowed = "empty, because only the local engine simulates time"
+            raise ConfigError("clock", config.clock, allowed, "Start the run with aoi run, or leave clock out.")
+        sgd.threads(config.threads)
+        run = prepare(config, folder, simulated=not uploads(grid))
+        held.enter_context(only_player(folder))
         if config.resume and _is_complete(folder):  # the process that held the folder may have completed the run
             return folder
         if not config.resume:
@@ -85,16 +82,13 @@ def _play(grid: Grid, config: RunConfig, folder: Path) -> Path:
             if run.rates is not None:
                 write_rates(folder / RATES_FILE, run.rates)
         deal(folder)
-        ledger = Ledger(folder / LEDGER)
+        ledger = held.enter_context(closing(Ledger(folder / LEDGER)))
         try:
-            ledger.note(**run.sources, **dealt_sources(folder))
             _play_rounds(grid, run, folder, ledger)
         except BaseException as error:
             with suppress(StorageError):  # the first error is reported
                 ledger.note(**ending(None, error))
             raise
-        finally:
-            ledger.close()
     tell(f"results in {folder}")
     return folder
 
@@ -133,21 +127,32 @@ def prepare(config: RunConfig, folder: Path, *, simulated: bool = False) -> Prep
     AoiError : something is missing, does not fit, or has changed since the start of a resumed run.
     """
     check_installed(config.trackers)
+    task, names = Task.of(config, precision="float32"), list[str]()  # it evaluates
     if simulated:
-        check_names(config)
-    task = Task.of(config, precision="float32")  # it evaluates
+        names += task.data.clients if config.client_column else map(default_name, range(config.num_clients))
+        check_names(config, names)
     task.check()  # which may download the data
     sources = given_sources(config)
     task = replace(task, source=sources["model_source"], data_source=sources["data_source"])
     if config.resume:
         check_unchanged(folder, recorded_run(folder), sources | dealt_sources(folder), config)
-    if task.data.understood:
-        logger.info("%s: %s", config.dataset, task.data.understood)
-    for caution in cautions(task.data):
-        logger.warning("%s: %s", config.dataset, caution)
+    task.log_data()
     config.check_form(regression=task.form.regression, images=len(task.form.shape) == 3)
-    rates = rates_of(config, folder, simulated=simulated)
-    table, parts = (None, []) if config.resume else _shares(config, task)
+    rates = rates_of(config, folder, names)
+    if config.resume:
+        return Prepared(config, task, sources, rates, None, [])
+    table = client_table(config) if config.policy in BUDGETED else None
+    if task.data.owners is not None:
+        parts = partition.natural(task.data.owners, task.data.clients, config.num_clients)
+    else:
+        parts = partition.make(
+            task.data.train_y,
+            config.num_clients + config.spare,
+            kind=config.partition.partition(":")[0],
+            alpha=config.alpha,
+            sizes=config.sizes if table is None else table.sizes,
+            seed=config.seed,
+        )
     return Prepared(config, task, sources, rates, table, parts)
 
 
@@ -159,25 +164,9 @@ def _is_complete(folder: Path) -> bool:
     return True
 
 
-def _shares(config: RunConfig, task: Task) -> tuple[ClientTable | None, list[partition.Indices]]:
-    """Return the table of clients, in a budgeted run, and the images of each client."""
-    if task.data.owners is not None:
-        return None, partition.natural(task.data.owners, task.data.clients, config.num_clients)
-    table = client_table(config) if config.policy in BUDGETED else None
-    parts = partition.make(
-        task.data.train_y,
-        config.num_clients + config.spare,
-        kind=config.partition.partition(":")[0],
-        alpha=config.alpha,
-        sizes=config.sizes if table is None else table.sizes,
-        seed=config.seed,
-    )
-    return table, parts
-
-
 def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> None:
     config, task = run.config, run.task
-    keys = config.flat()
+    keys, evaluate = config.flat(), _central_evaluation(task, config, ledger, lambda: strategy.ending)
     if not config.resume:  # simulated clients' states are in the run's folder, so they need no token
         ledger.note(begun=secrets.token_hex(8), token=secrets.token_hex(8) if uploads(grid) else None)
     resume, model, checkpoints = take_up(folder, ledger)
@@ -198,11 +187,12 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
         configure=lambda round_: {"learning-rate": config.rate(round_)},
         resume=resume if config.resume else None,
     )
+    about: dict[str, Any] = {**run.sources, **dealt_sources(folder), "status": "running"}
     if config.resume:
-        ledger.note(status="running", reason=None)
+        ledger.note(**about, reason=None)
         tell(f"the run {folder.name} continues with round {resume.next_round}")
     else:
-        ledger.note(run=folder.name, config=settled(keys), status="running", policy=strategy.parameters())
+        ledger.note(**about, run=folder.name, config=settled(keys), policy=strategy.parameters())
     form = ConfigRecord(
         {
             "data-shape": list(task.form.shape),
@@ -217,7 +207,7 @@ def _play_rounds(grid: Grid, run: Prepared, folder: Path, ledger: Ledger) -> Non
         config.num_server_rounds,
         train_config=form,
         evaluate_config=form.copy(),
-        evaluate_fn=_central_evaluation(task, config, ledger, lambda: strategy.ending),
+        evaluate_fn=evaluate,
     )
     ledger.note(policy=strategy.parameters())  # rates may depend on sizes from the roll call
     keep(folder / MODEL, encode(from_record(result.arrays)))
@@ -247,8 +237,7 @@ def _central_evaluation(
     def evaluate(round_: int, arrays: ArrayRecord) -> MetricRecord | None:
         if round_ % config.evaluate_every and not ending():
             return None
-        with naming("model", config.model, "its evaluation raised"):
-            loss, value = task.evaluate_test(from_record(arrays))
+        loss, value = task.evaluate_test(from_record(arrays))
         metrics = {"loss": loss, task.form.metric: value}
         if round_ == 0:
             ledger.note(**{f"initial_{name}": value for name, value in metrics.items()})

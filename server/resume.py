@@ -1,4 +1,4 @@
-"""Resume an interrupted run: its configuration and its next round."""
+"""Resume an interrupted run: its record and its next round."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from aoi_fl.config.fields import kebab
-from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.values import MILLION
 from aoi_fl.protocol.records import ClientRecord
@@ -17,11 +16,10 @@ from aoi_fl.science.errors import ConfigError, ResumeError
 from aoi_fl.server.checkpoint import Checkpoints
 from aoi_fl.server.folder import CHECKPOINTS, LEDGER, STATES, only_player
 from aoi_fl.server.ledger import DAMAGE, Ledger, progress, read, read_run
-from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources, settled
+from aoi_fl.server.sources import check_unchanged, dealt_sources, given_sources
 from aoi_fl.strategies.plan import Resume
 
 logger = logging.getLogger("flwr")
-_HERE = ("resume", "run_name", "runs_dir", "data_dir", "model_dir")  # settings of the command that resumes a run
 
 
 def recorded_run(folder: Path) -> dict[str, Any]:
@@ -115,29 +113,6 @@ def extend(folder: Path, rounds: int) -> None:
             ledger.note(config=config_now, status="interrupted", reason=None)
             if done == last:
                 ledger.forget_after(last - 1)
-
-
-def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
-    """Return the configuration of a run's start, with the folders of the present command.
-
-    Clients read their part of the configuration from the command that resumes the run, so that part must agree.
-
-    Raises
-    ------
-    ResumeError : the clients' part of the configuration differs.
-    """
-    here = {kebab(name): getattr(given, name) for name in _HERE}
-    recorded = dict(about["config"])
-    config = RunConfig.parse({**recorded, **here})
-    before, now = settled(config.flat()), settled(given.flat())
-    other = [key for key in map(kebab, TaskSettings.model_fields) if before[key] != now[key]]
-    if other:
-        was = ", ".join(f"{key}={before[key]}" for key in other)
-        raise ResumeError(
-            f"the run {config.run_name!r} was started with {was}, but this command has other values. "
-            "Give the same values again, or run: aoi resume RUN"
-        )
-    return config
 
 
 def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, Mapping[str, NDArray[Any]], Checkpoints]:

@@ -1,9 +1,11 @@
-"""The files that a resumed run reads again: their paths and digests."""
+"""What must be the same when a run resumes: the keys of its task, and its files, by their digests."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from aoi_fl.config.fields import kebab
+from aoi_fl.config.keys import TaskSettings
 from aoi_fl.config.run import RunConfig
 from aoi_fl.config.task import OWN_DATA
 from aoi_fl.learning import data
@@ -14,6 +16,7 @@ from aoi_fl.science.errors import ResumeError
 from aoi_fl.science.names import is_own
 from aoi_fl.server.folder import RATES_FILE
 
+_HERE = ("resume", "run_name", "runs_dir", "data_dir", "model_dir")  # settings of the command that resumes a run
 _PLACES = ("runs-dir", "data-dir", "model-dir", "clients-file")
 # Files that a run writes and its clients read in each process, by the ledger's keys.
 _DEALT = {"partition_source": PARTITION_FILE, "table_source": CLIENTS_FILE, "rates_source": RATES_FILE}
@@ -33,6 +36,29 @@ def settled(values: Mapping[str, Any]) -> dict[str, Any]:
     return keys
 
 
+def recorded_config(about: Mapping[str, Any], given: RunConfig) -> RunConfig:
+    """Return the configuration of a run's start, with the folders of the present command.
+
+    Clients read their part of the configuration from the command that resumes the run, so that part must agree.
+
+    Raises
+    ------
+    ResumeError : the clients' part of the configuration differs.
+    """
+    here = {kebab(name): getattr(given, name) for name in _HERE}
+    recorded = dict(about["config"])
+    config = RunConfig.parse({**recorded, **here})
+    before, now = settled(config.flat()), settled(given.flat())
+    other = [key for key in map(kebab, TaskSettings.model_fields) if before[key] != now[key]]
+    if other:
+        was = ", ".join(f"{key}={before[key]}" for key in other)
+        raise ResumeError(
+            f"the run {config.run_name!r} was started with {was}, but this command has other values. "
+            "Give the same values again, or run: aoi resume RUN"
+        )
+    return config
+
+
 def named_clients(keys: Mapping[str, Any]) -> dict[str, int]:
     """Return ``num-clients`` if run keys name a column of clients and no number; else nothing."""
     name, client = (str(keys.get(key, "")) for key in ("dataset", "client-column"))
@@ -45,9 +71,10 @@ def given_sources(config: RunConfig) -> dict[str, str]:
     """Return the digests of files that run keys name, by the ledger's keys; "" without a file."""
     return {
         "data_source": data.present_digest(config.dataset, config.data_dir),
-        "model_source": source_digest("model", config.model, config.model_dir) if is_own(config.model) else "",
         "clock_source": present_digest([absolute(config.clock)]),
-        "policy_source": source_digest("policy", config.policy, config.model_dir) if is_own(config.policy) else "",
+    } | {
+        f"{key}_source": source_digest(key, name, config.model_dir) if is_own(name) else ""
+        for key, name in (("model", config.model), ("policy", config.policy))
     }
 
 

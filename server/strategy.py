@@ -13,7 +13,7 @@ from aoi_fl.config.policies import REGISTRY
 from aoi_fl.config.rules import bands
 from aoi_fl.config.run import RunConfig
 from aoi_fl.server.folder import NOISE_KEY
-from aoi_fl.server.terms import Rates, rates_of
+from aoi_fl.server.terms import Rates
 from aoi_fl.strategies import RoundOptions
 from aoi_fl.strategies.aggregation.private import PrivateMean
 from aoi_fl.strategies.strategy import AgeAwareStrategy
@@ -35,7 +35,7 @@ def make_strategy(
     ----------
     config : the run's configuration
     run, token : the run's name, and a token that distinguishes it from earlier runs of that name
-    rates : given rates, if already read; None: as the configuration sets them
+    rates : given rates; None: as the key ``rates`` sets them
     untrained : names of the model's arrays that clients do not train, which a private run leaves as they are
     names : names of the clients by the data
     measured : names of the model's buffers
@@ -55,8 +55,6 @@ def make_strategy(
     )
     decides = "coordination" in REGISTRY[config.policy].keys
     keys: dict[str, Any] = config.flat() | {"clients-per-round": (decides and config.buffer) or config.sent}
-    if rates is None:
-        rates = rates_of(config)
     if rates is not None:
         keys["rates"] = rates
     if config.server_momentum:

@@ -13,9 +13,6 @@ import numpy as np
 
 from aoi_fl.config.policies import REGISTRY, users_of
 from aoi_fl.config.run import RunConfig
-from aoi_fl.config.values import names_of
-from aoi_fl.learning.data import names_of_clients
-from aoi_fl.protocol import default_name
 from aoi_fl.protocol.clients import COLUMNS, ClientTable, check_clients, read_clients_file, section5_instance
 from aoi_fl.protocol.given_rates import read_rates
 from aoi_fl.science.convergence import ConvergenceConstants, sensitivities
@@ -70,7 +67,7 @@ def client_table(config: RunConfig) -> ClientTable:
     return table
 
 
-def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool = False) -> Rates | None:
+def rates_of(config: RunConfig, folder: Path, names: Sequence[str] = ()) -> Rates | None:
     """Return each client's own rate from the configured file, by name or number, or None.
 
     A resumed run reads them from its ``folder``, where :func:`write_rates` has saved them, even if the file has
@@ -79,22 +76,22 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     Raises
     ------
     ConfigError : the file cannot be read; its rates do not match ``num-clients`` or do not add up to the clients of a
-        round; it has names of no ``simulated`` client; or a rate is too small for a Markov table.
+        round; it has other ``names`` than the simulated clients; or a rate is too small for a Markov table.
     """
     if config.rates != "given":
         return None
     path, what = Path(config.clients_file), "clients-file"
-    if config.resume and folder is not None:
+    if config.resume:
         path, what = folder / RATES_FILE, "the run's own"
     try:
-        given = read_rates(path, config.num_clients, names=simulated_names(config) if simulated else ())
+        given = read_rates(path, config.num_clients, names=names)
     except ConfigError as error:
         raise error.within(what) from error
     rates = given if isinstance(given, dict) else {str(i): rate for i, rate in enumerate(given)}
     try:
-        given_rates(list(rates.values()), config.sent, list(rates))
+        given_rates(list(rates.values()), config.sent, list(rates), config.sent_as)
     except ConfigError as error:
-        raise error.within(f"{what} {path}", per_round=config.sent_as) from error
+        raise error.within(f"{what} {path}") from error
     rarest = min(rates, key=rates.__getitem__)
     if "max-age" in REGISTRY[config.policy].keys and not config.resume and rates[rarest] * LONGEST < 1:
         allowed = f"at least {1 / LONGEST:g}, for a table of at most {LONGEST} ages"
@@ -103,21 +100,13 @@ def rates_of(config: RunConfig, folder: Path | None = None, *, simulated: bool =
     return given
 
 
-def check_names(config: RunConfig) -> None:
+def check_names(config: RunConfig, known: Sequence[str]) -> None:
     """Raise ConfigError if ``clients`` or ``must-include`` names a client that a simulation does not have."""
-    known = simulated_names(config)
     for key, value in (("clients", config.clients), ("must-include", config.must_include)):
-        for name in names_of(key, value):
+        for name in filter(None, value.split(",")):
             if name not in known:
                 allowed = f"the name of a simulated client: {some_of(known)}"
                 raise ConfigError(key, name, allowed, "Correct it, or leave it out: all simulated clients take part.")
-
-
-def simulated_names(config: RunConfig) -> Sequence[str]:
-    """Return the names of simulated clients, in order."""
-    if config.client_column:
-        return names_of_clients(config.dataset, config.client_column)
-    return [default_name(i) for i in range(config.num_clients)]
 
 
 def write_rates(path: Path, rates: Rates) -> None:
