@@ -282,13 +282,9 @@ class OutputKeys(Group):
     @field_validator("track")
     @classmethod
     def _known_trackers(cls, value: str) -> str:
-        names = [name.strip() for name in value.split(",") if name.strip()]
-        for i, name in enumerate(names):
+        for name in (names := names_of("track", value)):
             if name not in TRACKERS:
                 raise ConfigError("track", name, tuple(TRACKERS), "Choose some of these, separated by commas.")
-            if name in names[:i]:
-                allowed = f"names that differ, and {name} is there twice"
-                raise ConfigError("track", value, allowed, "Leave one of them out.")
         return ",".join(names)
 
 

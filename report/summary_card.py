@@ -81,7 +81,7 @@ def _read(folder: Path) -> Glance:
     if rounds and rows and state.name == "running":
         seconds = seconds_left([row["seconds"] for row in rows], max(rounds - last, 0))
         left = "" if seconds is None else duration(seconds)
-    begun, seed, dataset = ledger.begun(folder / LEDGER), run.config.get("seed"), run.config.get("dataset")
+    (*_, begun), seed, dataset = ledger.progress(folder / LEDGER), run.config.get("seed"), run.config.get("dataset")
     values = [(row["round"], value) for row in rows if (value := row.get(measure.column)) is not None]
     return Glance(
         folder.name,

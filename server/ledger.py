@@ -140,7 +140,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db = sqlite3.connect(path, isolation_level="IMMEDIATE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
@@ -151,19 +151,13 @@ class Ledger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield self._db
-            self._db.execute("COMMIT")
-        except BaseException as error:
-            if self._db.in_transaction:  # SQLite itself rolls back when the disk is full
-                with suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise StorageError(
-                    f"the ledger {self.path} cannot be written: {error}. The rounds in it are complete. "
-                    f"{make_room(self.path.parent)}"
-                ) from error
-            raise
+            with self._db:
+                yield self._db
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"the ledger {self.path} cannot be written: {error}. The rounds in it are complete. "
+                f"{make_room(self.path.parent)}"
+            ) from error
 
     def note(self, **values: Any) -> None:
         """Write keys of the ``run`` table, each value as JSON; a status also sets ``since``."""
@@ -237,18 +231,11 @@ def last_rounds(path: Path, number: int) -> list[dict[str, Any]]:
     return _rows(path, "rounds", "SELECT * FROM rounds ORDER BY round DESC LIMIT ?", number)[::-1]
 
 
-def progress(path: Path) -> tuple[int, int | None]:
-    """Return the number of recorded rounds, and the last round."""
+def progress(path: Path) -> tuple[int, int | None, float | None]:
+    """Return the number of recorded rounds, the last round, and the first one's begin in seconds since 1970."""
     with _reading(path) as db:
-        count, last = db.execute("SELECT count(*), max(round) FROM rounds").fetchone()
-        return count, last
-
-
-def begun(path: Path) -> float | None:
-    """Return the begin of the first recorded round, in seconds since 1970, or None."""
-    with _reading(path) as db:
-        (started,) = db.execute("SELECT min(started) FROM rounds").fetchone()
-    return None if started is None else float(started)
+        count, last, started = db.execute("SELECT count(*), max(round), min(started) FROM rounds").fetchone()
+    return count, last, None if started is None else float(started)
 
 
 def totals(path: Path) -> dict[str, float]:

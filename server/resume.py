@@ -67,7 +67,7 @@ def check_simulated(folder: Path) -> None:
     ResumeError : the run has rounds, and its clients' states are on the clients.
     """
     with _whole(folder):
-        rounds, _ = progress(folder / LEDGER)
+        rounds, *_ = progress(folder / LEDGER)
     if rounds and not (folder / STATES).is_dir():
         raise ResumeError(
             f"the run in {folder} belongs to a deployment, where the clients keep their own ages. Continue it there: "
@@ -102,7 +102,7 @@ def extend(folder: Path, rounds: int) -> None:
     with only_player(folder):
         last = config.num_server_rounds
         with _whole(folder):
-            done, _ = progress(folder / LEDGER)
+            done, *_ = progress(folder / LEDGER)
         if done == last > 1:
             try:
                 Checkpoints(folder / CHECKPOINTS).load(last - 1)
@@ -123,7 +123,7 @@ def take_up(folder: Path, ledger: Ledger) -> tuple[Resume, Mapping[str, NDArray[
     ResumeError : the last complete rounds have no usable checkpoint, or the ledger is damaged.
     """
     with _whole(folder):
-        rounds, last = progress(ledger.path)
+        rounds, last, _ = progress(ledger.path)
         if last is not None and last != rounds:
             raise ValueError(f"it has {rounds} rounds, and the last of them is {last!r:.40}")
         rows = sorted(read(ledger.path, "clients"), key=lambda row: (row["since"], row["client"]))

@@ -78,11 +78,6 @@ def given_sources(config: RunConfig) -> dict[str, str]:
     }
 
 
-def clients_digest(config: RunConfig) -> str:
-    """Return the digest of the clients file; "" without one. A run has its own copy, so this does not count there."""
-    return present_digest([Path(config.clients_file)] if config.clients_file else [])
-
-
 def dealt_sources(folder: Path) -> dict[str, str]:
     """Return the digests of the files that a run has written; "" for a missing file."""
     return {key: present_digest([folder / name]) for key, name in _DEALT.items()}

@@ -117,8 +117,7 @@ def write_rates(path: Path, rates: Rates) -> None:
 
 def write_table(path: Path, table: ClientTable) -> None:
     """Write the table from which each client reads its row."""
-    columns = table.names, table.sizes, table.payments, table.sensitivities, table.ages, table.staleness
-    _keep_rows(path, [COLUMNS, *zip(*columns, strict=True)])
+    _keep_rows(path, [COLUMNS, *zip(*vars(table).values(), strict=True)])
 
 
 def _keep_rows(path: Path, rows: Iterable[Iterable[object]]) -> None:

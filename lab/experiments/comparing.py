@@ -16,13 +16,14 @@ from aoi_fl.lab.experiments.studies.entrants import own_keys
 from aoi_fl.lab.simulated_time.traces import in_files, make_trace, too_few
 from aoi_fl.learning.cautions import cautions
 from aoi_fl.learning.data import load
+from aoi_fl.protocol.files import present_digest
 from aoi_fl.science.errors import ConfigError
 from aoi_fl.science.names import is_own
 from aoi_fl.server.app import prepare
 from aoi_fl.server.engine.parent import unordered
 from aoi_fl.server.folder import LEDGER
 from aoi_fl.server.ledger import read_run
-from aoi_fl.server.sources import check_unchanged, clients_digest, given_sources, named_clients, settled
+from aoi_fl.server.sources import check_unchanged, given_sources, named_clients, settled
 from aoi_fl.server.strategy import make_strategy
 
 _WHOLE = (  # files and names: a comma in these separates no values of a sweep
@@ -94,7 +95,8 @@ def _run_name(config, policy):
     """Return the name of a run: its settings, its own files and its seed."""
     parsed = RunConfig.parse(config)
     others = ("clock_source",) if parsed.dataset.startswith(OWN_DATA) else ("clock_source", "data_source")
-    sources = {**given_sources(parsed), "clients_source": clients_digest(parsed)}
+    clients = present_digest([Path(parsed.clients_file)] if parsed.clients_file else [])  # a run has its own copy
+    sources = {**given_sources(parsed), "clients_source": clients}
     own = {key: content for key, content in sources.items() if content and key not in others}
     return f"compare-{policy.rpartition(':')[2]}-{_settings(dict(config) | own)}-s{config['seed']}"
 

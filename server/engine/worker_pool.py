@@ -78,7 +78,7 @@ class Workers:
     def submit(self, message: Message, context: Context, expires: float) -> None:
         """Queue a message for the next free worker; it lapses after ``expires`` (monotonic seconds)."""
         i = message.metadata.message_id
-        self._outcomes[i] = self._pool.submit(self._play, Job(message, context, expires, str(self._spool / i)))
+        self._outcomes[i] = self._pool.submit(self._play, (message, context, str(self._spool / i)), expires)
 
     def take(self, ids: Iterable[str], until: float) -> dict[str, Outcome]:
         """Return the outcomes of finished messages; wait briefly if there are none.
@@ -118,15 +118,15 @@ class Workers:
         finally:
             self._free.put(worker)
 
-    def _play(self, job: Job) -> str | None:
+    def _play(self, job: Job, expires: float) -> str | None:
         """Run a job in a free worker, and replace the worker if it is spent; return the failure."""
-        if job.left <= 0:
+        if expires <= time.monotonic():
             return LATE
         worker = self._free.get()
         try:
             if worker is None or not worker.process.is_alive():  # it was killed between two messages: no client failed
                 worker = self._replace(worker)
-            reason = worker.play(job)
+            reason = worker.play(job, expires)
             if worker.spent:
                 worker = self._replace(worker)
             return reason

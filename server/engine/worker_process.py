@@ -14,9 +14,9 @@ import shutil
 import signal
 import time
 import traceback
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TypeAlias
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -30,26 +30,8 @@ LATE = "no reply by the deadline"
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-@dataclass(frozen=True)
-class Job:
-    """A message for a worker, with its client's context.
-
-    Attributes
-    ----------
-    message, context : arguments of the ClientApp
-    expires : monotonic seconds after which no reply is expected
-    file : path to which the worker writes the reply and ``context.state``
-    """
-
-    message: Message
-    context: Context
-    expires: float
-    file: str
-
-    @property
-    def left(self) -> float:
-        """Seconds until the job expires."""
-        return self.expires - time.monotonic()
+Job: TypeAlias = tuple[Message, Context, str]
+"""Arguments of the ClientApp, and the path to which the worker writes the reply and ``context.state``."""
 
 
 class Worker:
@@ -69,11 +51,11 @@ class Worker:
         self.spent = bool(problem)
         return problem or ""
 
-    def play(self, job: Job) -> str | None:
-        """Run a job and return its failure, or None; an expired job makes the worker spent."""
+    def play(self, job: Job, expires: float) -> str | None:
+        """Run a job and return its failure, or None; without a reply by then the worker is spent."""
         try:
-            self._pipe.send((job.message, job.context, job.file))
-            if not self._pipe.poll(max(0.0, job.left)):
+            self._pipe.send(job)
+            if not self._pipe.poll(max(0.0, expires - time.monotonic())):
                 self.spent = True
                 return LATE
         except OSError:

@@ -75,7 +75,7 @@ def test_what_is_not_installed_is_refused_before_the_start(refusal, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("tensorbord", "Did you mean 'tensorboard'?"), ("wandb,wandb", "wandb is there twice")]
+    ("value", "words"), [("tensorbord", "Did you mean 'tensorboard'?"), ("wandb,wandb", "distinct names")]
 )
 def test_what_is_no_tracker_is_refused(refusal, value, words):
     assert words in refusal(f"run -c track={value}")
