@@ -15,7 +15,7 @@ from aoi_fl.config.values import (
     Compensate,
     names_of,
 )
-from aoi_fl.science.errors import ConfigError
+from aoi_fl.science.errors import check_choice
 from aoi_fl.science.names import OLDEST, Ageing, PhaseRule, RateRule
 
 TRACKERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow", "wandb": "Weights & Biases"}
@@ -283,8 +283,7 @@ class OutputKeys(Group):
     @classmethod
     def _known_trackers(cls, value: str) -> str:
         for name in (names := names_of("track", value)):
-            if name not in TRACKERS:
-                raise ConfigError("track", name, tuple(TRACKERS), "Choose some of these, separated by commas.")
+            check_choice("track", name, TRACKERS)
         return ",".join(names)
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aoi_fl.science.names import Index, is_well_formed
@@ -68,8 +69,7 @@ class PolicyRow:
 
     def load(self) -> Any:
         """Return the class of the selector or rule."""
-        module, _, name = str(self.code).partition(":")
-        return getattr(import_module(f"aoi_fl.{module}"), name)
+        return _found(f"aoi_fl.{self.code}")
 
     def build(self, keys: Keys, rates: Rates = None) -> Any:
         """Build the policy's object without Flower: a selector, or the clients' participation rule.
@@ -82,18 +82,21 @@ class PolicyRow:
         if not isinstance(self.code, str):
             return self.code({**keys, "index": self.index}, rates)
         if "coordination" in self.keys:
-            return self.load()(keys["num-clients"], keys["clients-per-round"])
+            return self.load()(*(keys[key] for key in self.arguments or _SIZES))
         per_round, *more = (keys[key] for key in self.arguments)
         return self.load()(per_round, keys["seed"], *more)
 
     def make(self, keys: Keys, **settings: Any) -> Any:
         """Return the strategy, an ``AgeAwareStrategy``, for these run keys."""
-        module, _, path = self.maker.partition(":")
-        found: Any = import_module(f"aoi_fl.strategies.selection.{module}")
-        for attribute in path.split("."):
-            found = getattr(found, attribute)
+        factory = _found(f"aoi_fl.strategies.selection.{self.maker}")
         named = {key: keys[key] for key in self.named}
-        return found(*([keys[key] for key in self.arguments] or [keys]), **named, **settings)
+        return factory(*([keys[key] for key in self.arguments] or [keys]), **named, **settings)
+
+
+def _found(place: str) -> Any:
+    """Return what a module has under a dotted name, ``"module:name"``."""
+    module, _, name = place.partition(":")
+    return attrgetter(name)(import_module(module))
 
 
 def _markov_optimal(keys: Keys, rates: Rates) -> "MarkovPolicy | MarkovRule":
@@ -120,13 +123,6 @@ def _systematic(keys: Keys, rates: Rates) -> "SystematicPolicy | SystematicRule"
     if keys["compensate"] == "availability":
         return SystematicRule.learning(rates, keys["seed"])
     return SystematicPolicy.rated(rates, keys["phases"], keys["jitter"], keys["seed"])
-
-
-def _markov_increasing(keys: Keys, rates: Rates) -> "MarkovPolicy":
-    """Return the table with probabilities that grow strictly with age."""
-    from aoi_fl.science.markov import MarkovPolicy
-
-    return MarkovPolicy.increasing(keys["num-clients"], keys["clients-per-round"], keys["max-age"], keys["exponent"])
 
 
 def _budgeted(keys: Keys, rates: Rates) -> "BudgetedSelector":
@@ -168,7 +164,7 @@ _ROWS = (
     ),
     PolicyRow(
         "markov-increasing",
-        _markov_increasing,
+        "science.markov:MarkovPolicy.increasing",
         "markov:MarkovParticipation.increasing",
         _COORDINATED | {"max-age", "exponent"},
         "the same, with p growing strictly with age",

@@ -325,8 +325,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         raise ConfigError("run", path.parent, allowed, "Check the name.")
     with ExitStack() as stack:
         try:
-            db = stack.enter_context(closing(_connect(path, "mode=ro")))
-            _check_schema(db)
+            db = stack.enter_context(_opened(path, "mode=ro"))
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
                 raise
@@ -336,8 +335,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
                 for file in files:
                     shutil.copy(file, folder)
                 path = folder / path.name
-            db = stack.enter_context(closing(_connect(path, "mode=rw" if len(files) > 1 else "immutable=1")))
-            _check_schema(db)
+            db = stack.enter_context(_opened(path, "mode=rw" if len(files) > 1 else "immutable=1"))
         try:
             yield db
         except sqlite3.OperationalError as error:
@@ -346,15 +344,17 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             raise sqlite3.DatabaseError(f"it cannot be read within {_LONGEST_READ:g} s") from error
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
+@contextmanager
+def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     """Open an untrusted file: no function of its schema runs, and each read has a time limit."""
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
-    db.row_factory = sqlite3.Row
-    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
-    end = time.monotonic() + _LONGEST_READ
-    db.set_progress_handler(lambda: time.monotonic() > end, 100_000)
-    db.execute("PRAGMA trusted_schema=OFF")
-    return db
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as db:
+        db.row_factory = sqlite3.Row
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+        end = time.monotonic() + _LONGEST_READ
+        db.set_progress_handler(lambda: time.monotonic() > end, 100_000)
+        db.execute("PRAGMA trusted_schema=OFF")
+        _check_schema(db)
+        yield db
 
 
 def _check_schema(db: sqlite3.Connection) -> None:

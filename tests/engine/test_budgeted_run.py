@@ -58,7 +58,6 @@ def refreshed_by_round(folder, rounds=ROUNDS):
 
 VARIANTS = [
     "policy=wics",
-    "policy=wics trains=all",
     "policy=wics index-source=bid",
     "policy=wics index-source=bid trains=all mislabel-rate=0.05",
     "policy=abs index-source=bid",

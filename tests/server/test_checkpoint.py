@@ -142,10 +142,7 @@ FORGED = {
     "an order that is a number": {"order": "5"},
     "an order of lists": {"order": '[["weight"]]'},
     "an order of other names": {"order": '["else"]'},
-    "no order": {"order": None},
     "no checksum": {"checksum": None},
-    "a round of text": {"round": "one"},
-    "no run": {"run": None},
 }
 
 

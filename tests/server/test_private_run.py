@@ -63,10 +63,7 @@ def test_what_keeps_the_guarantee_is_allowed(line):
     "line, apart",
     [
         ("policy=markov-optimal", 6),
-        ("policy=markov-optimal max-age=3", 4),
-        ("policy=systematic", 6),
         ("policy=systematic jitter=0.2", 5),
-        ("policy=oldest-age", 6),
         ("policy=random", 1),
     ],
 )
