@@ -289,7 +289,7 @@ class Ticket:
             file.close()
 
 
-def waiting(runs: Path = RUNS) -> list[Ticket]:
+def waiting(runs: Path) -> list[Ticket]:
     """Return the queue, the oldest first, and remove places without a process."""
     tickets = []
     with _queue(runs) as folder:

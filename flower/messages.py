@@ -20,7 +20,7 @@ def empty_run(run_id: int) -> Run:
     return Run.create_empty(run_id)
 
 
-def identify(run_id: int = 1, node_id: int = SERVER_NODE) -> None:
+def identify(run_id: int = 1) -> None:
     """Let this process make messages: since Flower 1.38 it needs their run and node.
 
     Values that Flower has set stay.
@@ -29,7 +29,7 @@ def identify(run_id: int = 1, node_id: int = SERVER_NODE) -> None:
         return
     from flwr.supercore.task_identity import TaskIdentity
 
-    for name, value in (("run_id", run_id), ("node_id", node_id), ("task_id", 1)):
+    for name, value in (("run_id", run_id), ("node_id", SERVER_NODE), ("task_id", 1)):
         try:
             getattr(TaskIdentity, name)
         except RuntimeError:  # not set yet

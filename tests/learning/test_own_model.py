@@ -141,19 +141,6 @@ def test_training_is_a_function_of_its_arguments(lay, tmp_path):
     assert first["1.num_batches_tracked"] == 6 and first["1.running_mean"].any()
 
 
-def test_frozen_parameters_stay(lay, tmp_path):
-    model = lay(
-        "from torch import nn\ndef make(shape, outputs):\n    body = nn.Linear(64, 8).requires_grad_(False)\n"
-        "    return nn.Sequential(nn.Flatten(), body, nn.ReLU(), nn.Linear(8, outputs))"
-    )
-    task = task_of(model, tmp_path)
-    task.check()
-    arrays = task.initial_arrays()
-    trained, _ = task.train(arrays, task.examples(np.arange(30)), **HOW)
-    assert np.array_equal(trained["1.weight"], arrays["1.weight"])
-    assert not np.array_equal(trained["3.weight"], arrays["3.weight"])
-
-
 def test_a_client_with_another_file_than_the_servers_says_so(lay, tmp_path):
     task = task_of(lay(GOOD), tmp_path, source="0" * 64)
     with refused("model", "python:mine:make"):
