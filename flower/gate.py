@@ -50,8 +50,8 @@ class GateDoors:
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
-        self._apps: dict[int, str] = {}  # digests by Flower's id of the run, fixed when the run is first seen
-        self._fetched: dict[int, tuple[Any, Any]] = {}  # run and app of the latest run
+        self._runs: dict[int, Any] = {}  # by Flower's id, as they were when they were first seen
+        self._fabs: dict[int, Any] = {}  # of the latest run
         self._objects: dict[str, bytes] = {}  # of the latest message
         self._admitted: dict[str, tuple[Message, Release]] = {}
 
@@ -105,20 +105,18 @@ class GateDoors:
 
     def _app(self, run: int) -> str:
         """Return the digest of a run's app, which must be the one that the SuperLink names."""
-        if run not in self._apps:
+        if run not in self._runs:
             _, _, get_run, get_fab, *_ = self._open
             about = get_run(run)
-            fab = get_fab(about.fab_hash, run)
-            self._fetched = {run: (about, _checked(fab, about.fab_hash))}
-            self._apps[run] = about.fab_hash
-        return self._apps[run]
+            self._fabs = {run: _checked(get_fab(about.fab_hash, run), about.fab_hash)}
+            self._runs[run] = about
+        return str(self._runs[run].fab_hash)
 
     def _get_run(self, run: int) -> Any:
-        return self._fetched[run][0] if run in self._fetched else self._open[2](run)
+        return self._runs[run]
 
     def _get_fab(self, digest: str, run: int) -> Any:
-        fab = self._fetched[run][1] if run in self._fetched else self._open[3](digest, run)
-        return _checked(fab, self._apps[run])
+        return self._fabs.get(run) or _checked(self._open[3](digest, run), self._app(run))
 
     def _pull(self, run: int, object_id: str) -> bytes:
         return self._objects.pop(object_id)
