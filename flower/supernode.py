@@ -160,9 +160,9 @@ def run(
     setattr(*retries, be_patient(getattr(*retries), ended))
     link().HeartbeatSender = partial(Heartbeats, pace=waits, ended=ended)
     loop.subprocess = SimpleNamespace(Popen=start_superexec)
-    if keeper is not None and keeper.binds and (missing := GATE.missing()):
-        ended(f"{GATE.lost}: this Flower has no {', '.join(missing)}")
     if keeper is not None:
+        if keeper.binds and (missing := GATE.missing()):
+            ended(f"{GATE.lost}: this Flower has no {', '.join(missing)}")
         doors = GateDoors(keeper)
         loop._init_connection = partial(doors.connection, loop._init_connection)
         loop._push_messages = partial(doors.push_messages, loop._push_messages)
