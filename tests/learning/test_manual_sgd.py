@@ -48,21 +48,8 @@ class OwnLinear(nn.Linear):
     pass
 
 
-def hooked():
-    model = layers()
-    model[3].register_forward_hook(lambda *_: None)
-    return model
-
-
-def clipped():
-    model = layers()
-    model[1].weight.register_hook(lambda gradient: gradient.clamp(-1, 1))
-    return model
-
-
-def frozen():
-    model = layers()
-    model[1].bias.requires_grad_(False)
+def changed(change):
+    change(model := layers())
     return model
 
 
@@ -74,9 +61,9 @@ def tied():
 @pytest.mark.parametrize(
     "model",
     [
-        hooked(),
-        clipped(),
-        frozen(),
+        changed(lambda model: model[3].register_forward_hook(lambda *_: None)),
+        changed(lambda model: model[1].weight.register_hook(lambda gradient: gradient.clamp(-1, 1))),
+        changed(lambda model: model[1].bias.requires_grad_(False)),
         tied(),
         nn.Linear(6, 4),
         nn.Sequential(nn.Flatten(2), nn.Linear(6, 4)),
