@@ -30,14 +30,9 @@ class Gatekeeper:
     """
 
     def __init__(self, gate: Gate, node: Mapping[str, Any]) -> None:
-        self._gate = gate
+        self._gate, self.binds = gate, gate.binds
         name = node.get("name") or f"client-{node.get('partition-id')}"
         self._texts = {"name": str(name), "tags": str(node.get("tags", ""))}
-
-    @property
-    def binds(self) -> bool:
-        """Whether the owner has rules."""
-        return self._gate.binds
 
     def admit(self, message: Message, app: str, content: RecordDict | None) -> Error | Release:
         """Return the error reply to a message that must not start the app, or the door of its reply.

@@ -201,8 +201,7 @@ def refused_now(node: Mapping[str, Value]) -> str | None:
     rule = gate.rules.forbids(datetime.now())
     if rule is None and os.path.exists(folder / GATE):
         try:
-            now = time.time()
-            gate.may_train(Arrival("", protocol.TRAIN, "", ""), book.load(now), now)
+            gate.may_train(Arrival("", protocol.TRAIN, "", ""), book.load(), time.time())
         except Refusal as refusal:
             rule = refusal.rule
     return rule

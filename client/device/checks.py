@@ -83,7 +83,7 @@ def gate(folder: Path, now: float) -> tuple[Finding, GateState | None, list[dict
     """Check the state and receipts of the owner's gate, and its latest time against the clock; return them too."""
     book = Book(folder)
     try:
-        state = book.load(now)
+        state = book.load()
         entries, problems = read_receipts(book)
     except Refusal as refusal:
         return Finding("gate", "fail", f"closed: {refusal.reason}", refusal.remedy), None, []

@@ -94,7 +94,7 @@ class Book:
         self._known: tuple[GateState, Any] | None = None  # the state, and the marks of its files
         self._end = 0  # of the last complete receipt, in bytes
 
-    def load(self, now: float | None = None) -> GateState:
+    def load(self) -> GateState:
         """Return the state, completed by the receipts that it lacks."""
         try:
             marks = self._marks()
@@ -111,7 +111,7 @@ class Book:
                 used = self._known is not None or any(folder.glob("*.promises")) or any(folder.glob("*/*.json"))
                 if not (receipts or number or used):
                     return GateState()
-                at = time.time() if now is None else now
+                at = time.time()
                 last = entries[-1] if entries else {"line": 0, "updates": 0}
                 state = GateState(last["updates"], at, at, last["line"], digests[-1] if digests else "")
             elif state.lines > 0 == number:

@@ -106,7 +106,7 @@ class Gate:
         with self._noting(arrival, "refused"):
             with self._book.locked():
                 now = time.time()
-                state = known = self._book.load(now)
+                state = known = self._book.load()
                 state = replace(state, latest=max(now, state.latest))
                 if arrival.app not in state.apps:
                     state = replace(state, apps={**state.apps, arrival.app: KnownApp(now, arrival.run)})
@@ -217,7 +217,7 @@ class Gate:
         with self._book.locked():
             now = time.time()
             entry |= {"time": now, "since": now, "times": 1}
-            state = self._book.flushed(self._book.load(now), now)
+            state = self._book.flushed(self._book.load(), now)
             told = state.told + int(entry["numbers"])
             if trains or told > limits.FEW:
                 self.may_train(arrival, state, now)  # another process of this device may have trained meanwhile

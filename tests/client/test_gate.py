@@ -489,7 +489,8 @@ def test_a_reply_larger_than_the_owner_allows_does_not_leave(tmp_path):
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(at=1.8e9)
-    monkeypatch.setattr(gates, "time", SimpleNamespace(time=lambda: now.at))
+    for module in (books, gates):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.at))
     monkeypatch.setattr(gates, "datetime", Noon)
     return now
 
@@ -782,7 +783,7 @@ def test_a_power_cut_counts_no_refusal_twice(tmp_path, monkeypatch):
     def count(at):
         about = dict.fromkeys(("decision", "rule", "server", "run", "app", "kind", "round"), "x")
         with book.locked():
-            book.count(book.flushed(book.load(at), at), {**about, "time": at, "since": at, "times": 1})
+            book.count(book.flushed(book.load(), at), {**about, "time": at, "since": at, "times": 1})
 
     count(1.0)
     count(2.0)
