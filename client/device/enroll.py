@@ -36,7 +36,7 @@ KEY, CA, SUPERLINK, NODE = "client.key", "ca.crt", "superlink.env", "node.toml"
 
 @dataclass(frozen=True)
 class Enrolment:
-    """An enrolled client: name, folder, public key (one line, OpenSSH) and files to copy.
+    """An enrolled client: name, folder, the file of its public key (one line, OpenSSH) and files to copy.
 
     The last of ``units`` is the unit to enable.
     """
@@ -44,7 +44,6 @@ class Enrolment:
     name: str
     folder: Path
     superlink: str
-    public_key: str
     public_file: Path
     units: tuple[Path, ...]
 
@@ -108,12 +107,12 @@ def enroll(
             write_whole(folder / NODE, node_toml(name, state, folder / "data").encode(), 0o600)
         for path, text in units.items():
             write_whole(path, text.encode(), 0o644)
-        shown = _make_key(key, public)  # last, so that an interrupted enrolment can be repeated
+        _make_key(key, public)  # last, so that an interrupted enrolment can be repeated
     except OSError as error:
         raise ConfigError(
             "--dir", folder, f"a folder that you can write ({error.strerror})", "Choose another --dir."
         ) from error
-    return Enrolment(name, folder, superlink, shown, public, tuple(units))
+    return Enrolment(name, folder, superlink, public, tuple(units))
 
 
 def new_key(folder: Path) -> tuple[Path, Path]:
@@ -150,12 +149,11 @@ def read_node(folder: Path) -> dict[str, Any]:
     return read(folder / NODE, "--dir", "name", "state-dir")
 
 
-def _make_key(key: Path, public: Path) -> str:
-    """Write a new key pair in OpenSSH's form, the private key last; return the public key."""
+def _make_key(key: Path, public: Path) -> None:
+    """Write a new key pair in OpenSSH's form, the private key last."""
     secret, shown = halves(make_key())
     write_whole(public, shown + b"\n", 0o644)
     _write_new(key, secret)
-    return shown.decode()
 
 
 def next_steps(made: Enrolment) -> str:
@@ -166,7 +164,7 @@ def next_steps(made: Enrolment) -> str:
 
 1. The operator registers the public key, {made.public_file.name}:
 
-   {made.public_key}
+   {made.public_file.read_text().strip()}
 
    docker compose cp {made.public_file.name} submit:/enrolment/{made.public_file.name}
 
