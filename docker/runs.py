@@ -110,18 +110,15 @@ class Runs:
         ------
         ConfigError : the run has not begun, or belongs to another cluster.
         """
-        self.folder(name)
-        submitted = self.numbers()[name]
-        if not submitted:
-            raise ConfigError(
-                "run", name, "a run that this cluster has begun", "Use the cluster or the machine that began it."
-            )
-        state = self._control.run(submitted[-1])
-        if state is None:
-            raise ConfigError(
-                "run", name, "a run of this cluster's SuperLink", "Use the cluster that began it, or resume it here."
-            )
+        submitted = self.numbers()[self.folder(name).name]
+        if (state := self._latest(submitted)) is None:
+            allowed = "a run of this cluster's SuperLink" if submitted else "a run that this cluster has begun"
+            raise ConfigError("run", name, allowed, "Use the cluster or the machine that began it, or resume it here.")
         return state
+
+    def _latest(self, submitted: list[int]) -> RunState | None:
+        """Return the state of a run's latest submission at the SuperLink."""
+        return self._control.run(submitted[-1]) if submitted else None
 
     def table(self) -> list[dict[str, Any]]:
         """Return a row for each run: name, state with details, policy, data set and rounds."""
@@ -145,7 +142,7 @@ class Runs:
 
     def _beginning(self, submitted: list[int]) -> str:
         """Return the state of a run without a ledger."""
-        state = self._control.run(submitted[-1]) if submitted else None
+        state = self._latest(submitted)
         return "lost" if state is None else state.outcome or state.status
 
     def log(self, name: str) -> str:
