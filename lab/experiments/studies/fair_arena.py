@@ -68,14 +68,12 @@ def write_available(source, path, start, seconds):
     import io
 
     shares = read_trace(source).starting(start).availability.shares_by(seconds)
-    chosen = np.flatnonzero(shares > 0)
+    chosen = shares > 0
     with np.load(source, allow_pickle=False) as file:
-        offsets, changes = file["offsets"], {name: file[name] for name in ("seconds", "available")}
-        training = file["training_seconds"][chosen]
-    rows = [np.arange(offsets[i], offsets[i + 1]) for i in chosen]
-    taken, last = np.concatenate(rows), changes["seconds"].max()
-    kept = {name: array[taken] for name, array in changes.items()}
-    ends = np.cumsum([len(own) for own in rows])
+        counts, training = np.diff(file["offsets"]), file["training_seconds"][chosen]
+        changes = {name: file[name] for name in ("seconds", "available")}
+    kept = {name: array[np.repeat(chosen, counts)] for name, array in changes.items()}
+    last, ends = changes["seconds"].max(), np.cumsum(counts[chosen])
     if kept["seconds"].max() < last:  # the last device leaves at the trace's end, which keeps the trace's length
         kept = {"seconds": np.append(kept["seconds"], last), "available": np.append(kept["available"], 0)}
         ends[-1] += 1
