@@ -92,11 +92,9 @@ def split_rows(table, least, most, seed):
     keys = draws.uniforms(seed, 0, "natural-clients", len(table.names))
     chosen = np.sort(chosen[np.argsort(keys[chosen])[:most]])
     order = np.argsort(draws.uniforms(seed, 0, "natural-rows", len(table.y)))
-    by_client = order[np.argsort(table.clients[order], kind="stable")]
-    ends = np.cumsum(counts)
-    train, test = [], []
+    owners, train, test = table.clients[order], [], []
     for i in chosen.tolist():
-        own = by_client[ends[i] - counts[i] : ends[i]]
+        own = order[owners == i]
         held = max(1, round(_TEST_SHARE * len(own)))
         test.append(own[:held])
         train.append(own[held:])
