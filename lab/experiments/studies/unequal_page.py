@@ -56,7 +56,7 @@ _JUDGED = {
 
 def judged(played):
     """Judge the claims over the partitions with two seeds or more."""
-    claims = {"theirs": _judged_theirs(played.get(CONTROLLED[0], {}))}
+    claims = {"theirs": _judged_theirs(played[CONTROLLED[0]])}
     for key, (policy, at_equal_data, unequal, wanted) in _JUDGED.items():
         found = {
             split: moved
@@ -68,7 +68,7 @@ def judged(played):
         what = "rounds' data later" if at_equal_data else "rounds later"
         shown = f"{what}: {', '.join(f'{moved.show(1)} ({split})' for split, moved in found.items())}"
         if policy == PAPERS:
-            alike = {split: later(of[PAPERS], of.get(CONTROL, {})) for split, of in played.items()}
+            alike = {split: later(of[PAPERS], of[CONTROL]) for split, of in played.items()}
             shown += "".join(
                 f"; {moved.show(1)} ({split}) against random selection with equal weights"
                 for split, moved in alike.items()
@@ -81,7 +81,7 @@ def judged(played):
 
 def _judged_theirs(of):
     """Judge the paper's claim by the shift over the levels, and by the rounds to 97 %."""
-    moved = later(of.get(PAPERS, {}), of.get(CONTROL, {}))
+    moved = later(of[PAPERS], of[CONTROL])
     if moved is None:
         return ()
     ours, base = (reached(of_, TARGET) for of_ in curves(of[PAPERS], of[CONTROL]))
@@ -100,14 +100,7 @@ _ZIPF = "zipf"
 
 def concluded(study, rows, settings, policies, splits):
     """Return a table for each partition; a policy is compared over the seeds that it and random have."""
-    played = {
-        split: {
-            policy: by_seed(rows, split=split, policy=policy)
-            for policy in policies
-            if policy != CONTROL or split in CONTROLLED
-        }
-        for split in splits
-    }
+    played = {split: {policy: by_seed(rows, split=split, policy=policy) for policy in policies} for split in splits}
     tables = tuple(
         Table(split, study.head, [_line(p, of, found[BASE]) for p, of in found.items() if of])
         for split, found in played.items()
