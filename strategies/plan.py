@@ -128,6 +128,11 @@ class RoundOptions:
                 "Choose other names.",
             )
 
+    @property
+    def code(self) -> str | None:
+        """The coding that clients are asked for; None: none."""
+        return None if self.compression == coding.NONE else self.compression
+
     def evaluators(self, connected: int) -> int:
         """Return how many of the connected clients evaluate."""
         if self.evaluate_clients is not None:

@@ -161,7 +161,7 @@ class RoundView:
 
     def name(self, client: int) -> str:
         """Return the name of a client, or its number while its name is unknown."""
-        return self._roster.called(client)
+        return self._roster.name(client)
 
     def query(self, kind: str, requests: Mapping[int, ParticipationRequest]) -> Iterator[tuple[int, Any]]:
         """Ask clients and yield their replies as they arrive; the round names the clients without a usable reply.

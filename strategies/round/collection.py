@@ -12,7 +12,6 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from aoi_fl.config.values import names_of
 from aoi_fl.flower.errors import NODE_UNAVAILABLE
 from aoi_fl.protocol import ParticipationReply, npy
-from aoi_fl.protocol.coding import NONE
 from aoi_fl.protocol.records import BELOW_QUORUM, LOST, Participation
 from aoi_fl.science.weighting import capped
 from aoi_fl.strategies.aggregation.base import Intake, is_statistic
@@ -110,7 +109,7 @@ class Collector:
         origin = self._origins.get(client, self)
         try:
             answer = self._answer(client, reply)
-            self._note_decision(client, answer)
+            self._run.note_decision(client, answer)
             if client not in origin.weights:
                 raise Refused("the policy did not choose it in this round, so its update has no weight")
             if answer is not None and not answer.takes_part:
@@ -178,7 +177,7 @@ class Collector:
         logger.info("Round %d was released before the break: its clients train no second time", self.round)
         for part in self._of.replay(training):
             answer = ParticipationReply(part.name, True, part.age or 0, part.next_round)
-            self._note_decision(part.client, answer)
+            self._run.note_decision(part.client, answer)
             self.weights[part.client] = part.weight or 0.0
             self._count(part)
 
@@ -225,7 +224,7 @@ class Collector:
         changes = [update.arrays for _, update in known]
         given = [0.0] * len(known) if mean is None else mean.add_late(changes, weights, late)
         for (work, update), weight, rounds_late in zip(known, given, late, strict=True):
-            self._note_decision(work.client, update.answer)
+            self._run.note_decision(work.client, update.answer)
             self.weights[work.client] = weight
             seconds = work.comes - work.sent
             worked = None if self._clock.simulated is None else seconds
@@ -325,16 +324,13 @@ class Collector:
             self._roster.patience.trained(part.client, usable=True)
         self._of.train(self._trained)
 
-    def _note_decision(self, client: int, answer: ParticipationReply | None) -> None:
-        self._roster.note_decision(client, answer, self._run.round_duration)
-
     def read(self, reply: Message, intake: Intake) -> Update:
         """Return the update in a reply to this round's model; raise Refused if it cannot be used."""
         return read_update(
             reply,
             self.model,
             self._options.weighted_by_key,
-            None if self._options.compression == NONE else self._options.compression,
+            self._options.code,
             arrays_key=self._options.arrayrecord_key,
             opaque=intake.opaque,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
 from aoi_fl import protocol
 from aoi_fl.protocol import ParticipationRequest
@@ -45,15 +45,27 @@ class Dispatch:
             return "no reply by the deadline"
         return SURPLUS if self._exchange.satisfied else "no reply, like the last time, so it was not waited for as long"
 
-    @staticmethod
-    def write(drafts: Mapping[int, Draft], terms: Mapping[int, ParticipationRequest]) -> list[Message]:
-        """Return the messages to nodes, each with our own record; equal contents share it.
+    def write(
+        self,
+        kind: str,
+        requests: Mapping[int, ParticipationRequest],
+        number: int,
+        arrays: ArrayRecord,
+        config: ConfigRecord,
+    ) -> list[Message]:
+        """Return the messages to clients: what the aggregation drafts, and our own record; equal contents share it.
 
         Parameters
         ----------
-        drafts : content for each node, without our record; a node without a draft gets no message
-        terms : our record for each node
+        kind : the messages' type; a question has our record alone
+        requests : our record for each client; a client without a draft gets no message
+        number, arrays, config : the round, its model and configuration
         """
+        run = self._run
+        terms = {self._roster.node(client): request for client, request in requests.items()}
+        drafts: Mapping[int, Draft] = dict.fromkeys(terms, Draft(RecordDict(), kind))
+        if kind in (protocol.TRAIN, protocol.EVALUATE):
+            drafts = run.aggregation.drafts(kind, number, arrays, config, list(terms), run.grid)
         shared: dict[tuple[int, ParticipationRequest], RecordDict] = {}
         messages = []
         for node in (node for node in terms if node in drafts):

@@ -38,8 +38,10 @@ class EvaluationStep:
     """
 
     def __init__(self, run: StrategyRun, dispatch: Dispatch) -> None:
-        self._run, self._dispatch = run, dispatch
+        self._run, self._roster, self._dispatch = run, run.roster, dispatch
         self._ahead: Mapping[int, ParticipationRequest] | None = None  # of the evaluation at hand, once it is ours
+        self._accepted: dict[int, Message] = {}
+        self._unused: dict[tuple[str, str], list[str]] = {}  # what is said of clients, before and after their names
 
     def messages(self, arrays: ArrayRecord, config: ConfigRecord) -> list[Message]:
         """Return the messages of a round's evaluation, for clients drawn at random."""
@@ -53,28 +55,23 @@ class EvaluationStep:
         unsettled = {part.client for part in run.round.record.participations if part.outcome != "trained"}
         settled = [client for client in clients if rides and client not in unsettled]
         questions = {client: run.policy.request_for(coming, client, "evaluate") for client in settled}
-        ahead = {client: question for client, question in questions.items() if question is not None}
-        self._ahead = ahead
-        terms = {
-            run.roster.node(client): replace(ahead[client], round=number, ahead=True) if client in ahead else plain
-            for client in clients
-        }
-        drafts = run.aggregation.drafts(protocol.EVALUATE, number, arrays, config, list(terms), run.grid)
-        return self._dispatch.write(drafts, terms)
+        self._ahead = {client: question for client, question in questions.items() if question is not None}
+        ahead = {client: replace(question, round=number, ahead=True) for client, question in self._ahead.items()}
+        requests = {client: ahead.get(client, plain) for client in clients}
+        return self._dispatch.write(protocol.EVALUATE, requests, number, arrays, config)
 
     def conclude(self, step: EvaluateStep | None) -> MetricRecord | None:
         """Accept and drop evaluations, and have metrics made of them, by ``step`` if a subclass overrides ours."""
         run, number = self._run, self._run.round.number
-        ahead, self._ahead = self._ahead, None
-        if ahead is None and not self._dispatch.sent:
+        if self._ahead is None and not self._dispatch.sent:
             return None
-        evaluation = Evaluation(run, ahead or {})
-        for client in self._dispatch.take(evaluation.take):
-            evaluation.drop(client, self._dispatch.why_missing)
-        accepted = evaluation.accepted()
+        for client in self._dispatch.take(self._take):
+            self._drop(client, self._dispatch.why_missing)
+        for (before, after), names in self._unused.items():
+            logger.warning("Round %d: %s %s %s", number, before, some_of(names), after)
+        self._ahead, accepted = None, [reply for _, reply in sorted(self._accepted.items())]
         metrics = run.aggregation.evaluated(number, accepted) if step is None else self._by(step, accepted)
         run.progress.evaluated |= metrics is not None
-        run.unable |= evaluation.unable
         here = np.flatnonzero(run.roster.available).tolist()
         if here and run.unable.issuperset(here) and not run.progress.evaluated:
             logger.warning("No client could evaluate the model: none is asked again (fraction_evaluate=0).")
@@ -82,7 +79,9 @@ class EvaluationStep:
         run.round.add_seconds("evaluate", time.monotonic() - run.round.step_begun)
         if metrics is not None:
             run.evaluate("client", metrics)
-            run.round.evaluate_clients(evaluation.metrics())
+            replies = {self._roster.name(client): reply.content for client, reply in self._accepted.items()}
+            run.round.evaluate_clients({name: next(iter(c.metric_records.values())) for name, c in replies.items()})
+        self._accepted, self._unused = {}, {}
         return metrics
 
     def _by(self, step: EvaluateStep, replies: Sequence[Message]) -> MetricRecord | None:
@@ -95,68 +94,37 @@ class EvaluationStep:
             log_failure(number, NO_METRICS, nodes_of(replies), error)
             return None
 
-
-class Evaluation:
-    """One round's evaluation.
-
-    Parameters
-    ----------
-    run : the run, at that round
-    ahead : the next round's questions that ride on this evaluation, by client
-
-    Attributes
-    ----------
-    unable : the clients with an app that failed, as one does that evaluates nothing
-    """
-
-    def __init__(self, run: StrategyRun, ahead: Mapping[int, ParticipationRequest]) -> None:
-        self._run, self._roster, self._round, self._ahead = run, run.roster, run.round, ahead
-        self._accepted: dict[int, Message] = {}
-        self._unused: dict[tuple[str, str], list[str]] = {}  # what is said of clients, before and after their names
-        self.unable: set[int] = set()
-
-    def take(self, client: int, reply: Message) -> bool:
+    def _take(self, client: int, reply: Message) -> bool:
         """Accept a client's metrics, and pass on what it says of the next round; or drop its reply, and say so."""
-        self._run.limit_metrics(client, reply)
+        run = self._run
+        run.limit_metrics(client, reply)
         try:
-            for metric in check_metrics(reply, self._run.options.weighted_by_key):
+            for metric in check_metrics(reply, run.options.weighted_by_key):
                 self._say(client, f"metric {one_line(metric)} of", "is not finite and is left out.")
         except Refused as reason:
             if reply.has_error() and reply.error.code == CLIENT_APP_RAISED:
-                self.unable.add(client)
-            self.drop(client, str(reason))
+                run.unable.add(client)  # as one does that evaluates nothing
+            self._drop(client, str(reason))
             return False
-        if client in self._ahead and protocol.AOI in reply.content:
+        question = None if self._ahead is None else self._ahead.get(client)
+        if question is not None and protocol.AOI in reply.content:
             try:
                 answer = read_record(reply, ParticipationReply)
                 check_name(answer.name, self._roster.own_name(client))
-                self._run.inbox[client] = self._ahead[client], answer
+                run.inbox[client] = question, answer
             except Refused as reason:
                 logger.warning("The server will ask client %s again: %s", client, reason)
         reply.content.pop(protocol.AOI, None)
         self._accepted[client] = reply
         return True
 
-    def drop(self, client: int, reason: str) -> None:
+    def _drop(self, client: int, reason: str) -> None:
         """Count and name an evaluation that is not used; what the client did in training stays as it is."""
-        self._round.record.dropped += 1
+        self._run.round.record.dropped += 1
         self._say(client, "evaluation of", f"dropped: {reason}")
 
     def _say(self, client: int, before: str, after: str) -> None:
         self._unused.setdefault((before, after), []).append(self._roster.name(client))
-
-    def metrics(self) -> dict[str, MetricRecord]:
-        """Return the metrics of the accepted evaluations, by the names of the clients."""
-        return {
-            self._roster.name(i): next(iter(reply.content.metric_records.values()))
-            for i, reply in self._accepted.items()
-        }
-
-    def accepted(self) -> list[Message]:
-        """Return the accepted evaluations in client order, and log what was dropped."""
-        for (before, after), names in self._unused.items():
-            logger.warning("Round %d: %s %s %s", self._round.number, before, some_of(names), after)
-        return [reply for _, reply in sorted(self._accepted.items())]
 
 
 def _drawn(run: StrategyRun) -> list[int]:

@@ -4,9 +4,7 @@ Flower's ``send_and_receive`` sleeps three seconds between looks and gathers all
 Here the waits start short and back off, and at most one update is held at once.
 """
 
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -19,61 +17,6 @@ from aoi_fl.flower.messages import in_error
 from aoi_fl.flower.replies import UNREADABLE, Replies, batched, lost, send, size_of
 from aoi_fl.protocol.clock import MACHINE, Clock, clock_of
 from aoi_fl.protocol.packing import PackingError, packed, unpack
-
-_PATIENCE = 2.0  # seconds that the others wait for one upload
-
-
-class Uploads:
-    """Pulls replies one by one, and waits but a moment for one that is still being uploaded.
-
-    Flower's SuperLink hands a reply out as soon as a client announces it, and ``pull_messages`` then waits for its
-    arrays: three minutes for a client that died meanwhile, hours for one that sends a little now and then. Here such a
-    pull goes on in the background, where it may hold an update of its own, and a later call hands its reply out.
-    """
-
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
-        self._slow: dict[str, Future[list[Message]]] = {}
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterator[Message]:
-        """Yield those of the replies to these messages that are there; one that cannot be read is an error reply.
-
-        What else a pull raised is raised.
-        """
-        for message_id in message_ids:
-            waited = message_id in self._slow
-            pull = self._slow.pop(message_id) if waited else self._begin(message_id)
-            try:
-                replies = pull.result(0.0 if waited else _PATIENCE)
-            except UNREADABLE as error:
-                reason = f"its reply cannot be read ({type(error).__name__}: {error})"
-                replies = [lost(message_id, self._grid.run.run_id, reason)]
-            except TimeoutError as error:
-                if pull.done() and pull.exception() is error:
-                    raise
-                self._slow[message_id] = pull
-                continue
-            yield from replies
-            del pull, replies  # the next one is decoded when this one is gone
-
-    def _begin(self, message_id: str) -> Future[list[Message]]:
-        """Pull a reply in the background."""
-        pull: Future[list[Message]] = Future()
-
-        def work() -> None:
-            try:
-                pull.set_result(list(self._grid.pull_messages([message_id])))
-            except Exception as error:
-                pull.set_exception(error)
-
-        threading.Thread(target=work, daemon=True).start()  # the process may end before it does
-        return pull
-
-    def forget(self, message_ids: Iterable[str]) -> None:
-        """Hand out no reply to these messages, and keep none."""
-        for message_id in message_ids:
-            self._slow.pop(message_id, None)
-
 
 _FIRST_WAIT, _LONGEST_WAIT, _GROWTH = 0.005, 0.5, 1.6
 GRACE = 30.0  # seconds, at most, that a message outlives its deadline
@@ -137,7 +80,7 @@ class Exchange:
         self._clock = clock_of(grid)
         self._grid = grid
         self._sizes: dict[str, int] = {}  # objects of each message
-        self._replies: Replies | Uploads | Grid = Uploads(grid) if uploads(grid) else grid
+        self._replies: Replies | None = None  # of a grid whose replies are listed before they are fetched
         if batched(grid):
             self._replies = Replies(grid, large=sequential, sizes=self._sizes, is_late=self._is_late)
         self._read_early: list[Message] = []  # replies for the next look
@@ -171,7 +114,7 @@ class Exchange:
         with packed(everything, packing if packs(grid) else ()):
             far, large = uploads(grid), self._one_by_one
             pushed = send(grid, everything, large=large) if far else set(grid.push_messages(everything))
-        if isinstance(self._replies, Replies):
+        if self._replies is not None:
             self._sizes |= {m.metadata.message_id: size_of(m.content) for m in everything if m.has_content()}
         return {m.metadata.message_id: c for c, m in messages.items() if m.metadata.message_id in pushed}
 
@@ -288,8 +231,7 @@ class Exchange:
 
     def ready(self, wait: bool = False) -> Iterator[Message]:
         """Yield the arrived replies; of ``ordered`` ones, with ``wait``, the next in turn."""
-        found = self._replies
-        for reply in self._look(found, wait) if isinstance(found, Replies) else self._pull(found, wait):
+        for reply in self._pull(wait) if self._replies is None else self._look(self._replies, wait):
             if not self._is_awaited(reply):
                 continue  # a second answer, or one without a question
             self._done(reply)
@@ -304,15 +246,25 @@ class Exchange:
         del self._pending[reply.metadata.reply_to_message_id]
         self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
 
-    def _pull(self, replies: Uploads | Grid, wait: bool) -> Iterator[Message]:
+    def _pull(self, wait: bool) -> Iterator[Message]:
         """Yield arrived replies, one by one or all in one call."""
         while self._read_early:
             yield self._read_early.pop(0)
-        turns = [[i] for i in self._pending] if self._one_by_one else [list(self._pending)]
+        turns = [[i] for i in self._pending] if self._one_by_one or uploads(self._grid) else [list(self._pending)]
         if self._ordered and wait:
             turns = [[next(iter(self._pending))]]
         for ids in turns:
-            yield from replies.pull_messages(ids)
+            yield from self._pulled(ids)
+
+    def _pulled(self, message_ids: list[str]) -> Iterator[Message]:
+        """Yield the arrived replies to messages; over a network one that cannot be read is an error reply."""
+        try:
+            yield from self._grid.pull_messages(message_ids)
+        except UNREADABLE as error:
+            if not uploads(self._grid):
+                raise
+            reason = f"its reply cannot be read ({type(error).__name__}: {error})"
+            yield lost(message_ids[0], self._grid.run.run_id, reason)
 
     def _look(self, replies: Replies, wait: bool) -> Iterator[Message]:
         """Yield arrived replies, after a few calls that list them."""

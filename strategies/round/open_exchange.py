@@ -7,8 +7,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from aoi_fl.flower.messages import SERVER_NODE
-from aoi_fl.flower.replies import Replies
-from aoi_fl.strategies.round.exchange import Exchange, Uploads
+from aoi_fl.strategies.round.exchange import Exchange
 
 _OURS = (0, SERVER_NODE)  # nodes of errors that the server's side makes
 
@@ -62,7 +61,7 @@ class OpenExchange(Exchange):
         for message_id in gone:
             del self._pending[message_id]
             self._sizes.pop(message_id, None)
-        if isinstance(self._replies, Replies | Uploads):
+        if self._replies is not None:
             self._replies.forget(gone)
         if gone:
             self._tell("give_up", gone)
@@ -70,11 +69,11 @@ class OpenExchange(Exchange):
     def arrived(self, clients: Collection[int]) -> set[int]:
         """Return those of the clients whose replies have arrived, and keep these for the next look."""
         ids = [i for i in self._pending if self._client_of[i] in clients]
-        if isinstance(self._replies, Replies):
+        if self._replies is not None:
             return {self._client_of[i] for i in self._replies.look(ids)}
         kept = self._read_early
         unread = set(ids) - {reply.metadata.reply_to_message_id for reply in kept}
-        kept += [reply for i in ids if i in unread for reply in self._replies.pull_messages([i])]
+        kept += [reply for i in ids if i in unread for reply in self._pulled([i])]
         return {self._client_of[i] for reply in kept if (i := reply.metadata.reply_to_message_id) in ids}
 
     def _free_overdue(self) -> None:

@@ -37,6 +37,15 @@ _REPEATED_ROLLS = 2  # at most, before the first round, so that a dying client d
 _REMEMBERED = 5  # calls to the SuperLink
 _STRANGER = 5.0  # seconds that a round waits for new nodes, if it has enough clients without them
 
+# The numbers of an introduction, from least to most.
+_RANGES = {
+    "number": (0, math.inf),
+    "num_examples": (1, MAX_EXAMPLES),
+    "data_age": (0, MAX_AGE),
+    "payment": (LEAST, MOST),
+    "sensitivity": (LEAST, MOST),
+}
+
 # A node, its introduction, and its decision if the message asked for one.
 _Reply: TypeAlias = tuple[int, Introduction, ParticipationReply | None]
 
@@ -258,13 +267,8 @@ class RollCall:
 def _checked(intro: Introduction) -> Introduction:
     if not is_name(intro.name):
         raise Refused(f"its name has {len(intro.name)} characters, allowed are 1 to {MAX_NAME}, all of them printable")
-    if intro.number is not None and intro.number < 0:
-        raise Refused(f"its number is {intro.number}, it must be 0 or more")
-    if intro.num_examples is not None and not 0 < intro.num_examples <= MAX_EXAMPLES:
-        raise Refused(f"num-examples is {intro.num_examples}, allowed are 1 to {MAX_EXAMPLES}")
-    if intro.data_age is not None and not 0 <= intro.data_age <= MAX_AGE:
-        raise Refused(f"data-age is {intro.data_age}, allowed are 0 to {MAX_AGE}")
-    for key, value in (("payment", intro.payment), ("sensitivity", intro.sensitivity)):
-        if value is not None and not LEAST <= value <= MOST:
-            raise Refused(f"{key} is {value}, allowed are {LEAST:g} to {MOST:g}")
+    for name, (least, most) in _RANGES.items():
+        value = getattr(intro, name)
+        if value is not None and not least <= value <= most:
+            raise Refused(f"{name.replace('_', '-')} is {value}, allowed are {least:g} to {most:g}")
     return intro

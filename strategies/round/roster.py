@@ -107,7 +107,7 @@ class Roster:
             raise ConfigError("num-examples", None, allowed, f"{remedy[0].upper()}{remedy[1:]}.")
         if new:
             self._sizeless |= new
-            names = some_of([self.called(client) for client in sorted(new)])
+            names = some_of([self.name(client) for client in sorted(new)])
             taken = (
                 "all have the same size" if none_declared else f"the others' mean is used, {np.nanmean(self.sizes):.0f}"
             )
@@ -127,16 +127,12 @@ class Roster:
         return self._node_of[client]
 
     def name(self, client: int) -> str:
-        """Return the client's name."""
-        return self.records[client].name
+        """Return the client's name, or its number before its introduction."""
+        return self.records[client].name if client in self.records else f"client {client}"
 
     def own_name(self, client: int) -> str:
         """Return the client's own name, which may differ from its registered one."""
         return self._own_names.get(self._node_of.get(client, 0), self.name(client))
-
-    def called(self, client: int) -> str:
-        """Return the name of a client, or its number before its introduction."""
-        return self.name(client) if client in self.records else f"client {client}"
 
     def here(self) -> NDArray[np.bool_]:
         """Return (n,) the connected clients that do not rest; all connected ones if all rest."""
@@ -266,10 +262,8 @@ class Roster:
                 number = record.client
                 self._add(record)
                 fresh.append(record)
-            elif (old := self._node_of.get(number)) == node:
-                continue  # asked again before its first answer arrived
-            elif old in nodes:
-                continue
+            elif (old := self._node_of.get(number)) == node or old in nodes:
+                continue  # asked again before its first answer arrived, or the name of another
             elif old is not None:  # started anew; after a resume a client may rest as before
                 del self._number_of_node[old]
                 self.packing.discard(old)

@@ -202,7 +202,7 @@ class StrategyRun(Shared):
             self.inbox[client] = request, answer
         for client, answer in roll.late.items():
             if answer.next_round is not None and answer.next_round >= number:  # it may sleep until then
-                self.roster.note_decision(client, answer, self.round_duration)
+                self.note_decision(client, answer)
                 self.roster.patience.answered(QUESTION, client)
         round_.waited(waited)
         round_.record.messages += 2 * len(fresh)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from aoi_fl.protocol import ParticipationReply
 from aoi_fl.protocol.clock import MACHINE, Clock
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.protocol.records import Observer, Participation
@@ -95,6 +96,10 @@ class Shared:
         if not reply.has_error() and (dropped := limit_metrics(reply, self.options.weighted_by_key)):
             name, text = self.roster.name(client), "Client %s sends more metrics than are read: %d dropped."
             self.warn_once(f"metrics of {client}", text, name, dropped)
+
+    def note_decision(self, client: int, answer: ParticipationReply | None) -> None:
+        """Note what a client has decided; None: it announced nothing."""
+        self.roster.note_decision(client, answer, self.round_duration)
 
     @property
     def first(self) -> int:

@@ -13,7 +13,6 @@ from aoi_fl import protocol
 from aoi_fl.config.values import names_of
 from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.clock import FIRST
-from aoi_fl.protocol.coding import NONE
 from aoi_fl.protocol.measures import TRAINING, measured_name
 from aoi_fl.protocol.own_code import brief, call_own
 from aoi_fl.science import draws
@@ -30,7 +29,7 @@ from aoi_fl.strategies.policy import Plan, RoundView
 from aoi_fl.strategies.round.collection import Collector
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.dispatch import Dispatch
-from aoi_fl.strategies.round.questions import Questions
+from aoi_fl.strategies.round.questions import ask
 from aoi_fl.strategies.round.run import StrategyRun
 from aoi_fl.strategies.validation import Refused, Update
 
@@ -50,7 +49,6 @@ class TrainingStep:
 
     def __init__(self, run: StrategyRun, dispatch: Dispatch, configure: Callable[[int], dict[str, Any]] | None) -> None:
         self._run, self._dispatch, self._configure = run, dispatch, configure
-        self._questions = Questions(run, dispatch)
         self._held: Collector | None = None  # while a step of a subclass has its updates
 
     def select(self, arrays: ArrayRecord, *, second_attempt: bool = False) -> Plan:
@@ -74,7 +72,7 @@ class TrainingStep:
             run.roster,
             round_.record,
             run.population,
-            lambda kind, requests: self._questions.ask(kind, requests, arrays),
+            lambda kind, requests: ask(run, self._dispatch, kind, requests, arrays),
             run.request(round_.number),
             seed=run.options.seed,
             first=round_.number == run.first,
@@ -140,22 +138,18 @@ class TrainingStep:
         if self._configure is not None:
             wanted = "a function of the round that returns a dict of values for a ConfigRecord"
             config.update(call_own("configure", self._configure, number, made=ConfigRecord, wanted=wanted))
-        clients = plan.clients.tolist()
-        nodes = [run.roster.node(client) for client in clients]
-        drafts = run.aggregation.drafts(protocol.TRAIN, number, round_.model, config, nodes, run.grid)
-        refresh = [False] * len(nodes) if plan.refresh is None else plan.refresh.tolist()
-        compression = None if run.options.compression == NONE else run.options.compression
+        refresh = np.zeros(len(plan.clients), np.bool_) if plan.refresh is None else plan.refresh
         base, plain = run.request(number), run.plain(number)
         requests = {
-            node: replace(
+            client: replace(
                 run.policy.request_for(base, client, "train") or plain,
-                compression=compression,
+                compression=run.options.code,
                 forced=plan.forced,
                 refresh=renews,
             )
-            for node, client, renews in zip(nodes, clients, refresh, strict=True)
+            for client, renews in zip(plan.clients.tolist(), refresh.tolist(), strict=True)
         }
-        return self._dispatch.write(drafts, requests)
+        return self._dispatch.write(protocol.TRAIN, requests, number, round_.model, config)
 
     def weigh(self, plan: Plan, arrays: ArrayRecord) -> None:
         """Make a plan the round's, with the weights ω of its updates."""

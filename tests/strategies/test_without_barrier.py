@@ -1,9 +1,6 @@
 """Rounds without a barrier, against a plain model of their events and against hostile clients."""
 
-import gc
-import threading
 import time
-import weakref
 from copy import deepcopy
 from functools import partial
 
@@ -27,7 +24,6 @@ from aoi_fl.strategies import (
     SelectorPolicy,
     SystematicParticipation,
 )
-from aoi_fl.strategies.round.exchange import Uploads
 from tests.fakes import HUNG, Notes, ScriptedGrid, ToyApp, everyone, play, record_of, spells
 from tests.refusals import refused
 
@@ -214,27 +210,6 @@ def test_an_overdue_client_frees_its_place_while_updates_arrive(tmp_path):
     notes = buffered(tmp_path, grid=grid, rounds=12, late_rounds=40, train_timeout=0.12)
     late = [record.round for record in notes.rounds for part in record.participations if part.outcome == "late"]
     assert late and late[0] < 8
-
-
-def test_the_late_upload_of_a_forgotten_message_is_not_kept():
-    arrived, replies = threading.Event(), []
-
-    class Stalled:
-        def pull_messages(self, message_ids):
-            arrived.wait(10)
-            reply = Message(RecordDict(), 1, "train")
-            replies.append(weakref.ref(reply))
-            return [reply]
-
-    uploads, threads = Uploads(Stalled()), set(threading.enumerate())
-    assert not list(uploads.pull_messages(["m"]))
-    (pull,) = set(threading.enumerate()) - threads
-    uploads.forget(["m"])
-    arrived.set()
-    pull.join(10)
-    del pull
-    gc.collect()
-    assert [reply() for reply in replies] == [None]
 
 
 def test_updates_that_arrived_in_time_count_when_they_are_read_late(tmp_path):
