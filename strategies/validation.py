@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from aoi_fl import protocol
 from aoi_fl.flower.errors import CLIENT_APP_CRASHED, DECLINED
 from aoi_fl.protocol import DECLINED_BY, MAX_EXAMPLES, MOST, ParticipationReply, Record, coding, npy
+from aoi_fl.protocol.arrays import model_key
 from aoi_fl.protocol.measures import TRAINING, measured
 from aoi_fl.science.errors import printable
 
@@ -117,11 +118,10 @@ def read_update(
         loss = measured(metrics, TRAINING)
         if loss is not None and not abs(loss) <= MOST:
             raise Refused(f"training loss {loss}")
-        # Flower's `array_records` would tie the update into a reference cycle and keep it in memory.
-        records = {key: record for key, record in reply.content.items() if isinstance(record, ArrayRecord)}
-        if arrays_key not in records and len(records) != 1:
-            raise Refused(f"{len(records)} array records in place of one, and none of them is called {arrays_key!r}")
-        record = records[arrays_key] if arrays_key in records else next(iter(records.values()))
+        if (key := model_key(reply.content, arrays_key)) is None:
+            count = sum(isinstance(record, ArrayRecord) for record in reply.content.values())
+            raise Refused(f"{count} array records in place of one, and none of them is called {arrays_key!r}")
+        record = cast(ArrayRecord, reply.content[key])
         if opaque:
             return Update({}, examples, loss, answer)
         if answer is None or answer.compression is None:

@@ -135,13 +135,13 @@ class AtWork:
         if not self._rounds:
             return ()
         if isinstance(exchange, OpenExchange):
-            earlier = self._works.copy()
-            self._works.clear()  # in place, for the roster's view
-            for client, message in exchange.messages.items():
-                i, clock = message.metadata.message_id, self._run.clock
-                self._works[client] = earlier.get(client) or replace(
-                    collector.work(client), comes=clock.arrives(i), stops=clock.stops(i)
-                )
+            clock, at_work = self._run.clock, exchange.messages.items()
+            ids = {client: message.metadata.message_id for client, message in at_work}
+            self._works = {
+                client: self._works.get(client)
+                or replace(collector.work(client), comes=clock.arrives(i), stops=clock.stops(i))
+                for client, i in ids.items()
+            }
             return exchange.pending
         works = {client: collector.work(client) for client in exchange.pending.intersection(silent)}
         self._works |= works
@@ -175,7 +175,7 @@ class AtWork:
         here = [work for work in arrived if work.round < round_ and work.comes <= self._run.clock.now()]
         come = [self._works.pop(work.client) for work in here]
         for work in come:
-            self._roster.patience.answered(TRAINING, work.client)
+            self._roster.patience.by_kind[TRAINING].answer(work.client)
         for work in self._sorted():
             if round_ - work.round >= self._rounds:
                 self._end(work, f"no update within {self._rounds} rounds more")
@@ -254,7 +254,7 @@ class AtWork:
     def _end(self, work: Work, reason: str) -> None:
         """End a work whose update no longer counts."""
         self._drop(work, "late", reason)
-        self._roster.patience.ended(TRAINING, {work.client})
+        self._roster.patience.by_kind[TRAINING].note(work.client)
 
     def _drop(self, work: Work, outcome: str, reason: str) -> None:
         del self._works[work.client]

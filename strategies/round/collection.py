@@ -19,6 +19,7 @@ from aoi_fl.strategies.aggregation.mean import Mean, without_rounding
 from aoi_fl.strategies.aggregation.private import ByPrivateMean
 from aoi_fl.strategies.round.current import Round
 from aoi_fl.strategies.round.exchange import Exchange
+from aoi_fl.strategies.round.retry import FAILURE
 from aoi_fl.strategies.round.shared import Shared
 from aoi_fl.strategies.validation import (
     Refused,
@@ -102,6 +103,7 @@ class Collector:
         self._former: dict[int, int] = {}  # the last rounds of the clients that have trained, before this one
         self._held: list[tuple[int, Message, Update]] = []  # until all weights are known
         self._lost: list[str] = []
+        self._failures = run.roster.patience.by_kind[FAILURE]
         intake.begin(self.round, self.model)
 
     def take(self, client: int, reply: Message) -> bool:
@@ -133,7 +135,7 @@ class Collector:
             outcome = "failed" if reply.has_error() else "refused"
             gone = reply.has_error() and reply.error.code == NODE_UNAVAILABLE
             if client in origin.weights and not gone:
-                self._roster.patience.trained(client, usable=False)
+                self._failures.note(client)
             self.drop(client, outcome, str(reason), reply.metadata.reply_to_message_id)
             return False
         part = origin.participation(client, update)
@@ -308,9 +310,8 @@ class Collector:
 
     def _undo(self, part: Participation, outcome: str, reason: str) -> None:
         """Note that an accepted update does not count; one below the quorum is as good as any."""
-        usable = outcome == "late"
         self._roster.last[part.client] = self._former[part.client]
-        self._roster.patience.trained(part.client, usable=usable)
+        (self._failures.answer if outcome == "late" else self._failures.note)(part.client)
         self._of.drop(replace(part, outcome=outcome, weight=None, reason=reason))
 
     def complete(self, used: Collection[int] | None) -> None:
@@ -321,7 +322,7 @@ class Collector:
             if total > 0:
                 self._trained = [replace(part, weight=weights[part.client] / total) for part in self._trained]
         for part in self._trained:
-            self._roster.patience.trained(part.client, usable=True)
+            self._failures.answer(part.client)
         self._of.train(self._trained)
 
     def read(self, reply: Message, intake: Intake) -> Update:

@@ -132,7 +132,7 @@ class Dispatch:
         for reply in exchange:
             client = exchange.client_of(reply)
             silent.discard(client)
-            self._roster.patience.answered(self._kind, client, exchange.elapsed)
+            self._roster.patience.by_kind[self._kind].answer(client, exchange.elapsed)
             if take(client, reply):
                 exchange.counted()
             del reply  # else it stays while the next one is decoded

@@ -200,24 +200,28 @@ class RetryPolicy:
 
     A pause concerns questions only. A client that has decided to take part receives the model in any case. For a policy
     a resting client is absent.
+
+    Attributes
+    ----------
+    by_kind : the backoff of each kind of message, and of updates that could not be used
     """
 
     def __init__(self) -> None:
-        self._silences = {kind: Backoff() for kind in (*_KEYS, FAILURE)}
+        self.by_kind = {kind: Backoff() for kind in (*_KEYS, FAILURE)}
         self._took = dict.fromkeys(_KEYS, np.nan)  # seconds until the last answer of the last exchange
         self._unanswered: list[tuple[str, Exchange]] = []  # exchanges that some client may still answer
 
     def resting(self, *kinds: str) -> list[int]:
         """Return the clients that the round does not try, because of their last messages of one of these kinds."""
-        return sorted({client for kind in kinds for client in self._silences[kind].resting()})
+        return sorted({client for kind in kinds for client in self.by_kind[kind].resting()})
 
     def silent(self, *kinds: str) -> set[int]:
         """Return the clients that have left the last message of one of these kinds unanswered."""
-        return {client for kind in kinds for client in self._silences[kind].silent}
+        return {client for kind in kinds for client in self.by_kind[kind].silent}
 
     def doubtful(self, *kinds: str) -> set[int]:
         """Return the clients that left messages of these kinds, or of any, unanswered."""
-        return {client for kind in kinds or _KEYS for client in self._silences[kind].counted()}
+        return {client for kind in kinds or _KEYS for client in self.by_kind[kind].counted()}
 
     def worth(
         self,
@@ -245,7 +249,7 @@ class RetryPolicy:
         earned (:meth:`Backoff.patience`). If all recipients were silent the last time, a model gets the time of the
         last answers, and a question none.
         """
-        silence = self._silences[kind]
+        silence = self.by_kind[kind]
         begun, mute, patience = clock.now(), silence.mute().union(strangers), silence.patience()
         known, usual = mute.union(patience), self._took[kind]
         patient = kind != QUESTION or not silence.mute().issuperset(strangers)
@@ -265,7 +269,7 @@ class RetryPolicy:
 
     def listen(self, round_: int, now: float) -> dict[int, ParticipationReply]:
         """Note the start of a round, and late answers; return the decisions in these by client."""
-        for backoff in self._silences.values():
+        for backoff in self.by_kind.values():
             backoff.round, backoff.now = round_, now
         decided: dict[int, ParticipationReply] = {}
         for kind, exchange in self._unanswered:
@@ -274,20 +278,16 @@ class RetryPolicy:
                 client = exchange.client_of(reply)
                 if not reply.has_error():
                     if not overdue:
-                        self._silences[kind].hear(client)
+                        self.by_kind[kind].hear(client)
                     with suppress(Refused):  # a bid, for instance
                         decided[client] = read_record(reply, ParticipationReply)
                 del reply  # it may have an update
         self._unanswered = [
             (kind, exchange)
             for kind, exchange in self._unanswered
-            if exchange.open and exchange.missing & self._silences[kind].mute()
+            if exchange.open and exchange.missing & self.by_kind[kind].mute()
         ]
         return decided
-
-    def answered(self, kind: str, client: int, took: float = math.nan) -> None:
-        """Note a client's answer in time, and its seconds if known."""
-        self._silences[kind].answer(client, took)
 
     def ended(
         self, kind: str, missing: Collection[int], exchange: Exchange | None = None, *, elsewhere: bool = False
@@ -298,7 +298,7 @@ class RetryPolicy:
         this. Otherwise its answer shows it, if a round begins before the deadline and no other part fetches that answer
         (``elsewhere``).
         """
-        silence = self._silences[kind]
+        silence = self.by_kind[kind]
         for client in missing:
             silence.note(client)
         if exchange is None:
@@ -310,25 +310,18 @@ class RetryPolicy:
         if exchange.open and not elsewhere:
             self._unanswered.append((kind, exchange))
 
-    def trained(self, client: int, *, usable: bool) -> None:
-        """Note whether a client's reply to a model had a usable update."""
-        if usable:
-            self._silences[FAILURE].answer(client)
-        else:
-            self._silences[FAILURE].note(client)
-
     def returned(self, client: int) -> None:
         """Note that a client has connected again: it is tried in the next round."""
         for kind in _KEYS:
-            self._silences[kind].retry(client)
+            self.by_kind[kind].retry(client)
 
     def state_dict(self, *, simulated: bool) -> dict[str, NDArray[Any]]:
         """Return the state as arrays by name; it has seconds only if time is ``simulated``."""
         found: dict[str, NDArray[Any]] = {
-            key: self._silences[kind].state_dict(seconds=simulated) for kind, key in _KEYS.items()
+            key: self.by_kind[kind].state_dict(seconds=simulated) for kind, key in _KEYS.items()
         }
-        if self._silences[FAILURE].counted():
-            found[FAILURE] = self._silences[FAILURE].state_dict()
+        if self.by_kind[FAILURE].counted():
+            found[FAILURE] = self.by_kind[FAILURE].state_dict()
         if simulated:
             found["patience"] = np.array(list(self._took.values()))
         return found
@@ -336,7 +329,7 @@ class RetryPolicy:
     def load_state_dict(self, memory: State) -> None:
         """Restore a state."""
         for kind, key in _KEYS.items():
-            self._silences[kind].load_state_dict(memory[key])
-        self._silences[FAILURE].load_state_dict(memory.get(FAILURE, np.empty((0, 7))))
+            self.by_kind[kind].load_state_dict(memory[key])
+        self.by_kind[FAILURE].load_state_dict(memory.get(FAILURE, np.empty((0, 7))))
         if "patience" in memory:
             self._took = dict(zip(_KEYS, memory["patience"].tolist(), strict=True))

@@ -203,7 +203,7 @@ class StrategyRun(Shared):
         for client, answer in roll.late.items():
             if answer.next_round is not None and answer.next_round >= number:  # it may sleep until then
                 self.note_decision(client, answer)
-                self.roster.patience.answered(QUESTION, client)
+                self.roster.patience.by_kind[QUESTION].answer(client)
         round_.waited(waited)
         round_.record.messages += 2 * len(fresh)
         if fresh:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from aoi_fl import protocol
 from aoi_fl.config.values import names_of
-from aoi_fl.protocol.arrays import model_key
+from aoi_fl.protocol.arrays import model_key, to_record
 from aoi_fl.protocol.clock import FIRST
 from aoi_fl.protocol.measures import TRAINING, measured_name
 from aoi_fl.protocol.own_code import brief, call_own
@@ -317,7 +317,7 @@ class HeldUpdates(Intake):
     def add(self, client: int, reply: Message, update: Update, weight: float) -> None:
         """Keep a reply, decoded, without our own record."""
         if update.arrays and (key := model_key(reply.content, self._options.arrayrecord_key)) is not None:
-            reply.content[key] = ArrayRecord({k: Array(v) for k, v in update.arrays.items()})
+            reply.content[key] = to_record(update.arrays)
         reply.content.pop(protocol.AOI, None)
         self.replies[client], self.weights[client] = reply, weight
 
