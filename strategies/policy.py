@@ -109,9 +109,7 @@ class RoundView:
     @property
     def known(self) -> Mask:
         """(n,) the clients that have introduced themselves."""
-        known = np.zeros(len(self._roster), np.bool_)
-        known[list(self._roster.records)] = True
-        return known
+        return self._mask(self._roster.records)
 
     @property
     def free(self) -> Mask:

@@ -5,7 +5,7 @@ import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -182,17 +182,9 @@ class RollCall:
         self.outside &= nodes
         unknown = self._roster.unknown(nodes) - heard - self.outside
         strangers = sorted(unknown - self._mute.resting())
-        enough = self._run.needs if ask.round == self._run.first else 0
-
-        def worth(missing: set[int]) -> float | None:
-            if missing <= self._mute.silent:
-                return 0.0
-            present = len(nodes) - len(unknown) + len(strangers) - len(missing)
-            return _STRANGER / 2**self._unheard if present >= enough else None
-
         self.gone = set()
         if strangers:
-            replies += self._hello(strangers, ask, worth)
+            replies += self._hello(strangers, ask, len(nodes) - len(unknown))
             nodes &= set(grid.get_node_ids())  # some may have left meanwhile
         names = registered_names(grid) if replies else {}
         replies = [
@@ -214,12 +206,18 @@ class RollCall:
         self.nodes = Nodes(len(nodes - self.outside), tuple(refused))
         return fresh
 
-    def _hello(
-        self, nodes: list[int], ask: ParticipationRequest, worth: Callable[[set[int]], float | None]
-    ) -> list[_Reply]:
+    def _hello(self, nodes: list[int], ask: ParticipationRequest, present: int) -> list[_Reply]:
         content = RecordDict({protocol.AOI: ConfigRecord(ask.write())})
-        # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
-        start_up = self._options.join_timeout if ask.round == self._run.first else 0.0
+        enough, start_up = 0, 0.0
+        if ask.round == self._run.first:
+            # Clients start up for the first question; in Flower's simulation that takes Ray's start, up to a minute.
+            enough, start_up = self._run.needs, self._options.join_timeout
+
+        def worth(missing: set[int]) -> float | None:
+            if missing <= self._mute.silent:
+                return 0.0
+            return _STRANGER / 2**self._unheard if present + len(nodes) - len(missing) >= enough else None
+
         exchange = Exchange(
             self._run.grid,
             {node: Message(content, node, protocol.HELLO, group_id=str(ask.round)) for node in nodes},

@@ -195,10 +195,9 @@ class Roster:
 
         Clients whose updates could not be used count as absent while ``needs`` others are available.
         """
-        fit = here = self.here()
-        if failing := self.patience.resting(FAILURE):
-            fit = here.copy()
-            fit[failing] = False
+        here = self.here()
+        fit = here.copy()
+        fit[self.patience.resting(FAILURE)] = False
         return Population(
             ages=self.round - 1 - self.last,
             sizes=self._with_mean_sizes(),

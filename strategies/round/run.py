@@ -39,7 +39,7 @@ class StrategyRun(Shared):
     at_work, served : the parts that outlive a round
     inbox : decisions on the next round that arrive with other replies, and what was asked, by client. A restart loses
         them, and the server asks again. A decision remains valid when the terms change after it
-    roll : waits for clients and calls the roll; None before the run has begun
+    roll : waits for clients and calls the roll
     complete : why the run is complete before its last round; None: it is not
     last : the last round; 0 before the start
     unable : clients that have failed to evaluate
@@ -49,7 +49,7 @@ class StrategyRun(Shared):
         super().__post_init__()
         self.inbox: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
         self.at_work, self.served = AtWork(self), ServedModel(self.options.serve_average)
-        self.roll: RollCall | None = None
+        self.roll = RollCall(self)
         self.complete: str | None = None
         self.last = self._started = 0  # the last round of all, and the last that has started
         self.unable: set[int] = set()
@@ -118,8 +118,7 @@ class StrategyRun(Shared):
 
     def request(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide."""
-        latency = None if self.roll is None else self.roll.latency
-        looks = between_looks(max(self.needs, len(self.roster)), latency)
+        looks = between_looks(max(self.needs, len(self.roster)), self.roll.latency)
         request = ParticipationRequest(
             self.options.run,
             round_,
@@ -163,7 +162,6 @@ class StrategyRun(Shared):
             self.load_state_dict(self.resume.memory)
         if not self.options.run:
             self.options = replace(self.options, run=_next_name(grid.run.run_id))
-        self.roll = RollCall(self)
         self.roll.await_clients()
 
     def open(self, round_: int) -> None:
@@ -188,8 +186,6 @@ class StrategyRun(Shared):
     def _greet(self) -> None:
         """Call the roll, and take the decisions that arrive with it."""
         roll, round_, number = self.roll, self.round, self.round.number
-        if roll is None:
-            return
         request, far = self.plain(number), uploads(self.grid)
         if far and (self.resume is None or number > self.first):
             # Over a network a newcomer then costs one exchange. A client that a resumed run meets again may know its
