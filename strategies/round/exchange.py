@@ -156,13 +156,7 @@ class Exchange:
 
     def foretold(self) -> Iterator[Message]:
         """Yield late replies in advance, as far as the clock knows them."""
-        for message_id in self._clock.foresee(list(self._pending)):
-            for reply in self._grid.pull_messages([message_id]):
-                if reply.metadata.reply_to_message_id not in self._pending:
-                    continue
-                self._done(reply)
-                yield reply
-                del reply  # the next one is made when this one is gone
+        yield from self._awaited_of(self._pulled([[i] for i in self._clock.foresee(list(self._pending))]))
 
     def stops(self) -> dict[int, float]:
         """Return the times at which the missing clients' devices stop, as far as the clock knows."""
@@ -231,20 +225,22 @@ class Exchange:
 
     def ready(self, wait: bool = False) -> Iterator[Message]:
         """Yield the arrived replies; of ``ordered`` ones, with ``wait``, the next in turn."""
-        for reply in self._pull(wait) if self._replies is None else self._look(self._replies, wait):
-            if not self._is_awaited(reply):
-                continue  # a second answer, or one without a question
-            self._done(reply)
-            reply = _unpacked(reply)
-            yield reply
+        found = self._pull(wait) if self._replies is None else self._look(self._replies, wait)
+        yield from self._awaited_of(found)
+
+    def _awaited_of(self, replies: Iterator[Message]) -> Iterator[Message]:
+        """Yield the awaited ones of some replies, unpacked."""
+        for reply in replies:
+            if self._is_awaited(reply):  # else a second answer, or one without a question
+                message_id = reply.metadata.reply_to_message_id
+                del self._pending[message_id]
+                self.missing.discard(self._client_of[message_id])
+                reply = _unpacked(reply)
+                yield reply
             del reply  # the next one is decoded when this one is gone
 
     def _is_awaited(self, reply: Message) -> bool:
         return reply.metadata.reply_to_message_id in self._pending
-
-    def _done(self, reply: Message) -> None:
-        del self._pending[reply.metadata.reply_to_message_id]
-        self.missing.discard(self._client_of[reply.metadata.reply_to_message_id])
 
     def _pull(self, wait: bool) -> Iterator[Message]:
         """Yield arrived replies, one by one or all in one call."""
@@ -253,18 +249,18 @@ class Exchange:
         turns = [[i] for i in self._pending] if self._one_by_one or uploads(self._grid) else [list(self._pending)]
         if self._ordered and wait:
             turns = [[next(iter(self._pending))]]
-        for ids in turns:
-            yield from self._pulled(ids)
+        yield from self._pulled(turns)
 
-    def _pulled(self, message_ids: list[str]) -> Iterator[Message]:
-        """Yield the arrived replies to messages; over a network one that cannot be read is an error reply."""
-        try:
-            yield from self._grid.pull_messages(message_ids)
-        except UNREADABLE as error:
-            if not uploads(self._grid):
-                raise
-            reason = f"its reply cannot be read ({type(error).__name__}: {error})"
-            yield lost(message_ids[0], self._grid.run.run_id, reason)
+    def _pulled(self, turns: list[list[str]]) -> Iterator[Message]:
+        """Yield the arrived replies to messages, in turns; over a network one that cannot be read is an error reply."""
+        for message_ids in turns:
+            try:
+                yield from self._grid.pull_messages(message_ids)
+            except UNREADABLE as error:
+                if not uploads(self._grid):
+                    raise
+                reason = f"its reply cannot be read ({type(error).__name__}: {error})"
+                yield lost(message_ids[0], self._grid.run.run_id, reason)
 
     def _look(self, replies: Replies, wait: bool) -> Iterator[Message]:
         """Yield arrived replies, after a few calls that list them."""

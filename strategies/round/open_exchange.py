@@ -73,7 +73,7 @@ class OpenExchange(Exchange):
             return {self._client_of[i] for i in self._replies.look(ids)}
         kept = self._read_early
         unread = set(ids) - {reply.metadata.reply_to_message_id for reply in kept}
-        kept += [reply for i in ids if i in unread for reply in self._pulled([i])]
+        kept += self._pulled([[i] for i in ids if i in unread])
         return {self._client_of[i] for reply in kept if (i := reply.metadata.reply_to_message_id) in ids}
 
     def _free_overdue(self) -> None:

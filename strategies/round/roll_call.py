@@ -27,7 +27,7 @@ from aoi_fl.protocol import (
 from aoi_fl.protocol.records import ClientRecord, Nodes
 from aoi_fl.science.errors import NodesError
 from aoi_fl.strategies.round.exchange import ANSWERS_KEPT, Exchange, Waits
-from aoi_fl.strategies.round.retry import Backoff
+from aoi_fl.strategies.round.retry import QUESTION, Backoff
 from aoi_fl.strategies.round.shared import Shared
 from aoi_fl.strategies.validation import Refused, read_record
 
@@ -61,19 +61,14 @@ class RollCall:
     ----------
     gone : dead nodes of the last roll call; Flower lists them for a minute
     outside : nodes of clients that the run does not name
-    answers : decisions of the clients that introduced themselves in the last round's roll calls
     nodes : nodes of the last roll call
-    late : decisions in answers to earlier messages that arrived by the last roll call
     """
 
     def __init__(self, run: Shared) -> None:
         self._run, self._roster, self._options = run, run.roster, run.options
         self.gone: set[int] = set()
         self.outside: set[int] = set()
-        self.answers: dict[int, ParticipationReply] = {}
-        self.late: dict[int, ParticipationReply] = {}
         self.nodes = Nodes(0)
-        self._round = 0
         self._mute = Backoff()  # nodes that have not introduced themselves
         self._unheard = 0  # roll calls of late with a new node that did not answer: each halves the wait for the next
         self._late: list[Exchange] = []  # roll calls with missing answers
@@ -167,14 +162,13 @@ class RollCall:
         """Read late answers, note the connected nodes, and ask new nodes to introduce themselves; return new clients.
 
         The server asks a node without an answer again after 1, 2, 4, … rounds. It does not wait for it again; a late
-        answer counts in the next roll call. ``ask`` has run and round, or this round's whole question.
+        answer counts in the next roll call. ``ask`` has run and round, or this round's whole question; then decisions
+        arrive with the introductions.
         """
-        if ask.round != self._round:
-            self._round, self.answers = ask.round, {}
         grid, clock = self._run.grid, self._run.clock
         self._mute.round, self._mute.now = ask.round, clock.now() if clock.simulated is None else math.nan
         decided = self._roster.patience.listen(ask.round, self._mute.now)
-        self.late = {client: late for client, late in decided.items() if late.name == self._roster.own_name(client)}
+        decided = {client: late for client, late in decided.items() if late.name == self._roster.own_name(client)}
         nodes = set(grid.get_node_ids())
         replies = [found for exchange in self._late for found in self._introductions(exchange, exchange.ready())]
         self._late = [exchange for exchange in self._late if exchange.open and exchange.missing & nodes]
@@ -200,8 +194,14 @@ class RollCall:
                 self._complain(node, f"node {node} claims the name {intro.name!r} of another connected node")
                 continue
             self._complaints.pop(node, None)
-            if answer is not None:
-                (self.late if node in heard else self.answers)[client] = answer
+            if answer is not None and node in heard:
+                decided[client] = answer
+            elif answer is not None:
+                self._run.inbox[client] = ask, answer
+        for client, late in decided.items():
+            if late.next_round is not None and late.next_round >= ask.round:  # it may sleep until then
+                self._run.note_decision(client, late)
+                self._roster.patience.by_kind[QUESTION].answer(client)
         refused = [self._complaints[node] for node in sorted(nodes & self._complaints.keys())]
         self.nodes = Nodes(len(nodes - self.outside), tuple(refused))
         return fresh

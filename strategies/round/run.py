@@ -12,14 +12,13 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from aoi_fl.flower.grids import be_patient, uploads
-from aoi_fl.protocol import MAX_MU, ParticipationReply, ParticipationRequest
+from aoi_fl.protocol import MAX_MU, ParticipationRequest
 from aoi_fl.protocol.clock import ROUND_TRIP, clock_of
 from aoi_fl.protocol.records import BELOW_QUORUM, RoundRecord, State
 from aoi_fl.science.errors import AoiError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.round.at_work import AtWork
 from aoi_fl.strategies.round.current import Round
-from aoi_fl.strategies.round.retry import QUESTION
 from aoi_fl.strategies.round.roll_call import RollCall
 from aoi_fl.strategies.round.shared import RunProgress, Shared
 from aoi_fl.strategies.round.timer import between_looks
@@ -37,8 +36,6 @@ class StrategyRun(Shared):
     Attributes
     ----------
     at_work, served : the parts that outlive a round
-    inbox : decisions on the next round that arrive with other replies, and what was asked, by client. A restart loses
-        them, and the server asks again. A decision remains valid when the terms change after it
     roll : waits for clients and calls the roll
     complete : why the run is complete before its last round; None: it is not
     last : the last round; 0 before the start
@@ -47,7 +44,6 @@ class StrategyRun(Shared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.inbox: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
         self.at_work, self.served = AtWork(self), ServedModel(self.options.serve_average)
         self.roll = RollCall(self)
         self.complete: str | None = None
@@ -184,7 +180,7 @@ class StrategyRun(Shared):
         return self.timer.elapsed if round_ == self._started else -self.timer.remaining
 
     def _greet(self) -> None:
-        """Call the roll, and take the decisions that arrive with it."""
+        """Call the roll."""
         roll, round_, number = self.roll, self.round, self.round.number
         request, far = self.plain(number), uploads(self.grid)
         if far and (self.resume is None or number > self.first):
@@ -194,12 +190,6 @@ class StrategyRun(Shared):
         with round_.timed("hello"):
             fresh, waited = roll.begin_round(request)
         round_.record.nodes = roll.nodes if far else None
-        for client, answer in roll.answers.items():
-            self.inbox[client] = request, answer
-        for client, answer in roll.late.items():
-            if answer.next_round is not None and answer.next_round >= number:  # it may sleep until then
-                self.note_decision(client, answer)
-                self.roster.patience.by_kind[QUESTION].answer(client)
         round_.waited(waited)
         round_.record.messages += 2 * len(fresh)
         if fresh:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from aoi_fl.protocol import ParticipationReply
+from aoi_fl.protocol import ParticipationReply, ParticipationRequest
 from aoi_fl.protocol.clock import MACHINE, Clock
 from aoi_fl.protocol.own_code import call_own
 from aoi_fl.protocol.records import Observer, Participation
@@ -57,6 +57,8 @@ class Shared:
     clock, grid : the time, and the connection to the nodes, once the run has begun
     progress, roster, round, timer : the clients and rounds up to now
     privacy : the account of a private run; None: the run is not private
+    inbox : decisions on the next round that arrive with other replies, and what was asked, by client. A restart loses
+        them, and the server asks again. A decision remains valid when the terms change after it
     """
 
     policy: Policy
@@ -74,6 +76,7 @@ class Shared:
     def __post_init__(self) -> None:
         self.roster = Roster(self.options, self.needs, self.resume.clients if self.resume else ())
         self.timer, self.progress, self.round = RoundTimer(self.options.round_seconds), RunProgress(), Round(0)
+        self.inbox: dict[int, tuple[ParticipationRequest, ParticipationReply]] = {}
         self._cautioned: set[str] = set()  # what a warning has been about
 
     def call_step(self, name: str, step: Callable[..., Any], *arguments: Any, made: Callable[[Any], T]) -> T:
