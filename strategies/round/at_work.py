@@ -135,13 +135,12 @@ class AtWork:
         if not self._rounds:
             return ()
         if isinstance(exchange, OpenExchange):
-            clock, at_work = self._run.clock, exchange.messages.items()
-            ids = {client: message.metadata.message_id for client, message in at_work}
-            self._works = {
-                client: self._works.get(client)
-                or replace(collector.work(client), comes=clock.arrives(i), stops=clock.stops(i))
-                for client, i in ids.items()
-            }
+            earlier, self._works, clock = self._works, {}, self._run.clock
+            for client, message in exchange.messages.items():
+                i = message.metadata.message_id
+                self._works[client] = earlier.get(client) or replace(
+                    collector.work(client), comes=clock.arrives(i), stops=clock.stops(i)
+                )
             return exchange.pending
         works = {client: collector.work(client) for client in exchange.pending.intersection(silent)}
         self._works |= works

@@ -35,10 +35,6 @@ class Waits:
         clock.wait(message_ids, count, self.seconds, until)
         self.seconds = min(self.seconds * _GROWTH, _LONGEST_WAIT)
 
-    def reset(self) -> None:
-        """Begin again with the shortest wait."""
-        self.seconds = _FIRST_WAIT
-
 
 class Exchange:
     """One batch of messages and its replies.
@@ -181,19 +177,11 @@ class Exchange:
 
         With ``enough``, the caller notes usable replies by :meth:`counted`.
         """
-        yield from self._in_time()
-        # Else a grid of this process waits for the others before it records what clients have done.
-        self._tell("give_up", list(self._pending) if self.satisfied and not self._kept else [])
-
-    def _tell(self, what: str, message_ids: list[str]) -> None:
-        """Call a method of a grid of this process; other grids have none."""
-        if (method := getattr(self._grid, what, None)) is not None:
-            method(message_ids)
-
-    def _in_time(self) -> Iterator[Message]:
         waits = Waits()
         while not self._is_over:
-            self._shorten()
+            patience = self._settled(self.missing)
+            if patience is not None:  # the retry policy may give the missing clients less time
+                self._deadline = min(self._deadline, self._clock.now() + patience)
             # In order, one late reply delays the next ones until the deadline; then all arrived ones count.
             last = self._clock.now() >= self._deadline
             before = len(self._pending)
@@ -205,12 +193,19 @@ class Exchange:
                     break
             self._free_overdue()
             if last or self._is_over:
-                return
+                break
             if len(self._pending) < before:
-                waits.reset()
+                waits = Waits()
             if len(self._pending) == before or self._spent:
                 waits.seconds = max(waits.seconds, REST * self._spent)
                 waits.pause(self._next_deadline, self._clock, *self._awaited())
+        # Else a grid of this process waits for the others before it records what clients have done.
+        self._tell("give_up", list(self._pending) if self.satisfied and not self._kept else [])
+
+    def _tell(self, what: str, message_ids: list[str]) -> None:
+        """Call a method of a grid of this process; other grids have none."""
+        if (method := getattr(self._grid, what, None)) is not None:
+            method(message_ids)
 
     @property
     def _is_over(self) -> bool:
@@ -284,12 +279,6 @@ class Exchange:
         if self._ordered:  # one may as well wait for all of them
             return others or self._pending, len(others or self._pending)
         return self._pending, 1 if self._wanted is None or len(others) < len(self._pending) else self._wanted
-
-    def _shorten(self) -> None:
-        """Bring the deadline forward if the retry policy gives the missing clients less time."""
-        patience = self._settled(self.missing)
-        if patience is not None:
-            self._deadline = min(self._deadline, self._clock.now() + patience)
 
 
 def _unpacked(reply: Message) -> Message:
