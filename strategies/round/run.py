@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from aoi_fl.flower.grids import be_patient, uploads
 from aoi_fl.protocol import MAX_MU, ParticipationRequest
 from aoi_fl.protocol.clock import ROUND_TRIP, clock_of
-from aoi_fl.protocol.records import BELOW_QUORUM, RoundRecord, State
+from aoi_fl.protocol.records import BELOW_QUORUM, State
 from aoi_fl.science.errors import AoiError, NothingTrainedError, ResumeError
 from aoi_fl.science.selection import Population
 from aoi_fl.strategies.round.at_work import AtWork
@@ -114,14 +114,16 @@ class StrategyRun(Shared):
 
     def request(self, round_: int) -> ParticipationRequest:
         """Return what every message of a round says to clients that decide."""
-        looks = between_looks(max(self.needs, len(self.roster)), self.roll.latency)
+        pace, elapsed = self.round_duration, None
+        if pace is not None:  # else no client knows the duration; before the start the seconds are negative
+            elapsed = self.timer.elapsed if round_ == self._started else -self.timer.remaining
         request = ParticipationRequest(
             self.options.run,
             round_,
-            looks=looks,
+            looks=between_looks(max(self.needs, len(self.roster)), self.roll.latency),
             token=self.options.token,
-            pace=self.round_duration,
-            elapsed=self._elapsed(round_),
+            pace=pace,
+            elapsed=elapsed,
         )
         if self.privacy is None:
             return request
@@ -172,12 +174,6 @@ class StrategyRun(Shared):
         """Wait until the round may start, and greet new clients meanwhile."""
         self.timer.begin(lambda: self._greet() if self.clock.simulated is None else None)
         self._started = self.round.number
-
-    def _elapsed(self, round_: int) -> float | None:
-        """Return the seconds since a round's start, negative before it; None while no client knows the duration."""
-        if self.round_duration is None:
-            return None
-        return self.timer.elapsed if round_ == self._started else -self.timer.remaining
 
     def _greet(self) -> None:
         """Call the roll."""
@@ -242,24 +238,21 @@ class StrategyRun(Shared):
         NothingTrainedError
             Not one update could be used.
         """
-        if not self.progress.trained:
-            record = self.round.record
-            raise _nothing_trained(record.participation_only() if self.hidden else record)
-
-
-def _nothing_trained(last: RoundRecord) -> NothingTrainedError:
-    lost = [part for part in last.participations if part.outcome != "trained"]
-    reasons = list(dict.fromkeys(f"{part.name} {part.outcome}: {part.reason}" for part in lost))
-    remedy = ". Raise train-timeout" if {p.outcome for p in last.participations} == {"late"} else ""
-    if any(part.reason == BELOW_QUORUM for part in lost):
-        remedy = ". Lower min-updates, or start the clients of must-include"
-    none = "No client was sent the model in the last of them."
-    if last.trained:
-        none = f"In the last of them no model was made of {last.trained} updates."
-    return NothingTrainedError(
-        f"not one update could be used in {last.round} round(s), so the model is the one that the run began with. "
-        f"{'; '.join(reasons[:3]) or none}{remedy}"
-    )
+        if self.progress.trained:
+            return
+        last = self.round.record.participation_only() if self.hidden else self.round.record
+        lost = [part for part in last.participations if part.outcome != "trained"]
+        reasons = list(dict.fromkeys(f"{part.name} {part.outcome}: {part.reason}" for part in lost))
+        remedy = ". Raise train-timeout" if {p.outcome for p in last.participations} == {"late"} else ""
+        if any(part.reason == BELOW_QUORUM for part in lost):
+            remedy = ". Lower min-updates, or start the clients of must-include"
+        none = "No client was sent the model in the last of them."
+        if last.trained:
+            none = f"In the last of them no model was made of {last.trained} updates."
+        raise NothingTrainedError(
+            f"not one update could be used in {last.round} round(s), so the model is the one that the run began with. "
+            f"{'; '.join(reasons[:3]) or none}{remedy}"
+        )
 
 
 def _next_name(run_id: int) -> str:

@@ -233,9 +233,10 @@ class TrainingStep:
         """Return what a step of a subclass makes of the accepted updates."""
         run, number, model = self._run, self._run.round.number, self._run.round.model
         held, self._held = cast(HeldUpdates, collector.intake), collector
+        replies = [reply for _, reply in sorted(held.replies.items())]
         arrays, metrics = None, None
         try:
-            arrays, metrics = run.call_step("aggregate_train", step, number, held.in_order(), made=model_and_metrics)
+            arrays, metrics = run.call_step("aggregate_train", step, number, replies, made=model_and_metrics)
         except Exception as error:  # over what a client has sent
             log_failure(number, MODEL_STAYS, called(held.replies), error)
         finally:
@@ -324,7 +325,3 @@ class HeldUpdates(Intake):
     def finish(self) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Return nothing: the step makes the model."""
         return None, None
-
-    def in_order(self) -> Sequence[Message]:
-        """Return the replies in client order."""
-        return [reply for _, reply in sorted(self.replies.items())]
